@@ -232,7 +232,7 @@ carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
     return (uint16_t)(had - to->node);
 }
 
-/* Sets the owner of each slot in the answer's map: by the answer, or as it was (I1, I2). */
+/* Sets the owner of each slot in the answer's map: by the answer, or as it was (CM1, CM2). */
 static void
 merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct cluster_news *news)
 {

@@ -4,10 +4,10 @@
  * CLUSTER NODES rather than SHARDS (7.0) or SLOTS: it is the one answer of all versions that brings the config epoch of
  * each node, by which maps are ordered, and the slots that the asked node has open.
  *
- * I1  A slot never goes to a node with a lower config epoch than that of the node it is taken from (cluster.md R10): so
+ * CM1 A slot never goes to a node with a lower config epoch than that of the node it is taken from (R10): so
  *     the map of an old master that is cut off does not win. Of the same owner the highest one counts.
- * I2  A slot that an answer gives to nobody stays where it is.
- * I3  An answer that names none of the nodes that are known is of another cluster, and replaces the whole map.
+ * CM2 A slot that an answer gives to nobody stays where it is.
+ * CM3 An answer that names none of the nodes that are known is of another cluster, and replaces the whole map.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
 #define RLOCKD_BACKEND_CLUSTER_MAP_H
@@ -60,7 +60,7 @@ struct cluster_news {
     struct slot_set open;  /* slots that the asked node says it gives away or gets */
     char myself[CLUSTER_ID_ROOM]; /* the asked node */
     unsigned moved_n;
-    bool other_cluster;    /* I3 */
+    bool other_cluster;    /* CM3 */
 };
 
 void cluster_map_init(struct cluster_map *m);

@@ -24,7 +24,7 @@ void cluster_rules_lease(struct cluster_rules *r, int64_t lease_us);
 /* Of calls to that node; `out`: see generations.h. `holds`: the operation is of what is held already. */
 void cluster_rules_slot(struct cluster_rules *r, uint16_t slot, uint16_t node, bool holds, struct slot_state *out);
 
-/* Whether what is registered outlasts a lease that is taken or renewed now (cluster.md R2). */
+/* Whether what is registered outlasts a lease that is taken or renewed now (R2). */
 bool cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
 
 /* A call was answered GRACE. */

@@ -3,7 +3,7 @@
  *
  * The node is the one that says so itself with the highest config epoch (R10). The record of a slot in use: the anchors
  * are asked for its bit; who finds it clear at two of them creates the record, all others take it to be there. Where a
- * call says otherwise it is read, once more a little later if it is not there, and then it was lost: I4.
+ * call says otherwise it is read, once more a little later if it is not there, and then it was lost: G4.
  */
 #include "daemon/backend/generation_slots.h"
 
@@ -134,7 +134,7 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     }
     if (s->mode == RECORD_SPOIL) {
         s->record = RECORD_UNKNOWN;
-    } else if (a == NULL) { /* it may have run: whether it has is read. Never created twice: I4 */
+    } else if (a == NULL) { /* it may have run: whether it has is read. Never created twice: G4 */
         send_record(g, slot, e->over && s->mode == RECORD_GRANT ? RECORD_GRANT : RECORD_READ);
     } else if (a->number == e->number && a->spoiled) {
         spoil(g, slot);

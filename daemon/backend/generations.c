@@ -356,7 +356,7 @@ generations_message(struct generations *g, unsigned i)
 
 /* ---- the anchors: what they say ---- */
 
-/* I2: of two anchors the later ones that have answered. */
+/* G2: of two anchors the later ones that have answered. */
 static void
 move_bound(struct generations *g)
 {

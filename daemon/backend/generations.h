@@ -1,19 +1,11 @@
 /*
- * generations.h -- whether the slots of a cluster still have their data, and until when leases may run: cluster.md
- * R1..R8. Pure: no link, no clock; answers go in, what to send next comes out.
+ * generations.h -- whether the slots of a cluster still have their data, and until when leases may run
+ * (R1 to R8 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
  *
  * Each slot is in a generation: a number that rises, and the origin of the node whose data it is (process and line of
  * replication). Which one that is, is kept at three anchors, where every daemon registers. What is served by a node of
  * another origin, or had its slot open, or lost its record, is in no generation until a new one begins; which is over
  * when all members of two anchors have reclaimed their locks, or ran out.
- *
- * I1  A call may be sent to a node only where generations_slot() says so of that node, by what the same connection has
- *     answered to node.lua first, a redirected call too (R3).
- * I2  No deadline lies beyond generations_bound_us() (R2): that is the time of a registration that two anchors have
- *     answered, plus the longest lease; and what these answers name is taken in before it moves.
- * I3  A slot that is open, or was when last heard of, neither grants nor reclaims (R8); no generation begins for it.
- * I4  Of each slot the record is created by one daemon, once in a generation: which finds the slot's bit clear at two
- *     anchors (R6). A record that is not there though the bit was set is data that is lost.
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_H
 #define RLOCKD_BACKEND_GENERATIONS_H
@@ -22,6 +14,16 @@
 #include <stdint.h>
 
 #include "daemon/backend/anchor_words.h"
+
+/*
+ * G1  A call may be sent to a node only where generations_slot() says so of that node, by what the same connection has
+ *     answered to node.lua first, a redirected call too (R3).
+ * G2  No deadline lies beyond generations_bound_us() (R2): that is the time of a registration that two anchors have
+ *     answered, plus the longest lease; and what these answers name is taken in before it moves.
+ * G3  A slot that is open, or was when last heard of, neither grants nor reclaims (R8); no generation begins for it.
+ * G4  Of each slot the record is created by one daemon, once in a generation: which finds the slot's bit clear at two
+ *     anchors (R6). A record that is not there though the bit was set is data that is lost.
+ */
 
 enum {
     GENERATION_BEAT_MS = 2000,  /* every anchor and every node is asked that often, and at once when there is news */

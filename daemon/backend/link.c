@@ -5,10 +5,10 @@
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence
- * I1  Replies come in the order of commands: a reply belongs to the oldest command in `sent`.
- * I2  A command without a reply is UNKNOWN at its deadline, but stays in `sent` to take the reply that may still come.
- * I3  Commands are sent while the link is GREETING or UP, and never wait for a connection. `out` is empty after a turn.
- * I4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never inside a caller of link_.
+ * L1  Replies come in the order of commands: a reply belongs to the oldest command in `sent`.
+ * L2  A command without a reply is UNKNOWN at its deadline, but stays in `sent` to take the reply that may still come.
+ * L3  Commands are sent while the link is GREETING or UP, and never wait for a connection. `out` is empty after a turn.
+ * L4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never inside a caller of link_.
  */
 #include "daemon/backend/link.h"
 

@@ -1,11 +1,11 @@
 /*
  * listen.c -- which watches have parts in which sources.
  *
- * I1  A source is in its table iff a watch has a part in it, or an answer about it is still to come.
- * I2  SUBSCRIBED is due when a part stops waiting, no other part of its watch waits, and one of them is subscribed: so
+ * LI1 A source is in its table iff a watch has a part in it, or an answer about it is still to come.
+ * LI2 SUBSCRIBED is due when a part stops waiting, no other part of its watch waits, and one of them is subscribed: so
  *     also after every reconnect, and a part that Redis refuses is not waited for. UNSUBSCRIBED is due when the channel
  *     of the watch is not subscribed then, or any more.
- * I3  An event is noted on its watch and posted later, when no caller walks a table.
+ * LI3 An event is noted on its watch and posted later, when no caller walks a table.
  */
 #include "daemon/backend/listen.h"
 

@@ -3,7 +3,16 @@
  *
  * That a node is established stands in its own data (scripts/quorum.lua), so all daemons agree, and what loses the data
  * loses the word. All nodes are looked at in rounds, until each that is up votes, and when one comes up.
- *
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+
+/*
  * A1  A node votes when it says of itself, in the epoch that we know, that it is established.
  * A2  It is admitted in an epoch when the quarantine since that began is over: the longest lease that a daemon renews,
  *     and a timeout for what was on its way. Clients of other libraries are taken to have no longer leases.
@@ -14,13 +23,6 @@
  *     and by what the daemons have seen.
  * A5  Where no node is established, all answer, and none is in a grace period (presence.lua), the quorum is new.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "daemon/backend/call.h"
-#include "daemon/backend/quorum_private.h"
-#include "daemon/base/clock.h"
 
 enum { TIME, EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
 

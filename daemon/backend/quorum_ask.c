@@ -1,10 +1,10 @@
 /*
  * quorum_ask.c -- what the core asks for, as errands for the nodes; what they answer is counted in quorum_ops.c.
  *
- * A1  An attempt proposes a token: above all that this daemon has seen, and the time in the middle of what the nodes
+ * QA1 An attempt proposes a token: above all that this daemon has seen, and the time in the middle of what the nodes
  *     take it to be.
- * A2  A node that is not established (quorum_admit.c) is not asked for a vote: its answer would be none.
- * A3  An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
+ * QA2 A node that is not established (quorum_admit.c) is not asked for a vote: its answer would be none.
+ * QA3 An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
  *     it meanwhile. A node without a vote takes it: nobody else can have it there.
  */
 #include "daemon/backend/quorum_holds.h"
@@ -54,7 +54,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
             vote_failed(&o->vote, i, CORE_DENIED, -1);
         } else if (!node->up) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
-        } else if (!node->voting) { /* A2 */
+        } else if (!node->voting) { /* QA2 */
             vote_failed(&o->vote, i, CORE_GRACE, node->left_us > 100 * US_PER_MS ? node->left_us : 100 * US_PER_MS);
         } else {
             part_push(qu, o, i, CORE_ACQUIRE, o->token);
@@ -84,7 +84,7 @@ ask_all(struct quorum *qu, struct quorum_op *o)
         const struct quorum_node *node = &qu->node[i];
         enum core_action_type verb = o->verb;
 
-        if (o->op.reclaim && node->voting) { /* A3 */
+        if (o->op.reclaim && node->voting) { /* QA3 */
             verb = CORE_EXTEND;
         }
         if (is_refused(&o->op)) {

@@ -1,12 +1,12 @@
 /*
  * quorum_watch.c -- what is heard of names and other daemons, by all nodes: watches, broadcasts, waiter polls, looks.
  *
- * W1  A watch is confirmed when q nodes have it: any release by a majority meets one of these.
- * W2  A hint goes up when q nodes have brought it, or a moment after the first: whoever asks at the first finds the
+ * QW1 A watch is confirmed when q nodes have it: any release by a majority meets one of these.
+ * QW2 A hint goes up when q nodes have brought it, or a moment after the first: whoever asks at the first finds the
  *     release under way at the others, and splits the votes.
- * W3  ... but not while so many nodes are known to be taken that no majority can be had: what is given back there is a
+ * QW3 ... but not while so many nodes are known to be taken that no majority can be had: what is given back there is a
  *     minority of somebody who waits as well, and who asks then has to give a minority back, which wakes the next one.
- * W4  A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
+ * QW4 A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -95,7 +95,7 @@ void
 quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 {
     timer_set(&qu->timers, &w->timer, INT64_MAX);
-    if (qu->n - bits(w->closed) >= qu->q) { /* W3 */
+    if (qu->n - bits(w->closed) >= qu->q) { /* QW3 */
         w->hinted = 0;
         tell(qu, w, CORE_HINT);
     }

@@ -2,8 +2,8 @@
  * replicas.c -- one write and one WAIT for all grants that replicas have to acknowledge.
  *
  * WAIT delays every command behind it on its connection, and counts the writes of that connection alone. If attempts
- * went by that connection, so would all commands for their names (shard_route.c, I1), and no lock could be released
- * while replicas hang. So an attempt goes as any other, and a write on the link of replicas follows it: R1 to R5 below
+ * went by that connection, so would all commands for their names (shard_route.c, SR1), and no lock could be released
+ * while replicas hang. So an attempt goes as any other, and a write on the link of replicas follows it. RE1 to RE5
  * say why an acknowledgement of that write is one of the grant.
  */
 #include "daemon/backend/replicas.h"
@@ -17,16 +17,16 @@
 #include "daemon/base/freelist.h"
 
 /*
- * R1  A master has one stream of writes, and each replica takes it in order. The write leaves when the grant is known,
+ * RE1 A master has one stream of writes, and each replica takes it in order. The write leaves when the grant is known,
  *     so it is behind the grant in the stream of the same master: a replica that has acknowledged the write has the
  *     grant.
- * R2  It is the same master: the script does not write unless rlock:epoch is what it was when the lock was granted, and
+ * RE2 It is the same master: the script does not write unless rlock:epoch is what it was when the lock was granted, and
  *     its origin is this process with this replication id (scripts/replicas.lua). A replica that was promoted since, or
  *     a process that was restarted, has another origin.
- * R3  A grant is OK only by an answered WAIT behind an answered write, on one connection.
- * R4  A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since, and
+ * RE3 A grant is OK only by an answered WAIT behind an answered write, on one connection.
+ * RE4 A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since, and
  *     did not know this one.
- * R5  One WAIT is in flight: for all grants that preceded it, and for the most replicas that any of them needs; each
+ * RE5 One WAIT is in flight: for all grants that preceded it, and for the most replicas that any of them needs; each
  *     outcome is by the number that its own rule needs. Later grants share the next WAIT. So a grant waits for two of
  *     them at most, and locks of other rules never wait.
  */
@@ -107,7 +107,7 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
     list_push_back(&r->waiting, &g->node);
 }
 
-/* R4 */
+/* RE4 */
 static bool
 is_of_now(const struct replicas *r, const struct grant *g)
 {

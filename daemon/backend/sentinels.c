@@ -1,9 +1,9 @@
 /*
  * sentinels.c -- the list of sentinels: which are on it, and when they are asked.
  *
- * I1  SENTINELS_MAX at most; those of the URL come first, and stay.
- * I2  A sentinel is closed in the timer alone, never inside a callback of one of its links.
- * I3  Two entries may be one sentinel (a name of the URL, and the number that others report): it has one vote
+ * SN1 SENTINELS_MAX at most; those of the URL come first, and stay.
+ * SN2 A sentinel is closed in the timer alone, never inside a callback of one of its links.
+ * SN3 Two entries may be one sentinel (a name of the URL, and the number that others report): it has one vote
  *     (sentinel_votes.h), and the discovered entry is dropped.
  */
 #include "daemon/backend/sentinels.h"

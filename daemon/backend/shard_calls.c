@@ -3,9 +3,8 @@
  *
  * While a call is in flight on a link, operations gather, until there are enough for a wide call, or the answer comes;
  * then they leave together. So an idle link adds no delay, and a busy one pays the cost of a call once for many names.
- * Besides I6, nothing holds an item back: the answer comes, the call passes its deadline, or the link is lost. Then
- * gathered items leave by another link, or are DOWN (they have not run): no item waits for a reconnect. The rules I1 to
- * I6 stand below.
+ * Besides SC6, nothing holds an item back: the answer comes, the call passes its deadline, or the link is lost. Then
+ * gathered items leave by another link, or are DOWN (they have not run): no item waits for a reconnect.
  *
  * Memory, when Redis is slow: at most an operation and a renewal for each claim gather or are in flight, and sessions
  * with too many open requests are not read.
@@ -16,11 +15,11 @@
 #include "daemon/base/freelist.h"
 
 /*
- * I1  An item is in exactly one place: a batch, a call in flight, or `down`. Of a grant that replicas have to
+ * SC1 An item is in exactly one place: a batch, a call in flight, or `down`. Of a grant that replicas have to
  *     acknowledge only the outcome is left, in `replicas`.
- * I2  Nothing is posted from inside a shard_ call: an outcome that is known at once (DOWN) waits in `down` for its
+ * SC2 Nothing is posted from inside a shard_ call: an outcome that is known at once (DOWN) waits in `down` for its
  *     event.
- * I3  Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
+ * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
  *     one verb and kind their own. Breaks, attempts and renewals that must go alone (denied.h) leave behind all of
  *     these; reclaims, and releases (O4 of core/order.c), keep their turn also alone. So a release may overtake an
  *     attempt of earlier turns. That is right because items of one name that gather together are of different claims
@@ -28,13 +27,13 @@
  *     release or a break finds the lock free. Where a held claim is released, its own earlier items are overtaken: its
  *     re-entry finds nothing, and its reclaim has left before. A call in flight is overtaken only where Redis has not
  *     run it and it is sent again at once (unknown script, wrong guard, a refused key), and a reclaim never.
- * I4  An item leaves in the epoch in which it was made; in another one it is DOWN, because it relies on lost data.
+ * SC4 An item leaves in the epoch in which it was made; in another one it is DOWN, because it relies on lost data.
  *     Gathered items of a lost link leave by others that are up; see shard_route.c.
- * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches. Behind shard_flush()
- *     batches are empty unless a call is in flight there and they are less than WIDE, or fenced (shard_route.c, I2), or
- *     hold renewals while a call of renewals is in flight on any link, or by I6.
- * I6  A call is sent only while our registration is fresh (membership.h). Else all gathered items stay, releases too
- *     (I3), until the next registration is answered; where that fails, they are DOWN.
+ * SC5 calls[link] is the number of calls in flight there, gathered[link] of items in its batches. Behind shard_flush()
+ *     batches are empty unless a call is in flight there and they are less than WIDE, or fenced (SR2), or hold
+ *     renewals while a call of renewals is in flight on any link, or by SC6.
+ * SC6 A call is sent only while our registration is fresh (membership.h). Else all gathered items stay, releases too
+ *     (SC3), until the next registration is answered; where that fails, they are DOWN.
  */
 
 enum { JUMP_US = 100 * 1000 }; /* one of the clocks was set, or stood still; less is in the margin of any lease */

@@ -40,7 +40,7 @@ shard_accepted(struct shard *sh, const struct call *c)
     }
 }
 
-/* A reclaim (I3) does not go again by itself, but alone when it is asked for again. */
+/* A reclaim (SC3) does not go again by itself, but alone when it is asked for again. */
 bool
 shard_denied(struct shard *sh, const struct call *c)
 {

@@ -92,7 +92,7 @@ may_renew(const struct shard *sh)
     return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
 
-/* All that has gathered for the link; I4. */
+/* All that has gathered for the link; SC4. */
 static void
 flush_link(struct shard *sh, unsigned link)
 {
@@ -121,7 +121,7 @@ flush_link(struct shard *sh, unsigned link)
     }
 }
 
-/* Names whose home is up again go there when nothing is in flight any more where they are: I2 of shard_route.c. */
+/* Names whose home is up again go there when nothing is in flight any more where they are: SR2. */
 static void
 go_home(struct shard *sh)
 {

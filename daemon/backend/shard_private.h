@@ -21,7 +21,7 @@
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
-/* Batches, in the order in which they are sent: reclaims, the verbs, items sent alone. See I3 of shard_calls.c. */
+/* Batches, in the order in which they are sent: reclaims, the verbs, items sent alone. See SC3 of shard_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
@@ -34,7 +34,7 @@ struct shard {
     struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
     unsigned at[LINKS_MAX]; /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
-    unsigned calls[LINKS_MAX + 1]; /* I5 */
+    unsigned calls[LINKS_MAX + 1]; /* SC5 */
     unsigned renewing;             /* of them calls of renewals, on whichever link */
     struct denied denied;
     size_t batched, flying;
@@ -93,7 +93,7 @@ void shard_move_gathered(struct shard *sh, unsigned link);
 /* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
 void shard_gather_again(struct shard *sh, unsigned link);
 
-/* Sends the call; false: the link takes nothing, or I6, and nothing was sent. */
+/* Sends the call; false: the link takes nothing, or SC6, and nothing was sent. */
 bool shard_call_send(struct shard *sh, struct call *c);
 
 /* The call is in flight from now on. */

@@ -2,20 +2,20 @@
  * shard_route.c -- which link an operation leaves by.
  *
  * The key of a name decides its home among the links of locks. The name's current link is its home while that is up,
- * else any other link that is up, also the one of renewals. So names are served while one link is up. Rules I1 to I4
+ * else any other link that is up, also the one of renewals. So names are served while one link is up. Rules SR1 to SR4
  * below keep the commands of a name in order while it changes links.
  */
 #include "daemon/backend/shard_private.h"
 
 /*
- * I1  All names of a home have the same current link (`at`), and all their operations but renewals leave by it. So the
+ * SR1 All names of a home have the same current link (`at`), and all their operations but renewals leave by it. So the
  *     commands of a name keep their order; with one link of locks those of all names do (core_conf.one_link).
- * I2  Names leave a connected link only for their home, behind a fence: once the home is up again, nothing leaves by
+ * SR2 Names leave a connected link only for their home, behind a fence: once the home is up again, nothing leaves by
  *     the link abroad until all commands in flight there are answered (shard_flush()). So nothing is overtaken. While
  *     the link abroad owes the reply to an abandoned command, which may still run, the names stay, without a fence.
- * I3  Names leave a lost link at once. Commands in flight there are UNKNOWN by then and may run late, as after any
+ * SR3 Names leave a lost link at once. Commands in flight there are UNKNOWN by then and may run late, as after any
  *     reconnect; gathered items move to the other link in their order.
- * I4  A link that is about to be dropped (link_fail()) is not lost yet: its commands in flight are not UNKNOWN.
+ * SR4 A link that is about to be dropped (link_fail()) is not lost yet: its commands in flight are not UNKNOWN.
  */
 
 void

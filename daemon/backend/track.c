@@ -5,10 +5,10 @@
  *    ^___________|______________|________|      a link lost, no answer
  *                      NO <---                  an error that will come again; a link lost leads out of it
  *
- * I1  Nothing is sent before a key is to be tracked, but for CLIENT ID: a link in subscriber mode cannot ask for it.
- * I2  The redirection names a connection: it is set up again whenever either link was made anew, and what was armed
+ * T1  Nothing is sent before a key is to be tracked, but for CLIENT ID: a link in subscriber mode cannot ask for it.
+ * T2  The redirection names a connection: it is set up again whenever either link was made anew, and what was armed
  *     before is armed no more. Reads go out only while it is ON, so behind the CLIENT TRACKING that counts.
- * I3  Only the read right behind CLIENT CACHING YES is tracked (OPTIN): the scripts on the same link stay unnoticed.
+ * T3  Only the read right behind CLIENT CACHING YES is tracked (OPTIN): the scripts on the same link stay unnoticed.
  */
 #include "daemon/backend/track.h"
 

@@ -1,11 +1,11 @@
 /*
  * watch.c -- asks Redis for the sources of watches: SUBSCRIBE for a channel, a tracked read for a key.
  *
- * I1  A part is subscribed when all questions about its source are answered, the last one with success, and no link was
+ * WA1 A part is subscribed when all questions about its source are answered, the last one with success, and no link was
  *     lost since: from then on no change of the source is missed.
- * I2  The HINT for a key comes when the key has been read again, so that the attempt it causes, on any link, is made
+ * WA2 The HINT for a key comes when the key has been read again, so that the attempt it causes, on any link, is made
  *     with the alarm armed.
- * I3  Nothing is posted from inside watches_add() and watches_remove().
+ * WA3 Nothing is posted from inside watches_add() and watches_remove().
  */
 #include "daemon/backend/watch.h"
 

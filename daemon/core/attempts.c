@@ -5,7 +5,22 @@
  * A claim that wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Claims that can
  * hold it beside each other (readers, permits) ask together: all at the head of the queue that may, in one turn of the
  * loop, so that their attempts leave as names of one call.
- *
+ */
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/kind_policy.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/serving.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+
+/*
  * A1  Those that ask together are the first claims in the queue that have requests, in its order, and Redis runs their
  *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of them are
  *     answered: otherwise Redis could give it what it has just refused to a claim before it.
@@ -28,19 +43,6 @@
  * A7  A claim whose grant too few replicas had is the first in the queue again when that grant is given back. Until
  *     then nothing asks: otherwise others would overtake it while it cannot ask itself.
  */
-#include "daemon/core/bounds.h"
-#include "daemon/core/claim.h"
-#include "daemon/core/claims.h"
-#include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
-#include "daemon/core/kind_policy.h"
-#include "daemon/core/leases.h"
-#include "daemon/core/lock.h"
-#include "daemon/core/lock_room.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/serving.h"
-#include "daemon/core/state.h"
-#include "daemon/core/times.h"
 
 /* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
 static struct claim *

@@ -1,19 +1,9 @@
 /*
  * claims.c -- one owner's interest in one lock, from the first request to the last release.
  *
- *            LOCK            first in the queue          OK
- *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
- *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
- *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
- *    |  |              |  | unsure, nobody waits    | waits      |     v
- *    |  +--- QUARANTINE <-- RELEASING <--------------------+------------+   LOST --> IDLE
- *    |                  |  |      UNLOCK, owner gone, deadline           told
- *    +------------------+  +------------------------------------------> LOST
- *
- * Beside that, HELD --> CACHED: given back, but Redis was not told; from there to HELD (the next one) or RELEASING.
- *
- * Owns the records, the moves, and what the timer is set to. When its time comes stands in turns.c, what a claim asks
- * Redis for in operations.c, what the answers mean in outcomes.c, and how it ends in ends.c.
+ * Owns the records, the moves between states (claim_next), and what the timer is set to. What happens when the timer is
+ * due stands in turns.c, what a claim asks Redis for in operations.c, what the answers mean in outcomes.c, and how a
+ * claim ends in ends.c.
  */
 #include "daemon/core/claims.h"
 
@@ -36,6 +26,18 @@
 
 _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
 
+/*
+ *            LOCK            first in the queue          OK
+ *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
+ *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
+ *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
+ *    |  |              |  | unsure, nobody waits    | waits      |     v
+ *    |  +--- QUARANTINE <-- RELEASING <--------------------+------------+   LOST --> IDLE
+ *    |                  |  |      UNLOCK, owner gone, deadline           told
+ *    +------------------+  +------------------------------------------> LOST
+ *
+ * Beside that, HELD --> CACHED: given back, but Redis was not told; from there to HELD (the next one) or RELEASING.
+ */
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),
     [CLAIM_QUEUED] = CLAIM_IN(TRYING) | CLAIM_IN(RELEASING) | CLAIM_IN(IDLE),

@@ -27,7 +27,7 @@ struct core_conf {
     uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */
     bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
-                                asked for, as shard_calls.c (I3) and shard_route.c (I1) have it */
+                                asked for, as shard_calls.c (SC3) and shard_route.c (SR1) have it */
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 

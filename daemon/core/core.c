@@ -3,7 +3,42 @@
  *
  * Owns the step and its clock. What locks, claims, owners and requests do with an event stands in their own files;
  * this one only brings them the event, and work.c the time.
- *
+ */
+#include "daemon/core/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/memory.h"
+#include "daemon/core/broadcast.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/domain.h"
+#include "daemon/core/epochs.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/multilock.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/queues.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/restore.h"
+#include "daemon/core/sessions.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/told.h"
+#include "daemon/core/turns.h"
+#include "daemon/core/uncertain.h"
+#include "daemon/core/waiter_polls.h"
+#include "daemon/core/window.h"
+#include "daemon/core/work.h"
+
+/*
  * The invariants of the whole core; core_check() (check.c) asserts each:
  *
  * I1  A name has one holder; or, of a kind with shared holds, one exclusive holder or any number of shared ones; or, of
@@ -42,39 +77,6 @@
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
  *     core_next_us() says that the next one is due now.
  */
-#include "daemon/core/core.h"
-
-#include <assert.h>
-#include <stdlib.h>
-
-#include "daemon/base/memory.h"
-#include "daemon/core/broadcast.h"
-#include "daemon/core/claim.h"
-#include "daemon/core/deadlock.h"
-#include "daemon/core/domain.h"
-#include "daemon/core/epochs.h"
-#include "daemon/core/graph.h"
-#include "daemon/core/jobs.h"
-#include "daemon/core/leases.h"
-#include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/multilock.h"
-#include "daemon/core/owner.h"
-#include "daemon/core/owners.h"
-#include "daemon/core/queue.h"
-#include "daemon/core/queues.h"
-#include "daemon/core/request.h"
-#include "daemon/core/requests.h"
-#include "daemon/core/restore.h"
-#include "daemon/core/sessions.h"
-#include "daemon/core/state.h"
-#include "daemon/core/times.h"
-#include "daemon/core/told.h"
-#include "daemon/core/turns.h"
-#include "daemon/core/uncertain.h"
-#include "daemon/core/waiter_polls.h"
-#include "daemon/core/window.h"
-#include "daemon/core/work.h"
 
 static void
 slice_begin(struct core *c)

@@ -1,16 +1,12 @@
 /*
  * core.h -- the lock manager without the world: events in, actions out.
  *
- * core_step() takes one event and the time; it calls the sink once per action.
- * core_next_us() says when it wants to be called again if nothing happens. The
- * core does not talk, wait, log or look at a clock, and the sink must not call
- * back into it: what comes of an action is a later event.
- *
- * Times are microseconds of one never-stepping clock (CLOCK_BOOTTIME in the
- * daemon, a virtual one in tests). Slices in events and actions are borrowed
- * for the call. Ids (sessions, claims, queues, operations) are never used twice.
- *
- * Memory: a failed allocation ends the process (daemon/base/memory.h); core_conf bounds what clients can make it need.
+ * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() says when it wants
+ * to be called again if nothing happens. The core does not talk, wait, log or look at a clock, and the sink must not
+ * call back into it: what comes of an action is a later event. Times are microseconds of one clock that never steps
+ * (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed for the call. Ids
+ * (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
+ * (daemon/base/memory.h); core_conf bounds what clients can make the core allocate.
  */
 
 /*

@@ -6,17 +6,6 @@
  * to make it hopeless. With one holder that is a plain cycle, and with several readers too. A waiter for a permit
  * needs only one of them: the wait is hopeless when every holder is stuck, so it is judged by a daemon that has all.
  * Cycles over several daemons are found by trail.c.
- *
- * When a wait begins it is looked whether it closes a cycle: mostly a walk along a short chain, and it is answered in
- * this event. What takes more than SEARCH_STEPS is left to the job: one search for all waits that have been put off
- * until it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once for all of
- * them. The wait that closes a cycle begins when all others of it last already, so the search that starts with it, or
- * after it, sees all of them. The job rests for as long as it took.
- *
- * D1  A wait is answered DEADLOCK only when it was compared with what is there now: the waits and holds of its cycle,
- *     and with permits whatever makes their holders stuck. Up to NOW_MAX records that is done in the same step; of a
- *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
- * D2  A request on one of the lists waits, and is on none when it ends.
  */
 #include "daemon/core/deadlock.h"
 
@@ -31,6 +20,19 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/waits.h"
+
+/*
+ * When a wait begins it is looked whether it closes a cycle: mostly a walk along a short chain, and it is answered in
+ * this event. What takes more than SEARCH_STEPS is left to the job: one search for all waits that have been put off
+ * until it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once for all of
+ * them. The wait that closes a cycle begins when all others of it last already, so the search that starts with it, or
+ * after it, sees all of them. The job rests for as long as it took.
+ *
+ * D1  A wait is answered DEADLOCK only when it was compared with what is there now: the waits and holds of its cycle,
+ *     and with permits whatever makes their holders stuck. Up to NOW_MAX records that is done in the same step; of a
+ *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
+ * D2  A request on one of the lists waits, and is on none when it ends.
+ */
 
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */

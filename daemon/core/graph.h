@@ -8,12 +8,6 @@
  *
  * Whoever waits for the lock waits until every holder has left, or, with permits (`any`), until one has. An owner is
  * stuck unless it can go on: the greatest set of owners that wait for each other.
- *
- * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
- * G2  graph_lock.stuck_n holds of it count, those of owners that are stuck and, as far as is known, still hold it.
- * G3  Who waits for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
- *     `any`, when one of them does not.
- * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.
  */
 #ifndef RLOCKD_CORE_GRAPH_H
 #define RLOCKD_CORE_GRAPH_H
@@ -21,6 +15,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
+ * G2  graph_lock.stuck_n holds of it count, those of owners that are stuck and, as far as is known, still hold it.
+ * G3  Who waits for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
+ *     `any`, when one of them does not.
+ * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.
+ */
 
 struct core;
 struct owner;

@@ -8,22 +8,6 @@
  *
  * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, and for all that is done about
  * the lock (renewal, reclaim, records), the same claim goes on being held.
- *
- * I1  Only a claim without doubts is handed over: no operation is in flight, and none may still run.
- * I2  The new holder is told no deadline after the one that Redis has confirmed.
- * I3  Tokens rise: Redis has reserved as many as a cohort may use (claim.room), and gives them to nobody else. Where
- *     there are permits, the reserve of the newest grant is used, and only while all permits are held here and none of
- *     their leases has ended: then Redis has granted none since, for none was free. This holds for the limit that Redis
- *     was asked under; another limit ends the reserve (lock_room_ends()).
- * I4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
- *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
- *     there are any (lock_released()).
- * I5  A claim that fewer replicas have acknowledged than the rule of the name wants now (the rule was raised, or the
- *     claim was reclaimed or restored) goes back to Redis: the next owner asks, and so asks the replicas. Otherwise no
- *     replica has to be asked: they have the daemon's claim, which stays as it is.
- *
- * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
- * while, and the next LOCK here takes it up as if it had been handed over, unless a waiter poll finds remote waiters.
  */
 #include "daemon/core/handoff.h"
 
@@ -47,6 +31,24 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/waiter_polls.h"
+
+/*
+ * H1  Only a claim without doubts is handed over: no operation is in flight, and none may still run.
+ * H2  The new holder is told no deadline after the one that Redis has confirmed.
+ * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.room), and gives them to nobody else. Where
+ *     there are permits, the reserve of the newest grant is used, and only while all permits are held here and none of
+ *     their leases has ended: then Redis has granted none since, for none was free. This holds for the limit that Redis
+ *     was asked under; another limit ends the reserve (lock_room_ends()).
+ * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
+ *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
+ *     there are any (lock_released()).
+ * H5  A claim that fewer replicas have acknowledged than the rule of the name wants now (the rule was raised, or the
+ *     claim was reclaimed or restored) goes back to Redis: the next owner asks, and so asks the replicas. Otherwise no
+ *     replica has to be asked: they have the daemon's claim, which stays as it is.
+ *
+ * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
+ * while, and the next LOCK here takes it up as if it had been handed over, unless a waiter poll finds remote waiters.
+ */
 
 enum { SCAN_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
 
@@ -97,7 +99,7 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && claim_may(c, cl, MAY_HAND_OVER);
 }
 
-/* I3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
+/* H3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
 static bool
 permits_are_here(const struct core *c, const struct lock *l)
 {
@@ -117,7 +119,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     return true;
 }
 
-/* I3: behind whose token the next one is; NULL: that only Redis knows. */
+/* H3: behind whose token the next one is; NULL: that only Redis knows. */
 static struct claim *
 bearer_of(const struct core *c, struct claim *cl)
 {
@@ -127,7 +129,7 @@ bearer_of(const struct core *c, struct claim *cl)
     return permits_are_here(c, cl->lock) ? lock_newest(cl->lock) : NULL;
 }
 
-/* I3, I4, I5 */
+/* H3, H4, H5 */
 static bool
 in_run(const struct core *c, struct claim *cl)
 {
@@ -138,7 +140,7 @@ in_run(const struct core *c, struct claim *cl)
 }
 
 /*
- * I3: takes the next token, and the reserve behind it. The former bearer has none any more, though its room stays:
+ * H3: takes the next token, and the reserve behind it. The former bearer has none any more, though its room stays:
  * when the newest is given back not all permits are here, and when they are again there is a newer one.
  */
 static void

@@ -1,17 +1,14 @@
 /*
  * multilock.c -- several requests with one answer: MLOCK, MUNLOCK, MRENEW.
  *
- * A multilock is no request of its own: it makes one LOCK (UNLOCK, RENEW) for each name, in its owner's order, and
- * collects their answers instead of sending them. So waiting, limits, deadlocks and leases are the same as for one.
+ * A multilock makes one LOCK (UNLOCK, RENEW) for each name, in its owner's order, and collects their answers instead of
+ * sending them: waiting, limits, deadlocks and leases are those of single requests. MLOCK asks for its names in the
+ * order of their keys, which is the same for everyone, so that two MLOCKs never wait for each other; the next name is
+ * asked for when the one before is granted. A granted member stays, with its claim, until the last one is granted. When
+ * one fails, those granted are given back by the records that asked for them, and those that have not begun are
+ * dropped. A LEASE begins for all names with the last grant; until then the watchdog renews the others.
  *
- * MLOCK asks for its names in the order of their keys, which is the same for everyone, so that two of them never wait
- * for each other; the next name is asked for when the one before is granted. A member that is granted stays, with its
- * claim, until the last one is: then the answer goes out. As soon as one fails, the answer goes out as well, those
- * granted are given back by the same records that asked for them, and those that had not begun are dropped.
- *
- * A LEASE begins for all of them when the last one is granted: until then the watchdog keeps the others.
- *
- * Invariant: a multilock lives as long as one of its members does; member[i] is NULL once its request has gone.
+ * A multilock lives as long as one of its members does; member[i] is NULL once its request has gone.
  */
 #include "daemon/core/multilock.h"
 

@@ -2,21 +2,7 @@
  * order.c -- in which order the requests of one owner begin, and which of them run side by side.
  *
  * owner.fifo has them in order of arrival. They begin in that order, so those that have begun are the first ones; a
- * request begins when each one before it has been answered, or may run beside it:
- *
- * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
- *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
- * O2  Of one name one request runs at a time.
- * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
- *     leave before attempts (shard_calls.c, I3).
- * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
- *     releases, so who is granted the later name finds the earlier one free. Never behind a LOCK: who goes from one
- *     name to the next must not be without both.
- * O5  RENEWs run beside RENEWs.
- *
- * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
- * O4 ends where Redis does not run a release that it was sent: lost with a link, unanswered, refused (busy, a key that
- * the ACL forbids). It is sent again, behind others that were sent once.
+ * request begins when each one before it has been answered, or may run beside it, by the rules below.
  */
 #include <assert.h>
 
@@ -26,6 +12,22 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
+
+/*
+ * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
+ *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
+ * O2  Of one name one request runs at a time.
+ * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
+ *     leave before attempts (shard_calls.c, SC3).
+ * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
+ *     releases, so who is granted the later name finds the earlier one free. Never behind a LOCK: who goes from one
+ *     name to the next must not be without both.
+ * O5  RENEWs run beside RENEWs.
+ *
+ * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
+ * O4 ends where Redis does not run a release that it was sent: lost with a link, unanswered, refused (busy, a key that
+ * the ACL forbids). It is sent again, behind others that were sent once.
+ */
 
 enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked at one by one */
 

@@ -1,15 +1,13 @@
 /*
- * reclaim.c -- what is held, when there is doubt that Redis still has it.
+ * reclaim.c -- what is held, while Redis may not have it any more.
  *
  * Redis has lost data (RECLAIM): every claim that is held asks for its holds anew, as they are, with its old token. In
- * the grace that begins then Redis grants nothing else, so nobody can have come between. What somebody else has all the
- * same is lost, and so is what could not be asserted before its deadline. When no doubt is left, RECLAIMED says so.
+ * the grace period Redis grants nothing else, so nobody can have come between. What another owner has all the same is
+ * lost, and so is what could not be reclaimed before its deadline. When no claim is left to verify, RECLAIMED says so.
+ * A clock has jumped (SUSPECT), or the name was broken at another daemon: every claim asks whether it is still there.
  *
- * A clock has jumped (SUSPECT): Redis may have dropped keys early. Every claim asks whether it is still there. So do
- * those of a name that was broken at another daemon.
- *
- * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says. What was asked
- * for before, and what a multilock waited for beside it, is answered all the same: as far as we knew, it was ours then.
+ * Until Redis has answered, nothing is served for the claim: new requests wait. Requests from before, and a multilock
+ * that waited for another name, are answered all the same: when they were granted, the claim was ours.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"

@@ -1,20 +1,13 @@
 /*
- * restore.c -- the first step of a process: what the one before it has left in Redis, as that one kept it (records.c).
+ * restore.c -- the first step of a process: it takes over what the process before it had in Redis (records.c).
  *
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
- * number they had in Redis, and as insistently as any release. Named owners have their owner grace: what they held they
- * go on holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places
- * stand as they stood, before everybody who comes now. An owner that has not come back when its owner grace is over has
- * ended; the owner grace begins with the first process that has not seen the owner.
+ * number they had in Redis, and as insistently as any release. Named owners have their owner grace: they go on holding
+ * under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand as they
+ * stood, before all new requests. The owner grace begins with the first process that has not seen the owner.
  *
- * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
- * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
- *
- * What the process before us had on its way to Redis may still run: an acquire is swept up like any that went
- * unanswered, and a RENEW or a release of some holds is reckoned with for as long as it could be on its way.
- *
- * A claim goes the way through its states that it went once, so that nothing here is allowed that claims.c forbids; and
- * it keeps its id, for values and permits are derived from it.
+ * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or lost. The backend
+ * knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
  */
 #include "daemon/core/restore.h"
 
@@ -37,6 +30,14 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+
+/*
+ * What the process before us had on its way to Redis may still run: an acquire is given back like any that went
+ * unanswered, and a RENEW or a release of some holds is a straggler for as long as it could be on its way.
+ *
+ * A restored claim passes through the states that it had passed through, so that nothing here is allowed that claims.c
+ * forbids; and it keeps its id, because values and permits are derived from the id.
+ */
 
 static bool
 waits_on(const struct core_record *k)

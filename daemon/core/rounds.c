@@ -3,15 +3,6 @@
  *
  * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the
  * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_meet().
- *
- * R1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()).
- *     Claims that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes
- *     further to the front takes a cursor that it meets with it (rounds_swap()). A claim that changes its list had an
- *     event of its own, and was met.
- * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.why says what
- *     for, until all claims have the last number: a round that begins anew takes over the reasons.
- * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
- *     stack, is in core.rounds until lock_round() returns, and is no job.
  */
 #include "daemon/core/rounds.h"
 
@@ -22,6 +13,17 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
+
+/*
+ * R1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()).
+ *     Claims that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes
+ *     further to the front takes a cursor that it meets with it (rounds_swap()). A claim that changes its list had an
+ *     event of its own, and was met.
+ * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.why says what
+ *     for, until all claims have the last number: a round that begins anew takes over the reasons.
+ * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
+ *     stack, is in core.rounds until lock_round() returns, and is no job.
+ */
 
 enum { HOMES = 3 };
 

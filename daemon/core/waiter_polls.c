@@ -7,12 +7,6 @@
  * cohort. If there are subscribers besides us, a CACHED claim is given back at once, and a held one is not cached
  * again. If there are none, the time of the cohort begins anew: a later remote waiter waits no longer than it would
  * without.
- *
- * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen, and while one is there the timer is
- *     armed.
- * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
- *     leaves only for locks that were not asked about in this round, or after enough grants to pay for it.
- * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
  */
 #include "daemon/core/waiter_polls.h"
 
@@ -29,6 +23,14 @@
 #include "daemon/core/queue.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+
+/*
+ * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen, and while one is there the timer is
+ *     armed.
+ * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
+ *     leaves only for locks that were not asked about in this round, or after enough grants to pay for it.
+ * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
+ */
 
 enum {
     WAITER_POLL_GAP_US = 1000,

@@ -4,8 +4,8 @@
  * The table has a fixed size and exists from the first wrong password on. A client without an entry replaces, in its
  * row, the one whose last failure is oldest, but none with waiting AUTHs: a guesser with more addresses than there are
  * entries is as fast as all of them.
- * I1  auth_limits.waiting is in the order of the deadlines, but for a reload that changes auth.timeout.
- * I2  entry.waiting is the number of waits on the list with its key.
+ * AL1 auth_limits.waiting is in the order of the deadlines, but for a reload that changes auth.timeout.
+ * AL2 entry.waiting is the number of waits on the list with its key.
  */
 #include "daemon/serve/auth_limit.h"
 
@@ -180,7 +180,7 @@ end_wait(struct engine *e, struct auth_wait *wait)
         return;
     }
     list_remove(&wait->node);
-    at->waiting--; /* I2: an entry that is waited for stays */
+    at->waiting--; /* AL2: an entry that is waited for stays */
 }
 
 void

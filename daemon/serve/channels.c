@@ -8,7 +8,7 @@
  * pubsub_holds_up().
  *
  * Owns the events that channels keep.
- * I1  A channel is on pubsub.channels iff it keeps events; topic.at is the session that is sent the first of them next.
+ * C1  A channel is on pubsub.channels iff it keeps events; topic.at is the session that is sent the first of them next.
  */
 #include "daemon/serve/pubsub_private.h"
 

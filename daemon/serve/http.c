@@ -4,9 +4,9 @@
  * Refuses everything but GET and HEAD, bodies, and more than a few KiB of headers. Names of locks never appear here:
  * clients choose them, without bound. By hand: evhttp 2.1.12 accepts all callers in one turn, cannot list those that
  * have sent nothing, and spins where descriptors run out.
- * I1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
+ * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
- * I2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new caller replaces the one
+ * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new caller replaces the one
  *     that has been silent longest; a visit whose whole request has come always gets its answer.
  */
 #include "daemon/serve/http.h"
@@ -293,7 +293,7 @@ is_over(ssize_t n)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/* Keeps I2. */
+/* Keeps H2. */
 static void
 moved(struct visit *v)
 {
@@ -362,7 +362,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Keeps I2: its request may have come, and not been read yet, when many call at once. */
+/* Keeps H2: its request may have come, and not been read yet, when many call at once. */
 static void
 give_way(struct visit *v)
 {

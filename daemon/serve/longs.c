@@ -1,7 +1,7 @@
 /*
  * longs.c -- the sum of long answers, and the order in which they became long.
  *
- * I1  engine.longs_bytes is the sum of those being made, and of session.long_bytes of all sessions on engine.longs.
+ * L1  engine.longs_bytes is the sum of those being made, and of session.long_bytes of all sessions on engine.longs.
  */
 #include "daemon/serve/longs.h"
 

@@ -4,7 +4,7 @@
  * Owns the description of each record (LOCKS, WAITERS and SESSIONS, see lists.c, and INFO's tables are made of it), and
  * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. An unknown value is null, never a made-up
  * number.
- * I1  A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
+ * LK1 A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -353,7 +353,7 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
     struct outbox reply;
     struct writer w;
 
-    assert(n != NULL); /* I1: exactly one answer */
+    assert(n != NULL); /* LK1: exactly one answer */
     lk = container_of(n, struct look, by_id);
     s = session_find(e, lk->session);
     if (s != NULL) {

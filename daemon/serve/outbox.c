@@ -2,11 +2,11 @@
  * outbox.c -- bytes on their way to a client, and until when they are true.
  *
  * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
- * I1  Marks stand in the order of their bytes; those of one answer have the same bytes, and all but the last have
+ * O1  Marks stand in the order of their bytes; those of one answer have the same bytes, and all but the last have
  *     `more`.
- * I2  outbox.good_until_us is at most that of any mark.
- * I3  Of bytes that have left in part (at < gone) only a whole "ms left" is changed.
- * I4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
+ * O2  outbox.good_until_us is at most that of any mark.
+ * O3  Of bytes that have left in part (at < gone) only a whole "ms left" is changed.
+ * O4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
  */
 #include "daemon/serve/outbox.h"
 

@@ -6,9 +6,9 @@
  * session goes on in the next turns, VISIT_COST at a time, in turn with others, so one pattern is not late because of a
  * thousand. Kept events are bounded by EVENTS_BYTES; a session behind more is closed, like one that does not read its
  * output.
- * I1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
+ * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
  *     which counts it), unless it was cut off.
- * I2  The first of the kept events is one that a session is at.
+ * P2  The first of the kept events is one that a session is at.
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -25,7 +25,7 @@ enum {
 
 /* ---- kept events ---- */
 
-/* Restores I2. */
+/* Restores P2. */
 static void
 drop_events(struct pubsub *p)
 {

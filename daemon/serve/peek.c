@@ -5,7 +5,7 @@
  * recv() finds no answer and sleeps again, once for each request, which costs more than the request. A process with one
  * connection most likely sleeps there, so its request is only peeked at, and taken out behind the answer, which wakes
  * it in any case. Price: one more system call. Sessions of processes with several connections (epoll sleeps through
- * it), and of processes with several requests under way, are read as usual. I1 to I3 below.
+ * it), and of processes with several requests under way, are read as usual. PK1 to PK3 below.
  */
 #include "daemon/serve/peek.h"
 
@@ -15,10 +15,10 @@
 #include "daemon/serve/peer.h"
 
 /*
- * I1  session.peeked bytes at the head of the socket have been read already; at most as many as engine.scratch takes.
+ * PK1 session.peeked bytes at the head of the socket have been read already; at most as many as engine.scratch takes.
  *     Nothing more is read while there are any.
- * I2  After a hang-up the session is read to the end, so nothing is left in the socket.
- * I3  Bytes in the socket take the sender's room, and its next bytes may be what its answer waits for. So bytes stay
+ * PK2 After a hang-up the session is read to the end, so nothing is left in the socket.
+ * PK3 Bytes in the socket take the sender's room, and its next bytes may be what its answer waits for. So bytes stay
  *     there only while they are all that was sent, and until the next look (recheck.c), some ms later, at most.
  */
 

@@ -5,9 +5,9 @@
  * forked child may have inherited the socket of a process that has ended, and would hold its locks for ever. So the
  * process that connected over a Unix socket is watched by a pidfd, one for all its sessions; also while dead_process is
  * off, because a reload may turn it on when the process is gone and its number is another's.
- * I1  A process is in engine.processes as long as it has sessions, and no session outlives its entry there.
- * I2  After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New ones have it.
- * I3  Watching takes descriptors that limits.sessions does not need, and where there are none an eighth of them at
+ * PR1 A process is in engine.processes as long as it has sessions, and no session outlives its entry there.
+ * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New ones have it.
+ * PR3 Watching takes descriptors that limits.sessions does not need, and where there are none an eighth of them at
  *     most.
  */
 #include "daemon/serve/peer.h"
@@ -263,7 +263,7 @@ open_pidfd(const struct session *s)
     return fd;
 }
 
-/* Keeps I3. */
+/* Keeps PR3. */
 static bool
 may_watch(const struct engine *e)
 {

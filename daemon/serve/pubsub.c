@@ -3,9 +3,9 @@
  *
  * A subscription is on two lists, its topic's and its session's; a topic lives as long as it has a subscription.
  * pubsub_frame.c writes one event, channels.c and patterns.c bring it to many sessions.
- * I1  A session has at most one subscription to a topic.
- * I2  session.subscriptions is NULL iff the session has none.
- * I3  Without any topic, an event costs two comparisons.
+ * PS1 A session has at most one subscription to a topic.
+ * PS2 session.subscriptions is NULL iff the session has none.
+ * PS3 Without any topic, an event costs two comparisons.
  */
 #include "daemon/serve/pubsub_private.h"
 

@@ -3,7 +3,7 @@
  *
  * Two lists, so that one look serves many sessions, and none sooner than LOOK_AGAIN_US after its read. Most have no
  * input, so one poll() asks for all: a read of each would cost more than all the rest of a hand-over. Bytes that were
- * read, and are in the socket until their answer, are taken out then: see I3 of peek.c.
+ * read, and are in the socket until their answer, are taken out then: see PK3 of peek.c.
  */
 #include "daemon/serve/recheck.h"
 

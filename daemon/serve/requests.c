@@ -4,8 +4,8 @@
  * Owns the words of a request that waits for its turn, in its slot. Between the commands and slots.c: nothing that a
  * command calls comes back here.
  *
- * I1  A WHEN_TURN command runs only as the oldest slot, and writes only to session.out.
- * I2  Once the session is closed, nothing here runs any more.
+ * RQ1 A WHEN_TURN command runs only as the oldest slot, and writes only to session.out.
+ * RQ2 Once the session is closed, nothing here runs any more.
  */
 #include "daemon/serve/requests.h"
 

@@ -1,8 +1,8 @@
 /*
  * roles.c -- the role of a session, from the configuration and the passwords it has proved to know.
  *
- * I1  An admin is authenticated.
- * I2  By TCP nobody is an admin without the admin's password, unless protected mode is off and there is no password at
+ * R1  An admin is authenticated.
+ * R2  By TCP nobody is an admin without the admin's password, unless protected mode is off and there is no password at
  *     all.
  */
 #include "daemon/serve/roles.h"

@@ -5,10 +5,10 @@
  * number of bytes and runs a bounded number of requests, session_turn() writes once and decides whether the session
  * ends. Events are edge-triggered: none is deleted while a session is held up, so the hang-up of its peer is seen even
  * then.
- * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
- * I2  The core gets GONE exactly once, from session_close(), and nothing of the session after it.
- * I3  No buffer is held while nothing is half read, half written or unanswered.
- * I4  A session that owes AUTH, or has to read before it may end, has a deadline in engine.due.
+ * S1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
+ * S2  The core gets GONE exactly once, from session_close(), and nothing of the session after it.
+ * S3  No buffer is held while nothing is half read, half written or unanswered.
+ * S4  A session that owes AUTH, or has to read before it may end, has a deadline in engine.due.
  */
 #include "daemon/serve/session.h"
 

@@ -2,7 +2,7 @@
  * session_end.c -- the end of a session, for any reason.
  *
  * Called where a session is read, written to, killed or refused; calls none of these. Memory goes at the end of the
- * turn: session_free() of session.c. Keeps I1 and I2 of session.c.
+ * turn: session_free() of session.c. Keeps S1 and S2 of session.c.
  */
 #include <event2/event.h>
 #include <sys/socket.h>

@@ -4,7 +4,7 @@
  * Owns session.out, session.later and session.write_ev while the session is open; closes the session where its output
  * cannot be sent whole. When a turn writes, and whether the session ends behind it, is session.c's.
  *
- * I1  session.later is empty while session.out is, once session_write() has returned.
+ * SW1 session.later is empty while session.out is, once session_write() has returned.
  */
 #include "daemon/serve/session_write.h"
 
@@ -58,7 +58,7 @@ send_some(struct session *s, size_t most)
     return n;
 }
 
-/* Restores I1, and gives memory back when there is nothing to send. */
+/* Restores SW1, and gives memory back when there is nothing to send. */
 static void
 shift(struct session *s)
 {

@@ -5,8 +5,8 @@
  * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to session.out, any other
  * waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
  * Without pipelining it is a single one, in the session itself.
- * I1  The oldest slot is WAITING or DEFERRED once a function here returns: READY ones have left.
- * I2  Once the session is closed, nothing here writes any more.
+ * SL1 The oldest slot is WAITING or DEFERRED once a function here returns: READY ones have left.
+ * SL2 Once the session is closed, nothing here writes any more.
  */
 #include "daemon/serve/slots.h"
 
@@ -104,7 +104,7 @@ drop_head(struct session *s)
 
 /* ---- requests and replies ---- */
 
-/* Restores I1: the replies that nothing holds up any more go out. */
+/* Restores SL1: the replies that nothing holds up any more go out. */
 static void
 send_ready(struct session *s)
 {
@@ -142,7 +142,7 @@ slots_refuse_oldest(struct session *s)
 {
     struct core_event ev = {.type = CORE_CROWDED, .oldest = {s->id, slots_first_id(s)}};
 
-    if (slots_first(s)->state == SLOT_WAITING) { /* I1: else it goes on by itself */
+    if (slots_first(s)->state == SLOT_WAITING) { /* SL1: else it goes on by itself */
         engine_step(s->engine, &ev);
     }
 }

@@ -4,8 +4,8 @@
  * A record is in the first table whose slots have room for it: a name of usual length takes 512 bytes, the longest one
  * fits as well. (The process before may have had fewer tables: a record is found in any.) Each table begins with its
  * version, shape and boot id; the first one also with ids and tokens.
- * I1  The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
- * I2  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
+ * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
+ * SF2 What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
  *     whole the later one counts. So one is valid, whenever the process ends.
  */
 #include "daemon/serve/state_file.h"

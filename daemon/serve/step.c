@@ -3,7 +3,7 @@
  *
  * The lowest floor of the room: every other file may call it, and it calls none of them. Actions of the core come up by
  * the sink of engine.c, which only notes them.
- * I1  The core is stepped here alone, and never from inside a step.
+ * ST1 The core is stepped here alone, and never from inside a step.
  */
 #include <assert.h>
 

@@ -4,8 +4,8 @@
  * Owns the lists of sessions to be read and to be written, and the time of the timer: libevent's clock is coarser than
  * ours, and only wakes us. Input and output have a bounded time each. Replies leave before events: the time for input
  * bounds how many sessions ask in a turn; nothing bounds how many receive an event.
- * I1  Deadlines of a turn are served before its input.
- * I2  A closed session is freed at the end of the turn, never inside it.
+ * TU1 Deadlines of a turn are served before its input.
+ * TU2 A closed session is freed at the end of the turn, never inside it.
  */
 #include "daemon/serve/engine.h"
 
@@ -38,7 +38,7 @@ send_all(struct engine *e)
     core_sent(e->core);
 }
 
-/* I1. After a gap in the clock this is what keeps us from saying "held" too late. */
+/* TU1. After a gap in the clock this is what keeps us from saying "held" too late. */
 static void
 do_due(struct engine *e)
 {
