@@ -45,4 +45,7 @@ MUTANTS = [
            "w->closed &= ~(1u << node);", "", [QUORUM + "Hints.test_who_waits_is_woken_while_a_node_is_away"]),
     Mutant("R895", "a taken name is taken for nodes that are away, where the first answer is enough", BACKEND +
            "votes.c", "vote_result", "&& may_be_taken(v)", "&& false", ["unit:test_votes"]),
+    Mutant("R896", "a hole is filled at once, also behind a BREAK", BACKEND + "quorum_ops.c", "repair",
+           "now_us - p->hole_us >= 2 * qu->conf.timeout_us", "now_us >= p->hole_us",
+           ["redis:test_quorum_nodes.py Broken.test_no_hole_is_filled_while_a_break_may_be_under_way"]),
 ]

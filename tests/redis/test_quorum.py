@@ -11,13 +11,14 @@ from quorums import Masters
 from test_sentinel import nodes
 
 CONF = "redis: { timeout: 500ms, connect_timeout: 500ms }\nlocks: { lease: 3s }\n"
+PATIENT = "redis: { timeout: 10s, connect_timeout: 10s }\nlocks: { lease: 200s }\n"
 
 
 class Quorum(Case):
     n = 3
 
-    def start(self, **more):
-        self.m = Masters(self, self.n)
+    def start(self, place=lambda i: {}, **more):
+        self.m = Masters(self, self.n, place)
         return self.daemon(**more)
 
     def daemon(self, name="rlockd", conf=CONF, **more):
@@ -176,14 +177,14 @@ class Failures(Quorum):
         self.assertGreater(self.granted(self.conn(r), "b"), t)
 
     def test_a_paused_node_costs_nothing(self):
-        r = self.start()
+        r = self.start(conf=PATIENT)
         c = self.conn(r)
         c.cmd("LOCK", "a")
         self.m.pause(0)
         begin = time.monotonic()
         for i in range(10):
             self.assertGreater(c.cmd("LOCK", "n%d" % i), 0)
-        self.assertLess(time.monotonic() - begin, 0.4 * harness.SLOW)
+        self.assertLess(time.monotonic() - begin, 10)  # of what is waited for a node
         self.m.resume(0)
         for i in range(10):
             self.assertEqual(c.cmd("UNLOCK", "n%d" % i), 0)

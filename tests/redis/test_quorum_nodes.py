@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""A quorum of more nodes than three, of nodes with TLS, of nodes on both sides of a partition; and BREAK in it."""
+import time
+import unittest
+
+import harness
+from certificates import Authority
+from harness import free_port, until
+from sentinels import Cable
+from test_quorum import CONF, PATIENT, Quorum
+from test_sentinel import nodes
+
+
+class Five(Quorum):
+    n = 5
+
+    def test_two_down_cost_nothing(self):
+        r = self.start(conf=PATIENT)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "held")
+        self.m.nodes[1].kill()
+        self.m.pause(3)
+        begin = time.monotonic()
+        for i in range(10):
+            self.assertGreater(c.cmd("LOCK", "n%d" % i), t)
+        self.assertLess(time.monotonic() - begin, 10)  # of what is waited for a node
+        self.m.resume(3)
+        for name in ["held"] + ["n%d" % i for i in range(10)]:
+            self.assertEqual(c.cmd("UNLOCK", name), 0)
+            until(lambda: [n for i, n in enumerate(self.where(name)) if i != 1] == [False] * 4)
+
+    def test_two_are_emptied_while_one_holds(self):
+        """What is held stays so, and nobody else gets it; with a third one away there is no majority."""
+        conf = CONF.replace("lease: 3s", "lease: 60s")  # a quarantine that does not end
+        r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "held")
+        for i in (0, 1):
+            self.m.nodes[i].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == self.voting(other) == 3)
+        self.assertIsNone(self.conn(other).cmd("LOCK", "held", "NOWAIT"))
+        self.assertGreater(self.conn(other).cmd("LOCK", "more", "WAIT", "10s"), t)
+        self.m.nodes[2].kill()
+        until(lambda: self.voting(r) == self.voting(other) == 2)
+        self.assertNotIsInstance(self.conn(other).cmd("LOCK", "none", "WAIT", "1s"), int)
+        self.assertEqual(c.cmd("UNLOCK", "held"), 0)
+
+
+class TlsNodes(Quorum):
+    """Each node has a certificate of its own; the daemon trusts who signed them."""
+
+    def setUp(self):
+        super().setUp()
+        self.ca, self.stranger = Authority(self.dir), Authority(self.dir, "stranger")
+        self.conf = CONF.replace("redis: {", 'redis: { tls_ca_file: "%s",' % self.ca.pem)
+
+    def place(self, i):
+        port = free_port()
+        certificate, key = self.ca.certificate("node%d" % i)
+        return {"at": "rediss://localhost:%d" % port,
+                "args": ("--tls-port", str(port), "--bind", "127.0.0.1", "::1", "--tls-auth-clients", "no",
+                         "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", self.ca.pem)}
+
+    @staticmethod
+    def exchange(node, signed):
+        """The node has another certificate, and all of its connections end."""
+        certificate, key = signed.certificate("another")
+        assert node.cmd("CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key) == "OK"
+        node.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        node.cmd("CLIENT", "KILL", "TYPE", "pubsub")
+
+    def test_a_lock_over_tls_and_a_node_that_goes_and_comes(self):
+        r = self.start(place=self.place, conf=self.conf)
+        c = self.conn(r)
+        self.assertEqual([n["address"] for n in nodes(r)], [node.url for node in self.m.nodes])
+        t = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[0].kill()
+        self.assertGreater(c.cmd("LOCK", "b"), t)
+        self.m.again(0)
+        until(lambda: self.where("a")[0], 30)  # it was asserted anew
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        until(lambda: self.where("a") == [False] * 3)
+
+    def test_a_node_with_a_wrong_certificate_is_missed_until_it_has_another(self):
+        r = self.start(place=self.place, conf=self.conf)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        self.exchange(self.m.nodes[2], self.stranger)
+        until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "down"])
+        until(lambda: "certificate" in r.info("redis")["redis_last_error"])
+        self.assertGreater(c.cmd("LOCK", "b"), t)
+        self.exchange(self.m.nodes[2], self.ca)
+        until(lambda: self.voting(r) == 3, 30)  # it has its data, so it votes at once
+        until(lambda: self.where("a") == self.where("b") == [True] * 3, 30)
+
+
+@unittest.skipUnless(Cable.allowed(), "no network namespaces here")
+class Partition(Quorum):
+    """Two nodes beside the daemons; the third one, and a daemon of its own, at the other end of a cable."""
+
+    def start(self, **more):
+        self.cable = Cable(self)
+        port = free_port()
+        under, host = self.cable.side(1)
+        far = {"at": "redis://%s:%d" % (host, port), "under": under,
+               "args": ("--port", str(port), "--bind", host, "--protected-mode", "no")}
+        return super().start(place=lambda i: far if i == 2 else {}, under=self.cable.under[0], **more)
+
+    def test_who_has_the_majority_goes_on(self):
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 6s"))
+        c = self.conn(r)
+        before = [c.cmd("LOCK", name) for name in ("kept", "freed")]
+        until(lambda: self.where("kept") == self.where("freed") == [True] * 3)
+        self.cable.cut()
+        self.assertEqual(c.cmd("UNLOCK", "freed"), 0)
+        t = self.granted(self.conn(r), "freed")
+        self.assertGreater(t, max(before))
+        self.assertGreater(c.cmd("LOCK", "new"), t)
+        until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "down"], 30)
+        until(lambda: not self.where("kept")[2], 30)  # there its lease is over
+        self.assertEqual(c.cmd("LOCK", "kept", "ONCE"), before[0])
+        self.cable.mend()
+        until(lambda: self.voting(r) == 3, 30)
+        until(lambda: self.where("kept") == self.where("new") == [True] * 3, 30)
+        self.assertEqual(c.cmd("UNLOCK", "kept"), 0)
+        until(lambda: self.where("kept") == [False] * 3)
+
+
+class Broken(Quorum):
+    """BREAK, and the repair of what a node lacks, which must not undo it."""
+
+    CONF = CONF.replace("lease: 3s", "lease: 9s")  # renewed each 3 s
+
+    def states(self, key, until_then):
+        """What the nodes had of the key, until something has happened, without repetitions."""
+        seen = []
+
+        def looked():
+            seen.append(self.where(key))
+            return until_then()
+        until(looked, 30)
+        return [s for i, s in enumerate(seen) if i == 0 or s != seen[i - 1]]
+
+    def test_what_a_majority_has_broken_is_not_written_back(self):
+        r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.pause(0)  # BREAK does not reach it in time
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        until(lambda: r.info("stats")["lost"] == "1")
+        self.m.resume(0)
+        seen = self.states("a", lambda: self.where("a") == [False] * 3)
+        self.assertLessEqual({tuple(s) for s in seen}, {(True, False, False), (False, False, False)})
+        self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
+        self.assertGreater(self.granted(self.conn(other), "a"), t)
+
+    def test_no_hole_is_filled_while_a_break_may_be_under_way(self):
+        """Else the first node that a BREAK has reached would have the key again when the BREAK reaches the last one."""
+        r = self.start(conf=self.CONF.replace("timeout: 500ms", "timeout: 10s"))
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+
+        def renewals():
+            return int(r.info("stats")["renewals"])
+        self.m.nodes[1].cmd("DEL", "a")
+        at = renewals()
+        self.assertEqual(self.states("a", lambda: renewals() >= at + 3), [[True, False, True]])
+        self.m.nodes[2].cmd("DEL", "a")
+        seen = self.states("a", lambda: self.where("a") == [False] * 3)
+        self.assertNotIn(True, [s[1] for s in seen])
+        self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
+
+    def test_what_a_majority_has_not_broken_is(self):
+        r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.pause(1, 2)
+        answer = other.cmd("BREAK", "a")
+        self.assertEqual(self.m.nodes[0].cmd("EXISTS", "a"), 0)
+        self.m.resume(1, 2)
+        self.assertTrue(str(answer).startswith("UNAVAILABLE"), answer)
+        until(lambda: self.where("a") == [True] * 3, 30)
+        self.assertEqual(c.cmd("LOCK", "a", "ONCE"), t)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
