@@ -22,7 +22,6 @@ void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when th
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* asserts holds anew that Redis may have lost */
-int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
 /* for a waiter: a release that waits for its turn leaves now */
 void lock_releases_sooner(struct core *c, struct lock *l);
 void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,

@@ -124,7 +124,7 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
 }
 
 /* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
-int64_t
+static int64_t
 claim_left_us(const struct core *c, const struct claim *cl)
 {
     return cl->watchdog ? cl->lease_us : core_lease_us(cl->hold.deadline_us - c->now_us);

@@ -43,6 +43,5 @@ void user_count_claim(const struct owner *o, int by);
 void user_count_blocked(const struct core_session *p, int by);
 /* True if a user that has `mine` of a limit for all (0 = none) may have one more; a refusal is counted. */
 bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
-struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has nothing */
 
 #endif

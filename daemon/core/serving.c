@@ -48,6 +48,17 @@ takes_no_harm(const struct claim *cl, const struct request *r)
     return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
 }
 
+/* HELD: a LOCK of the owner that has it, which cannot have it again. */
+static bool
+request_waits_for_itself(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    bool upgrade = cl->holds == 0 && !r->shared;
+
+    return r->fresh || (policy(cl->lock)->two_sorts && upgrade) ||
+           (!r->once && !policy(cl->lock)->reentrant);
+}
+
 /*
  * HELD: serves the next request that came for it, one operation at a time. Of very many that need none (repetitions by
  * ONCE) the rest is served by its timer, in place of so many other timers of the turn.
@@ -103,14 +114,4 @@ claim_serve(struct core *c, struct claim *cl)
         }
     }
     claim_arm(c, cl);
-}
-
-bool
-request_waits_for_itself(const struct request *r)
-{
-    const struct claim *cl = r->claim;
-    bool upgrade = cl->holds == 0 && !r->shared;
-
-    return r->fresh || (policy(cl->lock)->two_sorts && upgrade) ||
-           (!r->once && !policy(cl->lock)->reentrant);
 }

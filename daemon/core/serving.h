@@ -12,6 +12,5 @@ struct request;
 
 /* serving.c */
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
-bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 
 #endif

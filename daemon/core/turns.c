@@ -22,6 +22,27 @@
 #include "daemon/core/window.h"
 
 static void
+claim_owner_ends(struct core *c, struct claim *cl)
+{
+    cl->lost = false;
+    if (cl->state != CLAIM_HELD) {
+        cl->place.kept_until_us = 0;
+    } else if (claim_hand_over(c, cl, NULL)) {
+        claim_serve(c, cl); /* as its next owner asks */
+        return;
+    } else if (claim_linger(c, cl, NULL)) {
+        return;
+    }
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure.acquire)) {
+        claim_release(c, cl, NULL);
+    } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
+        claim_set_token(c, cl, 0);
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+    claim_arm(c, cl);
+}
+
+static void
 held_timer(struct core *c, struct claim *cl)
 {
     if (cl->owner->ending) { /* before its job has come to it */
@@ -181,25 +202,4 @@ windows_go_on(struct core *c)
             }
         }
     } while (taken > 0);
-}
-
-void
-claim_owner_ends(struct core *c, struct claim *cl)
-{
-    cl->lost = false;
-    if (cl->state != CLAIM_HELD) {
-        cl->place.kept_until_us = 0;
-    } else if (claim_hand_over(c, cl, NULL)) {
-        claim_serve(c, cl); /* as its next owner asks */
-        return;
-    } else if (claim_linger(c, cl, NULL)) {
-        return;
-    }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure.acquire)) {
-        claim_release(c, cl, NULL);
-    } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
-        claim_set_token(c, cl, 0);
-        claim_move(c, cl, CLAIM_IDLE);
-    }
-    claim_arm(c, cl);
 }

@@ -15,6 +15,5 @@ void claim_timer(struct core *c, struct claim *cl);
  */
 void claim_meet(struct core *c, struct claim *cl);
 void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
-void claim_owner_ends(struct core *c, struct claim *cl);
 
 #endif

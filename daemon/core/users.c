@@ -11,7 +11,8 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/state.h"
 
-struct user *
+/* NULL: it has nothing. */
+static struct user *
 user_find(const struct core *c, uint64_t key)
 {
     struct map_node *n = map_find(&c->users, key);

@@ -129,19 +129,6 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     }
 }
 
-void
-core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx)
-{
-    struct core_lock_view v;
-
-    for (const struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
-        if (glob.n == 0 || glob_match(glob, lock_name(l))) {
-            lock_view(l, now_us, &v);
-            fn(ctx, &v);
-        }
-    }
-}
-
 static void
 tell_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_waiter_fn *fn, void *ctx)
 {
@@ -188,16 +175,6 @@ core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t 
     }
 }
 
-void
-core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx)
-{
-    for (const struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
-        if (glob.n == 0 || glob_match(glob, lock_name(l))) {
-            waiters_of(l, now_us, SIZE_MAX, fn, ctx);
-        }
-    }
-}
-
 static struct core_holder_view
 holder_view(const struct claim *cl, int64_t now_us)
 {
@@ -232,12 +209,6 @@ core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t 
             fn(ctx, &v);
         }
     }
-}
-
-void
-core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
-{
-    core_holders_of(c, now_us, name, SIZE_MAX, fn, ctx);
 }
 
 bool

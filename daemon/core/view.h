@@ -70,15 +70,11 @@ typedef void core_lock_fn(void *ctx, const struct core_lock_view *v);
 typedef void core_waiter_fn(void *ctx, const struct core_waiter_view *v);
 typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 
-/* glob n == 0: all. */
-void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
-void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
-
 #define CORE_CURSOR_OVER UINT64_MAX
 
 /*
- * The same in pieces: every name that there is when it begins, unless it goes meanwhile; others come and go. The
- * cursor is in its owner's memory, which stays where it is until the cursor is at the end.
+ * Reads all locks, or all waiters, in pieces: every name that there is when it begins, unless it goes meanwhile; others
+ * come and go. The cursor is in its owner's memory, which stays where it is until the cursor is at the end.
  */
 struct core_cursor {
     struct list node;      /* core.cursors; linked = there is more */
@@ -99,14 +95,11 @@ bool core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, 
 void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,
                      void *ctx);
 
-/* The first `most` who hold it; the one whom this named owner is. False: it does not hold it. */
+/* The first `most` who hold it, in the order of their grants; the one whom this named owner is. False: it does not hold it. */
 void core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn,
                      void *ctx);
 bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, struct slice owner,
                        struct core_holder_view *out);
-
-/* Everyone here who holds the name, in the order they were granted it. */
-void core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx);
 
 /* Whether this daemon has the name in use, and as what kind. Costs no more than to find its record. */
 bool core_knows(const struct core *c, struct slice name, enum kind *kind);

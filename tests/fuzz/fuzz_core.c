@@ -14,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/core/view.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/core_each.h"
 
 enum {
     SESSIONS = 4, NAMES = 6, DOMAINS = 3, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4,

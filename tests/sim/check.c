@@ -50,6 +50,7 @@
 
 #include "daemon/backend/call.h"
 #include "tests/sim/check.h"
+#include "tests/unit/core_each.h"
 
 enum { CORE_CHECK_EVERY = 64 };
 enum { LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/sim/sim.h"
+#include "tests/unit/core_each.h"
 
 enum { QUIET_US = 2500 * 1000, ODD_US = 1500 * 1000, LOOK_US = 500 * 1000, LATE_GRANT_US = 1500 * 1000 };
 

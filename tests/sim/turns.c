@@ -17,6 +17,7 @@
 
 #include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
+#include "tests/unit/core_each.h"
 
 enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
 

@@ -7,6 +7,7 @@
 #include "daemon/core/locks.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "tests/unit/core_each.h"
 #include "tests/unit/core_restart.h"
 
 enum { NAMES = 12, SLICE = 3 };

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "tests/unit/core_each.h"
 #include "tests/unit/core_world.h"
 #include "tests/unit/rng.h"
 

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "tests/unit/core_each.h"
 #include "tests/unit/core_world.h"
 
 /* Somebody else has it: watch, be confirmed, ask again, and again when its time there is over. */
