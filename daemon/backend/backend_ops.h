@@ -14,7 +14,7 @@
 /* The functions of a topology. The verbs of backend.h have the same names; what each does is said there. */
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
-    uint32_t domains;    /* sets of data that are lost, and asserted anew, by themselves (core_conf); 0 = one */
+    uint32_t domains;    /* sets of data that are lost, and reclaimed, by themselves (core_conf); 0 = one */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);

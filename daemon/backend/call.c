@@ -212,15 +212,15 @@ static uint32_t
 token_room(const struct call *c)
 {
     struct list *pos, *nxt;
-    uint32_t room = 0;
+    uint32_t reserve = 0;
 
     list_for_each_safe(pos, nxt, &c->items)
     {
         const struct item *it = container_of(pos, struct item, node);
 
-        room = it->op.room > room ? it->op.room : room;
+        reserve = it->op.reserve > reserve ? it->op.reserve : reserve;
     }
-    return room;
+    return reserve;
 }
 
 /* Every token that was given here so far, and elsewhere (floor), is at most this. */
@@ -411,14 +411,14 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 }
 
 static void
-plain_ok(const struct call *c, int64_t a, int64_t b, bool no_room, struct core_done *done)
+plain_ok(const struct call *c, int64_t a, int64_t b, bool reserve_denied, struct core_done *done)
 {
     switch (c->verb) {
     case VERB_ACQUIRE:
     case VERB_RENEW:
         done->token = (uint64_t)a;
         done->expiry_ms = b;
-        done->no_room = no_room;
+        done->reserve_denied = reserve_denied;
         break;
     case VERB_RELEASE:
         done->remote_subscribers = a;

@@ -1,7 +1,7 @@
 /*
  * cluster.c -- the topology of a Redis Cluster.
  *
- * C1  A slot is a domain: it is lost, and asserted anew, by itself. Items of one slot share a call, and
+ * C1  A slot is a domain: it is lost, and reclaimed, by itself. Items of one slot share a call, and
  *     calls of many slots leave in one write.
  * C2  An operation goes to the master that owns the slot of its key by the map. The map is asked for every few seconds,
  *     and soon, jittered, when a node says that a slot is elsewhere, or a master is lost; never is a slot given to a

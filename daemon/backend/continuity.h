@@ -1,7 +1,7 @@
 /*
  * continuity.h -- what a shard asks about its data: is it what we know, and may calls leave now?
  *
- * A domain is a set of data that is lost, and asserted anew, by itself. Of a Redis with one such set the membership
+ * A domain is a set of data that is lost, and reclaimed, by itself. Of a Redis with one such set the membership
  * answers (membership.h), for domain 0; of a node of a cluster its slots do, each of which is a domain.
  */
 #ifndef RLOCKD_BACKEND_CONTINUITY_H

@@ -483,7 +483,7 @@ generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
 void
 generations_restore(struct generations *g, uint16_t slot, uint64_t epoch)
 {
-    (void)epoch; /* whatever it was, what is held is asserted anew */
+    (void)epoch; /* whatever it was, what is held is reclaimed */
     g->restored = true;
     g->slot[slot].used = true;
 }

@@ -38,16 +38,16 @@ struct membership {
     const struct shard_events *events;
     const struct link_address *address;
     struct event *timer;
-    struct buf text;      /* scratch */
-    uint64_t token_floor; /* no token is given below it */
+    struct buf text;        /* scratch */
+    uint64_t token_floor;   /* no token is given below it */
     struct membership_line line[MEMBERSHIP_LINES];
     unsigned lines_n;
-    bool others_reported; /* there are other members, as was told last */
-    int64_t begun_us; /* when the last epoch began here ... */
-    bool flapping;      /* ... right after the one before: a Redis that drops even the last registration */
+    bool others_reported;   /* there are other members, as was told last */
+    int64_t begun_us;       /* when the last epoch began here ... */
+    bool flapping;          /* ... right after the one before: a Redis that drops even the last registration */
     bool refusal_logged;
-    bool again; /* the members have to be asked for once more, by a registration that has not left yet */
-    bool report; /* that all is reclaimed has to be said, by one that has not left yet */
+    bool again;             /* the members have to be asked for once more, by a registration that has not left yet */
+    bool report;            /* that all is reclaimed has to be said, by one that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
     int64_t known_us;       /* by our clock: since when a member may have come unheard, see membership_lost() */
     int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */

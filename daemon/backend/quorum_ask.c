@@ -43,7 +43,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
 
     o->reserve = RESERVE;
     o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
-    o->reserve += o->reserve != 0 ? o->op.room : 0;
+    o->reserve += o->reserve != 0 ? o->op.reserve : 0;
     o->vote.validity_us = lease_us / 20;
     o->asked_us = now_us;
     timer_set(&qu->timers, &o->timer, now_us + wait_us);

@@ -144,7 +144,7 @@ holds_free(struct quorum *qu)
 static int64_t
 trusted_us(const struct part *p, const struct quorum_node *node)
 {
-    bool lost = node->voting && p->epoch != node->epoch; /* it votes again, and the key was not asserted anew */
+    bool lost = node->voting && p->epoch != node->epoch; /* it votes again, and the key was not reclaimed */
 
     return lost ? 0 : p->deadline_us;
 }
@@ -234,7 +234,7 @@ op_of(const struct errand *e)
 
     op.op = e->by_serial.number;
     op.token_floor = e->number;
-    op.room = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
+    op.reserve = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
     return op;
 }
 

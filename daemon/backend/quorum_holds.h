@@ -57,7 +57,7 @@ struct quorum_op {
     struct list node;    /* in quorum.begun, until the verb is over */
     struct hold *hold;
     struct timer timer;
-    struct core_op op; /* what the core wants; its key is the hold's */
+    struct core_op op;   /* what the core wants; its key is the hold's */
     enum core_action_type verb;
     enum quorum_sort sort;
     uint64_t generation; /* the hold's */

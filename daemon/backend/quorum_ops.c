@@ -37,7 +37,7 @@ quorum_op_new(struct quorum *qu, struct hold *h, const struct core_op *op, enum 
     o->generation = h->generation;
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
-    vote_begin(&o->vote, qu->n, op->room, 0);
+    vote_begin(&o->vote, qu->n, op->reserve, 0);
     h->ops_n++;
     qu->ops_n++;
     return o;
@@ -152,7 +152,7 @@ held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
                              .pttl_us = -1,
                              .token = r->token,
                              .expiry_ms = o->expiry_ms,
-                             .no_room = r->ceiling < r->token + o->op.room};
+                             .reserve_denied = r->ceiling < r->token + o->op.reserve};
 
     o->hold->known = true;
     tell(qu, o, &done);
@@ -310,7 +310,7 @@ vote_heard(struct quorum_op *o, const struct errand *e, const struct core_done *
         }
     } else if (b->state == BALLOT_AWAITED) {
         if (done->outcome == CORE_OK) {
-            vote_ok(&o->vote, e->to->index, done->token, done->token + (done->no_room ? 0 : o->reserve),
+            vote_ok(&o->vote, e->to->index, done->token, done->token + (done->reserve_denied ? 0 : o->reserve),
                     done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS);
         } else {
             vote_failed(&o->vote, e->to->index, done->outcome, done->pttl_us);

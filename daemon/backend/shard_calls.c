@@ -188,7 +188,8 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
             continuity_ask(sh->data, c->domain, sh->link[c->link]);
         }
         /* All tokens that Redis has set aside behind this one are for this daemon to give. */
-        continuity_token(sh->data, c->domain, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
+        continuity_token(sh->data, c->domain,
+                         done.token == 0 ? 0 : done.token + (done.reserve_denied ? 0 : it->op.reserve));
         if (done.outcome == CORE_OK && it->op.replicas > 0) {
             done.replicas_wanted = it->op.replicas;
             replicas_take(&sh->replicas, &it->op, &done);

@@ -26,20 +26,20 @@ enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
     struct link_address *address; /* owned */
-    char left[160]; /* the server before, as people are shown it: shard_retarget() */
+    char left[160];               /* the server before, as people are shown it: shard_retarget() */
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
-    unsigned at[LINKS_MAX]; /* the current link of the names of each home: shard_route.c */
+    unsigned at[LINKS_MAX];       /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* SC5 */
-    unsigned renewing;             /* of them calls of renewals, on whichever link */
+    unsigned renewing;            /* of them calls of renewals, on whichever link */
     struct denied denied;
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
-    unsigned renewed;               /* the kind behind the one whose renewals left last */
+    unsigned renewed;             /* the kind behind the one whose renewals left last */
     struct server_info server;
     struct rights rights;
     struct certificates certificates;
@@ -48,19 +48,19 @@ struct shard {
     struct replicas replicas;
     struct broadcasts broadcasts;
     struct waiter_poller waiter_poll;
-    bool talks, listens; /* broadcasts are to be heard here; they are */
-    struct buf text; /* scratch of call_words() */
+    bool talks, listens;          /* broadcasts are to be heard here; they are */
+    struct buf text;              /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
-    int64_t back_told_us; /* ... of which the core knows */
+    int64_t back_told_us;         /* ... of which the core knows */
     struct deferred down;
-    struct names *names; /* owned; NULL: the address is a path */
-    bool up, logged; /* logged: the state is in the log */
-    int64_t grant_until_us; /* shard_grant_until() ... */
-    struct list waiting;    /* ... item.node of acquisitions that wait for its next call */
-    uint32_t cause[CAUSES_MAX]; /* hashes of reasons that were logged since all links were up; 0 = none */
-    uint32_t link_logged;       /* a bit for each link that the log knows to be down */
+    struct names *names;          /* owned; NULL: the address is a path */
+    bool up, logged;              /* logged: the state is in the log */
+    int64_t grant_until_us;       /* shard_grant_until() ... */
+    struct list waiting;          /* ... item.node of acquisitions that wait for its next call */
+    uint32_t cause[CAUSES_MAX];   /* hashes of reasons that were logged since all links were up; 0 = none */
+    uint32_t link_logged;         /* a bit for each link that the log knows to be down */
 };
 
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */

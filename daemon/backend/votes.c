@@ -23,10 +23,10 @@ votes_majority(unsigned n)
 }
 
 void
-vote_begin(struct vote *v, unsigned n, uint32_t room, int64_t validity_us)
+vote_begin(struct vote *v, unsigned n, uint32_t reserve, int64_t validity_us)
 {
     assert(n >= 1 && n <= VOTES_NODES_MAX);
-    *v = (struct vote){.n = n, .q = votes_majority(n), .room = room, .validity_us = validity_us};
+    *v = (struct vote){.n = n, .q = votes_majority(n), .reserve = reserve, .validity_us = validity_us};
 }
 
 static struct ballot *
@@ -243,7 +243,7 @@ raise(const struct vote *v)
             r.raise |= 1u << i;
         }
     }
-    r.ceiling = token + v->room;
+    r.ceiling = token + v->reserve;
     return r;
 }
 

@@ -35,7 +35,7 @@ struct ballot {
 
 struct vote {
     unsigned n, q;            /* nodes, and a majority of them */
-    uint32_t room;            /* tokens that are wanted behind the one that is told */
+    uint32_t reserve;            /* tokens that are wanted behind the one that is told */
     int64_t validity_us;      /* so much must be left when it is told */
     struct ballot node[VOTES_NODES_MAX];
 };
@@ -59,7 +59,7 @@ struct vote_result {
 
 unsigned votes_majority(unsigned n);
 
-void vote_begin(struct vote *v, unsigned n, uint32_t room, int64_t validity_us);
+void vote_begin(struct vote *v, unsigned n, uint32_t reserve, int64_t validity_us);
 
 /* Each node answers once. counter: `answer` and the tokens that were set aside behind it. */
 void vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us);

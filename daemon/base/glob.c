@@ -104,7 +104,7 @@ struct places {
 };
 
 static void
-find_tickets(struct places *pl, struct slice name)
+find_places(struct places *pl, struct slice name)
 {
     size_t n = 0;
 
@@ -154,7 +154,7 @@ add_rows(struct places *pl, const struct class *set, uint64_t flip)
 
 /* Where a byte of the set stands: by rows, of what is in it or of what is not, or, if those are many, byte by byte. */
 static const uint64_t *
-tickets_of(struct places *pl, const struct class *set, struct slice name)
+places_of(struct places *pl, const struct class *set, struct slice name)
 {
     unsigned in = count(&pl->occurs, set, 0), out = count(&pl->occurs, set, UINT64_MAX);
     bool without = out < in;
@@ -227,7 +227,7 @@ match_rest(struct slice p, size_t i, struct slice name)
     struct positions s = {.bits = {1}};
     struct places pl;
 
-    find_tickets(&pl, name);
+    find_places(&pl, name);
     while (i < p.n) {
         const uint64_t *row = pl.everywhere;
         unsigned char literal = 0;
@@ -248,7 +248,7 @@ match_rest(struct slice p, size_t i, struct slice name)
         case ANY:
             break;
         case SET:
-            row = tickets_of(&pl, &set, name);
+            row = places_of(&pl, &set, name);
             break;
         }
         if (!step(&s, row)) {

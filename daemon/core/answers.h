@@ -32,7 +32,7 @@ enum core_answer {
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
     CORE_FEW_REPLICAS, /* it was given back: replicas, replicas_wanted */
-    CORE_FORBIDDEN,   /* Redis's ACL keeps the daemon from the key */
+    CORE_FORBIDDEN,    /* Redis's ACL keeps the daemon from the key */
     CORE_ANSWERS
 };
 
@@ -50,7 +50,7 @@ struct core_reply {
     struct slice name;
     struct slice other; /* KEY_IN_USE: the name that has the key */
     uint64_t token;
-    uint64_t owner; /* its number */
+    uint64_t owner;    /* its number */
     enum kind kind;
     uint32_t holds;
     int64_t left;      /* LEFT: see core_answer */
@@ -58,7 +58,7 @@ struct core_reply {
     int64_t waited_us; /* GRANTED */
     struct core_grant relies; /* GRANTED, LEFT: the answer says that it is held; of parts each by itself */
     bool ms;           /* LEFT: of a RENEW */
-    uint32_t replicas;        /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
+    uint32_t replicas; /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many, by the rule; 0 = none was asked */
     bool full;
     /*

@@ -86,7 +86,7 @@ void
 lock_released(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool by_turn = policy(l)->places; /* Redis knows whose turn it is */
+    bool by_turn = policy(l)->tickets; /* Redis knows whose turn it is */
     bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !by_turn;
     bool for_them = l->remote_waiters;
 

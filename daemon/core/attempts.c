@@ -24,7 +24,7 @@
  * A1  Those that ask together are the first claims in the queue that have requests, in its order, and Redis runs their
  *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of them are
  *     answered: otherwise Redis could give it what it has just refused to a claim before it.
- * A2  Nothing asks beside an attempt for an exclusive hold, or for a place; and nothing behind a claim that waits for
+ * A2  Nothing asks beside an attempt for an exclusive hold, or for a ticket; and nothing behind a claim that waits for
  *     one.
  * A3  Several ask only while nothing speaks against it: after an attempt that failed it is one, the first in the queue;
  *     when that one is granted, the rest follow.
@@ -44,7 +44,7 @@
  *     then nothing asks: otherwise others would overtake it while it cannot ask itself.
  */
 
-/* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
+/* In the queue here, and without a ticket though it has waiters: it asks for one at once, whoever holds the lock. */
 static struct claim *
 first_ticketless(struct lock *l)
 {
@@ -142,7 +142,7 @@ try_queue(struct core *c, struct lock *l)
 }
 
 /*
- * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a place in Redis asks
+ * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a ticket asks
  * first and at once: that is no question of who holds the lock.
  */
 void
@@ -171,7 +171,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
         bool due = q->retry_us <= c->now_us;
 
         try_first(c, ticketless, true);
-        if (ticketless != next) { /* it asks for its place only: when the first one asks is not put off by that */
+        if (ticketless != next) { /* it asks for its ticket alone: that does not put off the attempt of the first one */
             q->again = due;
             q->failed = !due;
         }

@@ -16,16 +16,16 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
     BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
-    TICKETS_KEPT_MAX = 1024,           /* places of one name that are kept without a request */
+    TICKETS_KEPT_MAX = 1024,     /* positions of one name that are kept without a request */
     CROWD = 64,                  /* requests in a queue: behind more than these a NOWAIT fails at once */
-    EXPIRY_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
+    EXPIRY_GAP_US = 5 * 1000,    /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* a lock that was released for remote waiters is left to them for so long */
-    TICKET_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
+    TICKET_MAX_US = 240 * 1000 * 1000, /* a ticket lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
-    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
+    RESERVE_MAX = 1024,          /* tokens that are reserved for the hand-offs of one cohort, at most */
     HANDOFF_PERMITS = 64,        /* a lock with more permits than these is never handed over */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
-    BROADCAST_BYTES = 8 * 1024,        /* one message to the other daemons, at most */
+    BROADCAST_BYTES = 8 * 1024,  /* one message to the other daemons, at most */
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* a guard that moved is waited for no longer: no network keeps a command of
                                             a closed connection for longer */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -36,8 +36,8 @@ enum {
     WINDOW_US = 100,             /* ... nor than Redis answers in time at so long for each */
     WINDOW_OWED = 8,             /* ... and releases that no request waits for: one in so many of them */
     REVIEW_BITS = 3,
-    REVIEW_LOST = 1, /* Redis may have lost what it had; */
-    REVIEW_JUMPED = 2, /* a clock has jumped, or it was broken elsewhere: it may be gone */
+    REVIEW_LOST = 1,             /* Redis may have lost what it had; */
+    REVIEW_JUMPED = 2,           /* a clock has jumped, or it was broken elsewhere: it may be gone */
     LOST_OF_OWNER = 1024,        /* losses that one owner is still to be told of; the oldest are forgotten first ... */
     LOST_MAX = 16 * 1024,        /* ... and in all */
     CANCEL_MOST = 1024,          /* requests of an owner that a CANCEL looks at: it is done in one step */

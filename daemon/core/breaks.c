@@ -59,7 +59,7 @@ lock_broken(struct core *c, struct lock *l)
     uint32_t trying = l->queue->trying_n; /* they are in front */
     struct list *pos, *nxt;
 
-    lock_room_ends(l);
+    lock_reserve_ends(l);
     list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
@@ -68,7 +68,7 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->unsure.broken = !policy(l)->places; /* its place was for one OK */
+        cl->uncertain.broken_since_sent = !policy(l)->tickets; /* its ticket was for one OK */
     }
     lock_suspect(c, l);
 }
@@ -86,7 +86,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     l->queue->break_op = 0;
     if (ok) {
         l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* none: a grace, so nobody came since */
-        job_begin(c, &l->queue->job);
+        job_begin(c, &l->queue->break_job);
     }
     /* Holders at other daemons hear of the BREAK now, not with their next renewal. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
@@ -112,7 +112,7 @@ lock_loses(struct core *c, struct lock *l)
         claim_lose(c, cl, "broken", true);
         return true;
     }
-    job_end(&l->queue->job);
+    job_end(&l->queue->break_job);
     lock_wake(c, l);
     return false;
 }

@@ -22,7 +22,7 @@ struct broadcast {
 };
 
 enum broadcast_type {
-    BROADCAST_TRAIL = 'W',     /* trail.c: a trail, on its way; */
+    BROADCAST_TRAIL = 'W',   /* trail.c: a trail, on its way; */
     BROADCAST_VERDICT = 'V', /* ... a cycle */
     BROADCAST_BROKEN = 'B',  /* breaks.c: a name was broken */
     BROADCAST_WANTED = 'N',  /* attempt_ends.c: a lock is wanted that another daemon may only be caching */

@@ -43,7 +43,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
     bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
 
-    assert(cl->unsure.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(cl->uncertain.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
     if (!ends) {
         claim_check_record(c, cl); /* I13 */
     }
@@ -97,7 +97,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
-    t->doubts += (cl->unsure.verify & VERIFY_LOST) != 0;
+    t->doubts += (cl->uncertain.verify & VERIFY_LOST) != 0;
     t->turns += cl->renewal == RENEWAL_WAITS;
     t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
     t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
@@ -123,7 +123,7 @@ check_holders(const struct lock *l)
     assert(n <= 1 || lock_has_limit(l) || exclusive == 0);
 }
 
-/* Claims, and the order of places in the queue. */
+/* Claims, and their order in the queue. */
 static void
 check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct tally *t)
 {
@@ -148,9 +148,9 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->place.ticket > ticket);
+        assert(cl->place.position > ticket);
         assert(has_ticket || !cl->has_ticket); /* I11 */
-        ticket = cl->place.ticket;
+        ticket = cl->place.position;
         has_ticket = cl->has_ticket;
     }
 }
@@ -177,7 +177,7 @@ static void
 check_queue(const struct lock *l)
 {
     bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->waiter_poll_node) &&
-                   !job_stands(&l->queue->job);
+                   !job_stands(&l->queue->break_job);
 
     assert(l->queue->blocked_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
@@ -192,7 +192,7 @@ static void
 check_empty_queue(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
-    assert(!job_stands(&q->job) && !job_stands(&q->settle.job));
+    assert(!job_stands(&q->break_job) && !job_stands(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
@@ -215,7 +215,7 @@ check_attempts(const struct lock *l)
         if (cl->state == CLAIM_TRYING) {
             trying++;
             assert(l->queue->trying_n == 1 || (!l->queue->alone && lock_has_room_beside(l, cl->op_shared)));
-            assert(list_empty(&l->holders) || lock_may_be_many(l) || (policy(l)->places && !cl->has_ticket));
+            assert(list_empty(&l->holders) || lock_may_be_many(l) || (policy(l)->tickets && !cl->has_ticket));
         }
     }
     assert(trying == l->queue->trying_n && trying <= TOGETHER);

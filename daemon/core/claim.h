@@ -16,13 +16,13 @@
 #include "daemon/core/uncertain_record.h"
 
 enum claim_state {
-    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
-    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
+    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, not queued; freed when no request refers to it */
+    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its position is kept for a while */
     CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
-    CLAIM_RELEASING,  /* lock.rest: its release is in flight, or to be tried again */
-    CLAIM_QUARANTINE, /* lock.rest: released, but an old attempt may still run until unsure.until_us */
+    CLAIM_RELEASING, /* lock.rest: its release is in flight, or to be tried again */
+    CLAIM_QUARANTINE, /* lock.rest: released, but an old attempt may still run until uncertain.until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -33,8 +33,8 @@ enum claim_state {
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
 enum {
-    ROOM_BITS = 11,  /* see claim.room ... */
-    FAILED_BITS = 3, /* ... and claim.failed_n */
+    RESERVE_BITS = 11,  /* see claim.reserve ... */
+    FAILED_BITS = 3,    /* ... and claim.failed_n */
     REVIEWS_BITS = 3,
     REPLICA_BITS = 4, /* CORE_REPLICAS_MAX */
 };
@@ -50,11 +50,11 @@ struct claim_renewal {
  * claim was HELD.
  */
 struct claim_place {
-    uint64_t ticket;         /* number in the queue; kept while kept_until_us lies ahead */
-    uint64_t record_order;   /* ranked: its place as it was kept, among those of its record_rank */
+    uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
+    uint64_t record_order;   /* ranked: its position in its record, among those of its record_rank */
     int64_t tried_us;        /* TRYING: since when */
-    int64_t kept_until_us;   /* so long it has a place without requests; 0 = no */
-    uint32_t ticket_life_us; /* after so long without a renewal Redis passes over its place; TICKET_MAX_US at most */
+    int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not */
+    uint32_t ticket_life_us; /* Redis drops the ticket after so long without a renewal; TICKET_MAX_US at most */
 };
 
 struct claim_hold {
@@ -75,8 +75,8 @@ struct claim {
     struct map_node by_id;  /* core.claims; its number is the claim's id */
     struct lock *lock;
     struct owner *owner;
-    uint64_t redis_owner;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
-                               may still run, so that it can never hit a later grant */
+    uint64_t redis_owner;   /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
+                               may still run, so that it never takes back a later grant */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
     struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, RELEASING: in order,
@@ -87,25 +87,25 @@ struct claim {
     uint32_t refs;          /* requests that name this claim, run or not */
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
-    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
+    unsigned reserve : RESERVE_BITS; /* tokens behind its own that Redis gives to nobody else: for hand-offs;
                                   TRYING: when it is granted. Of permits that of the newest counts: handoff.c, H3 */
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or ticket, beside `op`;
                                WAITS: in the queue of a window, for whichever operation comes next: window.c */
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
-    unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have what Redis has of it */
-    bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
-    bool op_shared : 1;     /* of the shared holds */
-    bool op_ticket : 1;      /* asks for a place, too */
-    bool op_reclaim : 1;    /* asserts anew what is held */
+    unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
+    bool op_asked : 1;      /* the operation is for the first of the requests, see claim_op_request() */
+    bool op_shared : 1;     /* it is about the shared holds */
+    bool op_ticket : 1;     /* it asks for a ticket, too */
+    bool op_reclaim : 1;    /* it is a reclaim */
     bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
-    bool has_ticket : 1; /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
+    bool has_ticket : 1; /* kinds with tickets: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
-    bool not_twice : 1;     /* stamped kinds: a release may have run; see claim_release() */
+    bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
-    bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published, so its release is no news, told or not */
+    bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published: its release is not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
 
@@ -115,7 +115,7 @@ struct claim {
         struct claim_renewal renew;   /* RENEWAL_SENT */
         struct list lost_node;        /* LOST: owner.lost */
     };
-    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
+    uint64_t record_sum;    /* checksum of the record that was kept last; 0 = none was */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     union {
@@ -124,11 +124,11 @@ struct claim {
         struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
-    int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
+    int64_t renew_us;       /* HELD with watchdog, QUEUED with a ticket: next renewal */
     int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
-    struct uncertain unsure;
-    int64_t expiry_ms;          /* when Redis drops the key, by its clock, ms */
-    int64_t expiry_heard_us;     /* when we heard of it */
+    struct uncertain uncertain;
+    int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
+    int64_t expiry_heard_us; /* when we heard of it */
 };
 
 #endif

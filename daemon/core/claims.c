@@ -135,7 +135,7 @@ count(struct core *c, struct claim *cl, int by)
 static void
 leave_rounds(struct core *c, const struct claim *cl)
 {
-    if (cl->lock->rounded) {
+    if (cl->lock->has_round) {
         rounds_leave(c, cl);
     }
 }
@@ -204,7 +204,7 @@ home_of(struct claim *cl)
     return &cl->lock->rest;
 }
 
-/* The only place that changes a claim's state; keeps the queue in the order of places, and who is free in front. */
+/* The only place that changes a claim's state; keeps the queue in the order of positions, and free claims in front. */
 void
 claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
@@ -237,7 +237,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
-        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place.ticket > cl->place.ticket) {
+        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place.position > cl->place.position) {
             pos = pos->prev;
         }
     }
@@ -245,15 +245,15 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 }
 
 /*
- * The claim takes its place in Redis's queue anew, behind all others; so here too, or they would wait for each other.
+ * The claim takes a new ticket, behind all others; so it goes last here too, or they would wait for each other.
  */
 void
 claim_put_last(struct core *c, struct claim *cl)
 {
     struct lock *l = cl->lock;
 
-    assert(cl->state == CLAIM_QUEUED && policy(l)->places);
-    cl->place.ticket = ++c->serial;
+    assert(cl->state == CLAIM_QUEUED && policy(l)->tickets);
+    cl->place.position = ++c->serial;
     leave_rounds(c, cl);
     cursors_pass(c, cl);
     list_remove(&cl->node);
@@ -262,13 +262,13 @@ claim_put_last(struct core *c, struct claim *cl)
     lock_wake(c, l);
 }
 
-/* The claim has the last place in Redis's queue now: here it goes before those that have none. */
+/* The claim has the last ticket now: here it goes before those that have none. */
 void
 claim_put_by_ticket(struct core *c, struct claim *cl)
 {
     while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
-        uint64_t ticket = before->place.ticket;
+        uint64_t position = before->place.position;
 
         if (before->has_ticket) {
             return;
@@ -276,8 +276,8 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
         rounds_swap(c, cl, before);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
-        before->place.ticket = cl->place.ticket;
-        cl->place.ticket = ticket;
+        before->place.position = cl->place.position;
+        cl->place.position = position;
     }
 }
 
@@ -293,7 +293,7 @@ held_next_us(const struct core *c, const struct claim *cl)
     if (claim_busy(cl)) {
         return at_us;
     }
-    if (cl->unsure.verify != 0) {
+    if (cl->uncertain.verify != 0) {
         return cl->renewal != RENEWAL_NONE ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
     if (cl->watchdog && cl->renewal == RENEWAL_NONE) {
@@ -351,7 +351,7 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->unsure.verify == 0) ||
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->uncertain.verify == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
     return renews && cl->renewal == RENEWAL_NONE && at_us == cl->renew_us;
@@ -364,12 +364,12 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->place.ticket = policy(cl->lock)->places ? ++c->serial : r->serial;
+    cl->place.position = policy(cl->lock)->tickets ? ++c->serial : r->serial;
     cl->place.ticket_life_us = 0;
     cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->news_lost = false;
-    cl->unsure.acquire = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */
+    cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -394,12 +394,12 @@ claim_verify(struct core *c, struct claim *cl, unsigned verify)
 {
     struct domain *d = lock_domain(c, cl->lock);
 
-    d->unverified_n -= (cl->unsure.verify & VERIFY_LOST) != 0;
+    d->unverified_n -= (cl->uncertain.verify & VERIFY_LOST) != 0;
     d->unverified_n += (verify & VERIFY_LOST) != 0;
     if (d->unverified_n == 0) {
         domain_wake(c, d);
     }
-    cl->unsure.verify = verify & ((1u << VERIFY_BITS) - 1);
+    cl->uncertain.verify = verify & ((1u << VERIFY_BITS) - 1);
 }
 
 bool

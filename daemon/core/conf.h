@@ -50,7 +50,7 @@ struct core_spec {
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
     int64_t queue_grace_us; /* ... and its place in the queue so long */
-    struct slice key;       /* the key in Redis */
+    struct slice key;     /* the key in Redis */
 };
 
 #endif

@@ -45,22 +45,22 @@
  *     a kind with permits, as many as the limit was when they were granted. Each holder is a claim.
  * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): until then no
  *     reply says that it is held.
- * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
- *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has
- *     its timer armed.
+ * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
+ *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
+ *     QUARANTINE has its timer armed.
  * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
- *     while holders or releases here are in the way; but for the attempt that takes a place in Redis's queue (kinds
+ *     while holders or releases here are in the way; but for the attempt that takes a ticket (kinds
  *     with places).
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
- * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
- *     owner is never taken to hold.
+ * I8  An acquire without an answer, or a ticket, is asked for again by the same owner, or released; until an answer
+ *     comes, the owner does not hold the lock.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
  * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. Work that is
  *     left stands in core.jobs, or is due in the heap, and core_next_us() says so.
- * I11 Claims with a place in Redis's queue stand before those without, in the order in which they took the places; so
- *     the first one here is the first of ours there.
+ * I11 Claims with a ticket stand before those without, in the order in which they took their tickets; so the first one
+ *     here is the first of ours in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
  * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.

@@ -33,7 +33,7 @@
 #include "daemon/core/answers.h"
 #include "daemon/core/conf.h"
 #include "daemon/core/events.h"
-#include "daemon/core/kept.h"
+#include "daemon/core/record.h"
 
 struct core; /* opaque; one per daemon */
 

@@ -1,5 +1,5 @@
 /*
- * deserted.c -- claims that nobody waits for any more: a place is kept for a while, what else Redis may have goes back.
+ * deserted.c -- claims without requests: a position is kept for a while, what else Redis may have goes back.
  */
 #include <assert.h>
 
@@ -14,8 +14,8 @@
 #include "daemon/core/uncertain.h"
 
 /*
- * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock
- * or the core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the
+ * Whether one more position may be kept without a request: TICKETS_KEPT_MAX of one name, of all names as many as may
+ * wait. Claims that are not held, given back or waited in count as such positions. In a drain all are kept, for the
  * process after us.
  */
 static bool
@@ -28,7 +28,7 @@ has_room_for_ticket(const struct core *c, const struct lock *l)
 }
 
 /*
- * The last request of the claim has gone. A named owner keeps its place for a while; all else that Redis may have of
+ * The last request of the claim has gone. A named owner keeps its position for a while; all else that Redis may have of
  * the claim goes at once.
  */
 void
@@ -53,9 +53,9 @@ void
 claim_desert(struct core *c, struct claim *cl)
 {
     bool keep = cl->place.kept_until_us > c->now_us;
-    bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, and not a place only */
+    bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, not only a ticket */
 
-    if (cl->unsure.acquire && !(keep && cl->has_ticket && !attempted)) {
+    if (cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
         claim_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);

@@ -1,5 +1,5 @@
 /*
- * domain.h -- a domain: a set of data in Redis that is lost, and asserted anew, by itself; private to daemon/core.
+ * domain.h -- a domain: a set of data in Redis that is lost, and reclaimed, by itself; private to daemon/core.
  *
  * With one Redis there is one domain, with the number 0. A lock is in the domain of its key for as long as it is there.
  * A claim is in the domain of its lock.

@@ -140,7 +140,7 @@ move_freed(struct core *c, struct claim *cl)
         claim_lost(c, cl);
     } else if (cl->state == CLAIM_RELEASING && cl->place.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
-        if (policy(cl->lock)->places) {
+        if (policy(cl->lock)->tickets) {
             claim_put_last(c, cl);
         }
     } else {
@@ -161,7 +161,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_asked = false;
     claim_renew_over(c, cl); /* what it finds is no news of a later hold */
-    cl->unsure.acquire = cl->has_ticket = false;
+    cl->uncertain.acquire_unresolved = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
     cl->retry_us = 0;
@@ -173,8 +173,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             /* Of the owner: the claim's record may go before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->unsure.release = cl->not_twice = false;
-        cl->unsure.stragglers &= ~(unsigned)STRAGGLER_RENEW;
+        cl->uncertain.release_unresolved = cl->not_twice = false;
+        cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;

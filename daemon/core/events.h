@@ -10,7 +10,7 @@
 
 #include "daemon/base/slice.h"
 #include "daemon/core/conf.h"
-#include "daemon/core/kept.h"
+#include "daemon/core/record.h"
 
 #define CORE_FOREVER INT64_MAX
 #define CORE_MANY_MAX 64 /* names in one MLOCK */
@@ -39,11 +39,11 @@ enum core_event_type {
     CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among those who listen to the name */
     CORE_WAITERS_POLLED, /* the answer to a WAITER_POLL */
     CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
-    CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is asserted anew; ends in one RECLAIMED */
+    CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is reclaimed; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held there is confirmed by Redis before it is said again */
     CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
-    CORE_RESTORE,    /* before the first session: what the process before us has left; see core_restored */
+    CORE_RESTORE,  /* before the first session: what the process before us has left; see core_restored */
     CORE_REACHED,  /* Redis can be reached (again) there: what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
@@ -96,12 +96,12 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t expiry_ms; /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
-    int64_t remote_subscribers;  /* release OK: subscribers that heard the wake-up (our own counted too) */
+    int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t remote_subscribers; /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
-    bool has_ticket;        /* TAKEN, kinds with places: this owner has one in Redis now */
+    bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
     uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: so many have acknowledged it, of so many */
-    bool no_room;       /* acquire OK: no tokens are set aside behind it */
+    bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
     bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
 };
 
@@ -131,7 +131,7 @@ struct core_event {
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
         struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */
-        struct core_waiters_polled polled;   /* WAITERS_POLLED */
+        struct core_waiters_polled polled; /* WAITERS_POLLED */
         struct core_restored *restore; /* RESTORE */
     };
 };

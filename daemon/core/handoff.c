@@ -35,10 +35,10 @@
 /*
  * H1  Only a claim without doubts is handed over: no operation is in flight, and none may still run.
  * H2  The new holder is told no deadline after the one that Redis has confirmed.
- * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.room), and gives them to nobody else. Where
+ * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.reserve), and gives them to nobody else. Where
  *     there are permits, the reserve of the newest grant is used, and only while all permits are held here and none of
  *     their leases has ended: then Redis has granted none since, for none was free. This holds for the limit that Redis
- *     was asked under; another limit ends the reserve (lock_room_ends()).
+ *     was asked under; another limit ends the reserve (lock_reserve_ends()).
  * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
  *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
  *     there are any (lock_released()).
@@ -112,7 +112,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->unsure.verify != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
+        if (cl->uncertain.verify != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
             return false;
         }
     }
@@ -136,7 +136,7 @@ in_run(const struct core *c, struct claim *cl)
     const struct claim *bearer = bearer_of(c, cl);
     bool copied = cl->replicas >= cl->lock->replicas;
 
-    return copied && bearer != NULL && bearer->room > 0 && !lock_cohort_is_over(c, cl->lock);
+    return copied && bearer != NULL && bearer->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
 }
 
 /*
@@ -148,9 +148,9 @@ take_token(struct core *c, struct claim *cl)
 {
     const struct claim *bearer = bearer_of(c, cl);
 
-    assert(bearer != NULL && bearer->room > 0); /* in_run() */
+    assert(bearer != NULL && bearer->reserve > 0); /* in_run() */
     claim_set_token(c, cl, bearer->token + 1);
-    cl->room = bearer->room - 1u;
+    cl->reserve = bearer->reserve - 1u;
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }
 
@@ -201,7 +201,7 @@ heir_of(const struct core *c, const struct claim *cl)
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
-    return !next->unsure.acquire && is_movable(next) ? next : NULL;
+    return !next->uncertain.acquire_unresolved && is_movable(next) ? next : NULL;
 }
 
 /* Requests of the owner about `from` are about `to` from now on. */

@@ -2,8 +2,8 @@
  * jobs.c -- what is too long for one step: the list of jobs, and the walks over the locks of a domain. Their turns
  * stand in work.c.
  *
- * J1  A job has its records on a list of its own and takes from the front until that is empty; or its cursor is moved
- *     on by who frees a record (walks_leave()). So whatever happens between two slices, each record is seen to once.
+ * J1  A job has its records on a list of its own and takes from the front until that is empty; or the walk is moved
+ *     on when a record is freed (walks_leave()). So whatever happens between two slices, each record is seen to once.
  * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
  *     claim_meet() and lock_meet() do what the job would do.
  * J3  A job looks at JOB_SHARE records, then it is the next one's turn.

@@ -8,7 +8,7 @@ const struct kind_policy kind_policies[KINDS] = {
                         .lingers = true},
     [KIND_SIMPLE] = {.holders = HOLDERS_ONE, .leave_behind = true, .handed = true, .lingers = true},
     [KIND_COUNTER] = {.holders = HOLDERS_ONE, .expiry_proves = true},
-    [KIND_FAIR] = {.holders = HOLDERS_ONE, .keys_beside = true, .reentrant = true, .places = true,
+    [KIND_FAIR] = {.holders = HOLDERS_ONE, .keys_beside = true, .reentrant = true, .tickets = true,
                    .called_apart = true},
     [KIND_RW] = {.holders = HOLDERS_SHARED, .keys_beside = true, .reentrant = true, .two_sorts = true,
                  .leave_behind = true, .last_frees = true, .handed = true, .lingers = true},

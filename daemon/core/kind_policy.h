@@ -38,7 +38,7 @@ struct kind_policy {
                            time, and who takes it next must have another expiry. */
 
     /* ---- whose turn it is ---- */
-    bool places;       /* Does Redis keep a queue, in which who waits has a place? A place outlives attempts, is asked
+    bool tickets;      /* Does Redis keep a queue, in which waiters have tickets? A ticket outlives attempts, is asked
                           for while others hold the lock, and is given back like a lock. */
     bool called_apart; /* Is the next owner in Redis's queue called on a channel of its own? */
     bool leave_behind; /* May an attempt leave behind a release that is under way? A6 of attempts.c. */

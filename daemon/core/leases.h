@@ -17,11 +17,11 @@ struct request;
 
 /* operations.c */
 void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED, somebody waits */
-void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
+void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the ticket, when QUEUED */
 void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
-void claim_reassert(struct core *c, struct claim *cl, bool shared); /* asserts holds anew that Redis may have lost */
+void claim_reclaim(struct core *c, struct claim *cl, bool shared); /* reclaims holds that Redis may have lost */
 /* for a waiter: a release that waits for its turn leaves now */
 void lock_releases_sooner(struct core *c, struct lock *l);
 void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,

@@ -34,22 +34,22 @@ struct lock {
     bool heard_itself : 1;  /* we were subscribed to its channel when Redis was last asked for the number of
                                subscribers */
     bool wanted_since : 1;  /* ... and since then another daemon has said that it waits */
-    bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
+    bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
     bool remote_waiters : 1; /* there are remote waiters, as far as is known, and Redis was not told since that the
                                 lock is free */
     unsigned review : REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
     unsigned reviews_n : REVIEWS_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
-    unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
-    bool rounded : 1;       /* a round of it stands */
+    unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */
+    bool has_round : 1;     /* a round over its claims stands */
     bool shortfall : 1;     /* too few replicas had what is being given back: no attempt before that is done */
     uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
     uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
-    uint32_t releases_sent_n;   /* ... RELEASING whose release is under way */
-    uint32_t cohort_passes;           /* grants here in a row */
-    int64_t cohort_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
+    uint32_t releases_sent_n; /* ... RELEASING whose release is under way */
+    uint32_t cohort_passes; /* grants here in a row */
+    int64_t cohort_since_us; /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
     uint8_t replicas;       /* so many must acknowledge a grant, as its rule said last */
@@ -67,7 +67,7 @@ _Static_assert(offsetof(struct claim, cached.deadline_us) == offsetof(struct cla
                offsetof(struct claim, cached.session) == offsetof(struct claim, hold.session),
                "what is CACHED begins as the hold that it was");
 _Static_assert(KINDS < 1 << 3 && VALUES <= 1 << 3 && WAKES <= 1 << 2, "a lock has room for each");
-_Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
+_Static_assert(RESERVE_MAX < 1u << RESERVE_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
 /* Only where has_key: the node lies in front of the record. */
 static inline struct map_node *

@@ -11,9 +11,9 @@
 #include "daemon/core/state.h"
 
 /*
- * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at
- * most. Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each
- * request.
+ * The first claim in the queue that has requests; positions that are kept without one are passed over, at most
+ * TICKETS_KEPT_MAX of them. Without any waiter they are not looked at: a client that polls with ever new owners leaves
+ * one with each request.
  */
 struct claim *
 lock_next(const struct lock *l)
@@ -93,19 +93,19 @@ lock_cached(const struct lock *l)
 }
 
 void
-lock_room_ends(struct lock *l)
+lock_reserve_ends(struct lock *l)
 {
     struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
     struct list *pos, *nxt;
 
-    if (!l->set_aside) { /* there may be very many of them, and somebody who changes the limit again and again */
+    if (!l->has_reserve) { /* there may be very many of them, and somebody who changes the limit again and again */
         return;
     }
-    l->set_aside = false;
+    l->has_reserve = false;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_for_each_safe(pos, nxt, lists[i])
         {
-            container_of(pos, struct claim, node)->room = 0;
+            container_of(pos, struct claim, node)->reserve = 0;
         }
     }
 }

@@ -17,6 +17,6 @@ bool lock_has_room(const struct lock *l, bool shared, bool behind);
 bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
 struct claim *lock_newest(const struct lock *l);    /* the holder with the highest token; NULL: there is none */
 struct claim *lock_cached(const struct lock *l); /* lock.lingers */
-void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
+void lock_reserve_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 
 #endif

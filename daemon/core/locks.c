@@ -63,7 +63,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     struct queue *q = l->queue;
 
     if (limit != l->limit && lock_has_limit(l)) { /* elsewhere one may be had that was not to be had before */
-        lock_room_ends(l);
+        lock_reserve_ends(l);
         if (limit > l->limit) { /* that none was free is old news */
             q->again = q->trying_n > 0;
             q->retry_us = q->last_failure == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
@@ -156,7 +156,7 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
 }
 
 /*
- * The claim that Redis's queue calls next: the first one with a place there, even if no request waits in it now, or
+ * The claim that Redis's queue calls next: the first one with a ticket, even if no request waits in it now, or
  * else with a request.
  */
 static struct claim *
@@ -256,7 +256,7 @@ is_at_rest(const struct lock *l)
     const struct queue *q = l->queue;
 
     return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->waiter_poll_node) &&
-           !job_stands(&q->job);
+           !job_stands(&q->break_job);
 }
 
 /*
@@ -315,7 +315,7 @@ queue_timer(struct core *c, const struct queue *q)
     lock_wake(c, q->lock);
 }
 
-/* Ends the turn of a place that is kept and nobody waits in, so that others do not wait for it. */
+/* Ends the turn of a position that is kept without requests, so that others do not wait for it. */
 static void
 end_empty_turn(struct core *c, struct lock *l)
 {

@@ -22,8 +22,8 @@
 #include "daemon/core/window.h"
 
 /*
- * Only who waits takes a place: who does not must not be in the way of those who do. And who has one does not ask for
- * another: if Redis has lost it, that must be heard of, for a new one is behind all others.
+ * Only requests that wait take a ticket: others must not be in the way of those that do. An owner with a ticket never
+ * asks for another: if Redis has lost it, the answer must say so, because a new one is behind all others.
  */
 static bool
 wants_ticket(const struct core *c, const struct claim *cl)
@@ -36,7 +36,7 @@ wants_ticket(const struct core *c, const struct claim *cl)
     list_for_each_safe(pos, nxt, &cl->requests)
     {
         if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
-            return policy(cl->lock)->places;
+            return policy(cl->lock)->tickets;
         }
     }
     return false;
@@ -64,9 +64,9 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
 
 /* Tokens for hand-overs, where there may be some: behind the one with which all who may hold it will be here. */
 static uint32_t
-room_of(const struct core *c, const struct lock *l)
+reserve_of(const struct core *c, const struct lock *l)
 {
-    uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
+    uint32_t most = c->conf.handoff_max < RESERVE_MAX ? c->conf.handoff_max : RESERVE_MAX;
 
     if (l->held_n + l->queue->trying_n < lock_holders_max(l)) {
         return 0;
@@ -84,7 +84,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
     cl->op_asked = r != NULL;
-    cl->unsure.broken = false;
+    cl->uncertain.broken_since_sent = false;
     cl->retry_us = 0;
     a.type = cl->op_verb;
     a.op = op_of(c, cl, cl->op);
@@ -96,14 +96,14 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
-    a.op.room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
+    a.op.reserve = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? reserve_of(c, cl->lock) : 0;
     if (cl->state == CLAIM_TRYING) {
-        cl->room = a.op.room;
-        cl->lock->set_aside |= cl->room > 0;
+        cl->reserve = a.op.reserve;
+        cl->lock->has_reserve |= cl->reserve > 0;
     } else if (cl->state == CLAIM_HELD) {
         cl->hold.op_lease_us = lease_us;
-        if (cl->op_reclaim && cl->room > a.op.room) { /* what Redis had set aside is lost, too */
-            cl->room = a.op.room;
+        if (cl->op_reclaim && cl->reserve > a.op.reserve) { /* what Redis had set aside is lost, too */
+            cl->reserve = a.op.reserve;
         }
     }
     a.op.ticket = cl->op_ticket = cl->op_verb == CORE_ACQUIRE && wants_ticket(c, cl);
@@ -131,7 +131,7 @@ claim_left_us(const struct core *c, const struct claim *cl)
 }
 
 void
-claim_reassert(struct core *c, struct claim *cl, bool shared)
+claim_reclaim(struct core *c, struct claim *cl, bool shared)
 {
     /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
     int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
@@ -143,7 +143,7 @@ claim_reassert(struct core *c, struct claim *cl, bool shared)
     send_op(c, cl, shared ? cl->shared : cl->holds, lease_us, NULL);
 }
 
-/* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
+/* The renewal beside it: of the lease by the watchdog, or of the ticket. */
 void
 claim_renew(struct core *c, struct claim *cl)
 {
@@ -154,7 +154,7 @@ claim_renew(struct core *c, struct claim *cl)
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
     cl->renew.op = ++c->serial;
-    cl->unsure.verify &= ~(unsigned)VERIFY_AGAIN;
+    cl->uncertain.verify &= ~(unsigned)VERIFY_AGAIN;
     a.op = op_of(c, cl, cl->renew.op);
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
@@ -207,9 +207,10 @@ claim_forget_op(struct core *c, struct claim *cl)
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
-    cl->unsure.release = cl->unsure.release || (cl->op != 0 && takes);
-    cl->unsure.release = cl->unsure.release || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
-    cl->unsure.stragglers &= ~(unsigned)STRAGGLER_RELEASE;
+    cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (cl->op != 0 && takes);
+    cl->uncertain.release_unresolved =
+        cl->uncertain.release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
+    cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RELEASE;
     cl->op = 0;
     cl->op_asked = false;
 }
@@ -223,7 +224,7 @@ claim_forget_op(struct core *c, struct claim *cl)
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return cl->not_twice && cl->expiry_ms != 0 ? cl->unsure.redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
+    return cl->not_twice && cl->expiry_ms != 0 ? cl->uncertain.redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
 }
 
 /*

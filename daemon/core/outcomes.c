@@ -29,13 +29,13 @@
 #include "daemon/core/window.h"
 
 /*
- * Redis has granted it beside somebody who holds it here: then Redis has lost that hold. Only a kind with places is
+ * Redis has granted it beside somebody who holds it here: then Redis has lost that hold. Only a kind with tickets is
  * asked for while it is held.
  */
 static void
 lose_others(struct core *c, struct lock *l)
 {
-    while (policy(l)->places && !list_empty(&l->holders)) {
+    while (policy(l)->tickets && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
     }
 }
@@ -66,9 +66,9 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_move(c, cl, CLAIM_HELD);
     cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
-    claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
+    claim_renew_over(c, cl); /* of the ticket, if at all: its outcome says nothing of the hold */
     claim_set_token(c, cl, d->token);
-    cl->room = d->no_room ? 0 : cl->room;
+    cl->reserve = d->reserve_denied ? 0 : cl->reserve;
     cl->replicas = d->replicas;
     l->queue->last_failure = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;
@@ -83,7 +83,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    cl->unsure.acquire = true; /* until it is granted or given back */
+    cl->uncertain.acquire_unresolved = true; /* until it is granted or given back */
     cl->expiry_ms = 0; /* of an earlier hold, if at all */
     take_expiry(c, cl, d);
     claim_lasts(cl, c->now_us, cl->lease_us);
@@ -91,7 +91,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
-    } else if (cl->unsure.broken) {
+    } else if (cl->uncertain.broken_since_sent) {
         claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
@@ -117,7 +117,7 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
     q->replicas_wanted = (uint8_t)d->replicas_wanted;
     cl->lock->shortfall = true;
     c->metrics->replica_shortfalls++;
-    cl->unsure.acquire = true;
+    cl->uncertain.acquire_unresolved = true;
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
     claim_lasts(cl, c->now_us, cl->lease_us);
@@ -125,7 +125,7 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
     lock_attempt_failed(c, cl->lock, d);
 }
 
-/* TAKEN, of a kind with places: whether this one has a place now, and whether others may need one. */
+/* TAKEN, of a kind with tickets: whether this claim has one now, and whether others may need one. */
 static void
 note_place(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -135,12 +135,12 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
-        claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
+        claim_renew_over(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
         /* taken for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->place.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
-    cl->unsure.acquire = cl->unsure.acquire || cl->has_ticket;
+    cl->uncertain.acquire_unresolved = cl->uncertain.acquire_unresolved || cl->has_ticket;
     /* None to be had for one: none for others, until asked for again. */
     l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
@@ -166,14 +166,14 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->unsure.acquire = true;
+        cl->uncertain.acquire_unresolved = true;
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
-        cl->unsure.acquire = false; /* held elsewhere, and no attempt of ours is left under way */
+        cl->uncertain.acquire_unresolved = false; /* held elsewhere, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
-    if (d->outcome == CORE_TAKEN && policy(l)->places) {
+    if (d->outcome == CORE_TAKEN && policy(l)->tickets) {
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->ticketless = false;
@@ -182,7 +182,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
-    } else if (cl->unsure.acquire && is_wrong_sort(cl)) {
+    } else if (cl->uncertain.acquire_unresolved && is_wrong_sort(cl)) {
         claim_release(c, cl, NULL);
     }
     claim_arm(c, cl);
@@ -204,9 +204,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->unsure.stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
-                  cl->unsure.shrink_lease_us < lease_us;
-    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->unsure.shrink_lease_us : lease_us);
+    bool capped = (cl->uncertain.stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
+                  cl->uncertain.shrink_lease_us < lease_us;
+    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->uncertain.shrink_lease_us : lease_us);
 
     cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
     claim_plan(c, cl, d->sent_us);
@@ -220,13 +220,13 @@ static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->hold.op_lease_us);
-    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->unsure.shrink_lease_us < cl->hold.op_lease_us;
+    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->uncertain.shrink_lease_us < cl->hold.op_lease_us;
 
     cl->hold.deadline_us = deadline_us < cl->hold.deadline_us ? deadline_us : cl->hold.deadline_us;
     deadline_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
     cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
-    cl->unsure.shrink_lease_us = pending ? cl->unsure.shrink_lease_us : cl->hold.op_lease_us;
+    cl->uncertain.shrink_lease_us = pending ? cl->uncertain.shrink_lease_us : cl->hold.op_lease_us;
     claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
 
@@ -253,8 +253,8 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
             cl->replicas = 0; /* those of this Redis were not asked */
-            cl->room = d->no_room ? 0 : cl->room;
-            claim_verify(c, cl, cl->unsure.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
+            cl->reserve = d->reserve_denied ? 0 : cl->reserve;
+            claim_verify(c, cl, cl->uncertain.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -311,7 +311,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && policy(cl->lock)->two_sorts) {
             /* it may run at any later time, and must not meet a hold of the other sort then */
-            cl->unsure.release = true;
+            cl->uncertain.release_unresolved = true;
         }
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
         claim_put_off(c, cl);
@@ -345,20 +345,20 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
+    /* A ticket has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
     int64_t late_us =
-        cl->unsure.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->unsure.redis_until_us, late_us) && !policy(cl->lock)->places;
+        cl->uncertain.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
+    bool over = c->now_us >= later(cl->uncertain.redis_until_us, late_us) && !policy(cl->lock)->tickets;
 
     cl->op = 0;
     c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->unsure.release = cl->not_twice = true; /* also if its lease is over: it may yet run */
+        cl->uncertain.release_unresolved = cl->not_twice = true; /* also if its lease is over: it may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
-        bool lost = gone && r != NULL && !cl->unsure.release;
+        bool lost = gone && r != NULL && !cl->uncertain.release_unresolved;
 
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
@@ -376,7 +376,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
-/* In the queue: its place in Redis lives on, or has to be taken anew behind all others. */
+/* QUEUED: the ticket lives on, or a new one has to be taken behind all others. */
 static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -412,7 +412,8 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew.lease_us, false);
-        claim_verify(c, cl, cl->unsure.verify & VERIFY_AGAIN ? cl->unsure.verify : cl->unsure.verify & VERIFY_LOST);
+        claim_verify(c, cl,
+                     cl->uncertain.verify & VERIFY_AGAIN ? cl->uncertain.verify : cl->uncertain.verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -427,7 +428,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
-        cl->retry_us = cl->unsure.verify != 0 ? cl->renew_us : cl->retry_us;
+        cl->retry_us = cl->uncertain.verify != 0 ? cl->renew_us : cl->retry_us;
     }
     claim_serve(c, cl);
 }
@@ -442,10 +443,10 @@ reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
     bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
 
-    if (cl->unsure.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
-        cl->unsure.stragglers = 0;
-    } else if ((cl->unsure.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
-        cl->unsure.until_us = later(cl->unsure.until_us, after_us(c->now_us, 1) - c->set_back_us);
+    if (cl->uncertain.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
+        cl->uncertain.stragglers = 0;
+    } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
+        cl->uncertain.until_us = later(cl->uncertain.until_us, after_us(c->now_us, 1) - c->set_back_us);
     }
 }
 

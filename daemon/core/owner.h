@@ -31,7 +31,7 @@ struct core_session {
     struct user *user;     /* NULL: none */
     struct owner *owner;   /* its own owner; never NULL; replaced each time that an unheard session lets go */
     struct list requests;  /* request.session_node, in order of arrival */
-    struct list session_owners;      /* session_owner.session_node */
+    struct list session_owners; /* session_owner.session_node */
     struct job job;        /* it has gone, and some session_owners are left */
     uint32_t blocked_n;    /* requests that are `blocked` */
     struct map_node by_id; /* core.sessions, until it has gone */
@@ -50,7 +50,7 @@ struct session_owner {
 
 struct owner {
     uint64_t id;          /* never changes */
-    uint64_t redis_owner;      /* of its claims, see claim.redis_owner */
+    uint64_t redis_owner; /* of its claims, see claim.redis_owner */
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;
     uint64_t session;     /* id of the session that acted for it last */
@@ -65,8 +65,8 @@ struct owner {
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
     uint32_t others_n;    /* requests on fifo that are no LOCKs */
-    uint32_t cached_n; /* claims of it that are CACHED: given back, and no matter of the owner any more */
-    struct list session_owners;     /* session_owner.owner_node; named owners only */
+    uint32_t cached_n;    /* claims of it that are CACHED: given back, and no matter of the owner any more */
+    struct list session_owners; /* session_owner.owner_node; named owners only */
     struct list work;     /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */

@@ -33,7 +33,7 @@ struct queue {
     struct map_node by_id;  /* core.queues; its number is in HINT, SUBSCRIBED, UNSUBSCRIBED, and the DONE of a BREAK */
     struct list claims;     /* claim.node */
     struct list waiter_poll_node; /* waiter_poll.todo or waiter_poll.seen: CACHED, or handed around */
-    struct list timing_out;    /* request.timing_out_node: answered as soon as the next outcome is known */
+    struct list timing_out; /* request.timing_out_node: answered as soon as the next outcome is known */
     struct {
         struct job job;        /* some of them are still to be answered */
         uint32_t outcome_n;    /* outcomes that any of them had to be told */
@@ -42,7 +42,7 @@ struct queue {
     } settle;
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
-    struct job job;         /* it was broken, and some who held it until then are on lock.holders yet */
+    struct job break_job;   /* it was broken, and some who held it until then are on lock.holders yet */
     uint64_t broken_token;  /* ... those who were granted it before this one */
     struct timer timer;     /* armed to retry_us while somebody waits */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
@@ -53,14 +53,14 @@ struct queue {
     bool alone;             /* a claim is TRYING that admits no attempt beside it */
     bool failed;            /* an attempt failed, of those under way together */
     bool again;             /* a hint came while they were under way */
-    bool ticketless;          /* a waiter may lack a place in Redis's queue */
+    bool ticketless;        /* a waiter may lack a ticket */
     enum watch_state watch;
     bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */
     enum core_answer last_failure; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL, FEW_REPLICAS; else
                                       NOT_GRANTED */
     uint8_t replicas, replicas_wanted; /* FEW_REPLICAS: how many had acknowledged it, of how many */
     uint64_t turn;          /* in which the attempts under way were sent */
-    uint64_t watch_owner;   /* kinds with places: the owner whose own channel is watched; 0 = none */
+    uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* held elsewhere, at the latest until then; 0 = not as far as is known */
     int64_t yield_until_us; /* the lock is left to remote waiters until then: hints are ignored */

@@ -25,7 +25,7 @@ void
 queue_init(struct queue *q)
 {
     *q = (struct queue){.last_failure = CORE_NOT_GRANTED};
-    job_init(&q->job, JOB_BREAK);
+    job_init(&q->break_job, JOB_BREAK);
     job_init(&q->settle.job, JOB_SETTLE);
     list_init(&q->claims);
     list_init(&q->waiter_poll_node);
@@ -57,7 +57,7 @@ queue_close(struct core *c, struct lock *l)
     if (lock_has_queue(l)) {
         map_remove(&c->queues, &l->queue->by_id);
         list_remove(&l->queue->waiter_poll_node);
-        job_end(&l->queue->job);
+        job_end(&l->queue->break_job);
         job_end(&l->queue->settle.job);
         graph_queue_freed(c, l->queue);
         timer_fini(&c->timers, &l->queue->timer);

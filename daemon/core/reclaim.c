@@ -24,9 +24,9 @@ claim_settle(struct core *c, struct claim *cl)
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
-    if (cl->unsure.verify & VERIFY_LOST) {
+    if (cl->uncertain.verify & VERIFY_LOST) {
         if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
-            claim_reassert(c, cl, (cl->unsure.verify & VERIFY_HOLDS) == 0);
+            claim_reclaim(c, cl, (cl->uncertain.verify & VERIFY_HOLDS) == 0);
         }
     } else if (cl->renewal != RENEWAL_SENT) {
         claim_renew_in_turn(c, cl);
@@ -49,17 +49,17 @@ verify(struct core *c, struct claim *cl, unsigned why)
 }
 
 /*
- * Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis
+ * Redis may have lost data: what is held is reclaimed. What is being given back was held until then: that Redis
  * does not have it any more is no loss to its owner.
  */
 static void
-reassert(struct core *c, struct claim *cl)
+reclaim(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
         cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another may stand in its place */
-        cl->unsure.release = cl->unsure.release || (CLAIM_LEAVING & (1u << cl->state));
+        cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
@@ -71,21 +71,21 @@ static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        verify(c, cl, cl->unsure.verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
+        verify(c, cl, cl->uncertain.verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
     }
 }
 
 void
 claim_review(struct core *c, struct claim *cl)
 {
-    unsigned why = cl->lock->why;
+    unsigned why = cl->lock->review_why;
 
     if (cl->review_n == cl->lock->reviews_n) {
         return;
     }
     cl->review_n = cl->lock->reviews_n;
     if (why & REVIEW_LOST) {
-        reassert(c, cl);
+        reclaim(c, cl);
     }
     if (why & REVIEW_JUMPED) {
         suspect(c, cl);
@@ -97,7 +97,7 @@ void
 claim_granting(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        cl->retry_us = cl->unsure.verify != 0 ? 0 : cl->retry_us;
+        cl->retry_us = cl->uncertain.verify != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
 }
@@ -115,7 +115,7 @@ claim_reached(struct core *c, struct claim *cl)
     if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
         return;
     }
-    if (cl->unsure.verify != 0) {
+    if (cl->uncertain.verify != 0) {
         cl->retry_us = 0;
         claim_arm(c, cl);
     }

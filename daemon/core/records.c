@@ -30,8 +30,8 @@ state_of(const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
-        assert(cl->unsure.acquire || !cl->has_ticket);
-        return cl->unsure.acquire || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
+        assert(cl->uncertain.acquire_unresolved || !cl->has_ticket);
+        return cl->uncertain.acquire_unresolved || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
     case CLAIM_TRYING:
         return CORE_RECORD_QUEUED;
     case CLAIM_HELD:
@@ -53,7 +53,7 @@ state_of(const struct claim *cl)
 static int64_t
 shrinks_to(const struct claim *cl)
 {
-    int64_t pending_us = cl->unsure.stragglers & STRAGGLER_RENEW ? cl->unsure.shrink_lease_us : 0;
+    int64_t pending_us = cl->uncertain.stragglers & STRAGGLER_RENEW ? cl->uncertain.shrink_lease_us : 0;
     int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->hold.op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
@@ -70,7 +70,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
 {
     bool held = state == CORE_RECORD_HELD, queued = state == CORE_RECORD_QUEUED;
     bool asserting = cl->op != 0 && cl->op_reclaim;
-    bool attempted = (cl->unsure.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
+    bool attempted = (cl->uncertain.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
 
     memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
     p->claim = claim_id(cl);
@@ -79,7 +79,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->named = is_named(cl);
     p->lease_us = cl->lease_us;
     p->expiry_ms = cl->expiry_ms;
-    p->acquire_unresolved = attempted || (queued && cl->unsure.acquire && !cl->has_ticket);
+    p->acquire_unresolved = attempted || (queued && cl->uncertain.acquire_unresolved && !cl->has_ticket);
     if (queued) {
         p->order = cl->place.record_order;
         p->has_ticket = cl->has_ticket;
@@ -96,7 +96,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
         p->watchdog = cl->watchdog;
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
-        p->partial = (cl->unsure.stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+        p->partial = (cl->uncertain.stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }
 
@@ -110,8 +110,8 @@ sum_of(const struct core *c, const struct core_record_part *p)
 void
 claim_forget(struct core *c, struct claim *cl)
 {
-    if (cl->kept != 0) {
-        cl->kept = 0;
+    if (cl->record_sum != 0) {
+        cl->record_sum = 0;
         cl->record_rank = RECORD_UNRANKED;
         core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
     }
@@ -128,14 +128,14 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
     if (rank != cl->record_rank) {
         /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
         cl->record_rank = rank;
-        cl->place.record_order = rank == RECORD_UNRANKED ? cl->place.record_order : cl->place.ticket;
+        cl->place.record_order = rank == RECORD_UNRANKED ? cl->place.record_order : cl->place.position;
     }
     describe(cl, state, &a.keep.part);
     sum = sum_of(c, &a.keep.part);
-    if (sum == cl->kept) {
+    if (sum == cl->record_sum) {
         return;
     }
-    cl->kept = sum;
+    cl->record_sum = sum;
     a.keep.name = lock_name(l);
     a.keep.key = lock_key(l);
     a.keep.owner = (struct slice){cl->owner->name, cl->owner->name_n};
@@ -166,9 +166,9 @@ claim_check_record(const struct core *c, const struct claim *cl)
     struct core_record_part p;
 
     if (state == CORE_RECORD_NOTHING) {
-        assert(cl->kept == 0);
+        assert(cl->record_sum == 0);
         return;
     }
     describe(cl, state, &p);
-    assert(rank_of(cl, state) == cl->record_rank && sum_of(c, &p) == cl->kept);
+    assert(rank_of(cl, state) == cl->record_rank && sum_of(c, &p) == cl->record_sum);
 }

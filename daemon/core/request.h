@@ -26,12 +26,12 @@ struct request {
     struct owner *owner;
     struct claim *claim;    /* the claim it is about; counted in claim.refs. NULL: BREAK */
     struct lock *lock;      /* BREAK */
-    struct list session_node;  /* core_session.requests */
+    struct list session_node; /* core_session.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
     struct list timing_out_node; /* queue.timing_out */
     struct list search_node; /* search.waits, search.roots */
-    struct list ask_node;    /* search.asks */
+    struct list ask_node;   /* search.asks */
     struct timer timer;
     bool started;           /* request_run() has seen it */
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
@@ -51,7 +51,7 @@ struct request {
     bool in_trail;          /* ... it is there: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
-    struct multilock *multilock;  /* one of several with one answer; NULL = by itself */
+    struct multilock *multilock; /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a multilock with a LEASE: renewed until all of it is */
     bool again;             /* UNLOCK of the last exclusive hold: when sent again, it is still that one */

@@ -300,7 +300,7 @@ request_arm(struct core *c, struct request *r)
     timer_set(&c->timers, &r->timer, r->ask_us < r->due_us ? r->ask_us : r->due_us);
 }
 
-/* A LOCK takes its place, or joins the place its owner has. */
+/* A LOCK takes a position in the queue, or joins the one that its owner has. */
 static void
 join_queue(struct core *c, struct request *r)
 {
@@ -323,7 +323,7 @@ join_queue(struct core *c, struct request *r)
         lock_wanted(c, cl->lock, r->shared);
     }
     cl->place.kept_until_us = 0;
-    cl->lock->queue->ticketless = policy(cl->lock)->places;
+    cl->lock->queue->ticketless = policy(cl->lock)->tickets;
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {

@@ -107,8 +107,8 @@ claim_of(struct core *c, const struct core_record *k)
     if (p->acquire_unresolved) {
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
     }
-    cl->place.ticket = ++c->serial;
-    cl->kept = 1; /* something is, if not what is to be kept from now on */
+    cl->place.position = ++c->serial;
+    cl->record_sum = 1; /* something is, if not what is to be kept from now on */
     claim_move(c, cl, CLAIM_QUEUED);
     return cl;
 }
@@ -119,7 +119,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
     cl->lost = cl->news_lost = p->lost && !cl->owner->ending;
-    cl->unsure.release = true; /* the process before us may have begun it */
+    cl->uncertain.release_unresolved = true; /* the process before us may have begun it */
     cl->not_twice = p->state == CORE_RECORD_RELEASING;
     cl->retry_us = after_us(c->now_us, REACH_US);
 }
@@ -132,7 +132,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
     int64_t grace_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
 
     cl->has_ticket = p->has_ticket;
-    cl->unsure.acquire = p->has_ticket || p->acquire_unresolved;
+    cl->uncertain.acquire_unresolved = p->has_ticket || p->acquire_unresolved;
     cl->place.kept_until_us = after_us(c->now_us, grace_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (grace_us == 0) {
@@ -155,12 +155,12 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     /* whatever has happened meanwhile: Redis says first whether it is still there */
     claim_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
-        cl->unsure.shrink_lease_us = p->shrink_lease_us;
+        cl->uncertain.shrink_lease_us = p->shrink_lease_us;
         claim_add_straggler(c, cl, STRAGGLER_RENEW, stragglers_until_us(c));
     }
     if (p->partial) {
         claim_add_straggler(c, cl, STRAGGLER_RELEASE, stragglers_until_us(c));
-        cl->unsure.release = policy(cl->lock)->two_sorts;
+        cl->uncertain.release_unresolved = policy(cl->lock)->two_sorts;
     }
 }
 
@@ -208,7 +208,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
     return true;
 }
 
-/* Claims with a place in Redis stand before those that have none (I11). */
+/* Claims with a ticket stand before those that have none (I11). */
 static int
 by_order(const void *left, const void *right)
 {

@@ -90,6 +90,6 @@ lock_review(struct core *c, struct lock *l, unsigned why)
         round_free(c, rd);
     }
     l->reviews_n = (l->reviews_n + 1u) % REVIEWS;
-    l->why |= why & (REVIEW_LOST | REVIEW_JUMPED);
+    l->review_why |= why & (REVIEW_LOST | REVIEW_JUMPED);
     lock_round(c, l, ROUND_REVIEW);
 }

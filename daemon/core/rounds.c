@@ -15,12 +15,12 @@
 #include "daemon/core/state.h"
 
 /*
- * R1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()).
- *     Claims that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes
- *     further to the front takes a cursor that it meets with it (rounds_swap()). A claim that changes its list had an
- *     event of its own, and was met.
- * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.why says what
- *     for, until all claims have the last number: a round that begins anew takes over the reasons.
+ * R1  A round stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()). Claims
+ *     that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes further to the
+ *     front takes a round that it meets with it (rounds_swap()). A claim that changes its list had an event of its own,
+ *     and was met.
+ * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.review_why has
+ *     the reasons until all claims have the last number: a round that begins anew takes them over.
  * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
  *     stack, is in core.rounds until lock_round() returns, and is no job.
  */
@@ -68,7 +68,7 @@ round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind ki
     *rd = (struct round){.lock = l, .kind = kind, .home = round_first_home(kind)};
     job_init(&rd->job, JOB_ROUND);
     list_push_back(&c->rounds, &rd->node);
-    l->rounded = true;
+    l->has_round = true;
 }
 
 struct round *
@@ -76,7 +76,7 @@ round_find(const struct core *c, const struct lock *l, enum round_kind kind)
 {
     struct list *pos, *nxt;
 
-    if (l->rounded) {
+    if (l->has_round) {
         list_for_each_safe(pos, nxt, &c->rounds)
         {
             struct round *rd = container_of(pos, struct round, node);
@@ -98,13 +98,13 @@ round_end(struct core *c, struct round *rd)
     job_end(&rd->job);
     list_remove(&rd->node);
     if (rd->kind == ROUND_REVIEW) {
-        l->why = 0;
+        l->review_why = 0;
         domain_wake(c, lock_domain(c, l));
     }
     for (int i = 0; i < ROUNDS; i++) {
         others = others || round_find(c, l, (enum round_kind)i) != NULL;
     }
-    l->rounded = others;
+    l->has_round = others;
 }
 
 void
@@ -164,7 +164,7 @@ rounds_swap(struct core *c, struct claim *cl, const struct claim *before)
 {
     struct list *pos, *nxt;
 
-    if (!cl->lock->rounded) {
+    if (!cl->lock->has_round) {
         return;
     }
     list_for_each_safe(pos, nxt, &c->rounds)

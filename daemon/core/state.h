@@ -33,18 +33,18 @@ struct core {
     struct hash_key key;
     struct metrics *metrics;
     struct core_sink sink;
-    int64_t now_us;       /* of this step */
-    uint64_t serial;      /* ids of everything */
-    uint64_t turn;        /* of the loop, see core_sent() */
-    int64_t set_back_us;  /* sum of the steps by which Redis's clock was set back, seen from ours: CLOCK_BACK */
-    uint64_t token_max;   /* highest token ever seen */
+    int64_t now_us;         /* of this step */
+    uint64_t serial;        /* ids of everything */
+    uint64_t turn;          /* of the loop, see core_sent() */
+    int64_t set_back_us;    /* sum of the steps by which Redis's clock was set back, seen from ours: CLOCK_BACK */
+    uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
-    uint64_t windowed_n;  /* claims that wait in them for their turn */
+    uint64_t windowed_n;    /* claims that wait in them for their turn */
     struct heap timers;
-    struct map sessions; /* by id */
-    struct map users;    /* by key */
-    struct map owners;   /* by a keyed hash of the name */
+    struct map sessions;    /* by id */
+    struct map users;       /* by key */
+    struct map owners;      /* by a keyed hash of the name */
     struct map session_owners;
     struct map trail_waits;
     struct map claims;
@@ -56,21 +56,21 @@ struct core {
     struct domain *domain;  /* by number */
     uint32_t domains_n;
     struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
-    struct queue empty_queue;    /* of all locks that nobody waits for: never written */
+    struct queue empty_queue; /* of all locks that nobody waits for: never written */
     struct {
         struct lock *first, **end;
-    } dirty_locks;            /* lock.dirty_next: first come, first served */
+    } dirty_locks;          /* lock.dirty_next: first come, first served */
     struct list dirty_owners;
-    struct list dirty_domains;    /* domain.work */
+    struct list dirty_domains; /* domain.work */
     struct list dirty_multilocks; /* multilock.work */
     struct list freed;      /* request.claim_node: their claim is freed, so they run anew in its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct list rounds;     /* round.node */
     struct slice_left left; /* of this turn's slice, if that has a bound */
-    struct freelist freelist;   /* of all records but sessions and multilocks */
+    struct freelist freelist; /* of all records but sessions and multilocks */
     struct waiter_poll waiter_poll;
-    uint64_t searches;    /* graph.round */
+    uint64_t searches;      /* graph.round */
     struct graph graph[GRAPHS];
     struct search search;
     struct broadcast broadcast; /* the message that is being made */

@@ -33,7 +33,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     } else if (claim_linger(c, cl, NULL)) {
         return;
     }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure.acquire)) {
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->uncertain.acquire_unresolved)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
@@ -57,12 +57,12 @@ held_timer(struct core *c, struct claim *cl)
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (cl->unsure.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+        if (cl->uncertain.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only that was due */
             return;
         }
     }
-    if (cl->unsure.verify != 0) {
+    if (cl->uncertain.verify != 0) {
         claim_serve(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
@@ -116,7 +116,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_LOST:
         claim_lost_over(c, cl);
         break;
-    case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */
+    case CLAIM_TRYING: /* its position is kept no longer; what the attempt brings is given back */
     case CLAIM_IDLE:
     case CLAIM_STATES:
         claim_arm(c, cl);
@@ -155,7 +155,7 @@ take_turn(struct core *c, struct claim *cl)
     claim_waits_not(c, cl);
     if (cl->state == CLAIM_RELEASING) {
         claim_release(c, cl, claim_op_request(cl));
-    } else if (cl->unsure.verify != 0) {
+    } else if (cl->uncertain.verify != 0) {
         claim_timer(c, cl);
     } else {
         claim_arm(c, cl);

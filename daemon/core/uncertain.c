@@ -17,7 +17,7 @@ claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
     int64_t until_us = after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS);
 
-    cl->unsure.redis_until_us = later(cl->unsure.redis_until_us, until_us);
+    cl->uncertain.redis_until_us = later(cl->uncertain.redis_until_us, until_us);
 }
 
 /*
@@ -29,10 +29,10 @@ void
 claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
 {
     if (stragglers_end_us(c, cl) <= c->now_us) {
-        cl->unsure.stragglers &= cl->renewal == RENEWAL_SENT ? STRAGGLER_RENEW : 0;
+        cl->uncertain.stragglers &= cl->renewal == RENEWAL_SENT ? STRAGGLER_RENEW : 0;
     }
-    cl->unsure.stragglers |= what & STRAGGLER_ANY;
-    cl->unsure.until_us = later(cl->unsure.until_us, until_us - c->set_back_us);
+    cl->uncertain.stragglers |= what & STRAGGLER_ANY;
+    cl->uncertain.until_us = later(cl->uncertain.until_us, until_us - c->set_back_us);
 }
 
 /*

@@ -18,14 +18,14 @@ void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back
 static inline int64_t
 stragglers_end_us(const struct core *c, const struct claim *cl)
 {
-    return cl->unsure.until_us + c->set_back_us;
+    return cl->uncertain.until_us + c->set_back_us;
 }
 
 /* True when one of the stragglers `what` (STRAGGLER_*) may still run. */
 static inline bool
 claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
 {
-    return (cl->unsure.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
+    return (cl->uncertain.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
 }
 
 /* The end of all that was sent until now, also by the process before this one, by clocks that differ a little. */
@@ -47,19 +47,19 @@ enum claim_question {
 static inline bool
 claim_may(const struct core *c, const struct claim *cl, enum claim_question question)
 {
-    const struct uncertain *u = &cl->unsure;
+    const struct uncertain *u = &cl->uncertain;
 
     switch (question) {
     case MAY_SAY_HELD:
         return u->verify == 0;
     case MAY_HAND_OVER:
-        return u->verify == 0 && !u->release && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
+        return u->verify == 0 && !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
     case MAY_ADD_HOLD:
         return !claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
     case MAY_FORGET:
         return !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
     case MAY_KEEP_NUMBER:
-        return !u->release && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);
+        return !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);
     }
     return false;
 }

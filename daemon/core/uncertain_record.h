@@ -9,10 +9,10 @@
 
 /* Answers of Redis that are due before a claim that is HELD is said to be held again; uncertain.verify. */
 enum {
-    VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are reclaimed */
     VERIFY_SHARED = 2,  /* ... the shared ones */
-    VERIFY_EXISTS = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
-    VERIFY_AGAIN = 8,    /* ... and the renewal in flight may have found it there before that */
+    VERIFY_EXISTS = 4,  /* a clock has jumped, or it was broken elsewhere: is it still there? */
+    VERIFY_AGAIN = 8,   /* ... and the renewal in flight may have found it there before that */
     VERIFY_LOST = VERIFY_HOLDS | VERIFY_SHARED,
     VERIFY_BITS = 4,
 };
@@ -32,14 +32,14 @@ enum {
  * or done about the claim: claim_may() in uncertain.h answers that.
  */
 struct uncertain {
-    int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */
-    int64_t until_us;        /* stragglers may run until then; by our clock stragglers_end_us() */
+    int64_t redis_until_us;                /* after it Redis cannot have us as the owner any more */
+    int64_t until_us;                      /* stragglers may run until then; by our clock stragglers_end_us() */
     int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
-    bool acquire : 1;        /* one went unanswered: Redis may name us as the owner */
-    bool release : 1;        /* one went unanswered: "not yours" then means "done" */
-    bool broken : 1;         /* ACQUIRE: the name was broken since it was sent, so its OK is no news */
+    bool acquire_unresolved : 1;           /* Redis may name us as the owner */
+    bool release_unresolved : 1;           /* "not yours" then means "done" */
+    bool broken_since_sent : 1;            /* the name was, since the acquire was sent: so its OK proves nothing */
 };
 
 #endif

@@ -20,9 +20,9 @@ struct core_owner_view {
 struct core_lock_view {
     struct slice name, key;
     enum kind kind;
-    const char *state;            /* "held", "taken" (elsewhere), "trying", "lingering", "freeing", "lost", "idle" */
+    const char *state;   /* "held", "taken" (elsewhere), "trying", "lingering", "freeing", "lost", "idle" */
     struct core_owner_view owner; /* number 0 when no owner here holds it */
-    uint64_t token;               /* 0 when not held here */
+    uint64_t token;      /* 0 when not held here */
     uint32_t holds;
     uint32_t holders;    /* owners here that hold it; `owner`, `token` and the rest are the first one's */
     uint32_t limit;      /* kinds with permits */
@@ -95,7 +95,7 @@ bool core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, 
 void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,
                      void *ctx);
 
-/* The first `most` who hold it, in the order of their grants; the one whom this named owner is. False: it does not hold it. */
+/* The first `most` holders, in the order of their grants; the one that this named owner is. False: it holds nothing. */
 void core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn,
                      void *ctx);
 bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, struct slice owner,

@@ -17,8 +17,8 @@ struct request;
 
 /* Operations that come by the hundred thousand, each sort within a bound of its own: window.c. */
 enum window_sort {
-    WINDOW_RECLAIM, /* holds that Redis may have lost, asserted anew */
-    WINDOW_RENEW,   /* leases and places */
+    WINDOW_RECLAIM, /* holds that Redis may have lost, reclaimed */
+    WINDOW_RENEW,   /* leases and tickets */
     WINDOW_UNLOCK,  /* releases that a request waits for: the UNLOCK itself, or a LOCK of the same name */
     WINDOW_RELEASE, /* all others: what an ended session, a passed lease or a loss left in Redis */
     WINDOWS

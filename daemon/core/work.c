@@ -70,7 +70,7 @@ job_step(struct core *c, struct job *j, uint32_t *n)
     case JOB_SESSION:
         return core_session_leave(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
-        return lock_loses(c, container_of(j, struct queue, job)->lock);
+        return lock_loses(c, container_of(j, struct queue, break_job)->lock);
     case JOB_SETTLE:
         return queue_settles(c, container_of(j, struct queue, settle.job));
     case JOB_WALK:

@@ -97,7 +97,7 @@ check_answer(const struct call *c, const struct reply *r)
 
         call_outcome(c, r, &at, &d);
         check_done(c, &d);
-        CHECK(!d.no_room || (d.outcome == CORE_OK && r->count % 4 == 2));
+        CHECK(!d.reserve_denied || (d.outcome == CORE_OK && r->count % 4 == 2));
     }
     /* Redis's clock goes into the offset, where it must not overflow. */
     (void)offset_learn(&o, 1000 * US_PER_S, 1001 * US_PER_S, time_us);

@@ -272,7 +272,7 @@ answer(struct world *w, size_t at, struct core_done d)
     d.sent_us = d.sent_us < f.at_us ? f.at_us : d.sent_us;
     if (d.outcome == CORE_OK && (f.verb == CORE_BREAK_KEY || (f.verb == CORE_ACQUIRE && !f.op.reentry))) {
         d.token = ++w->token;
-        w->token += f.verb == CORE_ACQUIRE ? f.op.room : 0; /* they are its own */
+        w->token += f.verb == CORE_ACQUIRE ? f.op.reserve : 0; /* they are its own */
     }
     ev.done = d;
     step(w, &ev);

@@ -12,7 +12,7 @@ WINDOW = 5000  # operations of one sort, with that timeout: daemon/core/window.c
 class InFlight(Scene):
     "Redis loses its data while two sessions have 100,000 locks; then they end. redis.timeout is 500 ms"
     conf = {"redis": {"timeout": "500ms"}, "limits": {"waiters": 400000, "session_waiters": 100000}}
-    cycle_ms = 5000  # nobody is granted anything before all that is held was asserted anew
+    cycle_ms = 5000  # nobody is granted anything before all that is held was reclaimed
 
     def prepare(self):
         self.admin = self.connect()

@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant("H52", "one session may take all places", CORE + "requests.c", "may_block",
            "|| p->blocked_n >= left", "", ["unit:test_core_shares"]),
     Mutant("R66", "a RENEW that runs late meets the next hold", CORE + "requests.c", "waits_for_quarantine",
-           "!claim_may(c, cl, MAY_KEEP_NUMBER)", "cl->unsure.release", ["unit:test_core_renew"]),
+           "!claim_may(c, cl, MAY_KEEP_NUMBER)", "cl->uncertain.release_unresolved", ["unit:test_core_renew"]),
     Mutant("R358", "a repetition that waits joins a LOCK that does not, and waits in no order", CORE + "requests.c",
            "may_join", "&& (first->blocked || !r->blocked)", "", ["unit:test_core_order"]),
     Mutant("R226", "what a user waits for is not counted", CORE + "requests.c", "request_lock",

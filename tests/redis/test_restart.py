@@ -339,7 +339,7 @@ class Named(Restart):
         self.assertRegex(self.conn(d).cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
 
     def test_redis_lost_all_meanwhile(self):
-        """What a named owner held is asserted anew; and another daemon grants it to nobody before that."""
+        """What a named owner held is reclaimed; and another daemon grants it to nobody before that."""
         d = self.start()
         other = self.rlockd(redis=self.r.url, name="other")
         until(lambda: other.info("redis")["redis_other_daemons"] == "1")

@@ -31,7 +31,7 @@
  *   S1, S2 after Redis's clock has jumped ahead, or, of one name, has evicted its key (excused_us, counted): nothing
  *      tells before the next renewal, which is why neither is promised (S2: seed 17650).
  *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
- *      alone, and one that is asserted anew may end in the same 2 ms as what was granted since with another lease (see
+ *      alone, and one that is reclaimed may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
  *   S1 of what an owner with a name has given back over one session while the answer that granted it was on its way to
  *      another one. Where that was a part of it, the rest goes on, of a read-write lock at least as a reader's (seeds

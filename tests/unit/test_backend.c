@@ -795,7 +795,7 @@ exists(const void *key)
     return redis_number(redis("EXISTS %s", (const char *)key)) == 1;
 }
 
-/* An owner that ends while its hold is being asserted anew: what gives it back must find it. */
+/* An owner that ends while its hold is being reclaimed: what gives it back must find it. */
 START_TEST(what_is_asserted_anew_is_there_to_be_given_back)
 {
     struct core_op first = op_on("first", KIND_REENTRANT, 1), again = op_on("k", KIND_REENTRANT, 2),
@@ -822,7 +822,7 @@ START_TEST(tokens_set_aside_are_known_for_given)
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     uint64_t token;
 
-    op.room = 1000 * 1000; /* more than what time passes meanwhile */
+    op.reserve = 1000 * 1000; /* more than what time passes meanwhile */
     perform(&op, CORE_ACQUIRE);
     flush();
     must(await(op.op), CORE_OK);

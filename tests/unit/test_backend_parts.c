@@ -371,7 +371,7 @@ START_TEST(answers_of_another_shape)
         {{1, 1, LUA_MAX - 1, 0, 2}, 5, true},
         {{1, 1, LUA_MAX, 0, 2}, 5, false}, /* the second one's */
     };
-    static const int64_t no_room[] = {1, 1, 5, 0, 2, 1};
+    static const int64_t reserve_denied[] = {1, 1, 5, 0, 2, 1};
     struct call c = {.verb = VERB_RELEASE, .kind = KIND_REENTRANT, .n = 2};
     struct reply item[13], *items[13], r;
     int64_t time_us;
@@ -380,7 +380,7 @@ START_TEST(answers_of_another_shape)
         r = answer(rows[i].n, rows[i].number, item, items);
         ck_assert_msg(call_answer_ok(&c, &r, &time_us) == rows[i].ok, "row %d", (int)i);
     }
-    r = answer(6, no_room, item, items);
+    r = answer(6, reserve_denied, item, items);
     ck_assert(!call_answer_ok(&c, &r, &time_us)); /* only where tokens are given */
     c.verb = VERB_ACQUIRE;
     ck_assert(call_answer_ok(&c, &r, &time_us));

@@ -151,7 +151,7 @@ START_TEST(ticket)
 }
 END_TEST
 
-/* Of a kind with places: Redis is told, of one where somebody waits and of one that is kept. */
+/* Of a kind with tickets: Redis is told, of one where somebody waits and of one that is kept. */
 START_TEST(place_in_redis)
 {
     struct world w;

@@ -28,7 +28,7 @@ pair(struct world *w, struct ask how, struct ask then)
     uint64_t before = session(w), id = lock(w, before, "a", .kind = how.kind, .limit = how.limit), gives;
     struct flight op = expect_op(w, CORE_ACQUIRE, "a");
 
-    ck_assert_uint_eq(op.op.room, 0);
+    ck_assert_uint_eq(op.op.reserve, 0);
     redis_says(w, op, CORE_OK);
     expect_reply(w, id, CORE_GRANTED);
     id = world_ask(w, CORE_LOCK, p.s, "a", how);
@@ -36,7 +36,7 @@ pair(struct world *w, struct ask how, struct ask then)
     gives = unlock(w, before, "a");
     p.acquired = redis_frees_for_next(w, "a");
     expect_reply(w, gives, CORE_LEFT);
-    ck_assert_uint_eq(p.acquired.op.room, w->conf.handoff_max);
+    ck_assert_uint_eq(p.acquired.op.reserve, w->conf.handoff_max);
     redis_says(w, p.acquired, CORE_OK);
     p.token = expect_reply(w, id, CORE_GRANTED)->token;
     gone(w, before);
@@ -117,7 +117,7 @@ START_TEST(kinds_that_are_not)
 END_TEST
 
 /* Its first holder did not know that anybody would wait: Redis has set no tokens aside. */
-START_TEST(no_room)
+START_TEST(reserve_denied)
 {
     struct world w;
     struct flight op;
@@ -131,7 +131,7 @@ START_TEST(no_room)
     unlock(&w, s, "a");
     op = redis_frees_for_next(&w, "a");
     expect_reply(&w, w.request, CORE_LEFT);
-    ck_assert_uint_eq(op.op.room, 8);
+    ck_assert_uint_eq(op.op.reserve, 8);
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, token);
     id = lock(&w, s, "a");
@@ -156,8 +156,8 @@ START_TEST(no_room_in_redis)
     unlock(&w, s, "a");
     op = redis_frees_for_next(&w, "a");
     expect_reply(&w, w.request, CORE_LEFT);
-    ck_assert_uint_eq(op.op.room, 8);
-    redis_says(&w, op, CORE_OK, .no_room = true);
+    ck_assert_uint_eq(op.op.reserve, 8);
+    redis_says(&w, op, CORE_OK, .reserve_denied = true);
     expect_reply(&w, id, CORE_GRANTED);
     lock(&w, s, "a");
     unlock(&w, t, "a");
@@ -200,7 +200,7 @@ START_TEST(to_and_fro)
         }
     }
     ck_assert_uint_eq(w.metrics.handoffs, 7);
-    ck_assert_uint_eq(p.acquired.op.room, 8); /* enough for them */
+    ck_assert_uint_eq(p.acquired.op.reserve, 8); /* enough for them */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     expect_reply(&w, unlock_of[0][3], CORE_LEFT);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
@@ -402,7 +402,7 @@ START_TEST(reclaimed_with_less_room)
 {
     static const struct {
         uint32_t max; /* handoff.max by then */
-        bool no_room;
+        bool reserve_denied;
         unsigned handoffs;
     } rows[] = {{8, false, 3}, {8, true, 0}, {2, false, 2}};
 
@@ -417,8 +417,8 @@ START_TEST(reclaimed_with_less_room)
         core_configure(w.core, &w.conf);
         reclaims(&w, 7);
         op = expect_op(&w, CORE_ACQUIRE, "a");
-        ck_assert_uint_eq(op.op.room, rows[i].max);
-        redis_says(&w, op, CORE_OK, .no_room = rows[i].no_room);
+        ck_assert_uint_eq(op.op.reserve, rows[i].max);
+        redis_says(&w, op, CORE_OK, .reserve_denied = rows[i].reserve_denied);
         w.conf.handoff_max = 1000;
         core_configure(w.core, &w.conf);
         for (unsigned n = 0; n < rows[i].handoffs; n++) {
@@ -567,7 +567,7 @@ START_TEST(not_while_a_renew_may_run)
 }
 END_TEST
 
-/* It was asserted anew, twice: the first time may yet run. */
+/* It was reclaimed, twice: the first time may yet run. */
 START_TEST(not_while_a_reclaim_may_run)
 {
     struct world w;
@@ -585,7 +585,7 @@ START_TEST(not_while_a_reclaim_may_run)
 }
 END_TEST
 
-/* It could not be asserted anew yet. */
+/* It could not be reclaimed yet. */
 START_TEST(not_in_doubt)
 {
     struct world w;
@@ -780,7 +780,7 @@ main(void)
     const TTest *tests[] = {
         handed,
         kinds_that_are_not,
-        no_room,
+        reserve_denied,
         no_room_in_redis,
         to_and_fro,
         holder_goes,

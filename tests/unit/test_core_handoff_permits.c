@@ -34,7 +34,7 @@ hall_open(struct world *w, struct hall *h, struct ask old, struct ask newest)
     unlock(w, before, "a"); /* all are here, but no tokens: nobody waited when they were granted */
     h->newest_op = redis_frees_for_next(w, "a");
     expect_reply(w, w->request, CORE_LEFT);
-    ck_assert_uint_eq(h->newest_op.op.room, 8);
+    ck_assert_uint_eq(h->newest_op.op.reserve, 8);
     redis_says(w, h->newest_op, CORE_OK);
     h->token = expect_reply(w, id, CORE_GRANTED)->token;
     for (int i = 0; i < 2; i++) {
@@ -160,7 +160,7 @@ START_TEST(as_far_as_tokens_last)
     core_configure(w.core, &w.conf);
     s[0] = h.old, s[1] = h.newest, s[2] = h.next[0], s[3] = h.next[1];
     id[2] = h.waits[0], id[3] = h.waits[1];
-    for (unsigned i = 0; i < h.newest_op.op.room; i++) {
+    for (unsigned i = 0; i < h.newest_op.op.reserve; i++) {
         gives_and_next_has_it(&w, s[i % 4], id[(i + 2) % 4]);
         id[i % 4] = lock(&w, s[i % 4], "a", TWO);
     }
@@ -368,10 +368,10 @@ START_TEST(room_with_the_last_one)
     lock(&w, s[2], "a", TWO);
     redis_frees(&w, "a", unlock(&w, s[0], "a"));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    ck_assert_uint_eq(op.op.room, 0);
+    ck_assert_uint_eq(op.op.reserve, 0);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    ck_assert_uint_eq(expect_op(&w, CORE_ACQUIRE, "a").op.room, 8);
+    ck_assert_uint_eq(expect_op(&w, CORE_ACQUIRE, "a").op.reserve, 8);
     hall_close(&w);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(not_too_many)
         unlock(&w, first, "a");
         op = redis_frees_for_next(&w, "a");
         expect_reply(&w, w.request, CORE_LEFT);
-        ck_assert_uint_eq(op.op.room, limit == 64 ? 1000 : 0);
+        ck_assert_uint_eq(op.op.reserve, limit == 64 ? 1000 : 0);
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id, CORE_GRANTED);
         lock(&w, first, "a", .kind = KIND_SEMAPHORE, .limit = limit);
@@ -420,7 +420,7 @@ START_TEST(none_lingers)
     s = session(&w);
     id = lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 1, .linger_us = MS(500));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    ck_assert_uint_eq(op.op.room, 0);
+    ck_assert_uint_eq(op.op.reserve, 0);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     give(&w, s, "a");

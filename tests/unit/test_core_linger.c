@@ -30,7 +30,7 @@ lingers(struct world *w, uint64_t s, struct ask how)
     uint64_t id = world_ask(w, CORE_LOCK, s, "a", how);
     struct flight op = expect_op(w, CORE_ACQUIRE, "a");
 
-    ck_assert_uint_eq(op.op.room, 8);
+    ck_assert_uint_eq(op.op.reserve, 8);
     redis_says(w, op, CORE_OK);
     expect_reply(w, id, CORE_GRANTED);
     ck_assert_int_eq(expect_reply(w, unlock(w, s, "a", .owner = how.owner), CORE_LEFT)->left, 0);

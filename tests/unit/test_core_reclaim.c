@@ -660,8 +660,8 @@ START_TEST(many)
 }
 END_TEST
 
-/* The lease ends while it is being asserted anew, and it is given back: who waits here is next, at once. */
-START_TEST(next_after_an_overtaken_reassertion)
+/* The lease ends while it is being reclaimed, and it is given back: who waits here is next, at once. */
+START_TEST(next_after_an_overtaken_reclaim)
 {
     struct world w;
     uint64_t id;
@@ -679,7 +679,7 @@ START_TEST(next_after_an_overtaken_reassertion)
 END_TEST
 
 /*
- * The lease ends while it is being asserted anew: that may have run, and may yet run. It is given back until Redis has
+ * The lease ends while it is being reclaimed: that may have run, and may yet run. It is given back until Redis has
  * said so, also when its lease is over: when the attempt can run no more only Redis knows, for its clock is the one.
  */
 START_TEST(what_was_asserted_anew_and_lost_is_given_back)
@@ -706,7 +706,7 @@ START_TEST(what_was_asserted_anew_and_lost_is_given_back)
 }
 END_TEST
 
-/* Lost while it was asserted anew, told, and still to be swept up. */
+/* Lost while it was reclaimed, told, and still to be swept up. */
 static uint64_t
 told_while_late(struct world *w)
 {
@@ -818,7 +818,7 @@ main(void)
                             behind_what_is_under_way, the_owner_ends_meanwhile, the_longer_of_two_leases,
                             what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
                             waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
-                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion,
+                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reclaim,
                             what_was_asserted_anew_and_lost_is_given_back,
                             an_assertion_that_runs_late_is_swept_up, the_hold_behind_one_that_was_lost,
                             the_wait_behind_one_that_was_lost, the_other_sort_behind_one_that_was_lost};

@@ -358,7 +358,7 @@ START_TEST(run_out_is_lost)
 END_TEST
 
 /*
- * Lost while it was asserted anew; Redis may yet have it when the process ends. Its owner is told once, by whichever of
+ * Lost while it was reclaimed; Redis may yet have it when the process ends. Its owner is told once, by whichever of
  * the two, and the end of what was lost is no news.
  */
 START_TEST(lost_and_to_be_swept_up)
@@ -427,7 +427,7 @@ START_TEST(nothing_is_said_before_redis_has)
 }
 END_TEST
 
-/* Redis is in another epoch: what is held is asserted anew. */
+/* Redis is in another epoch: what is held is reclaimed. */
 START_TEST(redis_has_lost_its_data)
 {
     struct world w;

@@ -39,7 +39,7 @@ let_in(struct world *w, const uint64_t *id, int n)
 
     for (int i = 0; i < n; i++) {
         op[i] = expect_op(w, CORE_ACQUIRE, "a");
-        ck_assert(op[i].op.shared && op[i].op.room == 0);
+        ck_assert(op[i].op.shared && op[i].op.reserve == 0);
     }
     for (int i = 0; i < n; i++) {
         redis_says(w, op[i], CORE_OK);

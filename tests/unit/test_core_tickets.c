@@ -1,5 +1,5 @@
 /*
- * test_core_tickets.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and
+ * test_core_tickets.c -- kinds whose waiters have a ticket: taken at once, kept alive, given back, and
  * in the same order there as here.
  */
 #include <stdio.h>

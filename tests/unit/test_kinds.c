@@ -57,7 +57,7 @@ START_TEST(the_core_answers_as_the_flags_say)
         ck_assert_int_eq(p->holders == HOLDERS_SHARED, (flags & KIND_F_SHARED) != 0);
         ck_assert_int_eq(p->reentrant, (flags & KIND_F_REENTRANT) != 0);
         ck_assert_int_eq(p->expiry_proves, (flags & KIND_F_STAMPED) != 0);
-        ck_assert_int_eq(p->places, (flags & KIND_F_TICKETS) != 0);
+        ck_assert_int_eq(p->tickets, (flags & KIND_F_TICKETS) != 0);
         ck_assert_int_eq(p->handed, (flags & KIND_F_HANDED) != 0);
     }
 }
@@ -74,8 +74,8 @@ START_TEST(answers_that_exclude_each_other)
         ck_assert(p->holders == HOLDERS_LIMIT || !p->any_makes_room);
         ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
         ck_assert(!p->lingers || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
-        ck_assert(!p->called_apart || p->places);
-        ck_assert(!p->places || !(p->leave_behind || p->handed)); /* Redis says whose turn it is */
+        ck_assert(!p->called_apart || p->tickets);
+        ck_assert(!p->tickets || !(p->leave_behind || p->handed)); /* Redis says whose turn it is */
         ck_assert(!p->expiry_proves || !(p->leave_behind || p->handed)); /* one operation at a time */
     }
 }

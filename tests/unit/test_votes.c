@@ -72,7 +72,7 @@ START_TEST(voters_below_are_raised_and_nobody_else)
     struct vote v = vote_of(3);
     struct vote_result r;
 
-    v.room = 4;
+    v.reserve = 4;
     vote_ok(&v, 0, 5, 5, LATER_US);
     vote_ok(&v, 1, 10, 10, LATER_US);
     r = vote_result(&v, 0);

@@ -1,8 +1,8 @@
 /*
- * kept.h -- what is kept for the process after this one, and what was kept by the one before.
+ * record.h -- the records that the state file keeps for the next process.
  */
-#ifndef RLOCKD_CORE_KEPT_H
-#define RLOCKD_CORE_KEPT_H
+#ifndef RLOCKD_CORE_RECORD_H
+#define RLOCKD_CORE_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,19 +24,19 @@ struct core_record_part {
     uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
     uint64_t number;         /* of its owner in Redis */
     uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
-    uint64_t order;          /* QUEUED: among those with a place in Redis, and those without: smaller ones first */
+    uint64_t order;          /* QUEUED: among those with a ticket, and those without: smaller ones first */
     int64_t deadline_us;     /* HELD */
     int64_t granted_us;
     int64_t lease_us;
-    int64_t ticket_life_us;   /* QUEUED with a place */
+    int64_t ticket_life_us;  /* QUEUED with a ticket */
     int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
     int64_t expiry_ms;
     uint32_t holds, shared;
     uint8_t state;           /* core_record_state */
     bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
     bool watchdog, fresh;
-    bool has_ticket;             /* QUEUED: has a place in Redis */
-    bool acquire_unresolved;             /* an acquire may still run, or has run unheard */
+    bool has_ticket;         /* QUEUED: has a ticket */
+    bool acquire_unresolved; /* an acquire may still run, or has run unheard */
     bool partial;            /* HELD: a release of some of the holds may still run */
     bool lost;               /* RELEASING: its owner does not know yet that it was lost */
 };
@@ -44,7 +44,7 @@ struct core_record_part {
 /* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
 struct core_record {
     struct core_record_part part;
-    struct slice name, key, owner; /* owner.n == 0: a session's own */
+    struct slice name, key, owner;    /* owner.n == 0: a session's own */
     enum kind kind;
     enum value_format value;
     uint32_t limit;
