@@ -221,7 +221,10 @@ def as_map(value):
 
 
 class Process:
-    """A child of the test with its output in a file."""
+    """
+    A child of the test with its output in a file, in a process group of its own: the kernel hangs up a whole group that
+    nobody outside it looks after (a job of cron, a container) when one of its processes is stopped and another ends.
+    """
 
     stop_signal = signal.SIGTERM
 
@@ -232,7 +235,8 @@ class Process:
         full.pop("NOTIFY_SOCKET", None)
         full.update(env or {})
         self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file,
-                                     env=full, preexec_fn=die_with_us, pass_fds=pass_fds, cwd=directory, **more)
+                                     env=full, preexec_fn=die_with_us, pass_fds=pass_fds, cwd=directory,
+                                     process_group=0, **more)
         self.pid = self.proc.pid
 
     def log(self):

@@ -32,6 +32,7 @@ class Rlock(Case):
         return self.run_words([RLOCK, "-s", self.d.addr, *words], stdin=stdin, env=env)
 
     def spawn(self, *words, **more):
+        more.setdefault("process_group", None if "start_new_session" in more else 0)  # harness.Process says why
         p = subprocess.Popen([RLOCK, "-s", self.d.addr, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, preexec_fn=harness.die_with_us, **more)
         self.addCleanup(self.reap, p)

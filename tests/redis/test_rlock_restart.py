@@ -33,11 +33,11 @@ class World(Case):
         return ["sh", "-c", "exec 9>%s/res; flock -n 9 || echo OVERLAP >>%s; echo $RLOCK_TOKEN >>%s; %s"
                 % (self.dir, self.log, self.log, body)]
 
-    def spawn(self, body, *options, group=False):
+    def spawn(self, body, *options):
         before = len(self.lines())
         p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", *options, "--", *self.command(body)],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             process_group=0 if group else None, preexec_fn=harness.die_with_us)
+                             process_group=0, preexec_fn=harness.die_with_us)  # as harness.Process
         self.addCleanup(self.reap, p)
         until(lambda: len(self.lines()) > before)
         return p
@@ -151,7 +151,7 @@ class Waits(World):
         holder = self.spawn(self.until_go)
         p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", "-w", "60s", "--", *self.command("exit 0")],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             preexec_fn=harness.die_with_us)
+                             process_group=0, preexec_fn=harness.die_with_us)
         self.addCleanup(self.reap, p)
         self.until_both_are_there()
         change()
@@ -300,7 +300,7 @@ class Killed(World):
     def test_the_group_of_a_job(self):
         """As a shell starts it: the job is a process group of its own, and is killed by one call."""
         self.start()
-        p = self.spawn(self.BODY, group=True)
+        p = self.spawn(self.BODY)
         self.assertEqual(p.stdout.readline(), b"ready\n")
         until(lambda: len(self.tree(p.pid)) >= 7)
         tree = self.tree(p.pid)
@@ -335,7 +335,7 @@ class Killed(World):
         for victims in (lambda line: line[:1], lambda line: line[1:2], lambda line: line[2:], lambda line: line[::2]):
             p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", "--", *self.command("exit 0")],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 preexec_fn=harness.die_with_us)
+                                 process_group=0, preexec_fn=harness.die_with_us)
             self.addCleanup(self.reap, p)
             until(lambda: [w for w in c.maps("WAITERS", "x") if not w["kept"]])
             line = self.line(p)
