@@ -406,6 +406,49 @@ def foreign_kind(r):
     granted(r.w.ask(r.w.a, "LOCK", ours, "WAIT", "10s"))
 
 
+def it_has_moved(r):
+    """Its writes arrive at the new master."""
+    _, theirs, key = r.lib.names("n%d" % r.w.number())
+
+    def arrived():
+        """it writes at the new master"""
+        try:
+            if r.lib.family == "semaphore":
+                r.driver.ask("x", "setpermits", theirs, 1)
+            else:
+                r.driver.ask("x", "trylock", theirs, 0, 600000)
+        except Refused:  # where it was, nothing can be written any more
+            pass
+        return r.w.redis.cmd("EXISTS", key)
+    until(arrived, 2 * PATIENCE)
+
+
+def switched(r):
+    """A planned switch of the master while it holds one lock and we another: both go on, and are given back there."""
+    (its, its_theirs, _), (ours, ours_theirs, _) = r.fresh(), r.fresh()
+    r.it_takes_all(its_theirs)
+    conns = r.we_take_all(ours)
+    r.w.switch()
+    it_has_moved(r)
+    waiter = r.w.wait(r.w.b, "LOCK", its, "WAIT", "60s")
+    r.w.waits(r.w.b, its)
+    check(not waiter.done(), "we were granted what it holds: %r", waiter.reply)
+    for i in range(r.lib.limit):
+        r.driver.ask("h%d" % i, "unlock", its_theirs)
+    granted(waiter.result(60))
+    check(waiter.conn.cmd("UNLOCK", its) == 0, "our UNLOCK")
+    check(r.driver.ask("x", "trylock", ours_theirs, 0, 5000) is None, "it was granted what we hold")
+    p = r.it_waits(ours_theirs)
+    for c in conns:
+        check(c.cmd("UNLOCK", ours) == 0, "our UNLOCK")
+    check(p.wait() is not None, "it was not granted")
+    r.driver.ask("w", "unlock", ours_theirs)
+
+
+# With sentinels. (What a hand-over takes is measured without them.)
+WATCHED = [("it holds", it_holds), ("we hold", we_hold), ("counts+ttl", counts), ("force", force), ("BREAK", break_),
+           ("it dies", it_dies), ("rlockd dies", rlockd_dies), ("client dies", client_dies), ("switched", switched)]
+
 COLUMNS = [("it holds", it_holds), ("we hold", we_hold), ("counts+ttl", counts), ("force", force), ("BREAK", break_),
            ("it dies", it_dies), ("rlockd dies", rlockd_dies), ("client dies", client_dies), ("wakes us", wake_us),
            ("wakes it", wake_it), ("-KIND", foreign_kind), ("special", cells_special.special)]

@@ -42,8 +42,7 @@ class Library:
         return install.why(self.package)
 
     def start(self, world, daemon=None):
-        port = world.redis.port if self.port == "redis" else (daemon or world.a).port
-        words, env = self.command(str(port))
+        words, env = self.command(world.place if self.port == "redis" else str((daemon or world.a).port))
         return world.driver(words, env)
 
     def names(self, serial):
@@ -127,6 +126,12 @@ def locks():
               family="front"),
     ]
     return rows
+
+
+def watched():
+    """Rows of the matrix with sentinels: the same drivers, told of sentinels."""
+    return [lib for folder in ("redisson-new", "redisson-old") for lib in redisson(folder)
+            if lib.prefix in ("rlock", "sem")]
 
 
 class Client:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- `make interop`: real lock libraries and stock clients beside and in front of rlockd, and load.
 
-    run.py [--only TEXT] [--cell TEXT] [--locks|--clients|--load]
+    run.py [--only TEXT] [--cell TEXT] [--locks|--watched|--clients|--load]
 
 prints what it does as it goes, then the tables, the reasons of all that did not pass, and `N passed, N failed[, N
 skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed.
@@ -19,7 +19,7 @@ import cells_locks
 import install
 import libraries
 from table import Outcome, Table, run_row
-from world import World, harness
+from world import Watched, World, harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
@@ -35,9 +35,9 @@ def fitting(items, text, name):
     return [i for i in items if text is None or text in name(i)]
 
 
-def matrix(world, title, rows, module, asked, end):
+def matrix(world, title, rows, module, asked, end, columns=None):
     """One table. A library that could not be installed is a row of skips."""
-    columns = fitting(module.COLUMNS, asked.cell, lambda c: c[0])
+    columns = fitting(columns or module.COLUMNS, asked.cell, lambda c: c[0])
     table = Table(title, [c[0] for c in columns])
     for lib in fitting(rows, asked.only, lambda r: r.name):
         if lib.why():
@@ -97,11 +97,11 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", help="rows whose name has this")
     p.add_argument("--cell", help="columns whose name has this")
-    for part in ("locks", "clients", "load"):
+    for part in ("locks", "watched", "clients", "load"):
         p.add_argument("--" + part, action="store_true", help="only this part")
     asked = p.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
-    every = not (asked.locks or asked.clients or asked.load)
+    every = not (asked.locks or asked.watched or asked.clients or asked.load)
     began, tables = time.monotonic(), []
     for package, why in sorted(install.everything().items()):
         say("skipped: %s: %s" % (package, why))
@@ -113,6 +113,10 @@ def main():
                 tables.append(matrix(world, "Lock libraries", libraries.locks(), cells_locks, asked, end))
             if every or asked.clients:
                 tables.append(matrix(world, "Stock clients", libraries.clients(), cells_clients, asked, end))
+    if every or asked.watched:
+        with Watched("locks: { owner_grace: 1s }\n") as world:
+            tables.append(matrix(world, "Lock libraries with sentinels", libraries.watched(), cells_locks, asked, end,
+                                 cells_locks.WATCHED))
     if every or asked.load:
         tables.append(load(asked))
     return 1 if report(tables, began) else 0

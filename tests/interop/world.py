@@ -20,6 +20,7 @@ os.environ.setdefault("RLOCKD_BUILD", os.path.join(os.path.dirname(os.path.dirna
 
 import harness  # noqa: E402
 from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
+from sentinels import NAME, Deployment  # noqa: E402
 
 PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless it says so
 LEASE = 2000  # ms, where a test waits for the end of one
@@ -217,10 +218,15 @@ class World:
         self.extra, self.names = extra, daemons
         self.dir, self.kept, self.serial, self.numbers = None, [], 0, 0
 
+    def serve(self):
+        """Starts Redis; `redis` is the server, `url` what a daemon is told, `place` what a driver is told."""
+        self.redis = self.keep(Redis(self.dir, tcp=True, args=("--enable-debug-command", "no")))
+        self.url, self.place = self.redis.url, str(self.redis.port)
+
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="rlockd-interop.")
         try:
-            self.redis = self.keep(Redis(self.dir, tcp=True, args=("--enable-debug-command", "no")))
+            self.serve()
             for name in self.names:
                 setattr(self, name, self.daemon(name))
         except BaseException:
@@ -249,7 +255,7 @@ class World:
 
     def daemon(self, name, extra=None):
         conf = configuration(self.extra if extra is None else extra)
-        return self.keep(Rlockd(self.dir, redis=self.redis.url, name=name, conf=conf, tcp=True))
+        return self.keep(Rlockd(self.dir, redis=self.url, name=name, conf=conf, tcp=True))
 
     def number(self):
         """One that nobody has used, for names."""
@@ -285,6 +291,39 @@ class World:
             with daemon.conn() as c:
                 return [w for w in c.maps("LOCKS", name) if w["waiters"] >= n]
         return until(shown, PATIENCE)
+
+
+class Watched(World):
+    """The same with a master, two replicas and three sentinels; `redis` is the master of the moment."""
+
+    _keep = World.keep
+
+    def serve(self):
+        self.deployment = Deployment(self, bounded=False)
+        self.url = self.deployment.url()
+        self.place = "sentinel:%s/%s" % (",".join(str(s.port) for s in self.deployment.sentinels), NAME)
+
+    @property
+    def redis(self):
+        return until(self.deployment.master, PATIENCE)
+
+    def switch(self):
+        """
+        A failover that an operator asks for; returns when all sentinels and both daemons are at the new master, and the
+        one before follows it (sentinels tell it so after ten seconds).
+        """
+        before = self.redis
+        until(lambda: self.deployment.sentinels[0].cmd("SENTINEL", "FAILOVER", NAME) == "OK", PATIENCE)
+
+        def moved():
+            """sentinels and daemons are at another master"""
+            now = self.deployment.master()
+            return now is not None and now is not before and all(
+                d.info("redis")["redis_node0"].split(",")[1] == "address=" + now.addr for d in (self.a, self.b))
+        until(moved, 4 * PATIENCE)
+        now = self.redis
+        before.cmd("REPLICAOF", now.host, str(now.port))
+        until(lambda: before.info("master_link_status") == "up", PATIENCE)
 
 
 def granted(reply):

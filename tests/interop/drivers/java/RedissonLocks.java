@@ -11,20 +11,43 @@ import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
+import org.redisson.config.SentinelServersConfig;
+import org.redisson.config.SubscriptionMode;
 
-/** Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit, fenced or spin. */
+/**
+ * Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit, fenced or spin. For a PORT of
+ * `sentinel:PORT,PORT/NAME` the sentinels at those ports name the server.
+ */
 public final class RedissonLocks implements Lines.Verbs {
     private final RedissonClient redisson;
     private final String kind;
     private final Map<String, String> permits = new ConcurrentHashMap<>();
 
-    private RedissonLocks(int port, String kind) {
+    private RedissonLocks(String where, String kind) {
         Config config = new Config();
         config.setThreads(16).setNettyThreads(4);
-        config.useSingleServer().setAddress("redis://127.0.0.1:" + port)
-              .setConnectionMinimumIdleSize(4).setConnectionPoolSize(24).setSubscriptionConnectionMinimumIdleSize(1);
+        if (where.startsWith("sentinel:")) {
+            useSentinels(config, where.substring("sentinel:".length()));
+        } else {
+            config.useSingleServer().setAddress("redis://127.0.0.1:" + where)
+                  .setConnectionMinimumIdleSize(4).setConnectionPoolSize(24)
+                  .setSubscriptionConnectionMinimumIdleSize(1);
+        }
         this.redisson = Redisson.create(config);
         this.kind = kind;
+    }
+
+    /** Reads go to the master, too: a replica may not have yet what was granted a moment ago. */
+    private static void useSentinels(Config config, String where) {
+        String[] parts = where.split("/");
+        SentinelServersConfig sentinels = config.useSentinelServers().setMasterName(parts[1]);
+        for (String port : parts[0].split(",")) {
+            sentinels.addSentinelAddress("redis://127.0.0.1:" + port);
+        }
+        sentinels.setScanInterval(500).setReadMode(ReadMode.MASTER).setSubscriptionMode(SubscriptionMode.MASTER)
+                 .setMasterConnectionMinimumIdleSize(4).setMasterConnectionPoolSize(24)
+                 .setSlaveConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
     private RLock lock(String kind, String name) {
@@ -149,6 +172,6 @@ public final class RedissonLocks implements Lines.Verbs {
     }
 
     public static void main(String[] args) throws Exception {
-        Lines.serve(new RedissonLocks(Integer.parseInt(args[0]), args[1]));
+        Lines.serve(new RedissonLocks(args[0], args[1]));
     }
 }
