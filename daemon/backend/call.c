@@ -450,7 +450,7 @@ call_is_stale(const struct reply *r)
 }
 
 void
-call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at, struct core_done *done)
+call_outcome(const struct call *c, const struct reply *r, struct call_position *at, struct core_done *done)
 {
     struct row row = row_of(r, at->row);
     int64_t answer = row.answer, a = row.a, b = row.b;
@@ -459,7 +459,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at
         a += at->in_row;
     }
     if (++at->in_row == row.n) {
-        *at = (struct call_ticket){.row = at->row + 1};
+        *at = (struct call_position){.row = at->row + 1};
     }
     if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* the key is deleted, for any holder */
         answer = ANSWER_GONE;

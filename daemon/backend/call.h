@@ -110,7 +110,7 @@ int call_words(const struct call *c, const struct call_sender *sender, struct bu
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
 
 /* Where in an answer the next item has its outcome; zeroed: the first. */
-struct call_ticket {
+struct call_position {
     size_t row;
     int64_t in_row;
 };
@@ -119,7 +119,7 @@ struct call_ticket {
 bool call_is_stale(const struct reply *r);
 
 /* The outcome of the next item, in their order; fills done but for claim, op, sent_us and guard_us. */
-void call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at, struct core_done *done);
+void call_outcome(const struct call *c, const struct reply *r, struct call_position *at, struct core_done *done);
 
 /* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. See call_is_denied(). */
 enum core_outcome call_error(struct slice text, bool *drop_link);

@@ -34,7 +34,7 @@ struct continuity_ops {
     bool (*pending)(struct continuity *c);
 };
 
-/* The head of the record of whoever answers. */
+/* The head of the record that answers: a membership, or a master of a cluster. */
 struct continuity {
     const struct continuity_ops *ops;
 };

@@ -51,17 +51,17 @@ at_least(int64_t a, int64_t b)
 
 /* What this daemon knows of other members. */
 static void
-put_list(struct made *m, const struct epoch *e, const struct peers *peers)
+put_list(struct made *m, const struct epoch *e, const struct members *members)
 {
     bool whole = e->until_ms == 0 && !e->members_unknown;
     int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
 
     put(m, (int64_t)(e->from != 0 ? e->from : e->number));
     put(m, (int64_t)(e->from != 0 ? e->from_whole : whole ? e->since : 0));
-    put(m, (int64_t)peers->last);
-    put(m, (int64_t)peers_count(peers));
+    put(m, (int64_t)members->last);
+    put(m, (int64_t)members_count(members));
     put(m, e->members_unknown);
-    put(m, at_least(peers_longest_ms(peers), e->grace_us / US_PER_MS));
+    put(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
     if (e->until_ms != 0) { /* how long: its end is by the clock of a Redis that may be another one now */
         buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
     }
@@ -69,7 +69,7 @@ put_list(struct made *m, const struct epoch *e, const struct peers *peers)
 }
 
 int
-epoch_words(const struct epoch *e, const struct peers *peers, const struct epoch_ask *ask, struct buf *text,
+epoch_words(const struct epoch *e, const struct members *members, const struct epoch_ask *ask, struct buf *text,
             struct slice *words)
 {
     static const char *const fixed[] = {"7", CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:members", "rlock:until",
@@ -92,7 +92,7 @@ epoch_words(const struct epoch *e, const struct peers *peers, const struct epoch
     put(&m, (int64_t)e->since);
     put(&m, (int64_t)e->cursor);
     put(&m, ask->changes ? EPOCH_PAGE : 0);
-    put_list(&m, e, peers);
+    put_list(&m, e, members);
     put(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
     assert(m.n <= MADE_MAX);
     words[n++] = ask->sha != NULL ? SLICE_LIT("EVALSHA") : SLICE_LIT("EVAL");
@@ -108,8 +108,8 @@ epoch_words(const struct epoch *e, const struct peers *peers, const struct epoch
         words[n++] = (struct slice){text->p + at, m.end[i] - at};
         at = m.end[i];
     }
-    for (size_t i = 0; i + PEERS_UUID_BYTES <= ask->part.n; i += PEERS_UUID_BYTES) {
-        words[n++] = (struct slice){ask->part.p + i, PEERS_UUID_BYTES};
+    for (size_t i = 0; i + MEMBERS_UUID_BYTES <= ask->part.n; i += MEMBERS_UUID_BYTES) {
+        words[n++] = (struct slice){ask->part.p + i, MEMBERS_UUID_BYTES};
     }
     assert(n <= EPOCH_WORDS_MAX);
     return n;
@@ -142,16 +142,16 @@ take_number(const char *p, size_t n, uint64_t *number)
 static bool
 take_change(struct slice text, struct change *c)
 {
-    size_t at = PEERS_UUID_BYTES + 1, n = 0;
+    size_t at = MEMBERS_UUID_BYTES + 1, n = 0;
     uint64_t lease_ms = 0;
 
-    if (text.n <= at || text.p[PEERS_UUID_BYTES] != ' ') {
+    if (text.n <= at || text.p[MEMBERS_UUID_BYTES] != ' ') {
         return false;
     }
     while (at + n < text.n && text.p[at + n] != ' ') {
         n++;
     }
-    *c = (struct change){.uuid = {text.p, PEERS_UUID_BYTES}, .gone = n == 1 && text.p[at] == '-'};
+    *c = (struct change){.uuid = {text.p, MEMBERS_UUID_BYTES}, .gone = n == 1 && text.p[at] == '-'};
     if (at + n >= text.n || !(c->gone || take_number(text.p + at, n, &lease_ms)) ||
         !take_number(text.p + at + n + 1, text.n - at - n - 1, &c->version)) {
         return false;
@@ -185,7 +185,7 @@ is_shaped(const struct reply *r)
  * back yet, and Redis may lose its data once more before they do. With its end the members are told from the beginning.
  */
 static void
-take_changes(struct epoch *e, struct peers *peers, const struct reply *r)
+take_changes(struct epoch *e, struct members *members, const struct reply *r)
 {
     uint64_t version = (uint64_t)r->item[AT_VERSION]->n, upto = (uint64_t)r->item[AT_UPTO]->n;
     bool anew = r->item[AT_ANEW]->n != 0;
@@ -195,23 +195,23 @@ take_changes(struct epoch *e, struct peers *peers, const struct reply *r)
         return; /* not asked for, or of what is known no more */
     }
     if (anew) {
-        peers_begin(peers);
+        members_begin(members);
         e->since = version;
         e->anew = true;
     }
     for (size_t i = HEAD; i < r->count; i++) {
         (void)take_change(r->item[i]->text, &c);
         if (c.gone) {
-            peers_remove(peers, c.uuid, c.version);
+            members_remove(members, c.uuid, c.version);
         } else {
-            peers_put(peers, c.uuid, c.lease_ms, c.version);
+            members_put(members, c.uuid, c.lease_ms, c.version);
         }
     }
     e->cursor = upto;
     e->complete = upto >= version;
     if (e->complete) {
         if (e->anew) {
-            peers_end(peers, version);
+            members_end(members, version);
         }
         e->anew = false;
         e->since = upto;
@@ -220,22 +220,22 @@ take_changes(struct epoch *e, struct peers *peers, const struct reply *r)
 
 /* A member that is not told of was heard of when it came (epoch_newcomer()), if all changes before had been told. */
 static void
-take_members(struct epoch *e, struct peers *peers, const struct reply *r)
+take_members(struct epoch *e, struct members *members, const struct reply *r)
 {
     e->complete = false;
     if (e->until_ms == 0) {
-        take_changes(e, peers, r);
-        e->members_unknown = peers->overflow || (e->complete ? false : e->members_unknown || !epoch_is_current(e));
+        take_changes(e, members, r);
+        e->members_unknown = members->overflow || (e->complete ? false : e->members_unknown || !epoch_is_current(e));
     }
 }
 
 void
-epoch_newcomer(const struct epoch *e, struct peers *peers, struct slice text)
+epoch_newcomer(const struct epoch *e, struct members *members, struct slice text)
 {
     struct change c;
 
     if (take_change(text, &c) && !c.gone && !slice_eq(c.uuid, slice_of(e->uuid)) && c.version > e->cursor) {
-        peers_put(peers, c.uuid, c.lease_ms, c.version);
+        members_put(members, c.uuid, c.lease_ms, c.version);
     }
 }
 
@@ -253,13 +253,13 @@ begin(struct epoch *e)
      * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is no
      * exception. Another one may have registered, and locked, when this one stood still or was cut off before the first
      * loss, and have reclaimed its locks behind the answer that listed nobody. Where Redis has restarted again, all
-     * links are new, nobody listens, and who comes first would end the grace period alone.
+     * links are new, no daemon listens, and the first one to come would end the grace period alone.
      */
     e->members_unknown = e->members_unknown || grace;
 }
 
 enum epoch_news
-epoch_answer(struct epoch *e, struct peers *peers, const struct reply *r)
+epoch_answer(struct epoch *e, struct members *members, const struct reply *r)
 {
     enum epoch_news news = EPOCH_SAME;
     uint64_t number;
@@ -293,6 +293,6 @@ epoch_answer(struct epoch *e, struct peers *peers, const struct reply *r)
     e->from = e->bring == EPOCH_BRING_NOTHING ? 0 : e->from;
     snprintf(e->open, sizeof(e->open), "%s", r->item[AT_OPEN]->text.p);
     snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);
-    take_members(e, peers, r);
+    take_members(e, members, r);
     return news;
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/backend/peers.h"
+#include "daemon/backend/members.h"
 #include "daemon/backend/reply.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
@@ -75,14 +75,14 @@ enum epoch_news {
 };
 
 /* The words of the command, EPOCH_WORDS_MAX at most; `text` holds what had to be made up, and must outlive them. */
-int epoch_words(const struct epoch *e, const struct peers *peers, const struct epoch_ask *ask, struct buf *text,
+int epoch_words(const struct epoch *e, const struct members *members, const struct epoch_ask *ask, struct buf *text,
                 struct slice *words);
 
 /* Takes in the answer. OLD, DUPLICATE_UUID and BROKEN change nothing. */
-enum epoch_news epoch_answer(struct epoch *e, struct peers *peers, const struct reply *r);
+enum epoch_news epoch_answer(struct epoch *e, struct members *members, const struct reply *r);
 
 /* A message behind its "+": a newcomer, which may be granted locks from now on. Other texts change nothing. */
-void epoch_newcomer(const struct epoch *e, struct peers *peers, struct slice text);
+void epoch_newcomer(const struct epoch *e, struct members *members, struct slice text);
 
 /* All changes of members that there were have been told. False in a grace period: then none are asked for. */
 static inline bool

@@ -37,7 +37,7 @@ last_of(struct membership *p)
 static int64_t
 spread_ms(const struct membership *p)
 {
-    size_t others = peers_count(&p->peers);
+    size_t others = members_count(&p->members);
 
     return arc4random_uniform((uint32_t)(others < SPREAD_MS ? others : SPREAD_MS) + 1);
 }
@@ -148,7 +148,7 @@ begins(struct membership *p, bool first)
     if (!first || p->epoch.until_ms != 0) {
         log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address",
                   LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others",
-                  LOG_N(peers_count(&p->peers)), NULL);
+                  LOG_N(members_count(&p->members)), NULL);
     }
     p->env->metrics->epochs += !first;
     p->flapping = clock_now_us() - p->begun_us < SOON_MS * US_PER_MS;
@@ -184,7 +184,7 @@ is_of_the_moment(const struct membership_line *line, const struct reply *r)
 static bool
 has_others(const struct membership *p)
 {
-    return p->epoch.members_unknown || peers_count(&p->peers) > 0 || p->epoch.until_ms != 0;
+    return p->epoch.members_unknown || members_count(&p->members) > 0 || p->epoch.until_ms != 0;
 }
 
 static void
@@ -202,7 +202,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
     struct membership *p = line->of;
     bool first = p->epoch.number == 0;
-    enum epoch_news news = epoch_answer(&p->epoch, &p->peers, r);
+    enum epoch_news news = epoch_answer(&p->epoch, &p->members, r);
     bool registered = news == EPOCH_NEW || news == EPOCH_OVER || news == EPOCH_SAME;
 
     if (registered) {
@@ -259,7 +259,7 @@ say(struct membership_line *line, bool part, bool whole)
         ask.part = (struct slice){p->list.uuids.p + p->list.at, p->list.n};
         ask.last = p->list.at + p->list.n == p->list.uuids.n;
     }
-    words = epoch_words(&p->epoch, &p->peers, &ask, &p->text, word);
+    words = epoch_words(&p->epoch, &p->members, &ask, &p->text, word);
     if (!link_send(line->link, words, word, part ? on_part : on_answer, line)) {
         return false;
     }
@@ -273,7 +273,7 @@ static void
 bring(struct membership_line *line, size_t at, bool whole)
 {
     struct membership *p = line->of;
-    size_t rest = p->list.uuids.n - at, most = (size_t)EPOCH_PART * PEERS_UUID_BYTES;
+    size_t rest = p->list.uuids.n - at, most = (size_t)EPOCH_PART * MEMBERS_UUID_BYTES;
 
     p->list.at = at;
     p->list.n = rest < most ? rest : most;
@@ -288,7 +288,7 @@ begin_list(struct membership_line *line)
     struct membership *p = line->of;
 
     if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.from != 0 && !brings(p)) {
-        peers_print(&p->peers, &p->list.uuids);
+        members_print(&p->members, &p->list.uuids);
         if (brings(p)) {
             bring(line, 0, false);
         }
@@ -457,7 +457,7 @@ membership_dirty(struct membership *p)
 void
 membership_newcomer(struct membership *p, struct slice text)
 {
-    epoch_newcomer(&p->epoch, &p->peers, text);
+    epoch_newcomer(&p->epoch, &p->members, text);
     tell_met(p);
 }
 
@@ -467,7 +467,8 @@ membership_reclaimed(struct membership *p, uint64_t epoch)
     p->epoch.reclaimed = epoch;
     if (p->epoch.until_ms != 0) {
         p->report = true;
-        if (!p->flapping && peers_count(&p->peers) == 0) { /* else each answer could bring the next epoch, and so on */
+        /* else each answer could bring the next epoch, and so on */
+        if (!p->flapping && members_count(&p->members) == 0) {
             membership_beat(p);
         }
         arm(p);
@@ -507,7 +508,7 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
     buf_init(&p->list.uuids, 0);
-    peers_init(&p->peers, &env->secret);
+    members_init(&p->members, &env->secret);
     sha1_hex(slice_of(call_other_text(OTHER_PRESENCE)), p->sha);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
 }
@@ -528,5 +529,5 @@ membership_fini(struct membership *p)
     }
     buf_fini(&p->text);
     buf_fini(&p->list.uuids);
-    peers_fini(&p->peers);
+    members_fini(&p->members);
 }

@@ -30,7 +30,7 @@ struct membership_list {
 struct membership {
     struct continuity head; /* first */
     struct epoch epoch;
-    struct peers peers;
+    struct members members;
     struct membership_list list;
     char sha[SHA1_HEX_BYTES + 1]; /* of the script */
     const struct backend_conf *conf; /* borrowed, as are these */

@@ -21,7 +21,7 @@ enum { SENTINEL_ID_ROOM = 48 };
 /* The latest answer of one sentinel. */
 struct sentinel_vote {
     char id[SENTINEL_ID_ROOM]; /* its id; "" = not known: no vote. Two addresses of one id are one vote */
-    char host[SENTINEL_HOST_ROOM]; /* whom it names; "" = it knows no such master */
+    char host[SENTINEL_HOST_ROOM]; /* the master that it names; "" = it knows no such master */
     int port;
     unsigned others; /* how many other sentinels it knows */
     int64_t said_us; /* when the question left; 0 = it has not answered */

@@ -453,7 +453,7 @@ shard_status(const struct shard *sh, struct backend_status *out)
     out->rtt_us = link_rtt_us(sh->link[0]);
     out->epoch = sh->membership.epoch.number;
     out->grace = sh->membership.epoch.until_ms != 0;
-    out->daemons = peers_count(&sh->membership.peers);
+    out->daemons = members_count(&sh->membership.members);
     for (unsigned i = 0; i < sh->links_n; i++) {
         out->links_up += link_up(sh->link[i]);
         out->in_flight += link_in_flight(sh->link[i]);
@@ -478,7 +478,7 @@ shard_clock_offset(const struct shard *sh, int64_t *us)
 int64_t
 shard_longest_us(const struct shard *sh)
 {
-    int64_t ours_us = sh->membership.epoch.grace_us, us = peers_longest_ms(&sh->membership.peers) * US_PER_MS;
+    int64_t ours_us = sh->membership.epoch.grace_us, us = members_longest_ms(&sh->membership.members) * US_PER_MS;
 
     return us > ours_us ? us : ours_us;
 }

@@ -157,7 +157,7 @@ shard_call_send(struct shard *sh, struct call *c)
 static void
 answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_us)
 {
-    struct call_ticket at = {0};
+    struct call_position at = {0};
     int64_t time_us;
 
     if (!call_answer_ok(c, r, &time_us)) {

@@ -18,7 +18,7 @@ enum { TLS_ERROR_ROOM = 160, TLS_REASON_ROOM = 320 };
 
 /* As in the configuration; NULL or "" = not given. Files may be "credential:NAME": base/credential.h. */
 struct tls_files {
-    const char *ca_file;             /* whom to trust; none: the system's store */
+    const char *ca_file;             /* the CAs that are trusted; none: the system's store */
     const char *cert_file, *key_file; /* ours, where Redis wants one */
     const char *server_name;         /* what the certificate of Redis must be for; none: the host of the URL */
 };

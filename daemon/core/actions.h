@@ -52,7 +52,7 @@ struct core_op {
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared; /* ACQUIRE, BREAK_KEY: by the rules a key there is one of this kind, whoever has made it; BREAK_KEY:
+    bool declared; /* ACQUIRE, BREAK_KEY: by the rules a key there is a lock of this kind, of any library; BREAK_KEY:
                            or it is held here */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */

@@ -67,7 +67,7 @@ struct core_reply {
      */
     const struct core_reply *part;
     size_t parts;
-    const struct core_hop *hop;    /* DEADLOCK: the cycle, beginning with who asked */
+    const struct core_hop *hop;    /* DEADLOCK: the cycle, beginning with the owner of the request */
     size_t hops;
 };
 

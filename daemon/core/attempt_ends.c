@@ -1,5 +1,5 @@
 /*
- * attempt_ends.c -- what the outcome of an attempt, or of a release, means for others who wait; see attempts.c.
+ * attempt_ends.c -- what the outcome of an attempt, or of a release, means for other waiters; see attempts.c.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
@@ -31,7 +31,7 @@ failure_of(enum core_outcome outcome)
                                           : CORE_UNAVAILABLE;
 }
 
-/* Any outcome but an OK in time: when to try again, and what those who cannot wait are told. */
+/* Any outcome but an OK in time: when to try again, and the answer to requests that cannot wait. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
@@ -62,14 +62,14 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     } else {
         lock_settle_timing_out(c, l, q->last_failure);
     }
-    /* At another daemon it may be nobody's, and only linger for who comes there. */
+    /* The other daemon may only be caching it: ask for it. */
     if (d->outcome == CORE_TAKEN && lock_may_linger(l) && q->waiting_n > 0) {
         broadcast_lock(c, BROADCAST_WANTED, l);
     }
     lock_wake(c, l);
 }
 
-/* Other owners here had the lock beside the one that gave it back: then Redis does not say who listens. */
+/* Other owners here still hold the lock: then Redis reports no number of subscribers. */
 static bool
 is_still_ours(const struct lock *l)
 {
@@ -94,7 +94,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
     if (lock_has_queue(l)) {
         q->retry_us = 0;
     }
-    if (d->outcome != CORE_OK || is_still_ours(l)) { /* nothing was said of who listens */
+    if (d->outcome != CORE_OK || is_still_ours(l)) { /* no number of subscribers was reported */
         return;
     }
     if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* it may be for another permit */

@@ -73,7 +73,7 @@ is_open(const struct lock *l)
     return l->queue->taken_until_us == 0 && l->queue->last_failure == CORE_NOT_GRANTED;
 }
 
-/* A1: whether somebody may join those who are asking now. */
+/* A1: whether one more claim may ask beside those that ask now. */
 static bool
 may_join(const struct core *c, const struct lock *l)
 {

@@ -2,8 +2,8 @@
  * breaks.c -- BREAK: a name is taken from whoever holds it, here and at other daemons.
  *
  * B1  One BREAK of a name is in flight, and answers for all that came until then.
- * B2  Who held it when Redis broke it loses it by the queue's job, in slices; until its turn claim_is_broken() says so.
- *     Who was granted it since has a later token and stands behind them.
+ * B2  The holders of a name lose it by the queue's job, in slices, once Redis has broken it; until then
+ *     claim_is_broken() says so. Holders that were granted it since have later tokens and stand behind them.
  * B3  The other daemons are told, and ask Redis whether what they hold is still there; so does this one when it may
  *     have been broken, and nobody knows.
  */

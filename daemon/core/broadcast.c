@@ -1,7 +1,7 @@
 /*
  * broadcast.c -- what daemons on one Redis tell each other. What follows from it, core.c hands on.
  *
- * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is
+ * A message is a letter, broadcast_type, and netstrings. It may get lost, and its sender receives it, too. It is
  * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.
  */
 #include "daemon/core/broadcast.h"

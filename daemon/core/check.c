@@ -375,7 +375,7 @@ core_check(const struct core *c, int64_t now_us)
     }
     assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
     check_users(c);
-    assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* of who has gone, too */
+    assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* also of sessions that have gone */
     check_search(&c->search.waits);
     check_search(&c->search.roots);
     assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);

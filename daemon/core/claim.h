@@ -29,7 +29,7 @@ enum claim_state {
 
 #define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
 
-/* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
+/* Given back by its owner, while Redis may still have it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
 enum {

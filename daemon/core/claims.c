@@ -358,8 +358,8 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 }
 
 /*
- * For that request: in front of whoever has asked since it began to wait, which may have been for its owner's last hold
- * to be given back. Where Redis has a queue it is the last one there, and so here.
+ * For that request: in front of all claims that have asked since it began to wait, which may have been for its owner's
+ * last hold to be given back. Where Redis has a queue it is the last one there, and so here.
  */
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)

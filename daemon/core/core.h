@@ -62,8 +62,8 @@ uint64_t core_session_open(struct core *c, uint64_t user);
 uint64_t core_user_sessions(const struct core *c, uint64_t user);
 
 /*
- * Whether a user that has `mine` of a limit may have one more, when all have `used`: most of the limit is for whoever
- * comes; in what is left of it above `percent`, nobody may have more than are left. So who has none finds one.
+ * Whether a user that has `mine` of a limit may have one more, when all have `used`: up to `percent` of the limit there
+ * is no other rule; above it, no user may have more than what is left. So a user that has none always finds one.
  */
 bool core_share(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 
@@ -75,8 +75,7 @@ void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
 /*
  * The turn is over, and the next one has a slice of its own: what the core has asked for until now leaves for Redis, or
- * waits to leave together behind a call that is under way. Those of a name who may have it together ask together until
- * then; without this they would still, but who comes later might get it first.
+ * is gathered behind a call that is under way. It closes the group of claims that ask for a name together (A1).
  */
 void core_sent(struct core *c);
 

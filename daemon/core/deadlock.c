@@ -2,8 +2,8 @@
  * deadlock.c -- waits inside this daemon that could never end: found when they begin, or a little later.
  *
  * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners. A waiter
- * needs every holder of the name to give it back; one of them that waits for who asks, itself or by others, is enough
- * to make it hopeless. With one holder that is a plain cycle, and with several readers too. A waiter for a permit
+ * needs every holder of the name to give it back; one of them that waits for the waiter, itself or by others, is enough
+ * to make the wait hopeless. With one holder that is a plain cycle, and with several readers too. A waiter for a permit
  * needs only one of them: the wait is hopeless when every holder is stuck, so it is judged by a daemon that has all.
  * Cycles over several daemons are found by trail.c.
  */
@@ -22,7 +22,7 @@
 #include "daemon/core/waits.h"
 
 /*
- * When a wait begins it is looked whether it closes a cycle: mostly a walk along a short chain, and it is answered in
+ * When a wait begins, a search finds out whether it closes a cycle: mostly along a short chain, so it is answered in
  * this event. What takes more than SEARCH_STEPS is left to the job: one search for all waits that have been put off
  * until it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once for all of
  * them. The wait that closes a cycle begins when all others of it last already, so the search that starts with it, or

@@ -1,7 +1,7 @@
 /*
  * dirty.c -- the records that have changed in this step: the end of the step looks at each once.
  *
- * Whoever changes a lock, an owner or a domain puts it here, and need not know what follows from that: nobody calls
+ * A function that changes a lock, an owner or a domain puts it here, and need not know what follows: none calls
  * upward.
  */
 #include "daemon/core/dirty.h"

@@ -23,7 +23,7 @@ enum core_event_type {
     CORE_MLOCK,    /* several LOCKs of one owner, all or none, under the longest wait of them */
     CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
     CORE_MRENEW,   /* several RENEWs: each name by itself */
-    CORE_BREAK,    /* free the name whoever holds it */
+    CORE_BREAK,    /* take the name from its holders */
     CORE_CANCEL,   /* end the owner's waits for the name; answered LEFT: how many. cancel.c */
     CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
@@ -36,7 +36,7 @@ enum core_event_type {
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
-    CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among those who listen to the name */
+    CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among the subscribers */
     CORE_WAITERS_POLLED, /* the answer to a WAITER_POLL */
     CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is reclaimed; ends in one RECLAIMED */

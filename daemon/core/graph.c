@@ -232,7 +232,7 @@ add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
     return true;
 }
 
-/* Where the list of holders goes on; NULL: who stood there has left. */
+/* Where the list of holders goes on; NULL: the holder there has left. */
 static struct list *
 next_holder(const struct core *c, const struct graph_lock *l)
 {
@@ -276,7 +276,7 @@ add_holders(struct core *c, struct graph *g, uint32_t at)
     return true;
 }
 
-/* All who hold the next lock. False: the steps have run out. */
+/* All holders of the next lock. False: the steps have run out. */
 static bool
 expand(struct core *c, struct graph *g)
 {

@@ -6,7 +6,7 @@
  * than waits and holds, however many wait for how many. Building it, the fixpoint and the search for cycles take time
  * linear in what they visit, and can be left off and gone on with between any two steps of the core.
  *
- * Whoever waits for the lock waits until every holder has left, or, with permits (`any`), until one has. An owner is
+ * A waiter waits until every holder of the lock has left, or, with permits (`any`), until one has. An owner is
  * stuck unless it can go on: the greatest set of owners that wait for each other.
  */
 #ifndef RLOCKD_CORE_GRAPH_H
@@ -19,7 +19,7 @@
 /*
  * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
  * G2  graph_lock.stuck_n holds of it count, those of owners that are stuck and, as far as is known, still hold it.
- * G3  Who waits for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
+ * G3  A waiter for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
  *     `any`, when one of them does not.
  * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.
  */
@@ -97,7 +97,7 @@ void graph_queue_freed(struct core *c, const struct queue *q);
 uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait);
 
 /*
- * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete.
+ * Adds the owners that are reached, and finds the stuck ones. True: the steps have run out. False: it is complete.
  */
 bool graph_grow(struct core *c, struct graph *g);
 

@@ -197,7 +197,7 @@ heir_of(const struct core *c, const struct claim *cl)
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
     first = container_of(next->requests.next, struct request, claim_node);
-    /* Of those who share a name others may have been given later tokens since: the next one only Redis knows. */
+    /* Other readers may have been granted later tokens since: only Redis knows the next one. */
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
@@ -288,7 +288,7 @@ given_back(struct core *c, struct claim *cl, struct request *r)
     }
 }
 
-/* To who waits in it now, with the next token. */
+/* To the request that waits in it now, with the next token. */
 static void
 pass_on(struct core *c, struct claim *cl)
 {
@@ -354,7 +354,7 @@ held_again(struct core *c, struct claim *cl)
     claim_move(c, cl, CLAIM_HELD);
 }
 
-/* CACHED, and who had it last asks for it again. False: it is given back. */
+/* CACHED, and its last owner asks for it again. False: it is given back. */
 bool
 claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {

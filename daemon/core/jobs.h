@@ -26,7 +26,7 @@ enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
     JOB_SESSION, /* core_session.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.break_job: the name was broken, its holders lose it */
-    JOB_SETTLE, /* queue.settle.job: an outcome is known, and is the answer to those who do not want to wait longer */
+    JOB_SETTLE, /* queue.settle.job: an outcome is known, and answers the requests that do not wait longer */
     JOB_WALK,  /* walk.job: something is done with every lock of a domain */
     JOB_ROUND, /* round.job: something is done with every claim of a lock */
 };

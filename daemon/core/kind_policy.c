@@ -12,7 +12,7 @@ const struct kind_policy kind_policies[KINDS] = {
                    .called_apart = true},
     [KIND_RW] = {.holders = HOLDERS_SHARED, .keys_beside = true, .reentrant = true, .two_sorts = true,
                  .leave_behind = true, .last_frees = true, .handed = true, .lingers = true},
-    /* A permit that is free is for whoever wants it elsewhere: it does not linger. */
+    /* A free permit may be wanted at another daemon: it does not linger. */
     [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .keys_beside = true, .claim_each = true,
                         .leave_behind = true, .handed = true},
     /* Each new grant sets Redisson's own token counter, so none is made here. */

@@ -3,7 +3,7 @@
  *
  * Each question stands here once, and each kind answers it in its row of kind_policy.c. An algorithm asks policy(l), or
  * a predicate below where the lock has a say as well; no other file of the core names a kind or reads its flags (proved
- * by scripts/arrows). So whoever adds a kind reads this file and writes one row; where the new kind does what no other
+ * by scripts/arrows). To add a kind, read this file and write one row; where the new kind does what no other
  * does, there is one more question.
  */
 #ifndef RLOCKD_CORE_KIND_POLICY_H
@@ -17,12 +17,12 @@
 
 enum kind_holders {
     HOLDERS_ONE,
-    HOLDERS_SHARED, /* one, or any number who want it SHARED */
+    HOLDERS_SHARED, /* one, or any number of SHARED ones */
     HOLDERS_LIMIT,  /* as many as the limit of the lock */
 };
 
 struct kind_policy {
-    /* ---- who may have it ---- */
+    /* ---- who may hold it ---- */
     enum kind_holders holders; /* How many owners may hold the lock at a time? */
     bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
     bool keys_beside;          /* Has the lock keys beside its own that say who holds it, or whose turn it is? Then a
@@ -45,7 +45,7 @@ struct kind_policy {
     bool last_frees;   /* Does Redis say who else listens only when the last of several holders gives it back? */
 
     /* ---- what needs no word to Redis ---- */
-    bool handed;  /* May a hold pass to who waits here? handoff.c; with a limit, see lock_is_handed(). */
+    bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
     bool lingers; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
 };
 
@@ -93,7 +93,7 @@ lock_is_handed(const struct lock *l)
     return policy(l)->handed && lock_holders_max(l) <= HANDOFF_PERMITS;
 }
 
-/* ... and stay for who comes, as the rule of its name says. */
+/* ... and be cached for the next request, as the rule of its name says. */
 static inline bool
 lock_may_linger(const struct lock *l)
 {

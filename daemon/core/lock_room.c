@@ -34,14 +34,14 @@ lock_next(const struct lock *l)
     return NULL;
 }
 
-/* Whether the first of those in this state, of whom there is one, has it exclusively: then there is no other. */
+/* Whether the first claim in this state (there is one) is exclusive: then there is no other. */
 static bool
 is_exclusive(const struct list *home, unsigned state)
 {
     return claim_first(home, state)->holds > 0;
 }
 
-/* Whether those who hold it here leave no room for one more. */
+/* Whether its holders here leave no room for one more. */
 bool
 lock_is_full(const struct lock *l, bool shared)
 {
@@ -49,8 +49,8 @@ lock_is_full(const struct lock *l, bool shared)
 }
 
 /*
- * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way
- * only until Redis is being told.
+ * Whether its holders here, and the claims that give it back or ask for it, leave room for one more. `behind`: a
+ * release is in the way only until it is sent.
  */
 bool
 lock_has_room(const struct lock *l, bool shared, bool behind)
@@ -95,10 +95,10 @@ lock_cached(const struct lock *l)
 void
 lock_reserve_ends(struct lock *l)
 {
-    struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
+    struct list *lists[] = {&l->holders, &l->queue->claims}; /* also those that ask for it */
     struct list *pos, *nxt;
 
-    if (!l->has_reserve) { /* there may be very many of them, and somebody who changes the limit again and again */
+    if (!l->has_reserve) { /* there may be very many of them, and a client that changes the limit again and again */
         return;
     }
     l->has_reserve = false;

@@ -249,7 +249,7 @@ queue_advance(struct core *c, struct lock *l)
     }
 }
 
-/* All who are left have it, and want no more of it; when one of them gives it back, none of them waits for it then. */
+/* All claims that are left are held, and ask for nothing: no release has to wake one of them. */
 static bool
 is_at_rest(const struct lock *l)
 {

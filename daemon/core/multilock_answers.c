@@ -1,7 +1,7 @@
 /*
  * multilock_answers.c -- what one of several requests was answered, and the one answer to all of them.
  *
- * What follows for the others is for the end of the step, multilocks_go_on(): who answers need not know of it.
+ * What follows for the other members is done at the end of the step: multilocks_go_on().
  */
 #include <stdlib.h>
 

@@ -62,7 +62,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
                             .expiry_ms = cl->expiry_ms};
 }
 
-/* Tokens for hand-overs, where there may be some: behind the one with which all who may hold it will be here. */
+/* The reserve for hand-offs, where there may be some: with permits, behind the grant that brings the last one here. */
 static uint32_t
 reserve_of(const struct core *c, const struct lock *l)
 {

@@ -20,8 +20,8 @@
  * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
  *     leave before attempts (shard_calls.c, SC3).
  * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
- *     releases, so who is granted the later name finds the earlier one free. Never behind a LOCK: who goes from one
- *     name to the next must not be without both.
+ *     releases, so an owner that is granted the later name finds the earlier one free. Never behind a LOCK: an owner
+ *     that goes from one name to the next must not be without both.
  * O5  RENEWs run beside RENEWs.
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.

@@ -105,8 +105,8 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * Redis has granted it, and too few replicas have acknowledged that: the grant is not told, and is given back. Those
- * who wait in it ask again when that is done, and before others: attempts.c, A7.
+ * Redis has granted it, and too few replicas have acknowledged that: the grant is not told, and is given back. The
+ * requests that wait in the claim ask again when that is done, before others: attempts.c, A7.
  */
 static void
 acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d)

@@ -42,8 +42,8 @@ struct queue {
     } settle;
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
-    struct job break_job;   /* it was broken, and some who held it until then are on lock.holders yet */
-    uint64_t broken_token;  /* ... those who were granted it before this one */
+    struct job break_job;   /* it was broken, and some former holders are on lock.holders yet: */
+    uint64_t broken_token;  /* ... those with a smaller token than this */
     struct timer timer;     /* armed to retry_us while somebody waits */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocked_n;     /* ... and of them, those that are `blocked` */

@@ -1,5 +1,5 @@
 /*
- * queues.c -- queues come and go, with those who wait for a lock or ask about it.
+ * queues.c -- queues come and go with the waiters for a lock.
  */
 #include "daemon/core/queues.h"
 

@@ -110,7 +110,7 @@ may_block(struct core *c, const struct core_session *p, const struct core_reques
     return p->user == NULL || user_may(c, p->user, c->conf.waiters_max, c->blocked_n, p->user->blocked_n);
 }
 
-/* Whether one more may wait for the lock, or be wanted by the owner who has `cl` of it or nothing. */
+/* Whether one more request may wait for the lock, and its owner, which has `cl` of it or nothing, want one more. */
 static enum core_answer
 within_limits(struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
               const struct claim *cl)

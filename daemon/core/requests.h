@@ -38,8 +38,8 @@ void request_refuse(struct core *c, const struct core_request *rq, enum core_ans
 bool queue_settles(struct core *c, struct queue *q); /* one request; false: there was none left */
 void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
 void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
-void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
-void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
+void lock_settle_full(struct core *c, struct lock *l);      /* those for which there is no room any more: no */
+void lock_settle_impatient(struct core *c, struct lock *l); /* those that had wanted to wait: the last failure */
 enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */

@@ -55,7 +55,7 @@ round_move_on(struct round *rd)
     rd->home += rd->at == NULL;
 }
 
-/* Only who is in the queue waits. */
+/* Only claims in the queue wait. */
 int
 round_first_home(enum round_kind kind)
 {

@@ -115,7 +115,7 @@ owner_advance(struct core *c, struct owner *o)
             claim_meet(c, r->claim);
             requests_freed(c);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
-            if (order_next(c, o) != NULL) { /* else who ends wakes */
+            if (order_next(c, o) != NULL) { /* else the request before it wakes the owner when it ends */
                 owner_wake(c, o);
             }
         }

@@ -119,7 +119,7 @@ is_settled(const struct request *r)
     switch (l->queue->settle.how) {
     case SETTLE_FULL: /* unless there is room for it yet */
         return lock_is_full(l, r->shared) && !is_asked_for(r);
-    case SETTLE_IMPATIENT: /* those who did not want to wait have their patience, see is_busy_for() */
+    case SETTLE_IMPATIENT: /* requests that did not want to wait have a time of their own, see is_busy_for() */
         return wanted_to_wait(r) && !is_asked_for(r);
     case SETTLE_ALL:
         break;

@@ -28,7 +28,7 @@ enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one search */
 struct stop {
     struct slice daemon;
     uint64_t owner, wait;
-    uint64_t shared; /* 1: it wants to share it, and waits for nobody who does */
+    uint64_t shared; /* 1: it wants a shared hold, and does not wait for shared holders */
     struct slice name, key;
 };
 
@@ -144,7 +144,7 @@ comes_after(const struct stop *a, const struct stop *b)
     return cmp != 0 ? cmp > 0 : a->owner > b->owner;
 }
 
-/* The same for all who look at the same cycle. */
+/* The same for all daemons that find the same cycle. */
 static size_t
 victim_of(const struct trail *t)
 {
@@ -191,7 +191,7 @@ may_follow(const struct lock *l)
     return l->held_n > 0 && (!policy(l)->any_makes_room || l->held_n == 1);
 }
 
-/* To whoever has the name elsewhere. */
+/* To the daemon that holds the name. */
 static void
 say_way(struct core *c, const struct trail *t, const struct lock *l)
 {

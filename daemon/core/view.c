@@ -29,7 +29,7 @@ enum {
     COUNTED = 1024 /* records of a session that are counted one by one */
 };
 
-/* How many wait, and the longest wait: of the first in the queue, who are the oldest unless Redis has another order. */
+/* How many wait, and the longest wait: of the first in the queue, the oldest ones unless Redis has another order. */
 static void
 count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
@@ -64,7 +64,7 @@ near_in(const struct list *home, unsigned states)
 
 /*
  * The deadline of a holder lies ahead: what has run out is held by nobody, also before its timer has had its turn.
- * Until then there may be very many; so of those who came first and who came last some are looked at, and nobody is
+ * Until then there may be very many; so some of the first and some of the last are looked at, and none is
  * said to hold it rather than that all are asked.
  */
 static const struct claim *

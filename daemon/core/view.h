@@ -91,7 +91,7 @@ bool core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, st
 bool core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
                          core_waiter_fn *fn, void *ctx);
 
-/* The first `most` who wait for the name, in the order of the queue. */
+/* The first `most` waiters for the name, in the order of the queue. */
 void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,
                      void *ctx);
 

@@ -196,7 +196,7 @@ heard(struct core *c, struct lock *l, int64_t subscribers)
     l->remote_waiters = false;
     if (subscribers > ours || l->wanted_since) {
         lock_wanted_elsewhere(c, l);
-    } else if (!l->tracking) { /* those who ask now and then are not counted, and must find it free */
+    } else if (!l->tracking) { /* clients that poll are not counted, and must find it free */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
         if (l->lingers) {
             claim_arm(c, lock_cached(l));

@@ -82,7 +82,7 @@ check_done(const struct call *c, const struct core_done *d)
 static void
 check_answer(const struct call *c, const struct reply *r)
 {
-    struct call_ticket at = {0};
+    struct call_position at = {0};
     struct offset o = {0};
     int64_t time_us;
 

@@ -9,7 +9,7 @@
 #include "daemon/backend/epoch.h"
 #include "tests/fuzz/fuzz.h"
 
-static struct peers peers;
+static struct members members;
 
 static void
 check_words(const struct epoch *e, struct buf *text)
@@ -20,13 +20,13 @@ check_words(const struct epoch *e, struct buf *text)
     int n;
 
     buf_init(&uuids, 0);
-    peers_print(&peers, &uuids);
+    members_print(&members, &uuids);
     if (e->bring == EPOCH_BRING_NOW && uuids.n > 0) {
-        size_t most = (size_t)EPOCH_PART * PEERS_UUID_BYTES;
+        size_t most = (size_t)EPOCH_PART * MEMBERS_UUID_BYTES;
 
         ask.part = (struct slice){uuids.p, uuids.n < most ? uuids.n : most};
     }
-    n = epoch_words(e, &peers, &ask, text, word);
+    n = epoch_words(e, &members, &ask, text, word);
 
     CHECK(!text->failed && n > 10 && n <= EPOCH_WORDS_MAX);
     for (int i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ check_words(const struct epoch *e, struct buf *text)
 static void
 check_state(const struct epoch *e)
 {
-    CHECK(e->number <= INT64_MAX && e->until_ms >= 0 && peers_count(&peers) <= PEERS_MAX);
+    CHECK(e->number <= INT64_MAX && e->until_ms >= 0 && members_count(&members) <= MEMBERS_MAX);
     CHECK(e->until_ms == 0 || !epoch_is_current(e));
     CHECK(memchr(e->open, '\0', sizeof(e->open)) != NULL && memchr(e->now, '\0', sizeof(e->now)) != NULL);
     CHECK(strncmp(e->now, e->open, strlen(e->open)) == 0);
@@ -48,16 +48,16 @@ static void
 take(struct epoch *e, const struct reply *r)
 {
     static struct epoch was;
-    size_t others = peers_count(&peers);
+    size_t others = members_count(&members);
     enum epoch_news news;
 
     was = *e;
-    news = epoch_answer(e, &peers, r);
+    news = epoch_answer(e, &members, r);
     switch (news) {
     case EPOCH_OLD:
     case EPOCH_DUPLICATE_UUID:
     case EPOCH_BROKEN:
-        CHECK(memcmp(&was, e, sizeof(was)) == 0 && peers_count(&peers) == others, "refused, and yet changed");
+        CHECK(memcmp(&was, e, sizeof(was)) == 0 && members_count(&members) == others, "refused, and yet changed");
         break;
     case EPOCH_NEW:
         CHECK(e->number > was.number);
@@ -97,7 +97,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     e.leaving = (how & 4) != 0;
     e.grace_us = 30 * INT64_C(1000000);
     buf_init(&text, 0);
-    peers_init(&peers, &(struct hash_key){1, 2});
+    members_init(&members, &(struct hash_key){1, 2});
     check_words(&e, &text);
     if (redisReaderFeed(reader, in.p, in.n) == REDIS_OK) {
         while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
@@ -108,7 +108,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     redisReaderFree(reader);
-    peers_fini(&peers);
+    members_fini(&members);
     buf_fini(&text);
     return 0;
 }

@@ -46,7 +46,7 @@ struct line {
     struct call call;           /* of a shipped script; n = 0: something else */
     bool look;                  /* the script of LOCKINFO */
     struct epoch *membership;     /* whose it is, if it is the script of who is there */
-    struct peers *peers;          /* ... and what it knows of the others */
+    struct members *members;      /* ... and what it knows of the others */
     struct epoch then;          /* as it was when the words were made: they point into it; answers change the other */
     int name;                   /* of the first lock of the call */
 };
@@ -69,8 +69,8 @@ struct words {
     char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
     char look_sha[SHA1_HEX_BYTES + 1];
     struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
-    struct peers peers[UUIDS];       /* ... and of the others */
-    char uuids[UUIDS * PEERS_UUID_BYTES + 1];
+    struct members members[UUIDS];   /* ... and of the others */
+    char uuids[UUIDS * MEMBERS_UUID_BYTES + 1];
 };
 
 void words_init(struct words *g, uint64_t seed);

@@ -248,9 +248,9 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
         ask.last = one_in(g, 2);
     }
     l->membership = e;
-    l->peers = &g->peers[e - g->daemon];
+    l->members = &g->members[e - g->daemon];
     l->then = *e;
-    l->words = epoch_words(&l->then, l->peers, &ask, &l->text, l->word);
+    l->words = epoch_words(&l->then, l->members, &ask, &l->text, l->word);
 }
 
 void
@@ -337,7 +337,7 @@ void
 words_answer(struct words *g, const struct line *l, const struct reply *r)
 {
     if (l->membership != NULL) {
-        (void)epoch_answer(l->membership, l->peers, r);
+        (void)epoch_answer(l->membership, l->members, r);
     } else if (l->call.n > 0 && l->call.verb != VERB_CLEAR && r->type == REPLY_ARRAY && r->item[1]->n == 1) {
         g->expiry_ms[l->name] = r->item[3]->n;
     }
@@ -347,7 +347,7 @@ void
 words_fini(struct words *g)
 {
     for (int i = 0; i < UUIDS; i++) {
-        peers_fini(&g->peers[i]);
+        members_fini(&g->members[i]);
     }
 }
 
@@ -385,8 +385,8 @@ words_init(struct words *g, uint64_t seed)
     for (int i = 0; i < UUIDS; i++) {
         memcpy(g->daemon[i].uuid, uuids[i], sizeof(g->daemon[i].uuid));
         g->daemon[i].nonce = (uint64_t)i + 1;
-        peers_init(&g->peers[i], &(struct hash_key){1, 2});
-        memcpy(g->uuids + (size_t)i * PEERS_UUID_BYTES, uuids[i], PEERS_UUID_BYTES);
+        members_init(&g->members[i], &(struct hash_key){1, 2});
+        memcpy(g->uuids + (size_t)i * MEMBERS_UUID_BYTES, uuids[i], MEMBERS_UUID_BYTES);
     }
     words_phase(g);
 }

@@ -29,7 +29,7 @@ ROWS = (
     ("owners-last-come-first", "owners that a step has changed are unrelated: each has its own order of requests",
      [(CORE + "dirty.c",
        "list_push_back(&c->dirty_owners, &o->work)", "list_push_front(&c->dirty_owners, &o->work)")],
-     {"to_and_fro": "two owners who pipeline take turns: who was woken first goes on first"}),
+     {"to_and_fro": "two owners that pipeline take turns (PROTOCOL, Waiting)"}),
     ("domains-last-come-first", "domains are unrelated",
      [(CORE + "dirty.c",
        "list_push_back(&c->dirty_domains, &d->work)", "list_push_front(&c->dirty_domains, &d->work)")], {}),

@@ -333,7 +333,7 @@ START_TEST(answers_beyond_lua_are_none)
         if (rows[i].ok) {
             struct core_done done = {.pttl_us = -1};
 
-            call_outcome(&c, &r, &(struct call_ticket){0}, &done);
+            call_outcome(&c, &r, &(struct call_position){0}, &done);
             ck_assert_int_eq(time_us, rows[i].number[0]);
             ck_assert_int_ge(done.pttl_us, -1);
         }
@@ -405,7 +405,7 @@ START_TEST(names_in_a_row)
     static const int64_t number[] = {9, 1, 70, 42, 3, 2, 5, 0, 2, 1, 73, 42, 1};
     struct reply item[13], *items[13], r = answer(13, number, item, items);
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 6};
-    struct call_ticket at = {0};
+    struct call_position at = {0};
     int64_t time_us;
 
     ck_assert(call_answer_ok(&c, &r, &time_us));
@@ -418,7 +418,7 @@ START_TEST(names_in_a_row)
         ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.expiry_ms == (taken ? 0 : 42));
     }
     c.verb = VERB_RELEASE;
-    at = (struct call_ticket){0};
+    at = (struct call_position){0};
     for (int i = 0; i < 2; i++) {
         struct core_done done = {.pttl_us = -1};
 
@@ -463,7 +463,7 @@ START_TEST(what_answers_mean)
 
         ck_assert(call_answer_ok(&c, &r, &time_us));
         ck_assert(call_is_stale(&r) == (rows[i].answer == STALE));
-        call_outcome(&c, &r, &(struct call_ticket){0}, &done);
+        call_outcome(&c, &r, &(struct call_position){0}, &done);
         ck_assert_msg(done.outcome == want->outcome && done.token == want->token && done.expiry_ms == want->expiry_ms &&
                           done.remote_subscribers == want->remote_subscribers && done.pttl_us == want->pttl_us,
                       "row %d", (int)i);

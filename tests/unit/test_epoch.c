@@ -49,7 +49,7 @@ put_text(const char *text)
 
 enum { VERSION = 100 };
 
-static struct peers known; /* what the daemon knows of others */
+static struct members known; /* what the daemon knows of others */
 
 /* What an answer says of the list of members. */
 static struct {
@@ -60,7 +60,7 @@ static struct {
 static void
 setup(void)
 {
-    peers_init(&known, &(struct hash_key){1, 2});
+    members_init(&known, &(struct hash_key){1, 2});
     list.version = list.upto = VERSION;
     list.anew = 1;
     list.bring = EPOCH_BRING_NOTHING;
@@ -69,7 +69,7 @@ setup(void)
 static void
 teardown(void)
 {
-    peers_fini(&known);
+    members_fini(&known);
 }
 
 /* The answer of a Redis in that epoch; its word is OPEN. */
@@ -106,10 +106,10 @@ knows(const char *want)
     struct buf uuids;
 
     buf_init(&uuids, 0);
-    peers_print(&known, &uuids);
-    ck_assert_uint_eq(uuids.n, strlen(want) * PEERS_UUID_BYTES);
+    members_print(&known, &uuids);
+    ck_assert_uint_eq(uuids.n, strlen(want) * MEMBERS_UUID_BYTES);
     for (size_t i = 0; i < strlen(want); i++) {
-        got[i] = uuids.p[i * PEERS_UUID_BYTES];
+        got[i] = uuids.p[i * MEMBERS_UUID_BYTES];
     }
     for (const char *p = want; *p != '\0'; p++) {
         ck_assert_ptr_nonnull(strchr(got, *p));
@@ -197,7 +197,7 @@ START_TEST(as_many_words_as_there_is_room_for)
 {
     struct epoch e = ours();
     static struct slice word[EPOCH_WORDS_MAX];
-    static char part[EPOCH_PART * PEERS_UUID_BYTES];
+    static char part[EPOCH_PART * MEMBERS_UUID_BYTES];
     struct buf text;
     int n;
 
@@ -329,7 +329,7 @@ START_TEST(changes_since_then)
     answers(&e, 1, 5, 0, rest);
     ck_assert(!e.members_unknown && epoch_is_current(&e));
     ck_assert_uint_eq(e.since, 103);
-    ck_assert_int_eq(peers_longest_ms(&known), 40000);
+    ck_assert_int_eq(members_longest_ms(&known), 40000);
     list.upto = 0; /* not asked */
     answers(&e, 1, 5, 0, NULL);
     ck_assert(!e.members_unknown && !e.complete && epoch_is_current(&e));
@@ -469,7 +469,7 @@ START_TEST(how_long_a_grace_others_need)
                                  "0", "0", "0", "1999", "0", "12", "2", "0", "40000", "899", "0", NULL};
 
     ck_assert_int_eq(answers(&e, 1, 5, 0, first), EPOCH_NEW);
-    ck_assert_int_eq(peers_longest_ms(&known), 86400000);
+    ck_assert_int_eq(members_longest_ms(&known), 86400000);
     list.version = list.upto = 101;
     list.anew = 0;
     ck_assert_int_eq(answers(&e, 1, 5, 0, later), EPOCH_SAME);

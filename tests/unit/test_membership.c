@@ -381,7 +381,7 @@ meet(int n)
         snprintf(uuid, sizeof(uuid), "%08x-1c2d-4e3f-8a9b-726c6f636b64 30000 9", i);
         membership_newcomer(&t.p, slice_of(uuid));
     }
-    ck_assert_uint_eq(peers_count(&t.p.peers), (size_t)n);
+    ck_assert_uint_eq(members_count(&t.p.members), (size_t)n);
 }
 
 /* It restarts, or SCRIPT FLUSH: the text goes along once. */
