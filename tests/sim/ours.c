@@ -133,7 +133,7 @@ strangers_lost(struct server *s, bool take)
         }
         left_ms = n->stranger.has ? is_his(w, n) : -1;
         n->stranger.has = left_ms >= 0;
-        n->stranger.until_us = server_clock(s) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
+        n->stranger.until_us = server_clock(server_of(w, n)) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
         if (take && suits(w, n) && chance(w, 50000)) {
             stranger_takes(w, n);
         }
