@@ -10,6 +10,8 @@
  *     renewal: 2 timeouts behind the one that found the hole, so that a BREAK under way is not undone.
  * O5  The answer that shows that a clock was set, and those before it, confirm nothing: keys may have ended early. Each
  *     node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
+ * O6  A vote whose node has lost its data since, or whose clock was set once more, counts no more: without a majority of
+ *     the others the attempt is refused.
  */
 #include <stdlib.h>
 
@@ -197,7 +199,12 @@ count_votes(struct quorum *qu, struct quorum_op *o)
         write_back(qu, o, &r);
         break;
     case VOTE_HELD:
-        if (!hold_suspect(qu, o->hold, clock_now_us()) || !ask_again(qu, o)) {
+        if (hold_suspect(qu, o->hold, clock_now_us()) && ask_again(qu, o)) {
+            break;
+        }
+        if (hold_deadline_us(qu, o->hold) <= clock_now_us() + o->vote.validity_us) { /* O6 */
+            refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
+        } else {
             held(qu, o, &r);
         }
         break;
