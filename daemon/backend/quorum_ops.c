@@ -10,8 +10,8 @@
  *     renewal: 2 timeouts behind the one that found the hole, so that a BREAK under way is not undone.
  * O5  The answer that shows that a clock was set, and those before it, confirm nothing: keys may have ended early. Each
  *     node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
- * O6  A vote whose node has lost its data since, or whose clock was set once more, counts no more: without a majority of
- *     the others the attempt is refused.
+ * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
+ *     of the others the attempt is refused.
  */
 #include <stdlib.h>
 

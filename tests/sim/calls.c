@@ -145,6 +145,12 @@ end_grace(struct server *s)
     }
 }
 
+static bool
+is_any_epoch(const struct world *w)
+{
+    return w->options->control == CONTROL_LOSSES_NO_GRACE || w->options->control == CONTROL_VOTES_AT_ONCE;
+}
+
 /* Controls: what is done to a call of a script of ours on its way. */
 static void
 break_call(struct server *s, int script, int words, struct slice *word)
@@ -154,6 +160,9 @@ break_call(struct server *s, int script, int words, struct slice *word)
 
     if (w->options->control == CONTROL_NO_GUARD && guard < words) {
         word[guard] = SLICE_LIT("0");
+    }
+    if (w->shape == SHAPE_QUORUM && guard + 1 < words) {
+        masters_call(s, scripts_verb(script), &word[guard + 1]);
     }
     if (w->options->control == CONTROL_NO_OWNER && scripts_verb(script) == VERB_RELEASE) {
         for (int i = 5; i < guard; i++) { /* behind the clock and the epoch */
@@ -243,12 +252,13 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
         break_call(c->server, script, words, word);
     }
     r = call_server(c->server, script, words, word);
-    if (w->options->control == CONTROL_LOSSES_NO_GRACE && script >= 0 && !scripts_is_call(script)) {
+    if (is_any_epoch(w) && script >= 0 && !scripts_is_call(script)) {
         struct buf kept;
 
         buf_init(&kept, 0); /* the reply does not outlive the next command */
         put_reply(&kept, r);
         end_grace(c->server);
+        masters_establish(c->server);
         conn_reply(c, kept.p, kept.n, false);
         buf_fini(&kept);
         return;

@@ -43,6 +43,11 @@
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
  *      and nobody asks for it.
+ *   S1, S2 of a name of a quorum whose key ends early on a node, for its clock is set forward, where the other nodes
+ *      that have it are no majority (masters_jumped): for a lease. Nothing else is excused there: nodes die, are
+ *      emptied, stand still, and are cut off, several at a time.
+ *   L5 and G2 of a quorum: at a hint all daemons ask all nodes, and who is first at most of them is chance; an attempt
+ *      that was given up is reckoned with in the backend (quorum_holds.c), and what it leaves is L2.
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
  *      guard was over already: nothing that Redis says then speaks of later.
  */
@@ -222,7 +227,8 @@ check_moved_guard(const struct conn *c, const struct slice *word, const struct r
     int64_t guard_us = c->ran_sent_us + US_PER_S, back_us = c->server->set_back_us;
     size_t key = 5;
 
-    if (back_us < c->ran_sent_us || back_us > guard_us || w->now_us < guard_us + US_PER_S / 4 ||
+    if (w->shape == SHAPE_QUORUM || back_us < c->ran_sent_us || back_us > guard_us ||
+        w->now_us < guard_us + US_PER_S / 4 ||
         r->type != REPLY_ARRAY || !d->alive || d->life != c->life) {
         return;
     }
@@ -329,6 +335,20 @@ note_waiter(void *ctx, const struct core_waiter_view *v)
     }
 }
 
+/* Who is not waited for: Redis has it as somebody's. */
+static bool
+is_taken(struct world *w, const struct name *n)
+{
+    struct server *s = server_of(w, n);
+    char permits[64];
+
+    if (w->shape == SHAPE_QUORUM) {
+        return masters_have(w, n);
+    }
+    snprintf(permits, sizeof(permits), "{%s}:timeout", n->text);
+    return server_has(s, n->text) || server_has(s, permits);
+}
+
 /*
  * L1. What nobody has is not waited for longer than it takes to ask again. A holder at another daemon hears of a BREAK
  * when it renews, and until then those behind it wait.
@@ -337,7 +357,6 @@ void
 check_calm(struct world *w)
 {
     struct waits ws = {.world = w};
-    char permits[64];
 
     if (w->now_us < w->trouble_us) {
         return;
@@ -351,10 +370,8 @@ check_calm(struct world *w)
     }
     for (int i = 0; i < w->habit.names; i++) {
         struct name *n = &w->name[i];
-        struct server *s = server_of(w, n);
 
-        snprintf(permits, sizeof(permits), "{%s}:timeout", n->text);
-        if (!ws.waits[i] || n->broken || n->granted || server_has(s, n->text) || server_has(s, permits)) {
+        if (!ws.waits[i] || n->broken || n->granted || is_taken(w, n)) {
             n->free_since_us = 0;
         } else if (n->free_since_us == 0) {
             n->free_since_us = w->now_us;

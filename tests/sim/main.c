@@ -221,7 +221,7 @@ run_controls(const struct options *o)
         struct totals t;
 
         one.control = (enum control)c;
-        one.losses = c == CONTROL_LOSSES_NO_GRACE;
+        one.losses = c == CONTROL_LOSSES_NO_GRACE || c == CONTROL_VOTES_AT_ONCE;
         one.quiet = true;
         t = run_all(&one);
         printf("control %-18s %-66s %s after %" PRIu64 " seeds\n", control_rows[c].name, control_rows[c].help,
@@ -236,7 +236,7 @@ static int
 usage(void)
 {
     puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--daemons N]\n"
-         "      [--shape standalone|sentinel]"
+         "      [--shape standalone|sentinel|quorum]"
          " [--control NAME] [--controls] [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);

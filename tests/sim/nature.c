@@ -219,6 +219,7 @@ nature_lost(struct server *s)
     struct world *w = s->world;
 
     w->domain[s->domain].ghosts_us = w->now_us + longest_lease_us(w);
+    masters_lost(w);
     turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
     strangers_lost(s, fault(w, FAULT_LOST_TO_STRANGER));
     lose_again(s);
@@ -273,13 +274,19 @@ no_links(struct server *s, struct daemon *d)
     }
 }
 
-static void
-jump(struct server *s, int64_t sign, int64_t us)
+void
+nature_jumps(struct server *s, int64_t sign, int64_t us)
 {
     struct world *w = s->world;
 
     strangers_lost(s, false); /* what was over stays over */
+    if (sign > 0 && w->shape == SHAPE_QUORUM) {
+        masters_jumped(s);
+    }
     s->wall_us += sign * us;
+    if (sign > 0 && w->shape == SHAPE_QUORUM) {
+        return;
+    }
     if (sign > 0) { /* keys expire before their time; back, they only live longer */
         excuse(w, &w->domain[s->domain].excused_us);
     } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
@@ -299,7 +306,7 @@ nature_set_back(struct conn *c)
     w->rng = ~usual; /* all other dice stay what they were */
     c->held_until_us = w->now_us + between(w, 1100, 5000) * US_PER_MS;
     last_failure(w, c->held_until_us - w->now_us + 2 * US_PER_S);
-    jump(c->server, -1, c->server->back_under_us);
+    nature_jumps(c->server, -1, c->server->back_under_us);
     c->server->back_under_us = 0;
     w->rng = usual;
     trace(w, c->server->name, "clock set back under what is under way on conn %d", (int)c->id);
@@ -465,21 +472,17 @@ nature_strikes(struct daemon *d, enum fault f)
         if (f == FAULT_CLOCK_BACK && us / US_PER_MS % 2 == 1) {
             s->back_under_us = us;
         } else {
-            jump(s, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
+            nature_jumps(s, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
         }
         break;
-    case FAULT_MASTER_DIES:
-    case FAULT_MASTER_STOPS:
-    case FAULT_MASTER_CUT:
-    case FAULT_MASTER_CUT_WITH:
-    case FAULT_MASTER_CUT_AGREED:
-    case FAULT_REPLICA_DIES:
-    case FAULT_SENTINEL_STOPS:
-    case FAULT_SWITCH_BY_HAND:
-        watched_strike(w, d, f);
-        break;
     default:
-        loses_now(s, f);
+        if (fault_rows[f].shape == SHAPE_SENTINEL) {
+            watched_strike(w, d, f);
+        } else if (fault_rows[f].shape == SHAPE_QUORUM) {
+            masters_strike(s, f);
+        } else {
+            loses_now(s, f);
+        }
         break;
     }
 }
@@ -577,6 +580,8 @@ nature_rests(struct world *w)
     }
     if (w->shape == SHAPE_SENTINEL) {
         watched_rest(w);
+    } else if (w->shape == SHAPE_QUORUM) {
+        masters_rest(w);
     }
     last_failure(w, 15 * US_PER_S); /* what is under way may come late yet */
     for (int d = 0; d < w->habit.daemons; d++) {

@@ -234,6 +234,23 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
     }
 }
 
+/* Of a quorum only what a majority has counts, and once. */
+static void
+compare_all(struct world *w, struct name *n, bool *odd)
+{
+    for (int i = 0; i < (w->shape == SHAPE_QUORUM ? w->servers_n : 1); i++) {
+        struct server *s = w->shape == SHAPE_QUORUM ? &w->server[i] : server_of(w, n);
+        const struct reply *r = server_command(s, 2, (struct slice[]){SLICE_LIT("HGETALL"), slice_of(n->text)});
+
+        for (size_t k = 0; r->type == REPLY_ARRAY && k + 1 < r->count; k += 2) {
+            if (w->shape != SHAPE_QUORUM || masters_first(w, s, n, r->item[k]->text)) {
+                sight(w, SIGHT_OURS);
+                compare(w, n, r, k, odd);
+            }
+        }
+    }
+}
+
 void
 check_ours(struct world *w)
 {
@@ -245,15 +262,10 @@ check_ours(struct world *w)
     for (int i = 0; i < w->habit.names; i++) {
         struct name *n = &w->name[i];
         bool odd[DAEMONS_MAX] = {false};
-        const struct reply *r;
         bool quiet = w->now_us > w->trouble_us + QUIET_US && w->now_us > w->domain[n->domain].ghosts_us;
 
         if (quiet && !n->broken && (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_FAIR)) {
-            r = server_command(server_of(w, n), 2, (struct slice[]){SLICE_LIT("HGETALL"), slice_of(n->text)});
-            for (size_t k = 0; r->type == REPLY_ARRAY && k + 1 < r->count; k += 2) {
-                sight(w, SIGHT_OURS);
-                compare(w, n, r, k, odd);
-            }
+            compare_all(w, n, odd);
         }
         for (int d = 0; d < w->daemons_n; d++) {
             n->odd[d].since_us = odd[d] ? n->odd[d].since_us : 0;

@@ -23,7 +23,7 @@ const struct sight_row sight_rows[SIGHTS] = {
 #undef SIGHT_OF_SHAPE
 };
 
-const char *const shape_names[SHAPES] = {"standalone", "sentinel"};
+const char *const shape_names[SHAPES] = {"standalone", "sentinel", "quorum"};
 
 const struct control_row control_rows[CONTROLS] = {
     [CONTROL_NONE] = {"none", "", SHAPE_STANDALONE},
@@ -161,7 +161,7 @@ draw_shape(struct world *w)
     uint64_t usual = w->rng;
 
     w->rng = w->seed * UINT64_C(0x2545f4914f6cdd1d) + 77;
-    w->shape = chance(w, 15000) ? SHAPE_SENTINEL : SHAPE_STANDALONE;
+    w->shape = chance(w, 15000) ? SHAPE_SENTINEL : chance(w, 15000) ? SHAPE_QUORUM : SHAPE_STANDALONE;
     w->shape = w->options->one_shape ? w->options->shape : w->shape;
     w->shape = of != SHAPE_STANDALONE ? of : w->shape;
     w->rng = usual;
@@ -206,5 +206,7 @@ draw_habits(struct world *w)
     }
     if (w->shape == SHAPE_SENTINEL) {
         watched_draw(w);
+    } else if (w->shape == SHAPE_QUORUM) {
+        masters_draw(w);
     }
 }

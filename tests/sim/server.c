@@ -182,6 +182,7 @@ begin_life(struct server *s, uint64_t life, struct sim_redis *data, bool promote
     memset(s->loaded, 0, sizeof(s->loaded));
     s->down_until_us = w->now_us + between(w, 1, 2000) * US_PER_MS;
     last_failure(w, s->down_until_us - w->now_us);
+    masters_lost(w);
     list_for_each_safe(pos, nxt, &s->conns)
     {
         conn_cut(container_of(pos, struct conn, node), !promote || chance(w, 50000));
@@ -246,12 +247,14 @@ void
 servers_open(struct world *w)
 {
     w->master = &w->server[0];
-    w->servers_n = w->nodes_n = 1 + w->sentinels.replicas;
+    w->servers_n = w->nodes_n = w->masters > 0 ? w->masters : 1 + w->sentinels.replicas;
     for (int i = 0; i < w->servers_n; i++) {
         server_open(&w->server[i], w, i);
     }
     if (w->shape == SHAPE_SENTINEL) {
         watched_open(w);
+    } else if (w->shape == SHAPE_QUORUM) {
+        masters_open(w);
     }
 }
 
@@ -263,6 +266,12 @@ server_url(const struct world *w, char out[160])
 
     if (w->shape == SHAPE_SENTINEL) {
         snprintf(out, 160, "sentinel:%s:%d,%s:%d/simulated", s[0].host, s[0].port, s[1].host, s[1].port);
+    } else if (w->shape == SHAPE_QUORUM) {
+        size_t n = (size_t)snprintf(out, 160, "quorum");
+
+        for (int i = 0; i < w->servers_n; i++) {
+            n += (size_t)snprintf(out + n, 160 - n, "%credis://%s", i == 0 ? ':' : ',', w->server[i].host);
+        }
     } else {
         snprintf(out, 160, "unix:/simulated");
     }

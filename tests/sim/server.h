@@ -88,6 +88,7 @@ struct server {
     int denied;
     int64_t late_guards_us;      /* until then a guard may be too late: of G1 */
     int64_t set_back_us;         /* its clock was set back then, the last time; of G2 */
+    int64_t set_forward_us;      /* ... forward, of a node of a quorum */
     int64_t back_under_us;       /* it is to be, by so much, as soon as an acquire is under way; 0 = no */
     struct server *follows;      /* its master; NULL: it is one */
     struct happening sync;       /* what its master has is copied to it */
@@ -143,6 +144,20 @@ void watched_runs(struct conn *c, int words, const struct slice *word); /* it is
 void replica_syncs(struct happening *h);
 void replicas_hear(struct server *master);                      /* it has run something */
 int replicas_ack(struct server *master);                        /* WAIT: how many have all of it now */
+
+/* ---- masters.c ---- */
+
+void masters_draw(struct world *w);                           /* a world of a quorum */
+void masters_open(struct world *w);
+void masters_rest(struct world *w);
+void masters_strike(struct server *s, enum fault f);
+void masters_lost(struct world *w);                           /* a node will not vote for some time */
+void masters_jumped(struct server *s);                         /* before its clock is set forward */
+void masters_call(struct server *s, int verb, struct slice *floor); /* a script of ours is about to run */
+void masters_establish(struct server *s);                      /* ... it says that it is established */
+enum kind masters_kind(const struct world *w, enum kind kind, int name); /* that it has there */
+bool masters_have(struct world *w, const struct name *n);     /* nobody else gets a majority */
+bool masters_first(struct world *w, const struct server *s, const struct name *n, struct slice holder);
 
 /* ---- calls.c ---- */
 

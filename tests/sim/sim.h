@@ -132,6 +132,7 @@ struct world {
     int servers_n, nodes_n;
     int64_t parted_until_us; /* until then the two sides hear nothing of each other */
     struct sentinels_world sentinels;
+    int masters; /* nodes of a quorum; 0: there is none */
     struct server *master; /* where the data is that counts */
     struct domain domain[SERVERS_MAX];
     uint64_t conns_made;
@@ -238,6 +239,7 @@ void nature_loses_behind(struct server *s);                    /* what it has ju
 void nature_loses(struct world *w);                            /* Redis loses data now, as was drawn */
 void nature_lost(struct server *s);                            /* it has */
 void nature_starts(struct daemon *d);                          /* a daemon has started */
+void nature_jumps(struct server *s, int64_t sign, int64_t us); /* its clock is set */
 int64_t longest_lease_us(const struct world *w);
 void nature_strikes(struct daemon *d, enum fault f);           /* it happens now, to this daemon if to one */
 

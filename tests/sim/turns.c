@@ -22,9 +22,10 @@
 enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
 
 static bool
-has_turns(const struct name *n)
+has_turns(const struct world *w, const struct name *n)
 {
-    return !n->broken && (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_TICKETS)) == 0;
+    return w->shape != SHAPE_QUORUM && !n->broken &&
+           (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_TICKETS)) == 0;
 }
 
 /* The last thing that went wrong has been got over. */
@@ -265,14 +266,14 @@ turns_granted(struct daemon *d, struct name *n)
 
     d->handed_seen = d->metrics.handoffs;
     n->row.handed = handed ? n->row.handed + 1 : 0;
-    if (has_turns(n) && !handed) {
+    if (has_turns(w, n) && !handed) {
         check_in_time(d, n);
     }
     if (n->row.daemon != d || n->row.life != d->life) {
         n->row.daemon = d;
         n->row.life = d->life;
         n->row.since_us = w->now_us;
-    } else if (has_turns(n)) {
+    } else if (has_turns(w, n)) {
         check_elsewhere(d, n);
     }
     return handed;

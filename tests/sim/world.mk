@@ -1,6 +1,6 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
-SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched state daemon client cancel \
-             pipeline replies rush nature check promises turns left ours main)
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters state daemon \
+             client cancel pipeline replies rush nature check promises turns left ours main)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
