@@ -52,6 +52,7 @@ watched_draw(struct world *w)
     sw->max_lag_us = sw->bounded ? between(w, 1, down_s - 2) * US_PER_S : 0;
     if (!sw->bounded) { /* strict, it grants nothing there; and else it trusts what is empty */
         w->habit.strict = false;
+        w->rate[FAULT_MASTER_CUT_WITH] = fault_rows[FAULT_MASTER_CUT_WITH].rate; /* two holders must be seen */
         for (int f = 0; f < FAULTS; f++) {
             w->rate[f] = fault_rows[f].loss ? 0 : w->rate[f];
         }
