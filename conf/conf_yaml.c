@@ -265,7 +265,7 @@ complain_of_unknown(const struct scope *sc, struct slice name, struct place at)
 
 /* Notes where a key was set; false, with a complaint, when it was set before, by its own or its short name. */
 static bool
-note_place(const struct scope *sc, const struct conf_key *k, struct place at)
+note_ticket(const struct scope *sc, const struct conf_key *k, struct place at)
 {
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *other = &conf_keys[i];
@@ -395,7 +395,7 @@ read_mapping(const struct scope *sc, const yaml_node_t *node)
         k = find_in_scope(sc, name);
         if (k == NULL) {
             complain_of_unknown(sc, name, at);
-        } else if (note_place(sc, k, at)) {
+        } else if (note_ticket(sc, k, at)) {
             read_value(sc, k, value);
         }
     }

@@ -77,10 +77,9 @@ is_still_ours(const struct lock *l)
 }
 
 /*
- * We freed it. When somebody else hears the channel too and we have had our
- * run, or freed it for them, we let them try first: our own next attempt would
- * nearly always win. One that has left behind this release already is the last
- * of the run, and its own release is the one.
+ * The lock was freed. If there are remote subscribers, and our cohort is over or the lock was freed for them, they try
+ * first: our own next attempt would nearly always win. An attempt that has left behind this release already is the last
+ * one of the cohort.
  */
 void
 lock_released(struct core *c, struct lock *l, const struct core_done *d)
@@ -108,7 +107,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
         l->cohort_passes = 0;
-        queue_open(c, l); /* also without waiters here: a LOCK that comes in a moment would be faster than they are */
+        queue_open(c, l); /* also without waiters here: a LOCK that arrives soon would be faster than remote waiters */
         l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
     }
 }

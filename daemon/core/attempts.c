@@ -66,7 +66,7 @@ first_ticketless(struct lock *l)
     return NULL;
 }
 
-/* Nothing that was heard speaks against there being room for several. */
+/* No answer says that there is no room for several. */
 static bool
 is_open(const struct lock *l)
 {
@@ -142,8 +142,8 @@ try_queue(struct core *c, struct lock *l)
 }
 
 /*
- * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a ticket asks
- * first and at once: that is no question of who holds the lock.
+ * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a ticket asks first
+ * and at once, whether the lock is held or not.
  */
 void
 lock_try(struct core *c, struct lock *l, struct claim *next)

@@ -50,8 +50,8 @@ lock_break(struct core *c, struct request *r)
 }
 
 /*
- * The lock was broken, or may have been, or may yet be: others have later tokens, so the run of hand-overs is over. And
- * what Redis has granted to one of ours meanwhile may be gone before we read of it.
+ * The lock was broken, or may have been, or may yet be: others have later tokens, so the cohort is over. And a grant to
+ * a claim of ours that is under way may be gone before its answer is read.
  */
 void
 lock_broken(struct core *c, struct lock *l)

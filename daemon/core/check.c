@@ -105,7 +105,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->flying[WINDOW_RELEASE] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_owed;
 }
 
-/* I1; a limit that was lowered since is no matter of the holders. */
+/* I1; a limit that was lowered since does not concern the holders. */
 static void
 check_holders(const struct lock *l)
 {

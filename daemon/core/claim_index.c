@@ -153,7 +153,7 @@ share_deadline(struct claim *cl)
     }
 }
 
-/* Where some have run out, or were broken, and their timers or job have not come to them yet, each is looked at. */
+/* Where leases have ended, or permits were broken, and their timers or job are still to come, each is looked at. */
 int64_t
 share_left(const struct core *c, const struct claim *but)
 {
@@ -255,7 +255,7 @@ pair_next(struct pair *p)
     }
 }
 
-/* Of several permits one that is held; else one whose loss its owner is to be told of. */
+/* Of several permits one that is held; else one whose owner is to be told LOST. */
 static struct claim *
 find_permit(const struct share *sh)
 {
@@ -331,8 +331,8 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
 }
 
 /*
- * The claim that a LOCK is about; NULL when it needs one of its own. A permit is asked for anew each time, unless the
- * LOCK may only be a repetition (once), or the owner has a place that nobody waits in.
+ * The claim of a LOCK; NULL when it needs one of its own. Each LOCK asks for a new permit, unless it may be a
+ * repetition (once), or the owner has a position without requests.
  */
 struct claim *
 claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once)
@@ -382,7 +382,7 @@ stands_for(const struct claim *cl, uint64_t token)
     return cl->token == token && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING;
 }
 
-/* The claim that holds the name by this token, or held it and does not know of the loss yet. */
+/* The claim that holds the name by this token, or held it and whose owner is to be told LOST. */
 struct claim *
 claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
 {

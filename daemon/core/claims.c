@@ -106,8 +106,8 @@ count_lost(struct core *c, struct claim *cl, int by)
 }
 
 /*
- * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may be
- * CACHED; its last owner counts it in cached_n, and so not among the locks that it has.
+ * Claims that are TRYING, HELD or RELEASING are counted by their lock; the last two by the core, too. One claim of a
+ * lock may be CACHED; its last owner counts it in cached_n, so it is not one of the locks that the owner has.
  */
 static void
 count(struct core *c, struct claim *cl, int by)
@@ -159,7 +159,7 @@ claim_free(struct core *c, struct claim *cl)
     claim_give(c, cl);
 }
 
-/* IDLE, and nobody asks for it: it is freed by idle_free(), which looks for it in front. */
+/* IDLE and without requests: idle_free() frees it, and looks for it in front. */
 static bool
 is_free(const struct claim *cl)
 {
@@ -281,7 +281,7 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
     }
 }
 
-/* HELD: in doubt neither the watchdog nor anybody's request is served, so their times do not count. */
+/* HELD: while something is to be verified neither the watchdog nor a request is served, so their times do not count. */
 static int64_t
 held_next_us(const struct core *c, const struct claim *cl)
 {

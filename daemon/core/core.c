@@ -50,8 +50,7 @@
  *     QUARANTINE has its timer armed.
  * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
- *     while holders or releases here are in the way; but for the attempt that takes a ticket (kinds
- *     with places).
+ *     while holders or releases here are in the way; but for the attempt that takes a ticket.
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a ticket, is asked for again by the same owner, or released; until an answer
@@ -116,7 +115,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     return c;
 }
 
-/* Takes everything apart without a word to anybody: the process is ending. */
+/* Frees all records, and sends nothing: the process is ending. */
 void
 core_free(struct core **cp)
 {

@@ -68,8 +68,8 @@ answer(struct core *c, const struct graph *g, struct request *r)
 }
 
 /*
- * Answers the wait of r, which begins or goes on, when it can never end: then true. Nobody waits for who holds nothing:
- * its only claim is the one it asks for. What takes more steps is left to the job.
+ * Answers the wait of r, which begins or goes on, when it can never end: then true. An owner with one claim holds
+ * nothing, so no wait leads to it. A search that takes more steps is left to the job.
  */
 static bool
 find_cycle(struct core *c, struct request *r, uint64_t most)
@@ -150,7 +150,8 @@ grow(struct core *c, struct search *s, struct graph *g)
 }
 
 /*
- * D1: n waits and holds of the path, from `at` on in the cycle that begins with `first`; what is not leaves the graph.
+ * D1: compares n waits and holds of the path, from `at` on in the cycle of `first`; those that have ended leave the
+ * graph.
  */
 static bool
 lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
@@ -170,7 +171,7 @@ lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
     return true;
 }
 
-/* The path from `first` on is a cycle: the owner that began to wait last is the victim, for it has closed it. */
+/* The path from `first` on is a cycle: the owner that began to wait last has closed it, and is the victim. */
 static void
 answer_last(struct core *c, struct graph *g, size_t first)
 {

@@ -110,8 +110,8 @@ claim_lost_over(struct core *c, struct claim *cl)
 }
 
 /*
- * Of leases that were asked for so many can run out that nobody asks about: of one owner, or of all owners by turns,
- * the oldest are forgotten. What the watchdog has lost is told however late.
+ * Losses of leases that requests had set are bounded, for one owner and for all: the oldest are forgotten first. A loss
+ * of the watchdog is reported however late.
  */
 void
 claim_lost(struct core *c, struct claim *cl)
@@ -128,7 +128,7 @@ claim_lost(struct core *c, struct claim *cl)
     }
 }
 
-/* An attempt that may yet run counts for more than a loss that is to be told; and that for more than a place. */
+/* The next state: an attempt that may still run goes before a loss that is to be told, and that before a position. */
 static void
 move_freed(struct core *c, struct claim *cl)
 {
@@ -149,8 +149,8 @@ move_freed(struct core *c, struct claim *cl)
 }
 
 /*
- * Redis has nothing of it any more. What was asked about it meanwhile is asked
- * again in the new state; `news`: it was held until now and was given back.
+ * Redis has nothing of it any more. Requests that came meanwhile run in the new state; `news`: it was held until now
+ * and was given back.
  */
 void
 claim_freed(struct core *c, struct claim *cl, bool news)

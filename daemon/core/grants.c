@@ -11,7 +11,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
-/* When its lease is looked at again: from now on, for a deadline that a command sent then has brought. */
+/* Plans renewal and jeopardy, for a deadline that counts from sent_us. */
 void
 claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
 {
@@ -22,7 +22,7 @@ claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
     cl->jeopardy = false;
 }
 
-/* Waiters of the claim ask the holder now: of others' attempts nothing is to be expected. */
+/* Requests that wait in the claim are answered by it now, not by the outcome of another attempt. */
 static void
 unhurry(struct claim *cl)
 {

@@ -83,7 +83,7 @@ count_out_of_order(const struct claim *cl)
     return n;
 }
 
-/* Whether all that refers to it can be found: what a multilock has been granted, for example, stays where it is. */
+/* Whether all requests that refer to it are found: a member that a multilock was granted, for example, is not. */
 static bool
 is_movable(const struct claim *cl)
 {
@@ -99,7 +99,7 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && claim_may(c, cl, MAY_HAND_OVER);
 }
 
-/* H3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
+/* H3. All permits are held, and none is to be verified; a step ends leases one by one, so one may just be over. */
 static bool
 permits_are_here(const struct core *c, const struct lock *l)
 {
@@ -119,7 +119,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     return true;
 }
 
-/* H3: behind whose token the next one is; NULL: that only Redis knows. */
+/* H3: the claim whose reserve has the next token; NULL: only Redis knows the next token. */
 static struct claim *
 bearer_of(const struct core *c, struct claim *cl)
 {
@@ -140,8 +140,8 @@ in_run(const struct core *c, struct claim *cl)
 }
 
 /*
- * H3: takes the next token, and the reserve behind it. The former bearer has none any more, though its room stays:
- * when the newest is given back not all permits are here, and when they are again there is a newer one.
+ * H3: takes the next token, and the reserve behind it. The former bearer keeps its number, which is never used: when
+ * the newest permit is given back not all are here, and when they are again there is a newer one.
  */
 static void
 take_token(struct core *c, struct claim *cl)
@@ -161,7 +161,7 @@ may_go_on(const struct core *c, struct claim *cl, const struct request *r)
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
-    /* A multilock gives back silently: the heir may be one that fails in turn, and so on; one step ends that. */
+    /* not for a silent UNLOCK of a multilock: the next owner may be a multilock that fails in turn, and so on */
     return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
            l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
 }

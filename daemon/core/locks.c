@@ -71,7 +71,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
-    if (l->claims_n == 0) { /* else somebody was granted it, or his place, under those that are there */
+    if (l->claims_n == 0) { /* else the graces only grow: its claims count on the present ones */
         l->owner_grace_us = l->queue_grace_us = 0;
     }
     l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
@@ -107,7 +107,7 @@ is_as_asked(const struct lock *l, const struct core_spec *spec)
     return l->kind == spec->kind && l->value == spec->value && slice_eq(lock_key(l), spec->key);
 }
 
-/* Records of free names give way to what is asked for: nothing of theirs is in use. NULL: nothing else is there. */
+/* The record that keeps rq from its name or key; records of free names are freed instead. NULL: there is none. */
 static struct lock *
 in_the_way(struct core *c, const struct core_request *rq)
 {
@@ -275,7 +275,7 @@ yields(struct core *c, struct lock *l)
     return true;
 }
 
-/* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
+/* Goes on with a lock that has changed: with its queue, or ends the queue, or the lock. */
 static void
 go_on(struct core *c, struct lock *l)
 {
@@ -343,7 +343,9 @@ renew_soon(struct core *c, struct claim *cl)
     }
 }
 
-/* Something moved on the name: try again. Not while others have their turn, and not for our own release's echo. */
+/*
+ * The name has changed in Redis: try again. Not while remote waiters have their turn, nor for the echo of our release.
+ */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)
 {

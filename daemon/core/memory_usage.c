@@ -57,7 +57,7 @@ memory_of_lock(const struct core *c, struct lock *l)
     return n;
 }
 
-/* Of a name with more than these nobody asks what one lock takes, and there may be any number of them. */
+/* A name with more holders than these says nothing of one lock, and may have any number of them. */
 enum { HOLDERS_MAX = 16 };
 
 struct core_weight

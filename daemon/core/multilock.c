@@ -66,7 +66,7 @@ by_key(const struct core_request *a, const struct core_request *b)
     return cmp != 0 ? cmp : (x.n > y.n) - (x.n < y.n);
 }
 
-/* Indices of the requests in the order in which everyone asks for their keys. */
+/* Indices of the requests in the order of their keys, which is the same for all multilocks. */
 static void
 put_in_order(const struct core_event *ev, size_t order[CORE_MANY_MAX])
 {
@@ -135,7 +135,7 @@ lease_begins(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Everything is granted. Holds of which one was lost meanwhile are no whole. */
+/* All members are granted; if one was lost meanwhile the multilock fails. */
 static void
 complete(struct core *c, struct multilock *b)
 {

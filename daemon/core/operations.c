@@ -133,7 +133,10 @@ claim_left_us(const struct core *c, const struct claim *cl)
 void
 claim_reclaim(struct core *c, struct claim *cl, bool shared)
 {
-    /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
+    /*
+     * The longer one of the lease that was asked for and the watchdog's: for so long its owner was told that it holds
+     * it.
+     */
     int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
 
     cl->op_verb = CORE_ACQUIRE;
@@ -187,9 +190,8 @@ claim_try(struct core *c, struct claim *cl)
 }
 
 /*
- * The operation of the claim is overtaken: its outcome is dropped, but for how long Redis may have the claim after it,
- * and that it may come back by it. One that may shorten the expiry, or take away some of the holds, must not find a
- * later hold.
+ * The operation of the claim is overtaken: its outcome is dropped. But Redis may have the claim for longer by it, or
+ * take it anew; and one that shortens the expiry, or takes holds away, must not meet a later hold.
  */
 void
 claim_forget_op(struct core *c, struct claim *cl)
@@ -216,10 +218,9 @@ claim_forget_op(struct core *c, struct claim *cl)
 }
 
 /*
- * When a claim may be given back that only its expiry proves. The next owner must not have the same stamp. Nor
- * must a release that has perhaps run find the stamp of who took it since, for a lease of another length, which may be
- * the same by chance: it is not sent again before its own is over. Until then Redis may have it, if that one did not
- * run.
+ * The earliest time for a release of a kind whose expiry proves ownership. The next owner must not have the same
+ * expiry: so a gap. And a release that has perhaps run is not sent again before its own expiry is over: by chance it
+ * might find the same expiry of a later owner, with a lease of another length.
  */
 static int64_t
 release_from_us(const struct claim *cl)

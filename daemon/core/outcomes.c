@@ -92,7 +92,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
     } else if (cl->uncertain.broken_since_sent) {
-        claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
+        claim_move(c, cl, CLAIM_QUEUED); /* perhaps it was broken since: the next attempt, at once, finds out */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
     } else if (c->now_us >= deadline_us) {
@@ -127,7 +127,7 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
 
 /* TAKEN, of a kind with tickets: whether this claim has one now, and whether others may need one. */
 static void
-note_place(struct core *c, struct claim *cl, const struct core_done *d)
+note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct lock *l = cl->lock;
 
@@ -141,7 +141,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     }
     cl->has_ticket = d->has_ticket;
     cl->uncertain.acquire_unresolved = cl->uncertain.acquire_unresolved || cl->has_ticket;
-    /* None to be had for one: none for others, until asked for again. */
+    /* If this claim could get no ticket, others can not either: none is asked for until the next attempt. */
     l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
 
@@ -174,7 +174,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && policy(l)->tickets) {
-        note_place(c, cl, d);
+        note_ticket(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->ticketless = false;
     } else if (d->outcome == CORE_UNKNOWN && cl->op_ticket) {
@@ -197,9 +197,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * Redis has just set the expiry to `lease_us`, or left a later one: a later
- * deadline is taken, an earlier one only when that is what was asked for. While
- * an unanswered RENEW to less may still run, no more than that is counted on.
+ * Redis has just set the expiry to `lease_us`, or left a later one: a later deadline is taken; an earlier one only if
+ * it was asked for (exactly). While an unanswered RENEW to less may still run, the deadline counts on no more than
+ * that.
  */
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
@@ -215,7 +215,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     claim_lasts(cl, c->now_us, lease_us);
 }
 
-/* A renewal may have run, or may run until guard_us: the expiry may be that short from now on. */
+/* A RENEW may have run, or may run until guard_us: from now on the lease may be as short as that RENEW asked. */
 static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -434,8 +434,8 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * An answer that was long on its way speaks of a time at which an attempt could still run: it counts as if it had been
- * heard then, so what that attempt may have taken behind it is given back. One that was sent later ends the doubt.
+ * An answer to a command that was sent before the stragglers' end does not rule them out: an attempt may have run
+ * behind it, so the stragglers last until now at least. A command that was sent later has found all that they did.
  */
 static void
 reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
@@ -450,7 +450,7 @@ reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core
     }
 }
 
-/* Of several nodes a majority has it for so long at most; what is to come for that time comes sooner. */
+/* In a quorum a majority of the nodes has it until until_us at most: the deadline and its timer move there. */
 static void
 cap(struct core *c, struct claim *cl, const struct core_done *d)
 {

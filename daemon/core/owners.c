@@ -43,9 +43,9 @@ owner_new(struct core *c, uint64_t id)
 }
 
 /*
- * A process that starts again and again would give a vanished owner a new grace each time. So the end of its grace is
- * kept, from when its last session went, or from the first start since. Not in a drain: then sessions go because their
- * daemon does, and their owners have their grace when the next one is there.
+ * A process that starts again and again would give a vanished owner a new owner grace each time. So the end of the
+ * grace is recorded: it counts from the end of the last session, or from the first start since. Not in a drain: then
+ * sessions end because the daemon does, and the owner grace begins with the next process.
  */
 static void
 owner_keep(struct core *c, struct owner *o, int64_t until_us)

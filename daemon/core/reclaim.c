@@ -33,9 +33,7 @@ claim_settle(struct core *c, struct claim *cl)
     }
 }
 
-/*
- * HELD: in doubt from now on. Redis is asked in turn (window.c); or, if something is under way, when that is answered.
- */
+/* HELD: to be verified from now on. Redis is asked in turn (window.c), or when the operation under way is answered. */
 static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
@@ -64,8 +62,8 @@ reclaim(struct core *c, struct claim *cl)
 }
 
 /*
- * Redis may not have it any more: nothing is served for who holds it before that is confirmed. A renewal in flight may
- * have found it there before that.
+ * Redis may not have it any more: nothing is served for its owner before Redis confirms it. A renewal in flight may
+ * have found it before.
  */
 static void
 suspect(struct core *c, struct claim *cl)
@@ -102,7 +100,9 @@ claim_granting(struct core *c, struct claim *cl)
     }
 }
 
-/* A claim to be freed is tried again; one in doubt, or due within a second, is not put off by a pause. */
+/*
+ * Redis can be reached: a release is tried again, a claim is verified, and a renewal due within a second is sent, now.
+ */
 void
 claim_reached(struct core *c, struct claim *cl)
 {

@@ -126,7 +126,10 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
     uint64_t sum;
 
     if (rank != cl->record_rank) {
-        /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
+        /*
+         * Not the position itself, which changes when others are let in before it: all their records would have to
+         * follow.
+         */
         cl->record_rank = rank;
         cl->place.record_order = rank == RECORD_UNRANKED ? cl->place.record_order : cl->place.position;
     }

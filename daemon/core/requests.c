@@ -92,8 +92,8 @@ request_begin(struct core *c, struct request *r, bool in_order)
 }
 
 /*
- * A request that does not wait needs no place. A session gets no more places than are left then, so however many
- * sessions take what they can get, there is one left for a session that has none.
+ * A request that does not wait is not bounded. A session may have no more waiting requests than are left for all, so a
+ * session that has none always finds one.
  */
 static bool
 may_block(struct core *c, const struct core_session *p, const struct core_request *rq)
@@ -372,8 +372,8 @@ find_permit(struct core *c, struct request *r)
 }
 
 /*
- * The next hold needs another number in Redis, the sweep the old one. And where there are two sorts of holds, what a
- * late attempt brings may be the other one, which Redis takes for somebody else's.
+ * The next hold needs another number in Redis, the release of a straggler the old one. And where there are two sorts of
+ * holds, a straggler may bring the other sort, which Redis takes for another owner's.
  */
 static bool
 waits_for_quarantine(const struct core *c, const struct claim *cl)
@@ -382,8 +382,8 @@ waits_for_quarantine(const struct core *c, const struct claim *cl)
 }
 
 /*
- * The claim was lost: Redis has no say in it. What nobody hears tells its owner nothing; but where that one was told of
- * no hold there is nothing to be told. False: it asks for a new grant.
+ * The claim was lost: Redis is not asked. A silent request tells its owner nothing; but if the owner was told of no
+ * hold, nothing has to be told. False: it asks for a new grant.
  */
 static bool
 ends_with_loss(struct core *c, struct request *r)
@@ -489,7 +489,7 @@ request_timer(struct core *c, struct request *r)
         struct claim *cl = gives_all_back(r) ? r->claim : NULL;
 
         request_finish(c, r, CORE_UNAVAILABLE, 0);
-        if (cl != NULL) { /* it had to wait for a doubt; that is carried on, as if it had been sent */
+        if (cl != NULL) { /* it had to wait until the claim was verified; it goes on as if it had been sent */
             claim_release(c, cl, NULL);
         }
     } else if (c->now_us < r->due_us) {

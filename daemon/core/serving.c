@@ -28,7 +28,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
     } else if (claim_holds(cl) + r->again > 1) {
-        if (!shared && holds == 1) { /* from now on others may read as well, whatever is heard of it, and when */
+        if (!shared && holds == 1) { /* from now on others may read as well, whatever its outcome */
             cl->holds = 0;
             r->again = true;
         }
@@ -104,7 +104,7 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
         } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
-            break; /* of two expiries under way nobody knows which one Redis has in the end */
+            break; /* two expiries under way: either may be the last */
         } else if (r->verb == CORE_RENEW) {
             cl->hold.unrenewed_us = cl->hold.deadline_us; /* it may shorten the lease, and nobody knows when it runs */
             cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));

@@ -26,7 +26,7 @@ core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, 
     return cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost ? CORE_LOST_UNTOLD : CORE_ENDED;
 }
 
-/* The answer that granted it was late. It may have ended since, and its claim be of somebody else. */
+/* The answer that granted it was late. It may have ended since, and its claim may have another owner. */
 void
 claim_untold(struct core *c, const struct core_grant *g, bool told)
 {

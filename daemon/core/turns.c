@@ -76,7 +76,7 @@ held_timer(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Each way through it ends in claim_arm(): its timer is not due any more; but for the review, which is but once. */
+/* Every path must re-arm the timer by claim_arm(), but for the review: that comes once. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {

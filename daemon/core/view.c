@@ -25,7 +25,7 @@ owner_view(const struct claim *cl)
 }
 
 enum {
-    NEAR = 64,     /* records that one name's view looks at: what clients make long is not walked */
+    NEAR = 64,     /* records that the view of one name looks at, at most */
     COUNTED = 1024 /* records of a session that are counted one by one */
 };
 
@@ -275,7 +275,7 @@ core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct 
     return list_linked(&w->node);
 }
 
-/* The one to go on with: nobody leaves the queue without cursors_pass(). NULL: the queue is over. */
+/* The claim at the cursor: none leaves the queue without cursors_pass(). NULL: the queue is at its end. */
 static struct claim *
 next_waiter(const struct core *c, const struct lock *l, const struct core_cursor *w)
 {

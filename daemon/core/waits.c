@@ -36,7 +36,7 @@ deadlock_waits_for_holders(const struct lock *l, bool shared)
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
 }
 
-/* HELD, but its lease has ended, or it was broken, which is only still to be said: it is in nobody's way. */
+/* HELD, but its lease has ended, or it was broken, and only the report is still to come: no wait leads to it. */
 bool
 deadlock_is_over(const struct core *c, const struct claim *cl)
 {

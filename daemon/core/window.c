@@ -62,8 +62,8 @@ claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
 }
 
 /*
- * While a renewal is in flight the claim waits for no turn: what comes of that renewal asks again, see renew_done() and
- * held_next_us().
+ * While a renewal is in flight the claim does not wait for a turn: the outcome of the renewal asks again, see
+ * renew_done() and held_next_us().
  */
 bool
 claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort)

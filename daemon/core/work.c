@@ -110,7 +110,7 @@ jobs_run(struct core *c)
     }
 }
 
-/* A claim arms itself anew, whatever it does: to move a timer costs less than to take it out and put it in again. */
+/* A claim re-arms its timer in any case: to move it costs less than to take it out and put it in again. */
 static void
 timer_fire(struct core *c, struct timer *t)
 {
