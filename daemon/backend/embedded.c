@@ -54,7 +54,7 @@ become_redis(const struct embedded *e, pid_t parent, int report)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    setpgid(0, 0); /* a Ctrl-C at the terminal is the daemon's: Redis must outlive its last releases */
+    setpgid(0, 0); /* a group of its own: a Ctrl-C at the terminal must not end Redis before the last releases */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1); /* the parent has died already */
     }
@@ -160,7 +160,7 @@ listens(const struct embedded *e)
     return yes;
 }
 
-/* So that the first link comes up at once. A server that ends, or is slow, is for the links to find out. */
+/* Waits, so that the first link comes up at once. If the server ends or is slow, its links notice. */
 static void
 await_ready(const struct embedded *e)
 {

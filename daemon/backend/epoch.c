@@ -18,7 +18,7 @@ enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT
 /* The numbers behind the nonces, and behind the channel. */
 enum { MADE_MAX = 24 };
 
-/* Texts that are made one behind the other; only when all are made they do not move any more. */
+/* Texts that are made one behind the other; they may move until all of them are made. */
 struct made {
     struct buf *text;
     size_t end[MADE_MAX];
@@ -62,7 +62,7 @@ put_list(struct made *m, const struct epoch *e, const struct members *members)
     put(m, (int64_t)members_count(members));
     put(m, e->members_unknown);
     put(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
-    if (e->until_ms != 0) { /* how long: its end is by the clock of a Redis that may be another one now */
+    if (e->until_ms != 0) { /* a duration: its end is a time of the clock of a Redis that may be another one now */
         buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
     }
     m->end[m->n++] = m->text->n;
@@ -181,8 +181,9 @@ is_shaped(const struct reply *r)
 }
 
 /*
- * Outside of a grace period. In one nobody is asked for: those that were known before may hold locks, have not come
- * back yet, and Redis may lose its data once more before they do. With its end the members are told from the beginning.
+ * Outside of a grace period. During one no changes of members are asked for: the members known before may hold locks
+ * without having come back, and Redis may lose its data once more before they do. When it ends, Redis tells all members
+ * from the beginning.
  */
 static void
 take_changes(struct epoch *e, struct members *members, const struct reply *r)
@@ -218,7 +219,9 @@ take_changes(struct epoch *e, struct members *members, const struct reply *r)
     }
 }
 
-/* A member that is not told of was heard of when it came (epoch_newcomer()), if all changes before had been told. */
+/*
+ * A member that is not in the answer was announced when it came (epoch_newcomer()), if all changes before it are known.
+ */
 static void
 take_members(struct epoch *e, struct members *members, const struct reply *r)
 {

@@ -356,7 +356,10 @@ on_read(struct bufferevent *bev, void *ctx)
     }
 }
 
-/* What cannot be sent ends a connection before it was read why Redis has closed it: a certificate of ours, mostly. */
+/*
+ * A failed write may end the connection before the reason is read for which Redis has closed it, mostly our
+ * certificate.
+ */
 static void
 take_last_words(struct redis_link *l)
 {

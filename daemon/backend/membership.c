@@ -16,7 +16,10 @@
 
 enum { SOON_MS = 50, SPREAD_MS = 300 };
 
-/* Where it is said when no link is in question: the last one that answers, else one that is up, else the last one. */
+/*
+ * The line for a registration that may go by any link: the last one that answers, else one that is up, else the last
+ * one.
+ */
 static struct membership_line *
 last_of(struct membership *p)
 {
@@ -245,7 +248,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 static void on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 static void on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
-/* Says it by the script's digest, where the link is up: a greeting brings the script. */
+/* Registers by the digest of the script, where the link is up: a greeting brings the script. */
 static bool
 say(struct membership_line *line, bool part, bool whole)
 {

@@ -17,7 +17,7 @@
 #include "daemon/base/memory.h"
 
 #define RESOLV_CONF "/etc/resolv.conf"
-#define SKEW_S "0.3" /* the longest wait for the answer for IPv6 when there is one for IPv4, and the other way round */
+#define SKEW_S "0.3" /* so long the second of the answers for IPv6 and IPv4 is waited for when the first one has come */
 
 struct names {
     struct event_base *base;

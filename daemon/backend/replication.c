@@ -10,7 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 
-#define SETTINGS_US (10 * US_PER_S) /* CONFIG SET may have changed them unnoticed; a tenth while they do not do */
+#define SETTINGS_US (10 * US_PER_S) /* CONFIG SET may have changed them; a tenth of it while they are too weak */
 #define LAG_LATE_MS 2000 /* Redis counts the lag in whole seconds, and acts on it once a second */
 
 void
@@ -28,7 +28,7 @@ replication_forget(struct replication *r)
     r->asked_us = 0;
 }
 
-/* The link is the arg: it may belong to any server by now, but this is what its own has said. */
+/* The arg is the link, which may go to another server by now; the answer is of the server that it was sent to. */
 static void
 on_role(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

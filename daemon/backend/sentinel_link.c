@@ -69,7 +69,7 @@ on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us
     }
 }
 
-/* An array of host and port; null where it knows no such master, and then it is no witness. */
+/* An array of host and port; null where the sentinel does not know the master: then it has no vote. */
 static void
 on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {

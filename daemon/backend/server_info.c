@@ -8,7 +8,7 @@
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
-#define EVICTION_US (10 * US_PER_S) /* in strict mode, no answer about eviction is older; a tenth while it refuses */
+#define EVICTION_US (10 * US_PER_S) /* strict mode: the age of an answer about eviction; a tenth while it refuses */
 
 /* Any other policy drops keys with an expiry, which locks are, as soon as a limit is reached. */
 static void

@@ -152,7 +152,7 @@ on_greet(void *ctx, struct redis_link *l)
     sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may have changed */
 }
 
-/* Newcomers that announced themselves while we did not listen went unnoticed: ask for the members. */
+/* Newcomers that were announced while this daemon did not listen went unnoticed: it asks for the members. */
 static void
 on_listening(void *ctx)
 {
@@ -201,14 +201,14 @@ is_new_cause(struct shard *sh, const char *reason)
     return false;
 }
 
-/* For the log: the server that the link was at, which is not the address's any more when the link has left it. */
+/* For the log: the server that the link was connected to; the address may name another one by now. */
 static const char *
 server_of(const struct shard *sh, const struct redis_link *l)
 {
     return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->left : sh->address->shown;
 }
 
-/* Logs a link of several, as the others may hide that it is down: each cause once, and its end. */
+/* Logs the state of one link of several, since the others may hide that it is down: each cause once, and its end. */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
 {
@@ -310,8 +310,8 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 /* ---- begin and end ---- */
 
 /*
- * First the address, then the links, all of them before anything else happens: none reads on from the server before,
- * and none connects to it again. The epoch that is known stays: the greeting of the new server is held against it.
+ * First the address, then all links, before anything else happens: no link reads on from the former server, and none
+ * connects to it again. The known epoch stays: the greeting of the new server is compared with it.
  */
 void
 shard_retarget(struct shard *sh, const char *host, int port)

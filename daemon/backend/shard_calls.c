@@ -316,7 +316,7 @@ may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
                                         (it->op.replicas == 0 || shard_asks_replicas(sh)));
 }
 
-/* By which link the item leaves. What had gathered for one that is gone, before it, leaves by others, too. */
+/* The link by which the item leaves. Items that had gathered before it for a link that is gone leave by others, too. */
 static unsigned
 link_of(struct shard *sh, const struct item *it)
 {

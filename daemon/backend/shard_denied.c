@@ -53,7 +53,7 @@ shard_denied(struct shard *sh, const struct call *c)
     return again;
 }
 
-/* From now on each goes alone: the forbidden one spoils no other again, and alone it is known to be that. */
+/* From now on each key is sent alone: the forbidden one delays no other, and its refusal shows that it is the one. */
 void
 shard_denied_inside(struct shard *sh, struct call *c)
 {

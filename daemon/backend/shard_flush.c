@@ -7,7 +7,7 @@
 enum {
     BATCH_MAX = 128,
     PASSED_MAX = 128, /* items of other domains, while a call is filled */
-    WIDE = 16, /* names: what a call costs is little for each then; and Redis has work while we have its last answer */
+    WIDE = 16, /* names: then the cost of a call is little for each, and Redis works while its last answer is read */
     RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
     RENEW_CALL_US = 1000, /* ... one more for each such time to Redis and back */
     RENEW_CALLS = 16,

@@ -26,7 +26,7 @@ shard_route_init(struct shard *sh)
     }
 }
 
-/* Names chosen to share a home gain nothing but that they move together: no keyed hash is needed. */
+/* A client that chooses names of one home gains nothing, so no keyed hash is needed. */
 unsigned
 shard_home_of(const struct shard *sh, struct slice key)
 {

@@ -152,7 +152,7 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
     char path[PATH_MAX];
 
     SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
-    /* A certificate that is in the file is trusted, though it may be no authority's. */
+    /* A certificate in the file is trusted, also if it is not the certificate of an authority. */
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(t->ctx), X509_V_FLAG_PARTIAL_CHAIN);
     if (!is_given(ca_file)) {
         t->trusted = mem_text(SLICE_LIT("the system's store"));

@@ -39,7 +39,7 @@ is_elsewhere(const struct watches *w, struct slice channel)
     w->events->life(w->events->ctx, SHARD_ASTRAY, slot_of(channel));
 }
 
-/* A refusal is one channel's alone; what is of the moment, and silence, are better tried again with all of them. */
+/* A refusal is about one channel; after an error that passes, or silence, all of them are asked for again. */
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
