@@ -24,8 +24,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define WAKE_MAX_US (500 * 1000) /* tests move the clock, and timers of the loop do not know */
-#define ROUNDS_US (1000 * 1000)  /* in which the nodes are looked at, until a healthy one is admitted */
+#define WAKE_MAX_US (500 * 1000) /* the loop's timers do not follow a clock that tests move */
+#define ROUNDS_US (1000 * 1000)  /* how often the nodes are looked at, until a healthy one is admitted */
 
 static struct quorum *
 self(struct backend *b)
@@ -238,7 +238,7 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->conf.tls = (struct tls_files){0};
     qu->conf.proposes = true;
     qu->env.freelist = &qu->freelist;
-    qu->env.epoch = NULL; /* one number says nothing of several nodes: their records do */
+    qu->env.epoch = NULL; /* one number says nothing of several nodes: each has its own */
     qu->random = env->nonce;
     qu->look_us = CORE_FOREVER;
     qu->settled_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
@@ -319,7 +319,7 @@ quorum_login(struct backend *b, const struct backend_conf *conf, char error[160]
     return ok;
 }
 
-/* A quarantine is not ended early: clients of other libraries assert nothing anew, and may hold what was lost. */
+/* A quarantine is not ended early: clients of other libraries reclaim nothing, and may hold what was lost. */
 static void
 quorum_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {

@@ -11,7 +11,7 @@
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 
-enum { RESERVE = 64 }; /* tokens set aside behind each vote: answers that differ by fewer need no write-back */
+enum { RESERVE = 64 }; /* the reserve of each vote: answers that differ by fewer tokens need no write-back */
 
 /* What the nodes take the time to be, in the middle. */
 static int64_t
@@ -62,7 +62,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
     }
 }
 
-/* RENEW to less: it counts from now on, whatever is answered. */
+/* RENEW to less: the shorter lease counts from now on, whatever the answers. */
 static void
 shorten(struct quorum *qu, const struct quorum_op *o)
 {

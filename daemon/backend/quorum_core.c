@@ -89,8 +89,8 @@ quorum_voting_changed(struct quorum *qu)
 }
 
 /*
- * Q4. At first, when a majority is known, what a process before this has held is asked for; then whenever one more node
- * is found without a vote, and the others are no majority.
+ * Q4. A RECLAIM: at first, when a majority is known, for what a former process has held; then whenever one more node is
+ * found without a vote, and the others are no majority.
  */
 void
 quorum_loss_changed(struct quorum *qu)

@@ -183,7 +183,7 @@ hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us)
     return hold_deadline_us(qu, h) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
 }
 
-/* Whoever may be held by fewer than a majority is confirmed before the core says again that it is held. */
+/* A hold that fewer than a majority may have is confirmed before the core says again that it is held. */
 void
 holds_jumped(struct quorum *qu)
 {

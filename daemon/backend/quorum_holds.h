@@ -48,7 +48,7 @@ enum quorum_sort {
     SORT_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
     SORT_RELEASE,
     SORT_SWEEP,   /* a RELEASE that nobody waits for */
-    SORT_REPAIR,  /* one that has our key not: another attempt, that nobody waits for */
+    SORT_REPAIR,  /* a node lacks our key: another attempt, which no request waits for */
     SORT_BREAK,
 };
 
@@ -64,7 +64,7 @@ struct quorum_op {
     uint64_t token;      /* proposed */
     uint64_t least;      /* BREAK: the smallest token of those that nodes have answered; 0 = none has */
     uint32_t reserve;
-    bool told;           /* the core knows its outcome */
+    bool reported;       /* the core knows its outcome */
     bool begun;          /* all nodes are asked */
     uint32_t again;      /* a bit for each node: it was asked once more, because a clock was set */
     unsigned errands_n;

@@ -1,6 +1,15 @@
 /*
  * quorum_ops.c -- one operation of the core on all nodes: asked, counted (votes.h), told once.
- *
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/quorum_holds.h"
+#include "daemon/backend/quorum_private.h"
+#include "daemon/backend/quorum_watch.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+/*
  * O1  The core hears of an operation when a majority has said what decides it; what the others say later only adds to
  *     what is known of them.
  * O2  An attempt that is refused is taken back from every node that may have run it, behind it and on the same link,
@@ -13,13 +22,6 @@
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
  */
-#include <stdlib.h>
-
-#include "daemon/backend/quorum_holds.h"
-#include "daemon/backend/quorum_private.h"
-#include "daemon/backend/quorum_watch.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/memory.h"
 
 enum { PAUSE_US = 5 * 1000 }; /* most of a pause after a split vote */
 
@@ -68,7 +70,7 @@ tell(struct quorum *qu, struct quorum_op *o, struct core_done *done)
 {
     struct core_event ev;
 
-    o->told = true;
+    o->reported = true;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
     if (o->sort == SORT_SWEEP) {
         return;
@@ -80,7 +82,7 @@ tell(struct quorum *qu, struct quorum_op *o, struct core_done *done)
     quorum_post(qu, &ev);
 }
 
-/* For the core's arithmetic: when what ends then was sent. */
+/* The time of sending from which the core computes this deadline. */
 static int64_t
 sent_us(int64_t deadline_us, int64_t lease_us)
 {
@@ -102,7 +104,7 @@ quorum_sweep(struct quorum *qu, struct hold *h)
             part_push(qu, o, i, CORE_RELEASE, 0);
         }
     }
-    o->told = true;
+    o->reported = true;
     op_drop(qu, o);
     hold_settle(qu, h);
 }
@@ -229,7 +231,7 @@ until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome o
     return us > 0 ? us : 1;
 }
 
-/* O4. Nobody waits for it; what the node answers is learned as ever. */
+/* O4. No request waits for it; the answer of the node counts as any other. */
 static void
 repair(struct quorum *qu, const struct quorum_op *renewal)
 {
@@ -238,7 +240,7 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     struct quorum_op *o = quorum_op_new(qu, h, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
 
     o->errands_n++;
-    o->told = true;
+    o->reported = true;
     o->op.reentry = o->op.exact = false;
     for (unsigned i = 0; i < qu->n; i++) {
         struct part *p = &h->part[i];
@@ -288,7 +290,7 @@ count_others(struct quorum *qu, struct quorum_op *o)
 static void
 count(struct quorum *qu, struct quorum_op *o)
 {
-    if (o->told || !o->begun) {
+    if (o->reported || !o->begun) {
         return;
     }
     if (o->sort == SORT_ATTEMPT) {
@@ -334,7 +336,7 @@ other_heard(struct quorum_op *o, const struct errand *e, const struct core_done 
         return;
     }
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
-        outcome = CORE_GRACE; /* what it lost it had; it gives no vote to anybody else */
+        outcome = CORE_GRACE; /* it had the key that it lost; it gives no vote to another owner */
     }
     if (outcome == CORE_OK) {
         vote_ok(&o->vote, e->to->index, done->token, done->token, 0);
@@ -395,7 +397,7 @@ quorum_errands_over(struct quorum *qu)
     }
 }
 
-/* The time of an attempt is over: whoever has not answered has not voted. */
+/* The time of an attempt is over: a node that has not answered has not voted. */
 void
 quorum_op_due(struct quorum *qu, struct quorum_op *o)
 {
@@ -404,7 +406,7 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     o->errands_n++;
     h->ops_n++;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
-    for (unsigned i = 0; i < qu->n && !o->told; i++) {
+    for (unsigned i = 0; i < qu->n && !o->reported; i++) {
         if (o->vote.node[i].raising) {
             vote_not_raised(&o->vote, i, CORE_UNKNOWN);
         } else if (o->vote.node[i].state == BALLOT_AWAITED) {
@@ -417,7 +419,7 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     hold_settle(qu, h);
 }
 
-/* Nothing is told from inside a verb: what is known at once, as with all nodes away, is told now. */
+/* No event is posted from inside a verb: an outcome that was known at once, as with all nodes away, is posted now. */
 void
 quorum_op_begun(struct quorum *qu, struct quorum_op *o)
 {

@@ -19,7 +19,7 @@ enum { NODE_EPOCH_ROOM = 72, HEARD_MAX = 256 };
 struct quorum_node {
     struct quorum *of;
     unsigned index;
-    struct shard *shard;          /* owned */
+    struct shard *shard; /* owned */
     struct link_address *address; /* the shard's */
     bool up;
     bool voting;        /* established in `epoch`: quorum_admit.c */
@@ -73,7 +73,7 @@ enum quorum_timer { TIMER_OP, TIMER_HOLD, TIMER_WATCH };
 
 /* ---- quorum_core.c ---- */
 
-/* The loop comes back soon: what was asked of shards leaves, timers are looked at. */
+/* The loop calls back soon: operations of shards leave, timers are looked at. */
 void quorum_wake(struct quorum *qu);
 
 void quorum_post(const struct quorum *qu, const struct core_event *ev);

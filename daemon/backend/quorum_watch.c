@@ -85,8 +85,8 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
     w->closed &= ~(1u << node); /* it may have given something back unheard */
     w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
     majority = bits(w->subscribed) >= qu->q;
-    if (majority != w->told) {
-        w->told = majority;
+    if (majority != w->reported) {
+        w->reported = majority;
         tell(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
     }
 }
@@ -127,7 +127,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
     }
 }
 
-/* It may have been asked before a hint, and refuse behind it. Of a node that is silent nothing is known. */
+/* A node may have been asked before the hint, and refuse behind it. A silent node tells nothing. */
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
 {
@@ -192,7 +192,7 @@ quorum_broadcast(struct backend *b, struct slice what)
     buf_fini(&text);
 }
 
-/* What the daemon said; n == 0: it was heard before, or is none of a quorum's. */
+/* The text of the broadcast; n == 0: it was received before, or is no broadcast of a quorum. */
 static struct slice
 once(struct quorum *qu, struct slice heard)
 {

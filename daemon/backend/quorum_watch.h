@@ -21,7 +21,7 @@ struct quorum_watch {
     uint64_t lock;
     uint32_t subscribed, hinted; /* a bit for each node */
     uint32_t closed;             /* nodes that refused the last attempt, and have hinted at nothing since */
-    bool told;                   /* the core knows that a majority is subscribed */
+    bool reported;               /* the core knows that a majority is subscribed */
     int64_t hint_us[];           /* of each node the last one; 0 = none */
 };
 

@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#define AHEAD_MIN_US 1000     /* tokens that are that far ahead of time are no chance */
+#define AHEAD_MIN_US 1000     /* tokens that are that far ahead of time are not so by chance */
 #define AHEAD_MAX_US 10000000 /* ... and that far, it was time that went back */
 
 unsigned
@@ -248,8 +248,8 @@ raise(const struct vote *v)
 }
 
 /*
- * When asking again may help: f nodes are free, or were ours; when of the others the (q - f)-th has run out, q can be
- * had. Who knows nothing of one asks at any time.
+ * When asking again may help: f nodes are free, or were ours; when the (q - f)-th of the others has expired, q nodes
+ * can vote for us. If the expiry of a node is not known: at any time.
  */
 static int64_t
 retry_us(const struct vote *v)

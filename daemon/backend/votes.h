@@ -27,7 +27,7 @@ struct ballot {
     enum ballot_state state;
     enum core_outcome outcome; /* FAILED */
     bool raising;              /* a write-back is on its way to it */
-    uint64_t answer;           /* OK: the token that it gave: nobody's there before was as large */
+    uint64_t answer;           /* OK: the token that it gave, which is larger than all before it there */
     uint64_t counter;          /* OK: what its counter reached while our key was there, at least */
     int64_t deadline_us;       /* OK: our key is there until then at least */
     int64_t pttl_us;           /* FAILED: TAKEN, FOREIGN, GRACE; -1 = not known */
@@ -65,7 +65,7 @@ void vote_begin(struct vote *v, unsigned n, uint32_t reserve, int64_t validity_u
 void vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us);
 void vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64_t pttl_us);
 
-/* What it has answered counts no more: it is asked once more. */
+/* Its answer does not count any more: the node is asked once more. */
 void vote_again(struct vote *v, unsigned node);
 
 /* The write-back was sent; and has ended: the counter of the node is at `counter` at least, and our key is there. */
@@ -79,8 +79,8 @@ void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
 /*
- * What an operation on a name that is held, or given back, comes to: OK when q nodes did it. False: that is open yet.
- * releases: who does not have it has given it back as well.
+ * The outcome of an operation on a name that is held, or given back: OK when q nodes did it. False: it is still open.
+ * releases: a node that does not have the key counts as done.
  */
 bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome);
 
