@@ -57,7 +57,7 @@ node_words(struct slice *words)
     return 3;
 }
 
-/* Words that are made up one behind the other in a text: only when it does not move any more they are slices of it. */
+/* Words that are made one behind the other in a text; slices of it are taken when the text does not move any more. */
 struct made {
     struct buf *text;
     size_t end[ANCHOR_WORDS_MAX];

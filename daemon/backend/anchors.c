@@ -77,7 +77,7 @@ on_tell(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     anchors_wake(a);
 }
 
-/* A slot's news in this order; what comes while they are told is for the next turn. */
+/* Posts the news of each slot: NEW, OVER, ASKS, in this order; news that come meanwhile are for the next turn. */
 static void
 tell_all(struct anchors *a)
 {

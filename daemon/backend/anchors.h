@@ -16,7 +16,7 @@ struct anchors;
 struct anchors_io {
     /* The number (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: none is known. */
     uint16_t (*owner)(void *ctx, uint16_t slot);
-    /* By any link to that node that is up; false: none is. */
+    /* Sends by any link to that node that is up; false: none is. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
     generations_tell_fn *tell;
@@ -33,12 +33,12 @@ struct generations *anchors_generations(struct anchors *a);
 void anchors_wake(struct anchors *a);
 
 /*
- * The link to that node is greeting: it is asked what data it has, and is not up before it has answered. One that is no
- * master, or another node than it was, is given up.
+ * The link to that node is greeting: the node is asked what data it has, and the link is not up before the answer. A
+ * link to a node that is no master, or another node than before, is given up.
  */
 void anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l);
 
-/* A node can be asked now: by which anchors may be reached that were not. */
+/* A node can be asked now: so anchors may be reached that were not. */
 void anchors_reached(struct anchors *a);
 
 /* All links to the node were closed: what was in flight there has no answer. */

@@ -218,7 +218,7 @@ is_other_cluster(const struct cluster_map *m, const struct cluster_map *answer)
     return m->nodes_n > 0;
 }
 
-/* The index in `to` of a node of `from`; where the answer did not name it, it is taken along, for it owns something. */
+/* The index in `to` of a node of `from`, which owns slots; it is added to `to` if the answer did not name it. */
 static uint16_t
 carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
 {

@@ -26,7 +26,7 @@ struct cluster_node {
     char host[SENTINEL_HOST_ROOM];
     int port;           /* 0: it has none that clients could use */
     uint64_t epoch;     /* its config epoch, as the latest answer has it */
-    bool master, failed; /* failed: the asked node says so, or suspects it */
+    bool master, failed; /* failed: the asked node reports or suspects it */
     unsigned slots_n;   /* that it owns by this map */
 };
 

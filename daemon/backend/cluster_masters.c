@@ -276,7 +276,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
     return m;
 }
 
-/* The master that the map knows by this id; it has moved to another address perhaps. */
+/* The master with this id in the map; its address may have changed. */
 static struct cluster_master *
 follow(struct cluster *c, const struct cluster_node *node)
 {

@@ -36,7 +36,7 @@ park(struct cluster *c, struct item *it)
     cluster_wake(c, PARK_US);
 }
 
-/* Whether the item takes something: what is held may be renewed and given back in a slot that is open, too. */
+/* Whether the item takes a lock: held locks are renewed and given back in an open slot, too. */
 static bool
 takes(const struct item *it)
 {
@@ -64,7 +64,7 @@ cluster_dispatch(struct cluster *c, struct item *it)
     }
 }
 
-/* The slot is open at the master: what it does not have any more, or not yet all of, is asked for by its name alone. */
+/* The slot is open at the master, which may lack some of its keys: calls name one key alone. */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
 {

@@ -34,7 +34,7 @@ struct cluster_poll_part {
     size_t n;
 };
 
-/* A master that owns slots, or did when what it still has in flight was sent. */
+/* A master that owns slots, or that owned some when a call that is still in flight was sent. */
 struct cluster_master {
     struct continuity head; /* first */
     struct list node;       /* cluster.masters */
@@ -79,20 +79,20 @@ struct cluster {
     char refusal[160];           /* why nothing is served at all; "" = it is */
     bool known;                  /* a map, and which scripts the nodes run, are known */
     bool up, astray;             /* astray: the map is to be asked for */
-    struct slot_set stray;       /* what is heard of these is to be asked for again */
+    struct slot_set stray;       /* watches of these slots have to be asked for again */
     int64_t asked_us;            /* when the map was asked for last */
     struct event *timer;
     int64_t due_us;              /* when it comes */
 };
 
-/* ---- cluster_tell.c: what the core is told, and when the topology looks after itself ---- */
+/* ---- cluster_tell.c: events for the core, and the timer of the topology ---- */
 
 void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
 void cluster_seen(const struct cluster *c, uint64_t id, const struct backend_seen *seen);
 void cluster_state(const struct cluster *c, bool up);
 
-/* The same event for each slot that the master owns; `used`: that was asked for since the start. */
+/* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
 
 /* cluster_tick() is due in so many us, if not sooner. Jittered by half. */
@@ -106,7 +106,7 @@ void cluster_dispatch(struct cluster *c, struct item *it);
 /* A node does not run it, and says why. */
 void cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error);
 
-/* Those that are parked are looked at again; who waits too long is DOWN. */
+/* Looks at the parked items again; those that wait for too long are DOWN. */
 void cluster_unpark(struct cluster *c);
 void cluster_park_forget(struct cluster *c);
 
@@ -115,18 +115,18 @@ void cluster_park_forget(struct cluster *c);
 /* Opens and closes shards, as the map says, and gives slots to them. */
 void cluster_masters_follow(struct cluster *c);
 
-/* Masters that own nothing any more, and have nothing in flight, are closed. */
+/* Closes masters that own no slots any more and have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
 struct cluster_master *cluster_master_at(const struct cluster *c, const char *host, int port);
 
-/* ---- cluster_watch.c: who waits hears of its slot's master ---- */
+/* ---- cluster_watch.c: waiters are subscribed at the master of their slot ---- */
 
 void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb);
 
-/* Watches whose slot has another master than the one that has them move there; those of cluster.stray in any case. */
+/* Moves watches to the present master of their slot; those of cluster.stray in any case. */
 void cluster_watches_follow(struct cluster *c);
 
-/* Who waits in an open slot is not woken from there: it tries. True: there are such. */
+/* Waiters in an open slot are not woken by it: they try by themselves. True: there are some. */
 bool cluster_watches_poll(struct cluster *c);
 void cluster_watches_forget(struct cluster *c);
 

@@ -8,8 +8,8 @@
 #define BEATS_US (GENERATION_FRESH_BEATS * GENERATION_BEAT_MS * US_PER_MS)
 
 /*
- * A lease that is taken or renewed as long behind a registration as that is good for must end before what was
- * registered does, which is reckoned 1 % and 2 ms early.
+ * A lease that is taken or renewed at the latest time that a registration allows must end before the registered lease
+ * does, which counts 1 % and 2 ms early.
  */
 static int64_t
 registered_lease(int64_t lease_us)

@@ -21,7 +21,7 @@ void cluster_rules_fini(struct cluster_rules *r);
 /* The longest lease that this daemon renews; only gets longer. */
 void cluster_rules_lease(struct cluster_rules *r, int64_t lease_us);
 
-/* Of calls to that node; `out`: see generations.h. `holds`: the operation is of what is held already. */
+/* For calls to that node; `out`: see generations.h. `holds`: the operation is about a held lock. */
 void cluster_rules_slot(struct cluster_rules *r, uint16_t slot, uint16_t node, bool holds, struct slot_state *out);
 
 /* Whether what is registered outlasts a lease that is taken or renewed now (R2). */

@@ -31,7 +31,7 @@ struct cluster_seeds {
     char error[160];
 };
 
-/* The host that was asked is the link's address, which has not moved: else the answer would not have come. */
+/* The host that was asked is the link's address: it has not changed, or the answer would have been dropped. */
 static void
 take(struct cluster_seeds *s, const char *host, enum link_result result, const struct reply *r)
 {

@@ -18,7 +18,10 @@ struct cluster_seeds_events {
 struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events);
 void cluster_seeds_close(struct cluster_seeds **s);
 
-/* Asks, by its own link, and a master of those that are up; or moves on to the next node, where its link is down. */
+/*
+ * Asks for the map by its own link and by one of the masters that are up; if its link is down, it moves on to the next
+ * node.
+ */
 void cluster_seeds_ask(struct cluster_seeds *s);
 void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
 const char *cluster_seeds_error(const struct cluster_seeds *s);

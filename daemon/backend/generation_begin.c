@@ -50,7 +50,7 @@ give_number(struct generations *g, struct proposal *p, const struct gnode *n)
     p->since_us = n->time_us;
 }
 
-/* Not before two anchors have said what they know. */
+/* Not before two anchors have answered. */
 bool
 begin_may(const struct generations *g)
 {

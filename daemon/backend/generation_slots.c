@@ -108,7 +108,7 @@ spoil(struct generations *g, uint16_t slot)
     tell(g, GENERATION_ASKS, slot);
 }
 
-/* It is not there. Who found its bit clear may be about to create it; once. */
+/* The record is not there. A daemon that found its bit clear may be about to create it: waited for once. */
 static void
 record_missing(struct generations *g, uint16_t slot)
 {
@@ -154,7 +154,7 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     }
 }
 
-/* Where the node is away, or its data is not what it was, nothing is sent. */
+/* Nothing is sent while the node is away, or its data is not what it was. */
 bool
 slot_next_record(struct generations *g, struct generation_send *out)
 {
@@ -205,7 +205,7 @@ slots_tick(struct generations *g, int64_t now_us)
 
 /* ---- bits ---- */
 
-/* The one that all ask first, so that of many daemons one finds the bits clear, and not each of them some. */
+/* The anchor that all daemons ask first, so that one of them finds all bits clear, instead of each finding some. */
 static unsigned
 first_anchor(const struct generations *g)
 {

@@ -22,7 +22,7 @@ enum record_is {
     RECORD_IN_BATCH, /* the anchors are asked for its bit */
     RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
     RECORD_SENT,
-    RECORD_LATER,    /* in the queue `later`: whoever creates it may not have come to it */
+    RECORD_LATER,    /* in the queue `later`: the daemon that creates it may not have done so yet */
     RECORD_RECLAIMS, /* as far as we know */
     RECORD_GRANTS,
 };
