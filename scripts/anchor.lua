@@ -7,7 +7,7 @@
 -- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
 local BEAT, ASK, FAR = 2000, 500, 86400000 -- ms
-local HEAD, ALL = 10, 1000 -- elements of the reply before the generations; generations in it
+local HEAD, ALL = 11, 1000 -- elements of the reply before the generations; generations in it
 local call = redis.call
 local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local uuid, nonce, former, lease, strict = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -80,7 +80,7 @@ end
 local its, its_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
 if its and its ~= nonce and not former:find(its, 1, true) and
     tonumber(call('ZSCORE', seen, uuid)) - tonumber(its_lease) > now_ms - 3 * BEAT then
-    return {now, TWIN, 0, birth, 0, 0, longest, 0, '', ''}
+    return {now, TWIN, 0, birth, 0, 0, longest, 0, '', '', '0 0 0'}
 end
 
 -- ---- generations ----
@@ -209,7 +209,8 @@ end
 local function bring(list)
     local members, bits = list:match('^([^|]*)|(.*)$')
     for member, ms in (members or ''):gmatch('(%S+) (%d+)') do
-        if not call('HGET', who, member) then
+        local runs_out = tonumber(call('ZSCORE', seen, '?' .. member) or 0)
+        if not call('HGET', who, member) and now_ms + tonumber(ms) > runs_out then
             awaited = awaited + call('ZADD', seen, now_ms + tonumber(ms), '?' .. member)
         end
     end
@@ -248,7 +249,7 @@ else
         awaited = awaited - call('ZREM', seen, '?' .. uuid)
     end
 end
-if state == 'w' and awaited <= 0 or state ~= 'v' and now_ms - began / 1000 >= longest then
+if state == 'w' and awaited <= 0 or state == 'a' and now_ms - began / 1000 >= longest then
     state = 'v'
 end
 local status = state == 'v' and VOTES or ABSTAINS
@@ -275,6 +276,17 @@ if ARGV[15] ~= '' then
     end
 end
 
+local owners = call('HGET', who, '#owners') or '0 0 0'
+local owner, higher = {owners:match('^(%d+) (%d+) (%d+)$')}, {ARGV[21]:match('^(%d+) (%d+) (%d+)$')}
+for i = 1, 3 do
+    owner[i] = tonumber(higher[i]) > tonumber(owner[i]) and higher[i] or owner[i]
+end
+higher = table.concat(owner, ' ')
+if higher ~= owners then
+    owners = higher
+    call('HSET', who, '#owners', owners)
+end
+
 local list = ''
 if lists and state == 'v' then
     local all, words = call('ZRANGE', seen, 0, -1, 'WITHSCORES'), {}
@@ -293,7 +305,7 @@ if tonumber(ARGV[20]) > floor then
     floor = tonumber(ARGV[20])
     call('HSET', who, '#', text(floor))
 end
-local reply = {now, status, new and 1 or 0, birth, version, done, longest, floor, list, table.concat(bits)}
+local reply = {now, status, new and 1 or 0, birth, version, done, longest, floor, list, table.concat(bits), owners}
 if version > (same and version_known or 0) then
     load_entries()
     table.sort(entries, function(a, b) return a.version < b.version end)

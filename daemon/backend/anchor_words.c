@@ -13,7 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-enum { HEAD = 10, SLOT_MAX = 16383 };
+enum { HEAD = 11, SLOT_MAX = 16383 };
 
 /* Tags of the slots 2730, 8191 and 13652. */
 static const struct {
@@ -150,10 +150,16 @@ anchor_words(unsigned i, const struct anchor_identity *who, const struct anchor_
     made_number(&m, (int64_t)msg->brings_birth);
     made_number(&m, msg->brings_new);
     made_number(&m, (int64_t)msg->floor);
-    n += made_words(&m, words + n) - 1; /* the last one comes behind the lists */
-    words[n++] = msg->brings[0];
-    words[n++] = msg->brings[1];
-    words[n++] = (struct slice){text->p + m.end[m.n - 2], m.end[m.n - 1] - m.end[m.n - 2]};
+    for (unsigned k = 0; k < ANCHORS; k++) {
+        buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner[k]);
+    }
+    m.end[m.n++] = text->n;
+    n += made_words(&m, words + n) - 2; /* the last two come behind the lists */
+    words[n + 2] = words[n];
+    words[n + 3] = words[n + 1];
+    words[n] = msg->brings[0];
+    words[n + 1] = msg->brings[1];
+    n += 4;
     assert(n <= ANCHOR_WORDS_MAX);
     return n;
 }
@@ -316,10 +322,11 @@ bits_of(struct slice text, struct anchor_answer *out)
 bool
 anchor_answer_take(const struct reply *r, struct anchor_answer *out)
 {
+    const char *owner;
     bool ok;
 
     *out = (struct anchor_answer){.time_us = 0};
-    if (!is_shaped(r, "iiiiiiiitt") || r->item[1]->n < ANCHOR_VOTES || r->item[1]->n > ANCHOR_DUPLICATE_UUID) {
+    if (!is_shaped(r, "iiiiiiiittt") || r->item[1]->n < ANCHOR_VOTES || r->item[1]->n > ANCHOR_DUPLICATE_UUID) {
         return false;
     }
     out->time_us = r->item[0]->n;
@@ -331,7 +338,11 @@ anchor_answer_take(const struct reply *r, struct anchor_answer *out)
     out->longest_us = r->item[6]->n * US_PER_MS;
     out->floor = (uint64_t)r->item[7]->n;
     out->list = r->item[8]->text;
+    owner = r->item[10]->text.p;
     ok = bits_of(r->item[9]->text, out);
+    for (unsigned i = 0; i < ANCHORS && ok; i++) {
+        ok = number_of(&owner, 10, &out->owner[i]);
+    }
     out->entry = mem_zalloc((r->count - HEAD + 1) * sizeof(*out->entry));
     for (size_t i = HEAD; ok && i < r->count; i++) {
         out->entries_n++;

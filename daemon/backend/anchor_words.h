@@ -47,6 +47,7 @@ struct anchor_message {
     uint64_t suspect_us;  /* by the clock of its node: its slot was open then, its data is not what it was; 0 = never */
     int64_t longest_us;   /* lease of a member of any anchor */
     uint64_t floor;       /* the highest token that was given anywhere, as far as we know */
+    const uint64_t *owner; /* config epochs of the nodes that have the anchors' slots, the highest that are known; 0 */
     const struct generation_entry *begin; /* `expected` is known of their slots; 0: to be told further, not begun */
     const uint64_t *expected;
     size_t begin_n;
@@ -69,6 +70,7 @@ struct anchor_answer {
     uint64_t done;      /* of its generations, up to that version: all members have reclaimed (R5) */
     int64_t longest_us;
     uint64_t floor;
+    uint64_t owner[ANCHORS]; /* the highest that members knew of: an old master's answers are known by it */
     struct generation_entry *entry; /* later than anchor_message.version, in their order */
     size_t entries_n;
     enum slot_bit *bit; /* of each anchor_message.slot */

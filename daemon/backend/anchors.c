@@ -221,7 +221,7 @@ perform(struct anchors *a, const struct generation_send *s)
     *f = (struct flight){.of = a, .send = *s, .node = node, .busy = true};
     if (s->type == SEND_REGISTER) {
         words = anchor_words(s->anchor, generations_identity(a->generations),
-                             generations_message(a->generations, s->anchor), &a->text, word);
+                             generations_message(a->generations, s->anchor, node), &a->text, word);
     } else if (s->type == SEND_NODE) {
         words = node_words(word);
     } else {

@@ -155,6 +155,14 @@ table_done(struct generations *g, unsigned anchor, uint64_t done)
     }
 }
 
+void
+table_undone(struct generations *g, unsigned anchor)
+{
+    for (size_t i = 0; i < g->entries_n; i++) {
+        g->entry[i].done &= ~(1u << anchor);
+    }
+}
+
 uint64_t
 table_back(const struct generations *g, unsigned anchor)
 {

@@ -292,9 +292,9 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         n->origin = a->origin;
         n->config_epoch = a->config_epoch;
         take_slots(g, node, a);
-        begin_due(g);
         tell_slots(g, node);
     }
+    begin_due(g); /* its clock has passed what it was not beyond, perhaps */
     return true;
 }
 
@@ -318,7 +318,7 @@ bring(struct generations *g, unsigned i)
 }
 
 const struct anchor_message *
-generations_message(struct generations *g, unsigned i)
+generations_message(struct generations *g, unsigned i, uint16_t node)
 {
     struct ganchor *a = &g->anchor[i];
     struct anchor_message *m = &g->message;
@@ -331,8 +331,11 @@ generations_message(struct generations *g, unsigned i)
                                  .back = table_back(g, i),
                                  .suspect_us = g->slot[anchor_slot(i)].open_us,
                                  .longest_us = g->longest_us,
+                                 .owner = g->owner,
                                  .floor = g->floor};
-    a->sent_lists = m->lists;
+    a->node = node;
+    a->epoch = node < g->nodes_n ? g->node[node].config_epoch : 0;
+    a->sent_lists = m->lists ? g->anchor[g->wanted].birth : 0;
     a->sent_lease_us = g->who.lease_us;
     if (a->heard) {
         table_further(g, i);
@@ -380,20 +383,6 @@ move_bound(struct generations *g)
 }
 
 static void
-keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
-{
-    struct ganchor *an = &g->anchor[i];
-
-    if (!an->sent_lists || g->wanted < 0 || a->list.n == 0) {
-        return;
-    }
-    buf_clear(&an->list, SIZE_MAX);
-    buf_add_slice(&an->list, a->list);
-    an->has_list = true;
-    ask_anchor(g, (unsigned)g->wanted);
-}
-
-static void
 forget_lists(struct generations *g)
 {
     g->wanted = -1;
@@ -401,6 +390,20 @@ forget_lists(struct generations *g)
         g->anchor[i].has_list = false;
         buf_clear(&g->anchor[i].list, 0);
     }
+}
+
+static void
+keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
+{
+    struct ganchor *an = &g->anchor[i];
+
+    if (g->wanted < 0 || an->sent_lists != g->anchor[g->wanted].birth || a->list.n == 0) {
+        return; /* R7: who registered here before the other lost its data, alone, is to be in it */
+    }
+    buf_clear(&an->list, SIZE_MAX);
+    buf_add_slice(&an->list, a->list);
+    an->has_list = true;
+    ask_anchor(g, (unsigned)g->wanted);
 }
 
 static void
@@ -425,12 +428,34 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
     }
 }
 
+/*
+ * An anchor moves with its slot. By what the others have heard of its node's config epoch the answers of an old master
+ * are known: they do not count any more, also those of before. An anchor that is to vote in its place has had the lists
+ * of both others, and these had heard of it first: so who registers there and at the old master is told in time.
+ */
+static void
+take_owners(struct generations *g, const struct anchor_answer *a)
+{
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        if (a->owner[i] > g->owner[i]) {
+            g->owner[i] = a->owner[i];
+        }
+        if (g->anchor[i].ok_epoch < g->owner[i]) {
+            g->anchor[i].ok_us = 0;
+            table_undone(g, i);
+        }
+    }
+}
+
 static void
 take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us, int64_t now_us)
 {
     struct ganchor *an = &g->anchor[i];
 
     if (an->birth != a->birth) {
+        if (g->wanted == (int)i) {
+            forget_lists(g);
+        }
         table_lost(g, i);
         an->birth = a->birth;
         an->version = 0;
@@ -489,8 +514,17 @@ generations_anchor_answered(struct generations *g, unsigned i, const struct anch
     struct ganchor *an = &g->anchor[i];
     bool counts = a != NULL && a->status != ANCHOR_DUPLICATE_UUID && now_us - sent_us < GENERATION_BEAT_US;
 
+    if (counts) {
+        g->owner[i] = an->epoch > g->owner[i] ? an->epoch : g->owner[i];
+        take_owners(g, a);
+        counts = an->epoch >= g->owner[i];
+        an->ok_epoch = counts ? an->epoch : an->ok_epoch;
+        if (!counts && an->node < g->nodes_n) {
+            g->node[an->node].due_us = 0; /* it has a higher one by now, perhaps */
+        }
+    }
     an->asked = false;
-    an->due_us = now_us + (a == NULL ? GENERATION_BEAT_US / 8 : an->again ? 0 : pause_us(g, an));
+    an->due_us = now_us + (!counts ? GENERATION_BEAT_US / 8 : an->again ? 0 : pause_us(g, an));
     an->again = false;
     if (counts) {
         take_answer(g, i, a, sent_us, now_us);

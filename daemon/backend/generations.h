@@ -127,8 +127,8 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
 void generations_next(struct generations *g, int64_t now_us, struct generation_send *out);
 int64_t generations_due_us(const struct generations *g);
 
-/* The registration that generations_next() asked for: what it says besides. Borrowed until the next call. */
-const struct anchor_message *generations_message(struct generations *g, unsigned anchor);
+/* The registration that generations_next() asked for, by that node: what it says. Borrowed until the next call. */
+const struct anchor_message *generations_message(struct generations *g, unsigned anchor, uint16_t node);
 
 /* NULL: no answer, or an error. */
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,

@@ -53,13 +53,16 @@ struct ganchor {
     bool heard, is_new;
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which does not say all that there is to say */
+    uint16_t node;       /* that is asked, or was ... */
+    uint64_t epoch;      /* ... with that config epoch ... */
+    uint64_t ok_epoch;   /* ... and of the one whose answer is the last that counts */
     int64_t due_us, asked_us;
     int64_t sent_lease_us;
     unsigned waits;      /* answers since the last new generation, while some are not over */
     int64_t ok_us, ok_lease_us; /* the last registration that counts was sent then, with that lease */
     int64_t heard_us;    /* the last one that was answered at all was sent then */
     uint64_t sent_batch; /* the one in flight says this of `batch` */
-    bool sent_lists;
+    uint64_t sent_lists; /* birth of the anchor that they are for; 0: they were not asked for */
     struct buf list;     /* its members and bits, if has_list */
     bool has_list;
 };
@@ -73,6 +76,7 @@ struct generations {
     int64_t longest_us;
     int64_t bound_us, registered_us;
     struct ganchor anchor[ANCHORS];
+    uint64_t owner[ANCHORS]; /* config epochs: see struct anchor_message */
     struct gnode *node; /* owned, nodes_n of them */
     unsigned nodes_n;
     struct gentry *entry; /* owned, entries_n of them, some of which do not live */
@@ -124,6 +128,7 @@ ask_anchors(struct generations *g)
 void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
 void table_lost(struct generations *g, unsigned anchor);          /* it has told us nothing yet */
 void table_done(struct generations *g, unsigned anchor, uint64_t done);
+void table_undone(struct generations *g, unsigned anchor); /* what it said was an old master's */
 void table_over(struct generations *g, struct gentry *e);
 uint64_t table_back(const struct generations *g, unsigned anchor); /* what is reclaimed here, in its versions */
 /* The generations that the anchor lacks, into message.begin; the ranges behind those that stand there already. */

@@ -26,4 +26,12 @@ MUTANTS = [
     Mutant("R949", "what came up while a registration was in flight waits for the next beat",
            BACKEND + "generations_private.h", "ask_anchor", "g->anchor[i].again = g->anchor[i].asked;",
            "g->anchor[i].again = false;", ["unit:test_generations"]),
+    Mutant("R983", "an old master of an anchor counts as the anchor", BACKEND + "generations.c",
+           "generations_anchor_answered", "counts = an->epoch >= g->owner[i];", "counts = true;",
+           ["unit:test_generations"]),
+    Mutant("R981", "what an old master of an anchor has answered counts on", BACKEND + "generations.c", "take_owners",
+           "g->anchor[i].ok_us = 0;", "", ["unit:test_generations"]),
+    Mutant("R982", "of two lists that know an awaited member the latter counts", "scripts/anchor.lua", "",
+           "and now_ms + tonumber(ms) > runs_out then", "and runs_out == runs_out then",
+           ["redis:test_scripts_anchor.py Lost"]),
 ]

@@ -95,9 +95,10 @@ class First(Case):
     """The first use of a slot waits until its record is there, also where the LOCK does not wait."""
 
     def test_of_many_slots(self):
-        c = self.conn(self.daemon(conf="redis: { timeout: 8s }\n"))
+        d = self.daemon(conf="redis: { timeout: 8s }\n")
+        c = self.conn(d)
         for i in range(60):
-            self.assertIsInstance(c.cmd("LOCK", "name%d" % i, "NOWAIT"), int)
+            self.assertIsInstance(c.cmd("LOCK", "name%d" % i, "NOWAIT"), int, d.log())
 
     def test_by_two_daemons_at_once(self):
         """One of them creates the record, and the other may be there before it."""

@@ -26,9 +26,9 @@ end}, {__index = real})
 class Answer:
     def __init__(self, r):
         (self.time, self.status, self.new, self.birth, self.version, self.done, self.longest, self.floor,
-         self.list, self.bits) = r[:10]
+         self.list, self.bits, self.owners) = r[:11]
         self.entries = [(int(n), o, int(since), int(v), ranges) for n, o, since, v, ranges in
-                        (re.match(r"(\d+) (\w+) (\d+) (\d+) (.*)$", e).groups() for e in r[10:])]
+                        (re.match(r"(\d+) (\w+) (\d+) (\d+) (.*)$", e).groups() for e in r[11:])]
 
     @property
     def ranges(self):
@@ -44,13 +44,14 @@ class Daemon:
 
     def says(self, at=None, begins=(), bits=(), **more):
         c = dict(lease=LEASE, strict=0, leaving=0, holds=0, lists=0, suspect=0, longest=0, brings=0, both=0, one="",
-                 two="", former="", back=self.back, floor=0)
+                 two="", former="", back=self.back, floor=0, owners="0 0 0")
         c.update(self.more)
         c.update(more)
         lines = "".join("%d %s %d %d %s\n" % b for b in begins)
         words = [self.uuid, self.nonce, c["former"], c["lease"], c["strict"], c["leaving"], c["holds"], c["lists"],
                  self.birth, self.version, c["back"], c["suspect"], c["longest"], lines,
-                 " ".join("%d %d" % b for b in bits), c["brings"], c["both"], c["one"], c["two"], c["floor"]]
+                 " ".join("%d %d" % b for b in bits), c["brings"], c["both"], c["one"], c["two"], c["floor"],
+                 c["owners"]]
         at = at or self.case.anchor
         keys = ["rlock:{%s}:%s" % (at, k) for k in ("seen", "who", "gen", "back", "used")]
         r = self.case.c.cmd("EVAL", CLOCK % self.case.ahead + ANCHOR, 5, *keys, *words)
@@ -168,6 +169,14 @@ class Anchor(Anchored):
         self.assertEqual((a.status, len(a.entries), a.version), (VOTES, 200, 1200))
 
 
+class Owners(Anchored):
+    def test_the_highest_that_anybody_knew_of(self):
+        one, two = self.daemons()
+        self.assertEqual(one.says().owners, "0 0 0")
+        self.assertEqual(one.says(owners="5 0 9007199254740991").owners, "5 0 9007199254740991")
+        self.assertEqual(two.says(owners="4 7 6").owners, "5 7 9007199254740991")
+
+
 class Lost(Anchored):
     def test_a_new_anchor_is_none_if_anybody_knows_of_data(self):
         one = Daemon(self, 1)
@@ -186,9 +195,9 @@ class Lost(Anchored):
         self.c.cmd("FLUSHALL")
 
     def lists(self, *of):
-        """As from two other anchors where they are members."""
-        members = " ".join("%s %d" % (d.uuid, ms) for d, ms in of)
-        return dict(one=members + "|", two="|\x01")
+        """As from two other anchors where they are members; at the second one they have not registered for longer."""
+        one, two = (" ".join("%s %d" % (d.uuid, ms // less) for d, ms in of) for less in (1, 100))
+        return dict(one=one + "|", two=two + "|\x01")
 
     def test_it_votes_when_all_that_others_know_are_there(self):
         one, two, three = self.daemons(3)

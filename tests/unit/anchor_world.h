@@ -31,6 +31,7 @@ struct aw_anchor {
     char state; /* a, w, v */
     bool is_new;
     int64_t began_us, asked_us, longest_us;
+    uint64_t owner[ANCHORS];
     struct aw_member member[AW_MEMBERS], other[AW_MEMBERS]; /* other: awaited from lists */
     struct aw_entry entry[AW_ENTRIES];
     unsigned entries_n;
@@ -114,9 +115,11 @@ aw_bring(struct aw_anchor *an, struct slice list, int64_t now_us)
         int64_t left_us = strtoll(behind, &behind, 10);
 
         at = behind;
-        if (!an->member[who].is) {
+        if (!an->member[who].is) { /* of two lists the later end */
+            if (!an->other[who].awaited || an->other[who].until_us < now_us + left_us) {
+                an->other[who].until_us = now_us + left_us;
+            }
             an->other[who].awaited = true;
-            an->other[who].until_us = now_us + left_us;
         }
         at += *at == ' ';
     }
@@ -139,6 +142,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
 
         memset(an->member, 0, sizeof(an->member));
         memset(an->other, 0, sizeof(an->other));
+        memset(an->owner, 0, sizeof(an->owner));
         if (!head) {
             *an = (struct aw_anchor){.longest_us = 0};
         }
@@ -186,7 +190,10 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
         awaited = awaited || an->other[i].awaited;
         least = an->member[i].is && an->member[i].back < least ? an->member[i].back : least;
     }
-    if ((an->state == 'w' && !awaited) || now_us - an->began_us >= an->longest_us) {
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        an->owner[i] = an->owner[i] > m->owner[i] ? an->owner[i] : m->owner[i];
+    }
+    if (an->state == 'w' ? !awaited : now_us - an->began_us >= an->longest_us) {
         an->state = 'v';
     }
     out->a = (struct anchor_answer){.time_us = now_us,
@@ -197,6 +204,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
                                     .longest_us = an->longest_us,
                                     .entry = out->entry,
                                     .bit = out->bit};
+    memcpy(out->a.owner, an->owner, sizeof(out->a.owner));
     if (an->state == 'a' && now_us - an->asked_us >= 500 * US_PER_MS &&
         (an->is_new || now_us - an->began_us >= 2 * US_PER_S)) {
         out->a.status = ANCHOR_WANTS_LISTS;

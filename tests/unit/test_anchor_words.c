@@ -48,7 +48,7 @@ START_TEST(what_an_anchor_is_told)
     static const struct slot_range range[] = {{0, 5460}, {5462, 5462}};
     static const struct generation_entry begin = {
         .number = 12, .origin = 0xab, .since_us = 11, .range = range, .ranges_n = 2};
-    static const uint64_t expected = 9, number[] = {12, 13};
+    static const uint64_t expected = 9, number[] = {12, 13}, owner[ANCHORS] = {5, 0, 6};
     static const uint16_t slot[] = {7, 16383};
     struct anchor_identity who = {.uuid = "u", .nonce = 1, .former = {2}, .lease_us = 30000000, .strict = true};
     struct anchor_message m = {.holds = true,
@@ -58,6 +58,7 @@ START_TEST(what_an_anchor_is_told)
                                .suspect_us = 6,
                                .longest_us = 60000000,
                                .floor = 77,
+                               .owner = owner,
                                .begin = &begin,
                                .expected = &expected,
                                .begin_n = 1,
@@ -70,7 +71,7 @@ START_TEST(what_an_anchor_is_told)
     static const char *const said[] = {"5", "rlock:{7ho}:seen", "rlock:{7ho}:who", "rlock:{7ho}:gen",
         "rlock:{7ho}:back", "rlock:{7ho}:used", "u", "0000000000000001",
         "0000000000000002 0000000000000000 0000000000000000 0000000000000000", "30000", "1", "0", "1", "0", "3", "4",
-        "5", "6", "60000", "12 00000000000000ab 11 9 0-5460 5462\n", "7 12 16383 13", "8", "1", "one", "two", "77"};
+        "5", "6", "60000", "12 00000000000000ab 11 9 0-5460 5462\n", "7 12 16383 13", "8", "1", "one", "two", "77", "5 0 6"};
     struct slice word[ANCHOR_WORDS_MAX];
     struct buf text;
     int n;
@@ -91,10 +92,11 @@ START_TEST(what_an_anchor_says)
 {
     struct anchor_answer a;
 
-    ck_assert(anchor_answer_take(answer("iiiiiiiittt", 1, 3, 1, 4, 5, 6, 7000, 8, "list", "012",
+    ck_assert(anchor_answer_take(answer("iiiiiiiitttt", 1, 3, 1, 4, 5, 6, 7000, 8, "list", "012", "5 0 6",
                                         "12 00000000000000ab 11 5 0-5460 5462"), &a));
     ck_assert_int_eq(a.status, ANCHOR_WANTS_LISTS);
     ck_assert(a.is_new && a.birth == 4 && a.version == 5 && a.done == 6 && a.longest_us == 7000000 && a.floor == 8);
+    ck_assert(a.owner[0] == 5 && a.owner[1] == 0 && a.owner[2] == 6);
     ck_assert(a.bits_n == 3 && a.bit[0] == SLOT_BIT_WAS_CLEAR && a.bit[2] == SLOT_BIT_OTHER);
     ck_assert(is_word(a.list, "list") && a.entries_n == 1);
     ck_assert(a.entry[0].number == 12 && a.entry[0].origin == 0xab && a.entry[0].since_us == 11);
@@ -114,12 +116,13 @@ START_TEST(what_is_no_answer)
     struct record_answer r;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_msg(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", bad[i]), &a), "%s",
+        ck_assert_msg(!anchor_answer_take(answer("iiiiiiiitttt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2 3", bad[i]), &a), "%s",
                       bad[i]);
     }
-    ck_assert(!anchor_answer_take(answer("iiiiiiiitt", 1, 1, 0, 4, 5, 6, 7, 8, "", "3"), &a));
-    ck_assert(!anchor_answer_take(answer("iiiiiiiitt", 1, 9, 0, 4, 5, 6, 7, 8, "", ""), &a));
-    ck_assert(!anchor_answer_take(answer("iiiiiiiit", 1, 1, 0, 4, 5, 6, 7, 8, ""), &a));
+    ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "3", "1 2 3"), &a));
+    ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 9, 0, 4, 5, 6, 7, 8, "", "", "1 2 3"), &a));
+    ck_assert(!anchor_answer_take(answer("iiiiiiiitt", 1, 1, 0, 4, 5, 6, 7, 8, "", ""), &a));
+    ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2"), &a));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-", ""), &n));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-9", "16384"), &n));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "", "id", 5, "0-9", ""), &n));

@@ -15,6 +15,7 @@ enum { DAEMONS = 3, SHARDS = 3, SERVERS = 48, NAMES = 6, FLIGHTS = 512 };
 #define LEASE_US (10 * US_PER_S)
 #define TIMEOUT_US US_PER_S
 #define SEEN_US (3 * US_PER_S)
+#define OLD_US (9 * US_PER_S) /* less than a lease: README says so */
 
 static const uint16_t name_slot[NAMES] = {10, 4000, 6000, 9000, 12000, 16000}; /* one name each */
 
@@ -246,6 +247,7 @@ message_copy(struct flight *f, const struct anchor_message *m)
         e[i].range = copy_of(m->begin[i].range, m->begin[i].ranges_n * sizeof(struct slot_range));
     }
     f->m.begin = e;
+    f->m.owner = copy_of(m->owner, ANCHORS * sizeof(uint64_t));
     f->m.expected = copy_of(m->expected, m->begin_n * sizeof(uint64_t));
     f->m.slot = copy_of(m->slot, m->slots_n * sizeof(uint16_t));
     f->m.slot_number = copy_of(m->slot_number, m->slots_n * sizeof(uint64_t));
@@ -261,6 +263,7 @@ message_free(struct anchor_message *m)
         free((void *)(uintptr_t)m->begin[i].range);
     }
     free((void *)(uintptr_t)m->begin);
+    free((void *)(uintptr_t)m->owner);
     free((void *)(uintptr_t)m->expected);
     free((void *)(uintptr_t)m->slot);
     free((void *)(uintptr_t)m->slot_number);
@@ -511,7 +514,7 @@ pump(unsigned who)
                        server);
         f->send = out;
         if (out.type == SEND_REGISTER) {
-            message_copy(f, generations_message(p->g, out.anchor));
+            message_copy(f, generations_message(p->g, out.anchor, server >= 0 ? p->node[server] : GENERATION_NODES_MAX));
             f->id = (struct anchor_identity){.lease_us = LEASE_US};
         }
     }
@@ -627,8 +630,8 @@ daemon_step(unsigned who)
 /* ---- faults ---- */
 
 /*
- * A master that is cut off stops within the cluster's node timeout, and of three masters two are not replaced at a
- * time: so of the old ones no two serve at once.
+ * A master that is cut off stops within the cluster's node timeout, sooner than a lease ends that it has renewed; and
+ * of three masters two are not replaced at a time: so of the old ones no two serve at once.
  */
 static void
 failover(unsigned shard)
@@ -644,7 +647,7 @@ failover(unsigned shard)
     }
     w->master[shard] = (int)server_new(shard, &w->snapshot[shard], old->has);
     old->old = true;
-    old->dies_us = w->now_us + rng_below(&w->r, 25000000);
+    old->dies_us = w->now_us + rng_below(&w->r, OLD_US);
     for (unsigned i = 0; i < DAEMONS; i++) {
         bool stays = chance(3), alone = stays && chance(2); /* alone: with the old master and nobody else */
 
@@ -1020,7 +1023,7 @@ START_TEST(what_came_meanwhile_is_said_at_once)
     for (unsigned i = 0; i < ANCHORS; i++) {
         generations_next(g, now_us, &send);
         ck_assert_int_eq(send.type, SEND_REGISTER);
-        ck_assert(!generations_message(g, send.anchor)->leaving);
+        ck_assert(!generations_message(g, send.anchor, GENERATION_NODES_MAX)->leaving);
     }
     generations_leave(g);
     now_us += US_PER_S / 50;
@@ -1030,11 +1033,68 @@ START_TEST(what_came_meanwhile_is_said_at_once)
     for (unsigned i = 0; i < ANCHORS; i++) {
         generations_next(g, now_us, &send);
         ck_assert_int_eq(send.type, SEND_REGISTER);
-        ck_assert(generations_message(g, send.anchor)->leaving);
+        ck_assert(generations_message(g, send.anchor, GENERATION_NODES_MAX)->leaving);
         generations_anchor_answered(g, i, &votes, now_us, now_us);
     }
     generations_next(g, now_us + US_PER_S / 50, &send);
     ck_assert_int_eq(send.type, SEND_NOTHING);
+    generations_free(&g);
+}
+END_TEST
+
+/* All anchors are at that node, and these answer, with what they have heard of the node of the first one. */
+static void
+registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answering, uint64_t owner_of_0)
+{
+    struct anchor_answer votes = {.time_us = 1, .status = ANCHOR_VOTES, .birth = 1};
+    struct generation_send send;
+
+    for (unsigned n = 0; n < ANCHORS; n += send.type == SEND_REGISTER) {
+        generations_next(g, now_us, &send);
+        ck_assert_int_ne(send.type, SEND_NOTHING);
+        if (send.type == SEND_REGISTER) {
+            (void)generations_message(g, send.anchor, node);
+        }
+    }
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        bool answers = (answering & 1u << i) != 0;
+
+        votes.owner[0] = i == 0 ? 0 : owner_of_0;
+        generations_anchor_answered(g, i, answers ? &votes : NULL, now_us, now_us);
+    }
+}
+
+static void
+node_says(struct generations *g, uint16_t node, uint64_t epoch, int64_t now_us)
+{
+    struct node_answer a = {.time_us = 1, .master = true, .origin = 1, .config_epoch = epoch, .id = "id"};
+
+    ck_assert(generations_node_answered(g, node, &a, now_us, now_us));
+}
+
+/* R2: another node has the anchor's slot by now: what this one answers, or has answered, moves no deadline. */
+START_TEST(an_old_master_of_an_anchor_does_not_count)
+{
+    const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
+    static const char id[NODE_ID_ROOM] = "id";
+    struct generations *g = generations_new(&who, 1, on_nothing, NULL);
+    uint16_t node = generations_node(g, id);
+    int64_t now_us = US_PER_S, bound_us;
+
+    node_says(g, node, 5, now_us);
+    registered(g, node, now_us, 7, 5);
+    bound_us = generations_bound_us(g);
+    ck_assert_int_gt(bound_us, now_us);
+    now_us += 3 * US_PER_S;
+    registered(g, node, now_us, 3, 6); /* the second one has heard of it, when the first one had answered */
+    ck_assert_int_eq(generations_bound_us(g), bound_us);
+    now_us += 3 * US_PER_S;
+    registered(g, node, now_us, 3, 0);
+    ck_assert_int_eq(generations_bound_us(g), bound_us);
+    node_says(g, node, 6, now_us);
+    now_us += 3 * US_PER_S;
+    registered(g, node, now_us, 3, 0);
+    ck_assert_int_gt(generations_bound_us(g), bound_us);
     generations_free(&g);
 }
 END_TEST
@@ -1067,6 +1127,7 @@ main(void)
                          only != NULL ? first + 1 : rng_seeds(most != NULL ? atoi(most) : 40));
     tcase_add_test(t, a_new_cluster_grants_at_once);
     tcase_add_test(t, what_came_meanwhile_is_said_at_once);
+    tcase_add_test(t, an_old_master_of_an_anchor_does_not_count);
     tcase_add_test(t, a_healthy_fleet_waits_for_an_exchange);
     tcase_add_test(t, the_silent_are_waited_for_a_lease);
     tcase_add_test(t, who_is_shut_in_with_an_old_master_ends_alone);
