@@ -71,7 +71,8 @@ START_TEST(what_an_anchor_is_told)
     static const char *const said[] = {"5", "rlock:{7ho}:seen", "rlock:{7ho}:who", "rlock:{7ho}:gen",
         "rlock:{7ho}:back", "rlock:{7ho}:used", "u", "0000000000000001",
         "0000000000000002 0000000000000000 0000000000000000 0000000000000000", "30000", "1", "0", "1", "0", "3", "4",
-        "5", "6", "60000", "12 00000000000000ab 11 9 0-5460 5462\n", "7 12 16383 13", "8", "1", "one", "two", "77", "5 0 6"};
+        "5", "6", "60000", "12 00000000000000ab 11 9 0-5460 5462\n", "7 12 16383 13", "8", "1", "one", "two", "77",
+        "5 0 6"};
     struct slice word[ANCHOR_WORDS_MAX];
     struct buf text;
     int n;
@@ -116,8 +117,8 @@ START_TEST(what_is_no_answer)
     struct record_answer r;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_msg(!anchor_answer_take(answer("iiiiiiiitttt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2 3", bad[i]), &a), "%s",
-                      bad[i]);
+        ck_assert_msg(!anchor_answer_take(answer("iiiiiiiitttt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2 3", bad[i]), &a),
+                      "%s", bad[i]);
     }
     ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "3", "1 2 3"), &a));
     ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 9, 0, 4, 5, 6, 7, 8, "", "", "1 2 3"), &a));

@@ -514,7 +514,9 @@ pump(unsigned who)
                        server);
         f->send = out;
         if (out.type == SEND_REGISTER) {
-            message_copy(f, generations_message(p->g, out.anchor, server >= 0 ? p->node[server] : GENERATION_NODES_MAX));
+            uint16_t node = server >= 0 ? p->node[server] : GENERATION_NODES_MAX;
+
+            message_copy(f, generations_message(p->g, out.anchor, node));
             f->id = (struct anchor_identity){.lease_us = LEASE_US};
         }
     }
