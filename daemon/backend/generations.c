@@ -300,6 +300,16 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
 
 /* ---- the anchors: what they are told ---- */
 
+/*
+ * It never had data when its life began. It may vote by now, and does not say so any more: of three that are new the
+ * first one that hears of the others votes before these have.
+ */
+static bool
+began_new(const struct ganchor *a)
+{
+    return a->new_birth != 0 && a->new_birth == a->birth;
+}
+
 /* R7: the lists of the others go to the one that wants them, when both have come; or that all three are new. */
 static void
 bring(struct generations *g, unsigned i)
@@ -307,7 +317,7 @@ bring(struct generations *g, unsigned i)
     struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
     struct anchor_message *m = &g->message;
 
-    if (a->is_new && b->is_new && c->is_new) {
+    if (a->is_new && began_new(b) && began_new(c)) {
         m->brings_new = true;
         m->brings_birth = a->birth;
     } else if (g->wanted == (int)i && b->has_list && c->has_list) {
@@ -413,6 +423,7 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
 
     an->status = a->status;
     an->is_new = a->is_new && a->status != ANCHOR_VOTES;
+    an->new_birth = an->is_new ? a->birth : an->new_birth;
     if (g->wanted == (int)i && a->status != ANCHOR_WANTS_LISTS) {
         forget_lists(g);
     }
@@ -423,7 +434,7 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
         }
         ask_anchors(g);
     }
-    if (an->is_new && g->anchor[(i + 1) % ANCHORS].is_new && g->anchor[(i + 2) % ANCHORS].is_new) {
+    if (an->is_new && began_new(&g->anchor[(i + 1) % ANCHORS]) && began_new(&g->anchor[(i + 2) % ANCHORS])) {
         ask_anchors(g);
     }
 }

@@ -51,6 +51,7 @@ struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
     bool heard, is_new;
+    uint64_t new_birth;  /* the life of its data in which it has said last that it is new; 0: none */
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which does not say all that there is to say */
     uint16_t node;       /* that is asked, or was ... */

@@ -1044,6 +1044,26 @@ START_TEST(what_came_meanwhile_is_said_at_once)
 }
 END_TEST
 
+/* Of three new anchors the first one that votes must not leave the others waiting for it to be new. */
+START_TEST(new_anchors_vote_one_behind_the_other)
+{
+    const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
+    struct anchor_answer new = {.time_us = 1, .status = ANCHOR_ABSTAINS, .is_new = true, .birth = 7};
+    struct anchor_answer votes = {.time_us = 1, .status = ANCHOR_VOTES, .birth = 7};
+    struct generations *g = generations_new(&who, 1, on_nothing, NULL);
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        ck_assert(!generations_message(g, i, GENERATION_NODES_MAX)->brings_new);
+        generations_anchor_answered(g, i, &new, US_PER_S, US_PER_S);
+    }
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        ck_assert(generations_message(g, i, GENERATION_NODES_MAX)->brings_new);
+        generations_anchor_answered(g, i, &votes, US_PER_S, US_PER_S);
+    }
+    generations_free(&g);
+}
+END_TEST
+
 /* All anchors are at that node, and these answer, with what they have heard of the node of the first one. */
 static void
 registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answering, uint64_t owner_of_0)
@@ -1129,6 +1149,7 @@ main(void)
                          only != NULL ? first + 1 : rng_seeds(most != NULL ? atoi(most) : 40));
     tcase_add_test(t, a_new_cluster_grants_at_once);
     tcase_add_test(t, what_came_meanwhile_is_said_at_once);
+    tcase_add_test(t, new_anchors_vote_one_behind_the_other);
     tcase_add_test(t, an_old_master_of_an_anchor_does_not_count);
     tcase_add_test(t, a_healthy_fleet_waits_for_an_exchange);
     tcase_add_test(t, the_silent_are_waited_for_a_lease);
