@@ -249,7 +249,7 @@ else
         awaited = awaited - call('ZREM', seen, '?' .. uuid)
     end
 end
-if state == 'w' and awaited <= 0 or state == 'a' and now_ms - began / 1000 >= longest then
+if state == 'w' and awaited <= 0 or state == 'a' and now_ms - began / 1000 >= longest * 1.5 then
     state = 'v'
 end
 local status = state == 'v' and VOTES or ABSTAINS

@@ -236,11 +236,11 @@ class Lost(Anchored):
         one.says(brings=birth, **self.lists((one, 0)))
         self.assertEqual(one.says().status, ABSTAINS)
 
-    def test_a_lease_is_enough(self):
+    def test_a_lease_and_a_half_is_enough(self):
         one, _ = self.daemons()
         self.lose()
         one.says(longest=2 * LEASE)
-        self.ahead = 2 * LEASE - 100
+        self.ahead = 3 * LEASE - 100
         self.assertNotEqual(one.says().status, VOTES)
         self.ahead += 200
         self.assertEqual(one.says().status, VOTES)

@@ -193,7 +193,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
     for (unsigned i = 0; i < ANCHORS; i++) {
         an->owner[i] = an->owner[i] > m->owner[i] ? an->owner[i] : m->owner[i];
     }
-    if (an->state == 'w' ? !awaited : now_us - an->began_us >= an->longest_us) {
+    if (an->state == 'w' ? !awaited : now_us - an->began_us >= an->longest_us * 3 / 2) {
         an->state = 'v';
     }
     out->a = (struct anchor_answer){.time_us = now_us,
