@@ -316,6 +316,14 @@ check_cluster_url(struct slice text, struct buf *why)
     const char *comma;
     size_t n = 0;
 
+    if (memchr(text.p, '@', text.n) != NULL) {
+        buf_adds(why, "takes no user and password: redis.user and redis.password are those of all nodes");
+        return false;
+    }
+    if (memchr(text.p, '/', text.n) != NULL || memchr(text.p, '?', text.n) != NULL) {
+        buf_adds(why, "takes no database number, and nothing else behind the nodes: a cluster has one database");
+        return false;
+    }
     do {
         struct slice one;
 
@@ -332,7 +340,10 @@ check_cluster_url(struct slice text, struct buf *why)
     return comma == NULL;
 }
 
-/* Until losses of data are tested, builds for tests alone may use a cluster, and are told to. */
+/*
+ * test_generations finds a name with two holders in some of thousands of worlds: until it does not, builds for tests
+ * alone may use a cluster, and are told to.
+ */
 static bool
 may_use_cluster(void)
 {
@@ -349,8 +360,9 @@ conf_check_url(struct slice text, struct buf *why)
     static const struct {
         const char *scheme, *sentence;
     } later[] = {
-        {"cluster:", "cluster: is not built yet: this rlockd speaks to one Redis"},
-        {"cluster+tls:", "cluster+tls: is not built yet: this rlockd speaks to one Redis"},
+        {"cluster:",
+         "cluster: is refused: rare losses of data could still give a lock to two; use sentinel: or quorum:"},
+        {"cluster+tls:", "cluster+tls: is refused, as cluster: is; use sentinel+tls: or quorum:rediss://..."},
     };
 
     if (slice_eq(text, SLICE_LIT("embedded"))) {

@@ -283,28 +283,44 @@ not_for_quorum(const struct conf_locks *locks)
     return locks->replicas > 0 ? "replicas" : NULL;
 }
 
-/* The first of `locks` and the rules that a quorum cannot have. True: there is one, and `why` names it. */
-static bool
-find_bad_kind(const struct conf *cf, struct buf *why)
+static const char *
+not_for_cluster(const struct conf_locks *locks)
 {
-    const char *bad = not_for_quorum(&cf->locks);
+    return locks->replicas > 0 ? "replicas" : NULL;
+}
+
+/* The first of `locks` and the rules that such a Redis cannot have. True: there is one, and `why` names it. */
+static bool
+find_bad_rule(const struct conf *cf, const char *(*not_for)(const struct conf_locks *), struct buf *why)
+{
+    const char *bad = not_for(&cf->locks);
     size_t i = 0;
 
-    if (strncmp(cf->redis_url, "quorum:", 7) != 0) {
-        return false;
-    }
-    buf_printf(why, "a quorum has the kinds reentrant and simple, without replicas, and ");
     if (bad != NULL) {
         buf_printf(why, "locks says %s", bad);
         return true;
     }
-    while (i < cf->rules_n && (bad = not_for_quorum(&cf->rules[i].locks)) == NULL) {
+    while (i < cf->rules_n && (bad = not_for(&cf->rules[i].locks)) == NULL) {
         i++;
     }
     if (bad != NULL) {
         buf_printf(why, "rules.%zu (%s) says %s", i, cf->rules[i].match != NULL ? cf->rules[i].match : "", bad);
     }
     return bad != NULL;
+}
+
+static bool
+find_bad_kind(const struct conf *cf, struct buf *why)
+{
+    if (strncmp(cf->redis_url, "quorum:", 7) == 0) {
+        buf_adds(why, "a quorum has the kinds reentrant and simple, without replicas, and ");
+        return find_bad_rule(cf, not_for_quorum, why);
+    }
+    if (strncmp(cf->redis_url, "cluster:", 8) == 0 || strncmp(cf->redis_url, "cluster+tls:", 12) == 0) {
+        buf_adds(why, "locks in a cluster do not wait for replicas yet, and ");
+        return find_bad_rule(cf, not_for_cluster, why);
+    }
+    return false;
 }
 
 static void

@@ -273,7 +273,7 @@ class Refused(unittest.TestCase):
         ran = subprocess.run([os.path.join(harness.BUILD, "rlockd"), "--redis", "cluster:127.0.0.1:1", "-t"], env=env,
                              capture_output=True, text=True, check=False)
         self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("not built yet", ran.stdout + ran.stderr)
+        self.assertIn("cluster: is refused", ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":
