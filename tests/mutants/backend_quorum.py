@@ -30,7 +30,7 @@ MUTANTS = [
            "v->node[node].raising = outcome == CORE_OK;", ["unit:test_votes"]),
     Mutant("R909", "a vote counts whose node has lost its data since", BACKEND + "quorum_ops.c", "count_votes",
            "hold_deadline_us(qu, o->hold) <= clock_now_us() + o->vote.validity_us", "false",
-           ["sim:--seed 1 --seeds 200 --shape quorum"]),
+           ["sim:--seed 1 --seeds 600 --shape quorum"]),
     Mutant("R889", "a node is not asked again whose clock was set", BACKEND + "quorum_holds.c", "part_suspect",
            "trusted_us(p, node) > now_us", "false",
            [QUORUM + "Clocks.test_what_shows_the_jump_is_asked_again_at_once"]),

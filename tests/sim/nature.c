@@ -284,12 +284,9 @@ nature_jumps(struct server *s, int64_t sign, int64_t us)
         masters_jumped(s);
     }
     s->wall_us += sign * us;
-    if (sign > 0 && w->shape == SHAPE_QUORUM) {
-        return;
-    }
-    if (sign > 0) { /* keys expire before their time; back, they only live longer */
+    if (sign > 0 && w->shape != SHAPE_QUORUM) { /* keys expire before their time; back, they only live longer */
         excuse(w, &w->domain[s->domain].excused_us);
-    } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
+    } else if (sign < 0) { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
         s->late_guards_us = w->now_us + us + GUARDED_US;
         s->set_back_us = w->now_us;
         last_failure(w, us);
@@ -587,6 +584,9 @@ nature_rests(struct world *w)
     for (int d = 0; d < w->habit.daemons; d++) {
         struct daemon *dm = &w->daemon[d];
 
+        if (dm->paused_until_us > w->now_us) { /* what has come to it meanwhile waits until then all the same */
+            last_failure(w, dm->paused_until_us - w->now_us + longest_lease_us(w) + 2 * US_PER_S);
+        }
         dm->paused_until_us = dm->no_there_us = dm->no_back_us = dm->slow_until_us = w->now_us;
         dm->back_us = w->now_us;
         dm->turns_left = 0;
