@@ -240,17 +240,32 @@ call_server(struct server *s, int script, int words, struct slice *word)
 }
 
 static void
+note_beat(struct conn *c, uint64_t calls_before, int words, const struct slice *word, size_t answered)
+{
+    struct beats *b = &c->world->beats;
+
+    b->n++;
+    b->calls += sim_redis_calls(c->server->redis) - calls_before;
+    b->bytes += answered;
+    for (int i = 0; i < words; i++) {
+        b->bytes += word[i].n;
+    }
+}
+
+static void
 run_command(struct conn *c, int script, int words, struct slice *word, const char *instead)
 {
     struct world *w = c->world;
     const struct reply *r;
     struct buf out;
     bool taken = false;
+    uint64_t calls;
 
     w->totals->scripts += script >= 0;
     if (scripts_is_call(script)) {
         break_call(c->server, script, words, word);
     }
+    calls = sim_redis_calls(c->server->redis);
     r = call_server(c->server, script, words, word);
     if (is_any_epoch(w) && script >= 0 && !scripts_is_call(script)) {
         struct buf kept;
@@ -279,6 +294,9 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
     buf_init(&out, 0);
     put_reply(&out, r);
     conn_reply(c, out.p, out.n, false);
+    if (scripts_is_beat(script)) {
+        note_beat(c, calls, words, word, out.n);
+    }
     buf_fini(&out);
     if (taken && w->loss_behind) {
         nature_loses_behind(c->server);

@@ -15,6 +15,7 @@ struct sim_redis {
     struct out out;
     int64_t wall_us, now_ms; /* of the command that runs */
     int64_t born_us;         /* -1 = with its first command */
+    uint64_t calls;          /* commands of scripts */
     bool full;
     bool alone;              /* has too few replicas to take a write */
     bool replica;

@@ -61,6 +61,12 @@ scripts_sha(int script)
 }
 
 bool
+scripts_is_beat(int script)
+{
+    return script == CALLS + OTHER_PRESENCE;
+}
+
+bool
 scripts_is_call(int script)
 {
     return script >= 0 && script < CALLS;

@@ -256,6 +256,7 @@ call(lua_State *lua)
         return true;
     }
     r->dirty = r->dirty || (c->flags & CMD_WRITE);
+    r->calls++;
     reply = c->run(r, n, word);
     push_reply(lua, reply);
     return reply->type == REPLY_ERROR;

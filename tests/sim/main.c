@@ -237,7 +237,7 @@ usage(void)
 {
     puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--daemons N]\n"
          "      [--shape standalone|sentinel|quorum]"
-         " [--control NAME] [--controls] [--no-losses] [--twice] [--trace]");
+         " [--control NAME] [--controls] [--fleet] [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);
     }
@@ -286,7 +286,7 @@ int
 main(int argc, char **argv)
 {
     struct options o = {.seed = 1, .seeds = 1, .jobs = 1, .virtual_us = 110 * US_PER_S, .losses = true};
-    bool controls = false;
+    bool controls = false, fleet = false;
 
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -316,11 +316,13 @@ main(int argc, char **argv)
         } else {
             takes = false;
             controls = controls || strcmp(argv[i], "--controls") == 0;
+            fleet = fleet || strcmp(argv[i], "--fleet") == 0;
             o.losses = o.losses && strcmp(argv[i], "--no-losses") != 0;
             o.trace = o.trace || strcmp(argv[i], "--trace") == 0;
             o.self_check = o.self_check || strcmp(argv[i], "--twice") == 0;
-            if (strcmp(argv[i], "--controls") != 0 && strcmp(argv[i], "--no-losses") != 0 &&
-                strcmp(argv[i], "--trace") != 0 && strcmp(argv[i], "--twice") != 0) {
+            if (strcmp(argv[i], "--controls") != 0 && strcmp(argv[i], "--fleet") != 0 &&
+                strcmp(argv[i], "--no-losses") != 0 && strcmp(argv[i], "--trace") != 0 &&
+                strcmp(argv[i], "--twice") != 0) {
                 return usage();
             }
         }
@@ -329,6 +331,9 @@ main(int argc, char **argv)
     if (o.jobs < 1 || o.jobs > 64 || o.virtual_us < US_PER_S || o.seeds < 1 || o.daemons < 0 ||
         o.daemons > DAEMONS_MAX) {
         return usage();
+    }
+    if (fleet) {
+        return fleet_table(&o);
     }
     if (controls) {
         return run_controls(&o);

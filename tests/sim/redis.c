@@ -277,6 +277,12 @@ unknown(struct sim_redis *r, int n, const struct slice *w)
     return reply;
 }
 
+uint64_t
+sim_redis_calls(const struct sim_redis *r)
+{
+    return r->calls;
+}
+
 const struct reply *
 sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct slice *word)
 {

@@ -25,6 +25,8 @@ void sim_redis_free(struct sim_redis **r);
  */
 const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct slice *word);
 
+uint64_t sim_redis_calls(const struct sim_redis *r); /* how many commands scripts have run on it */
+
 /* What PUBLISH answers: how many heard it. NULL: nobody. Without a message (p NULL): how many would, for NUMSUB. */
 void sim_redis_on_publish(struct sim_redis *r, int (*fn)(void *ctx, struct slice channel, struct slice message),
                           void *ctx);

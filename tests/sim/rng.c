@@ -204,7 +204,9 @@ draw_habits(struct world *w)
         h->think_us = 200 * US_PER_MS;
         w->rate[FAULT_SLOW] = fault_rows[FAULT_SLOW].rate;
     }
-    if (w->shape == SHAPE_SENTINEL) {
+    if (w->options->fleet) {
+        fleet_draw(w);
+    } else if (w->shape == SHAPE_SENTINEL) {
         watched_draw(w);
     } else if (w->shape == SHAPE_QUORUM) {
         masters_draw(w);

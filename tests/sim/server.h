@@ -169,6 +169,7 @@ void server_runs(struct conn *c, struct parcel *p);
 int scripts_find(struct slice text);                           /* -1: not one of ours */
 int scripts_by_sha(struct slice sha);
 const char *scripts_sha(int script);
+bool scripts_is_beat(int script);                              /* of membership */
 bool scripts_is_call(int script);                              /* of a verb and a kind */
 int scripts_verb(int script);                                  /* enum call_verb */
 enum kind scripts_kind(int script);

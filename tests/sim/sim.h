@@ -99,6 +99,11 @@ struct sentinels_world {
     int64_t elect_us;      /* a failover is under way, and ends then; 0 = none is */
 };
 
+/* Heartbeats of daemons (presence.lua): how many, the commands that they ran, and their bytes there and back. */
+struct beats {
+    uint64_t n, calls, bytes;
+};
+
 /* How busy a seed is. */
 struct habit {
     int daemons, busy /* daemons with clients: the first so many */, sessions, names, links;
@@ -132,6 +137,7 @@ struct world {
     int servers_n, nodes_n;
     int64_t parted_until_us; /* until then the two sides hear nothing of each other */
     struct sentinels_world sentinels;
+    struct beats beats;
     int masters; /* nodes of a quorum; 0: there is none */
     struct server *master; /* where the data is that counts */
     struct domain domain[SERVERS_MAX];
@@ -175,6 +181,9 @@ void draw_habits(struct world *w);
 
 /* One seed from beginning to end; what it saw is added to t. Returns its hash. */
 uint64_t world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed);
+void world_begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t);
+void world_goes(struct world *w, int64_t until_us); /* or until something is violated */
+void world_end(struct world *w);
 
 void schedule(struct world *w, struct happening *h, int64_t at_us);
 void unschedule(struct world *w, struct happening *h);
@@ -191,6 +200,11 @@ void loop_event(struct happening *h);
 void loop_connected(struct happening *h);
 void loop_bytes(struct conn *c, const char *p, size_t n);
 void loop_ended(struct conn *c);
+
+/* ---- fleet.c ---- */
+
+void fleet_draw(struct world *w);              /* a world in which nothing goes wrong by itself */
+int fleet_table(const struct options *o);      /* 1: something takes longer than it may */
 
 /* ---- client.c ---- */
 

@@ -90,7 +90,7 @@ struct options {
     int jobs;
     int64_t virtual_us;
     enum control control;
-    bool losses, trace, quiet, self_check;
+    bool losses, trace, quiet, self_check, fleet;
     int daemons;   /* so many, of which the first DAEMONS have clients; 0: as the seed draws */
     bool one_shape; /* all worlds are of this one */
     enum shape shape;

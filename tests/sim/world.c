@@ -156,8 +156,8 @@ make_daemons(struct world *w)
 
 /* ---- the run ---- */
 
-static void
-begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
+void
+world_begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
 {
     memset(w, 0, sizeof(*w));
     w->options = o;
@@ -190,8 +190,8 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
     schedule(w, &w->tick, w->now_us + TICK_US);
 }
 
-static void
-end(struct world *w)
+void
+world_end(struct world *w)
 {
     for (int d = 0; d < w->daemons_n; d++) {
         if (w->daemon[d].alive) {
@@ -317,8 +317,8 @@ end_turns(struct world *w)
     }
 }
 
-static void
-run(struct world *w, int64_t until_us)
+void
+world_goes(struct world *w, int64_t until_us)
 {
     while (!w->failed) {
         struct heap_node *first = heap_min(&w->heap);
@@ -347,17 +347,17 @@ world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed
     static struct world w;
     int64_t begin_us;
 
-    begin(&w, seed, o, t);
+    world_begin(&w, seed, o, t);
     begin_us = w.now_us;
-    run(&w, w.end_us);
+    world_goes(&w, w.end_us);
     if (!w.failed) { /* everybody leaves, and nothing may be left */
         for (int d = 0; d < w.habit.daemons; d++) {
             clients_leave(&w.daemon[d]);
         }
         w.leaving = true;
-        run(&w, w.end_us + 6 * US_PER_S);
+        world_goes(&w, w.end_us + 6 * US_PER_S);
         check_left_behind(&w);
-        run(&w, w.end_us + 20 * US_PER_S);
+        world_goes(&w, w.end_us + 20 * US_PER_S);
     }
     if (!w.failed) {
         check_end(&w);
@@ -365,7 +365,7 @@ world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed
     t->seeds++;
     t->shapes[w.shape]++;
     t->virtual_us += (uint64_t)(w.now_us - begin_us);
-    end(&w);
+    world_end(&w);
     t->failed += w.failed;
     *failed = w.failed;
     return w.hash;

@@ -1,6 +1,6 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
 SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters state daemon \
-             client cancel pipeline replies rush nature check promises turns left ours main)
+             client cancel pipeline replies rush fleet nature check promises turns left ours main)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
@@ -27,14 +27,18 @@ sim: $(B)/tests/sim/rlsim
 	@$< --seeds $(SIM_SEEDS) --jobs $(SIM_JOBS)
 	@$< --seeds 100 --twice
 	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
+	@$< --fleet --daemons 100
 endif
 
 test-sim:
 	+@$(IN_TEST) sim
+
+sim-fleet: $(B)/tests/sim/rlsim ## fleets of 10, 100 and 1,000 daemons: a heartbeat, a grace, a start
+	@$< --fleet
 
 sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on, reported in build/sim.txt
 	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \
 	    status=$$?; cat build/sim.txt; exit $$status
 
 -include $(SIM_WORLD:.o=.d)
-.PHONY: sim sim-programs sim-build test-sim sim-long
+.PHONY: sim sim-fleet sim-programs sim-build test-sim sim-long
