@@ -134,6 +134,16 @@ def watched():
             if lib.prefix in ("rlock", "sem")]
 
 
+def quorum():
+    """All rows of the matrix over three masters. Their unlocks are not told to us, nor ours to them."""
+    return [
+        _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),
+        _go("redsync", "redsync"),
+        _redisson("redisson-new", "RedLock", "redlock", "rlock", told=False),
+        _redisson("redisson-old", "RedLock", "redlock", "rlock", told=False),
+    ]
+
+
 class Client:
     """A row of the client matrix.
 

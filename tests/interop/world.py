@@ -20,6 +20,7 @@ os.environ.setdefault("RLOCKD_BUILD", os.path.join(os.path.dirname(os.path.dirna
 
 import harness  # noqa: E402
 from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
+from quorums import Masters  # noqa: E402
 from sentinels import NAME, Deployment  # noqa: E402
 
 PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless it says so
@@ -65,7 +66,7 @@ def knows(rule):
         return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def configuration(extra=""):
+def configuration(extra="", rules=tuple(RULES)):
     """The YAML of both daemons. Keys that this rlockd does not know yet are left out."""
     more = ", tracking: true" if knows('match: "x", tracking: true') else ""
     wait = ", foreign: wait" if knows('match: "x", foreign: wait') else ""
@@ -73,7 +74,7 @@ def configuration(extra=""):
     for part, library in (("{spring}", "spring"), ("{prl}", "python-redis-lock")):
         parts[part] = ", wakes: " + library if knows('match: "x", wakes: ' + library) else ""
     lines = []
-    for rule in RULES:
+    for rule in rules:
         for part, text in parts.items():
             rule = rule.replace(part, text)
         lines.append(rule)
@@ -253,8 +254,11 @@ class World:
             thing = self.kept.pop()
             thing.stop() if hasattr(thing, "stop") else thing.close()
 
+    def rules(self, extra):
+        return configuration(extra)
+
     def daemon(self, name, extra=None):
-        conf = configuration(self.extra if extra is None else extra)
+        conf = self.rules(self.extra if extra is None else extra)
         return self.keep(Rlockd(self.dir, redis=self.url, name=name, conf=conf, tcp=True))
 
     def number(self):
@@ -324,6 +328,20 @@ class Watched(World):
         now = self.redis
         before.cmd("REPLICAOF", now.host, str(now.port))
         until(lambda: before.info("master_link_status") == "up", PATIENCE)
+
+
+class OverThree(World):
+    """The same over three independent masters; `redis` is all of them."""
+
+    _keep = World.keep
+
+    def serve(self):
+        ports = [harness.free_port() for _ in range(3)]
+        self.redis = Masters(self, place=lambda i: {"args": ("--port", str(ports[i]))})
+        self.url, self.place = self.redis.url(), ",".join(map(str, ports))
+
+    def rules(self, extra):
+        return configuration(extra, [rule for rule in RULES if re.match('match: "(redlock|redsync)/', rule)])
 
 
 def granted(reply):

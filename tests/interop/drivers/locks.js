@@ -1,4 +1,4 @@
-// npm redlock (over ioredis) and node-redis-warlock: locks.js redlock|warlock PORT
+// npm redlock (over ioredis) and node-redis-warlock: locks.js redlock|warlock PORT; redlock also PORT,PORT,PORT
 const { serve, versionOf } = require('./lines.js');
 const { createRequire } = require('module');
 const need = createRequire(process.env.NODE_PATH + '/');
@@ -9,9 +9,10 @@ const held = new Map(); // "thread name" -> what the library gave
 function redlock() {
   const Redis = need('ioredis');
   const { default: Redlock } = need('redlock');
-  const client = new (Redis.default || Redis)({ host: '127.0.0.1', port: Number(port) });
-  const patient = new Redlock([client], { retryCount: -1, retryDelay: 50, retryJitter: 20 });
-  const once = new Redlock([client], { retryCount: 0 });
+  const clients = port.split(',').map((p) => new (Redis.default || Redis)({ host: '127.0.0.1', port: Number(p) }));
+  clients.forEach((client) => client.on('error', () => {})); // one of several may be away
+  const patient = new Redlock(clients, { retryCount: -1, retryDelay: 50, retryJitter: 20 });
+  const once = new Redlock(clients, { retryCount: 0 });
   patient.on('error', () => {});
   once.on('error', () => {});
   return {
@@ -26,7 +27,7 @@ function redlock() {
       }
     },
     release: (lock) => once.release(lock), // the patient one would try for ever to free what it has lost
-    extend: async (lock, lease) => lock.extend(lease),
+    extend: async (lock, lease) => once.extend(lock, lease), // ... or to extend it
   };
 }
 

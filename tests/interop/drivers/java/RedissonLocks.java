@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RScript;
@@ -17,14 +18,27 @@ import org.redisson.config.SubscriptionMode;
 
 /**
  * Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit, fenced or spin. For a PORT of
- * `sentinel:PORT,PORT/NAME` the sentinels at those ports name the server.
+ * `sentinel:PORT,PORT/NAME` the sentinels at those ports name the server. With KIND redlock, PORT,PORT,PORT: a
+ * RedissonRedLock of an RLock of each.
  */
 public final class RedissonLocks implements Lines.Verbs {
+    private final RedissonClient[] all;
     private final RedissonClient redisson;
     private final String kind;
     private final Map<String, String> permits = new ConcurrentHashMap<>();
 
-    private RedissonLocks(String where, String kind) {
+    private RedissonLocks(RedissonClient[] all, String kind) {
+        this.all = all;
+        this.redisson = all[0];
+        this.kind = kind;
+    }
+
+    private static RedissonLocks of(String where, String kind) {
+        String[] each = kind.equals("redlock") ? where.split(",") : new String[] {where};
+        return new RedissonLocks(Arrays.stream(each).map(RedissonLocks::client).toArray(RedissonClient[]::new), kind);
+    }
+
+    private static RedissonClient client(String where) {
         Config config = new Config();
         config.setThreads(16).setNettyThreads(4);
         if (where.startsWith("sentinel:")) {
@@ -34,8 +48,7 @@ public final class RedissonLocks implements Lines.Verbs {
                   .setConnectionMinimumIdleSize(4).setConnectionPoolSize(24)
                   .setSubscriptionConnectionMinimumIdleSize(1);
         }
-        this.redisson = Redisson.create(config);
-        this.kind = kind;
+        return Redisson.create(config);
     }
 
     /** Reads go to the master, too: a replica may not have yet what was granted a moment ago. */
@@ -58,6 +71,8 @@ public final class RedissonLocks implements Lines.Verbs {
         case "write": return redisson.getReadWriteLock(name).writeLock();
         case "fenced": return redisson.getFencedLock(name);
         case "spin": return redisson.getSpinLock(name);
+        case "redlock":
+            return new RedissonRedLock(Arrays.stream(all).map(c -> c.getLock(name)).toArray(RLock[]::new));
         default: throw new IllegalArgumentException(kind);
         }
     }
@@ -150,7 +165,7 @@ public final class RedissonLocks implements Lines.Verbs {
         }
         // `as` lets one driver use the other mode of a read-write lock: as read lock NAME 0
         if (verb.equals("as")) {
-            RedissonLocks other = new RedissonLocks(redisson, w[0]);
+            RedissonLocks other = new RedissonLocks(all, w[0]);
             return other.run(thread, w[1], Arrays.copyOfRange(w, 2, w.length));
         }
         RLock l = lock(kind, w[0]);
@@ -166,12 +181,7 @@ public final class RedissonLocks implements Lines.Verbs {
         }
     }
 
-    private RedissonLocks(RedissonClient redisson, String kind) {
-        this.redisson = redisson;
-        this.kind = kind;
-    }
-
     public static void main(String[] args) throws Exception {
-        Lines.serve(new RedissonLocks(args[0], args[1]));
+        Lines.serve(of(args[0], args[1]));
     }
 }

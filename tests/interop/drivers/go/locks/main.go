@@ -1,4 +1,4 @@
-// locks redsync|redislock PORT: redsync and bsm/redislock over go-redis.
+// locks redsync|redislock PORT: redsync and bsm/redislock over go-redis; redsync also PORT,PORT,PORT.
 package main
 
 import (
@@ -8,11 +8,13 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	syncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
@@ -107,10 +109,15 @@ func ms(word string) time.Duration {
 }
 
 func main() {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[2]})
-	var lib library = syncLib{redsync.New(goredis.NewPool(client))}
+	var clients []*redis.Client
+	var pools []syncredis.Pool
+	for _, port := range strings.Split(os.Args[2], ",") {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		clients, pools = append(clients, client), append(pools, goredis.NewPool(client))
+	}
+	var lib library = syncLib{redsync.New(pools...)}
 	if os.Args[1] == "redislock" {
-		lib = bsmLib{redislock.New(client)}
+		lib = bsmLib{redislock.New(clients[0])}
 	}
 	var held sync.Map
 	lines.Serve(func(thread, verb string, w []string) (any, error) {
