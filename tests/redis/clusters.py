@@ -28,6 +28,9 @@ def slot_of(key):
     return crc16(key[at + 1:end] if end > at + 1 else key) % SLOTS
 
 
+STEADY = ("--cluster-node-timeout", "60000")  # where no replica is to take over: no busy machine looks like a dead node
+
+
 class Node(harness.Redis):
     def __init__(self, directory, name, port=None, bus=None, args=()):
         self.bus, self.words = bus or free_port(), args

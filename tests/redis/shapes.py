@@ -11,7 +11,7 @@ import tempfile
 
 import harness
 from certificates import Authority
-from clusters import Cluster, slot_of
+from clusters import STEADY, Cluster, slot_of
 from quorums import Masters
 from sentinels import Deployment
 from test_tls import TlsRedis
@@ -131,7 +131,7 @@ class ClusterOfSix(Shape):
 
     def begin(self):
         os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"  # it is for tests alone yet: conf_check.c
-        self.cluster = Cluster(self.dir, self._keep)
+        self.cluster = Cluster(self.dir, self._keep, args=STEADY)
         self.url = self.cluster.url()
 
     SKIPPED = {"39-own-keys.wire": "each slot has a clock of its own",

@@ -6,7 +6,7 @@ import time
 import unittest
 
 import harness
-from clusters import Cluster, slot_of
+from clusters import STEADY, Cluster, slot_of
 from harness import RError, until
 from test_sentinel_switch import Counting
 
@@ -15,9 +15,11 @@ CONF = "redis: { timeout: 2s }\n"
 
 
 class Case(harness.Case):
+    WORDS = STEADY
+
     def setUp(self):
         super().setUp()
-        self.c = Cluster(self.dir, self._keep)
+        self.c = Cluster(self.dir, self._keep, args=self.WORDS)
 
     def daemon(self, name="rlockd", conf=CONF):
         return self.rlockd(redis=self.c.url(), conf=conf, name=name)
@@ -187,6 +189,8 @@ class Moves(Case):
 
 
 class Masters(Case):
+    WORDS = ()
+
     def test_a_replica_takes_over(self):
         d = self.daemon()
         c = self.conn(d)
@@ -216,6 +220,7 @@ class Masters(Case):
 class Losses(Case):
     """Data that is lost: holders keep their locks, and nobody else is granted them meanwhile."""
 
+    WORDS = ()
     LEASE = 8
     CONF = CONF + "locks: { lease: %ds }\n" % LEASE
 
