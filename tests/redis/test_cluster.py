@@ -155,7 +155,7 @@ class Waiters(Case):
 
 class Moves(Case):
     def test_renewed_and_freed_in_an_open_slot(self):
-        d = self.daemon(conf=CONF + "locks: { lease: 3s }\n")
+        d = self.daemon(conf=CONF + "locks: { lease: 9s }\n")
         c = self.conn(d)
         slot, to = slot_of("open"), self.target("open")
         self.assertIsInstance(c.cmd("LOCK", "open"), int)
