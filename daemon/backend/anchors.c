@@ -1,5 +1,5 @@
 /*
- * anchors.c -- sends what generations.h wants sent, and tells in a later turn of the loop what it tells.
+ * anchors.c -- sends the questions and registrations of generations.h, and posts its news in a later turn of the loop.
  *
  * Each destination has one message in flight at most: an anchor, a node, a slot's record; so there is one struct of it
  * for each, and nothing is allocated but for greetings. Scripts go as EVALSHA to nodes that have answered their text.

@@ -1,5 +1,5 @@
 /*
- * cluster_poll.c -- how many listen on the channels of some names: each master is asked for those of its slots.
+ * cluster_poll.c -- the number of subscribers of some channels: each master is asked for the channels of its slots.
  *
  * Where a master does not answer, or a slot has none, there is no answer at all: the core does without. One poll is in
  * flight at a time; the deadlines of the links end it.

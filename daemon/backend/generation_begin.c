@@ -1,5 +1,5 @@
 /*
- * generation_begin.c -- which slots need a new generation (R4), and what is said of it to the anchors.
+ * generation_begin.c -- which slots need a new generation (R4), and what the anchors are told of it.
  *
  * A slot needs one where the generation it is in is not that of its data: its node has another origin, its slot was
  * open since, its record was lost. Of one node all such slots begin together, and its next ones when these are known.

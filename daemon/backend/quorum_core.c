@@ -1,5 +1,6 @@
 /*
- * quorum_core.c -- what a quorum tells the core: that a majority is there, grants, or may have lost what is held.
+ * quorum_core.c -- the events that a quorum posts to the core: a majority is there, grants, or may have lost held
+ * locks.
  */
 #include <event2/event.h>
 

@@ -1,5 +1,5 @@
 /*
- * actions.h -- what the core wants done: operations in Redis, replies, records that are kept.
+ * actions.h -- the actions of the core: operations in Redis, replies, news for subscribers, records to keep.
  */
 #ifndef RLOCKD_CORE_ACTIONS_H
 #define RLOCKD_CORE_ACTIONS_H

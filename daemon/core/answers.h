@@ -1,5 +1,5 @@
 /*
- * answers.h -- what the core says to clients: replies, and news of locks.
+ * answers.h -- replies to clients, and the news of locks for subscribers.
  */
 #ifndef RLOCKD_CORE_ANSWERS_H
 #define RLOCKD_CORE_ANSWERS_H

@@ -1,6 +1,5 @@
 /*
- * attempts.c -- when Redis is asked for a name, for how many of the waiters here, and what an answer means for the
- * others.
+ * attempts.c -- when Redis is asked for a name, and for how many of the waiters here.
  *
  * A claim that wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Claims that can
  * hold it beside each other (readers, permits) ask together: all at the head of the queue that may, in one turn of the

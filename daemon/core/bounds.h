@@ -1,5 +1,5 @@
 /*
- * bounds.h -- the numbers of the core; private to daemon/core.
+ * bounds.h -- the bounds and times of the core; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_BOUNDS_H
 #define RLOCKD_CORE_BOUNDS_H

@@ -1,5 +1,5 @@
 /*
- * breaks.c -- BREAK: a name is taken from whoever holds it, here and at other daemons.
+ * breaks.c -- BREAK: a name is taken from its holders, here and at other daemons.
  *
  * B1  One BREAK of a name is in flight, and answers for all that came until then.
  * B2  The holders of a name lose it by the queue's job, in slices, once Redis has broken it; until then

@@ -1,5 +1,5 @@
 /*
- * broadcast.c -- what daemons on one Redis tell each other. What follows from it, core.c hands on.
+ * broadcast.c -- messages between the daemons on one Redis: how they are written and read.
  *
  * A message is a letter, broadcast_type, and netstrings. It may get lost, and its sender receives it, too. It is
  * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.

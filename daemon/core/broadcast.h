@@ -1,5 +1,5 @@
 /*
- * broadcast.h -- what daemons tell each other; private to daemon/core.
+ * broadcast.h -- messages between the daemons on one Redis; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_BROADCAST_H
 #define RLOCKD_CORE_BROADCAST_H

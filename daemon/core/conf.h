@@ -1,5 +1,5 @@
 /*
- * conf.h -- what the core is told once: its settings, and what the rules say about a name.
+ * conf.h -- the settings of the core, and of a name by the rules.
  */
 #ifndef RLOCKD_CORE_CONF_H
 #define RLOCKD_CORE_CONF_H

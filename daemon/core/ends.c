@@ -1,5 +1,5 @@
 /*
- * ends.c -- how a claim ends: nobody waits for it any more, it is lost, Redis has nothing of it, its owner has gone.
+ * ends.c -- how a claim ends: by its last request, by a loss, by the answer to its release, or with its owner.
  *
  * A claim of which a straggler may still run in Redis stays until no straggler can (QUARANTINE); one that its owner
  * does not know to be lost stays until the owner is told (LOST).

@@ -1,5 +1,5 @@
 /*
- * epochs.c -- Redis may have lost a domain: a new epoch, or a clock that has jumped. Every lock there is reviewed.
+ * epochs.c -- a new epoch of a domain, or a clock that has jumped: every lock of the domain is reviewed.
  */
 #include "daemon/core/epochs.h"
 

@@ -1,5 +1,5 @@
 /*
- * epochs.h -- Redis may have lost a domain: a new epoch, or a clock that has jumped; private to daemon/core.
+ * epochs.h -- a new epoch of a domain, or a clock that has jumped; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_EPOCHS_H
 #define RLOCKD_CORE_EPOCHS_H

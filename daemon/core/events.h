@@ -1,5 +1,5 @@
 /*
- * events.h -- what happens to the core: requests, outcomes, and what is heard.
+ * events.h -- the events of the core: requests, outcomes, messages and changes of the backend.
  */
 #ifndef RLOCKD_CORE_EVENTS_H
 #define RLOCKD_CORE_EVENTS_H

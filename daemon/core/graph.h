@@ -1,5 +1,5 @@
 /*
- * graph.h -- the wait-for graph as it was when it was looked at: owners, the locks they wait for, and who holds those;
+ * graph.h -- the wait-for graph of this daemon at one time: owners, the locks that they wait for, and the holders;
  * private to daemon/core.
  *
  * An owner waits for one lock at a time, and a lock is held by owners: two sorts of nodes, so there are no more edges

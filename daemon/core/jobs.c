@@ -1,6 +1,5 @@
 /*
- * jobs.c -- what is too long for one step: the list of jobs, and the walks over the locks of a domain. Their turns
- * stand in work.c.
+ * jobs.c -- work that is too long for one step: the list of jobs, and the walks over the locks of a domain.
  *
  * J1  A job has its records on a list of its own and takes from the front until that is empty; or the walk is moved
  *     on when a record is freed (walks_leave()). So whatever happens between two slices, each record is seen to once.

@@ -1,5 +1,5 @@
 /*
- * kind_policy.h -- in what the kinds of lock differ for the core, as questions; private to daemon/core.
+ * kind_policy.h -- how kinds of lock differ for the core, as questions; private to daemon/core.
  *
  * Each question stands here once, and each kind answers it in its row of kind_policy.c. An algorithm asks policy(l), or
  * a predicate below where the lock has a say as well; no other file of the core names a kind or reads its flags (proved

@@ -1,6 +1,6 @@
 /*
- * lock.h -- a name that this daemon has to do with: its dealings with Redis; while somebody waits for it, its queue;
- * private to daemon/core.
+ * lock.h -- the record of a name, with what is known of it in Redis, and its queue while it has waiters; private to
+ * daemon/core.
  */
 #ifndef RLOCKD_CORE_LOCK_H
 #define RLOCKD_CORE_LOCK_H

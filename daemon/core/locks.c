@@ -1,5 +1,5 @@
 /*
- * locks.c -- names: the queue here, and what is heard of them.
+ * locks.c -- names: their queues, watches and hints.
  *
  * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
  * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); BREAK stands in breaks.c;

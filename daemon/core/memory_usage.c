@@ -1,6 +1,5 @@
 /*
- * memory_usage.c -- what the records of a lock and of a session take, as the allocator says. It looks, and changes
- * nothing.
+ * memory_usage.c -- how much memory the records of a lock and of a session take. It looks, and changes nothing.
  *
  * Counted are the blocks that records lie in, with what the allocator adds to each, and their share of the tables that
  * lead to them: those grow by doubling, and all of an array is counted.

@@ -1,5 +1,5 @@
 /*
- * multilock_answers.c -- what one of several requests was answered, and the one answer to all of them.
+ * multilock_answers.c -- the answers of the members of a multilock, and the one answer made of them.
  *
  * What follows for the other members is done at the end of the step: multilocks_go_on().
  */

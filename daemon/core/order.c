@@ -1,5 +1,5 @@
 /*
- * order.c -- in which order the requests of one owner begin, and which of them run side by side.
+ * order.c -- the order in which the requests of one owner begin, and which of them run side by side.
  *
  * owner.fifo has them in order of arrival. They begin in that order, so those that have begun are the first ones; a
  * request begins when each one before it has been answered, or may run beside it, by the rules below.

@@ -1,5 +1,5 @@
 /*
- * queues.c -- queues come and go with the waiters for a lock.
+ * queues.c -- how queues are made and freed.
  */
 #include "daemon/core/queues.h"
 

@@ -1,5 +1,5 @@
 /*
- * queues.h -- queues come and go; and what an outcome means for waiters; private to daemon/core.
+ * queues.h -- how queues are made and freed, and what an outcome means for waiters; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_QUEUES_H
 #define RLOCKD_CORE_QUEUES_H

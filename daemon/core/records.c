@@ -1,5 +1,5 @@
 /*
- * records.c -- what is remembered of a claim outside of this process, for the one that comes after it (restore.c).
+ * records.c -- the record of a claim in the state file, from which the next process restores the claim (restore.c).
  *
  * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there
  * or exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing left.

@@ -1,5 +1,5 @@
 /*
- * requests.h -- what is asked: how requests arrive, run, end, and end together; private to daemon/core.
+ * requests.h -- requests: how they arrive, run and end; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_REQUESTS_H
 #define RLOCKD_CORE_REQUESTS_H

@@ -1,5 +1,5 @@
 /*
- * restore.h -- what the process before us has left; private to daemon/core.
+ * restore.h -- the records that the process before us has left; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_RESTORE_H
 #define RLOCKD_CORE_RESTORE_H

@@ -1,5 +1,6 @@
 /*
- * reviews.h -- each lock is reviewed: Redis may have lost it, grants again, or is there again; private to daemon/core.
+ * reviews.h -- every lock of a domain is reviewed: Redis may have lost it, grants again, or can be reached again;
+ * private to daemon/core.
  */
 #ifndef RLOCKD_CORE_REVIEWS_H
 #define RLOCKD_CORE_REVIEWS_H

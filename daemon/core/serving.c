@@ -1,5 +1,5 @@
 /*
- * serving.c -- what is asked about a claim that is held: one operation at a time, in the order in which it was asked.
+ * serving.c -- serves the requests about a claim that is held: one operation at a time, in the order of arrival.
  */
 #include "daemon/core/serving.h"
 

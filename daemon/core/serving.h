@@ -1,5 +1,5 @@
 /*
- * serving.h -- what is asked about a claim that is held; private to daemon/core.
+ * serving.h -- serves the requests about a claim that is held; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_SERVING_H
 #define RLOCKD_CORE_SERVING_H

@@ -1,5 +1,5 @@
 /*
- * state.h -- the core itself, and what its records are; private to daemon/core.
+ * state.h -- the record of the core, and how its records belong together; private to daemon/core.
  *
  *   session  --<  session_owner  >--  owner  --<  claim  >--  lock
  *        \______________ request ______/

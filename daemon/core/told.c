@@ -1,5 +1,5 @@
 /*
- * told.c -- what an owner was told of a grant: whether it stands, and what was not told in time.
+ * told.c -- the grants that owners were told of: whether they still stand, and what could not be told in time.
  */
 #include "daemon/core/told.h"
 

@@ -1,5 +1,5 @@
 /*
- * told.h -- what an owner was told of a grant; private to daemon/core.
+ * told.h -- the grants that owners were told of; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_TOLD_H
 #define RLOCKD_CORE_TOLD_H

@@ -1,5 +1,5 @@
 /*
- * turns.c -- claims whose time has come: by their timer, in a window, or because an event is about them.
+ * turns.c -- claims whose turn it is: by their timer, in a window, or because an event is about them.
  */
 #include "daemon/core/turns.h"
 

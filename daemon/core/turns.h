@@ -1,5 +1,5 @@
 /*
- * turns.h -- claims whose time has come: by timer, in a window, or by an event; private to daemon/core.
+ * turns.h -- claims whose turn it is: by timer, in a window, or by an event; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_TURNS_H
 #define RLOCKD_CORE_TURNS_H

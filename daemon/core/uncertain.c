@@ -1,5 +1,5 @@
 /*
- * uncertain.c -- what went unanswered and may still run in Redis, and until when.
+ * uncertain.c -- commands that went unanswered and may still run in Redis, and until when.
  */
 #include "daemon/core/uncertain.h"
 

@@ -1,5 +1,6 @@
 /*
- * uncertain.h -- what went unanswered and may still run in Redis, and what that leaves open; private to daemon/core.
+ * uncertain.h -- commands that went unanswered, and what may be said and done about their claim; private to
+ * daemon/core.
  */
 #ifndef RLOCKD_CORE_UNCERTAIN_H
 #define RLOCKD_CORE_UNCERTAIN_H

@@ -1,5 +1,5 @@
 /*
- * uncertain_record.h -- what a claim has to remember of commands that went unanswered; private to daemon/core.
+ * uncertain_record.h -- the record of commands that went unanswered, one in each claim; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_UNCERTAIN_RECORD_H
 #define RLOCKD_CORE_UNCERTAIN_RECORD_H

@@ -1,5 +1,5 @@
 /*
- * users.c -- users: what all sessions of one Unix uid, or of one address, have together.
+ * users.c -- users: the shares and counts that all sessions of one Unix uid, or of one address, have together.
  *
  * Owns the records. A user lives as long as a session or an owner of its. An owner counts for the user whose session
  * used it first; one that was restored counts for nobody until then. User 0 is not counted.

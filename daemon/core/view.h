@@ -1,5 +1,5 @@
 /*
- * view.h -- looking at the core: read-only, nothing changes, nothing is kept.
+ * view.h -- looking at the core: changes nothing.
  *
  * Slices in views are borrowed for the callback. The order is the order of
  * creation (locks, sessions) or of the queue (waiters).

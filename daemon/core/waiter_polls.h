@@ -1,5 +1,5 @@
 /*
- * waiter_polls.h -- does anybody wait elsewhere for what stays here? Private to daemon/core.
+ * waiter_polls.h -- asks Redis for remote waiters of locks that stay here; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_WAITER_POLLS_H
 #define RLOCKD_CORE_WAITER_POLLS_H

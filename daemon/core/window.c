@@ -1,5 +1,5 @@
 /*
- * window.c -- how many operations of a sort are in flight, and which claim is next.
+ * window.c -- operations in flight, each sort within its bound, and which claim is next.
  *
  * Renewals, releases and the reclaims of a grace come by the hundred thousand: leases that were taken together, a
  * session that ends with all it held, a Redis that has lost its data. If all were sent at once, the last ones would be

@@ -1,5 +1,5 @@
 /*
- * work.c -- what is due, and what events leave behind: timers, jobs in slices, and what is dirty.
+ * work.c -- the work of a step: timers that are due, jobs in slices, and dirty records.
  *
  * The only file that goes from the core down to a record that has something to do: nobody below needs to know of it.
  */

@@ -1,5 +1,5 @@
 /*
- * work.h -- what is due, and what events leave behind; private to daemon/core.
+ * work.h -- the work of a step: timers that are due, jobs in slices, and dirty records; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_WORK_H
 #define RLOCKD_CORE_WORK_H
