@@ -4,7 +4,7 @@
  * A majority q = N/2 + 1 has to agree on everything. What the nodes answer is counted in votes.c.
  *
  * Q1  A token is told when q nodes cover it; a name is held while q nodes have our key, each until its own deadline
- *     (quorum_holds.c), and the q-th largest of these is what the core hears.
+ *     (quorum_entries.c), and the q-th largest of these is what the core hears.
  * Q2  What is taken back, or given back, goes to every node that may have it, behind all that was asked of it before.
  * Q3  A node that has lost its data has no vote: for as long as anybody may hold what it had, and until it knows the
  *     highest token of the others (quorum_admit.c). Until then what is held counts as held there: nobody else gets it.
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/backend/quorum_holds.h"
+#include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/quorum_watch.h"
 #include "daemon/backend/single.h"
@@ -50,8 +50,8 @@ timer_due(struct quorum *qu, struct heap_node *n)
     case TIMER_OP:
         quorum_op_due(qu, container_of(t, struct quorum_op, timer));
         break;
-    case TIMER_HOLD:
-        quorum_hold_due(qu, container_of(t, struct hold, timer));
+    case TIMER_ENTRY:
+        quorum_entry_due(qu, container_of(t, struct quorum_entry, timer));
         break;
     case TIMER_WATCH:
         quorum_watch_due(qu, container_of(t, struct quorum_watch, timer));
@@ -132,7 +132,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         break;
     case SHARD_CLOCK_JUMP:
         node->jumped_us = clock_now_us();
-        holds_jumped(qu);
+        entries_jumped(qu);
         break;
     case SHARD_CLOCK_BACK:
         quorum_post(qu, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
@@ -260,7 +260,7 @@ quorum_close(struct backend *b)
         shard_close(&qu->node[i].shard);
     }
     quorum_ops_free(qu);
-    holds_free(qu);
+    entries_free(qu);
     quorum_watches_free(qu);
     heap_fini(&qu->timers);
     event_free(qu->due);

@@ -7,7 +7,7 @@
  * QA3 An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
  *     it meanwhile. A node without a vote takes it: nobody else can have it there.
  */
-#include "daemon/backend/quorum_holds.h"
+#include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 
@@ -69,7 +69,7 @@ shorten(struct quorum *qu, const struct quorum_op *o)
     int64_t lease_us = o->op.lease_us, until_us = clock_now_us() + lease_us - lease_us / 100 - 2 * US_PER_MS;
 
     for (unsigned i = 0; i < qu->n; i++) {
-        struct part *p = &o->hold->part[i];
+        struct part *p = &o->entry->part[i];
 
         p->deadline_us = p->deadline_us < until_us ? p->deadline_us : until_us;
     }
@@ -89,7 +89,7 @@ ask_all(struct quorum *qu, struct quorum_op *o)
         }
         if (is_refused(&o->op)) {
             vote_failed(&o->vote, i, CORE_DENIED, -1);
-        } else if (gives_back && o->hold->part[i].clean && list_empty(&o->hold->part[i].queue)) {
+        } else if (gives_back && o->entry->part[i].clean && list_empty(&o->entry->part[i].queue)) {
             vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
         } else if (!node->up || (o->op.reclaim && !node->looked)) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
@@ -114,37 +114,38 @@ sort_of(const struct core_op *op, enum core_action_type verb)
     }
 }
 
-/* What the hold is from now on. */
+/* What the entry is from now on. */
 static void
-note(const struct quorum *qu, struct hold *h, const struct quorum_op *o)
+note(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {
     if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
-        h->generation++;
+        entry->generation++;
         for (unsigned i = 0; i < qu->n; i++) {
-            h->part[i].deadline_us = 0;
+            entry->part[i].deadline_us = 0;
         }
     }
-    h->known = h->known && o->sort == SORT_CONFIRM;
-    h->wanted = o->sort != SORT_RELEASE && o->sort != SORT_BREAK;
+    entry->known = entry->known && o->sort == SORT_CONFIRM;
+    entry->wanted = o->sort != SORT_RELEASE && o->sort != SORT_BREAK;
 }
 
 void
 quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb)
 {
-    struct hold *h = hold_of(qu, op);
+    struct quorum_entry *entry = entry_of(qu, op);
     struct quorum_op *o;
-    struct slice key = h->op.key;
+    struct slice key = entry->op.key;
 
-    if (!h->wanted && h->ops_n == 0 && h->op.claim != op->claim) { /* another value may be there: it is swept first */
-        quorum_sweep(qu, h);
-        h = hold_of(qu, op);
-        key = h->op.key;
+    /* another value may be there: it is swept first */
+    if (!entry->wanted && entry->ops_n == 0 && entry->op.claim != op->claim) {
+        quorum_sweep(qu, entry);
+        entry = entry_of(qu, op);
+        key = entry->op.key;
     }
-    o = quorum_op_new(qu, h, op, verb, sort_of(op, verb));
-    h->op = o->op;
-    h->op.key = key;
-    note(qu, h, o);
-    o->generation = h->generation;
+    o = quorum_op_new(qu, entry, op, verb, sort_of(op, verb));
+    entry->op = o->op;
+    entry->op.key = key;
+    note(qu, entry, o);
+    o->generation = entry->generation;
     o->errands_n++;
     if (o->op.exact) {
         shorten(qu, o);

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/backend/quorum_holds.h"
+#include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/quorum_watch.h"
 #include "daemon/base/clock.h"
@@ -28,21 +28,21 @@ enum { PAUSE_US = 5 * 1000 }; /* most of a pause after a split vote */
 /* ---- the records ---- */
 
 struct quorum_op *
-quorum_op_new(struct quorum *qu, struct hold *h, const struct core_op *op, enum core_action_type verb,
+quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op, enum core_action_type verb,
               enum quorum_sort sort)
 {
     struct quorum_op *o = freelist_take_zeroed(&qu->freelist, sizeof(*o));
 
-    o->hold = h;
+    o->entry = entry;
     o->op = *op;
-    o->op.key = h->op.key;
+    o->op.key = entry->op.key;
     o->verb = verb;
     o->sort = sort;
-    o->generation = h->generation;
+    o->generation = entry->generation;
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
     vote_begin(&o->vote, qu->n, op->reserve, 0);
-    h->ops_n++;
+    entry->ops_n++;
     qu->ops_n++;
     return o;
 }
@@ -51,7 +51,7 @@ static void
 op_free(struct quorum *qu, struct quorum_op *o)
 {
     timer_fini(&qu->timers, &o->timer);
-    o->hold->ops_n--;
+    o->entry->ops_n--;
     qu->ops_n--;
     freelist_give(&qu->freelist, o, sizeof(*o));
 }
@@ -92,30 +92,30 @@ sent_us(int64_t deadline_us, int64_t lease_us)
 /* ---- an attempt ---- */
 
 void
-quorum_sweep(struct quorum *qu, struct hold *h)
+quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
 {
-    struct quorum_op *o = quorum_op_new(qu, h, &h->op, CORE_RELEASE, SORT_SWEEP);
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_RELEASE, SORT_SWEEP);
 
     o->op.holds = o->op.rest = 0;
     o->op.shared = false;
     o->errands_n++; /* none ends it while nodes are asked */
     for (unsigned i = 0; i < qu->n; i++) {
-        if (!h->part[i].clean && qu->node[i].up) { /* of one that is away the hold comes back to it */
+        if (!entry->part[i].clean && qu->node[i].up) { /* a node that is away is swept when it is back */
             part_push(qu, o, i, CORE_RELEASE, 0);
         }
     }
     o->reported = true;
     op_drop(qu, o);
-    hold_settle(qu, h);
+    entry_settle(qu, entry);
 }
 
 /* A majority can not have it, or has it no more: no node keeps it. */
 static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
-    o->hold->generation++;
-    o->hold->wanted = o->hold->known = false;
-    quorum_sweep(qu, o->hold);
+    o->entry->generation++;
+    o->entry->wanted = o->entry->known = false;
+    quorum_sweep(qu, o->entry);
 }
 
 /* O5. True: answers are to come. What was asked for is done; whether our key is there is what is asked now. */
@@ -130,7 +130,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 
         open = open || b->raising;
         if (b->state != BALLOT_OK || b->raising || (o->again & (1u << i)) ||
-            !part_suspect(&o->hold->part[i], &qu->node[i], now_us)) {
+            !part_suspect(&o->entry->part[i], &qu->node[i], now_us)) {
             continue;
         }
         o->again |= 1u << i;
@@ -149,7 +149,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 static void
 held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
-    int64_t known_us = hold_deadline_us(qu, o->hold), ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
+    int64_t known_us = entry_deadline_us(qu, o->entry), ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
     struct core_done done = {.outcome = CORE_OK,
                              .sent_us = sent_us(ends_us, o->op.lease_us),
                              .until_us = ends_us,
@@ -158,7 +158,7 @@ held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
                              .expiry_ms = o->expiry_ms,
                              .reserve_denied = r->ceiling < r->token + o->op.reserve};
 
-    o->hold->known = true;
+    o->entry->known = true;
     tell(qu, o, &done);
 }
 
@@ -170,7 +170,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
     if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* split, or about to be free: not all at once */
         done.pttl_us = quorum_random(qu, PAUSE_US);
     }
-    if (o->generation == o->hold->generation) {
+    if (o->generation == o->entry->generation) {
         give_up(qu, o);
     }
     tell(qu, o, &done);
@@ -201,10 +201,10 @@ count_votes(struct quorum *qu, struct quorum_op *o)
         write_back(qu, o, &r);
         break;
     case VOTE_HELD:
-        if (hold_suspect(qu, o->hold, clock_now_us()) && ask_again(qu, o)) {
+        if (entry_suspect(qu, o->entry, clock_now_us()) && ask_again(qu, o)) {
             break;
         }
-        if (hold_deadline_us(qu, o->hold) <= clock_now_us() + o->vote.validity_us) { /* O6 */
+        if (entry_deadline_us(qu, o->entry) <= clock_now_us() + o->vote.validity_us) { /* O6 */
             refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
         } else {
             held(qu, o, &r);
@@ -218,14 +218,14 @@ count_votes(struct quorum *qu, struct quorum_op *o)
 
 /* ---- what is held, given back, or broken ---- */
 
-/* What the core may say of a hold from now on; 0 = that is as it was. */
+/* What the core may say of the lock from now on; 0 = that is as it was. */
 static int64_t
 until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
 {
-    int64_t us = hold_deadline_us(qu, o->hold);
+    int64_t us = entry_deadline_us(qu, o->entry);
 
-    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->hold->known) ||
-        hold_suspect(qu, o->hold, clock_now_us())) {
+    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->entry->known) ||
+        entry_suspect(qu, o->entry, clock_now_us())) {
         return 0;
     }
     return us > 0 ? us : 1;
@@ -235,15 +235,15 @@ until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome o
 static void
 repair(struct quorum *qu, const struct quorum_op *renewal)
 {
-    struct hold *h = renewal->hold;
+    struct quorum_entry *entry = renewal->entry;
     int64_t now_us = clock_now_us();
-    struct quorum_op *o = quorum_op_new(qu, h, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
+    struct quorum_op *o = quorum_op_new(qu, entry, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
 
     o->errands_n++;
     o->reported = true;
     o->op.reentry = o->op.exact = false;
     for (unsigned i = 0; i < qu->n; i++) {
-        struct part *p = &h->part[i];
+        struct part *p = &entry->part[i];
 
         if (part_deadline_us(p, &qu->node[i]) > now_us) {
             p->hole_us = 0;
@@ -263,21 +263,21 @@ count_others(struct quorum *qu, struct quorum_op *o)
     bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
-    if (o->sort == SORT_CONFIRM && o->generation == o->hold->generation) {
+    if (o->sort == SORT_CONFIRM && o->generation == o->entry->generation) {
         (void)ask_again(qu, o);
     }
     if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
         return;
     }
-    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && hold_suspect(qu, o->hold, clock_now_us())) {
+    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && entry_suspect(qu, o->entry, clock_now_us())) {
         done.outcome = CORE_UNKNOWN;
     }
     done.remote_subscribers = o->remote_subscribers;
     done.token = o->sort == SORT_BREAK ? o->least : 0;
     done.until_us = until_us(qu, o, done.outcome);
     done.sent_us = done.until_us != 0 ? sent_us(done.until_us, o->op.lease_us) : clock_now_us();
-    if (o->sort == SORT_CONFIRM && o->generation == o->hold->generation) {
-        o->hold->known = o->hold->known || done.outcome == CORE_OK;
+    if (o->sort == SORT_CONFIRM && o->generation == o->entry->generation) {
+        o->entry->known = o->entry->known || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
         } else if (done.outcome == CORE_OK && o->verb == CORE_EXTEND && !o->op.exact && o->op.holds > 0) {
@@ -371,15 +371,15 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
 void
 quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done)
 {
-    struct hold *h = e->op->hold;
-    struct part *p = &h->part[e->to->index];
+    struct quorum_entry *entry = e->op->entry;
+    struct part *p = &entry->part[e->to->index];
 
-    h->ops_n++; /* stays, whatever ends with this errand */
+    entry->ops_n++; /* stays, whatever ends with this errand */
     part_done(qu, e, done);
     errand_done(qu, e, done);
     part_launch(qu, p);
-    h->ops_n--;
-    hold_settle(qu, h);
+    entry->ops_n--;
+    entry_settle(qu, entry);
 }
 
 void
@@ -387,13 +387,13 @@ quorum_errands_over(struct quorum *qu)
 {
     while (!list_empty(&qu->over)) {
         struct errand *e = container_of(qu->over.next, struct errand, node);
-        struct hold *h = e->op->hold;
+        struct quorum_entry *entry = e->op->entry;
 
-        h->ops_n++;
+        entry->ops_n++;
         list_remove(&e->node);
         errand_done(qu, e, &(struct core_done){.outcome = CORE_DOWN, .pttl_us = -1, .sent_us = clock_now_us()});
-        h->ops_n--;
-        hold_settle(qu, h);
+        entry->ops_n--;
+        entry_settle(qu, entry);
     }
 }
 
@@ -401,10 +401,10 @@ quorum_errands_over(struct quorum *qu)
 void
 quorum_op_due(struct quorum *qu, struct quorum_op *o)
 {
-    struct hold *h = o->hold;
+    struct quorum_entry *entry = o->entry;
 
     o->errands_n++;
-    h->ops_n++;
+    entry->ops_n++;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
     for (unsigned i = 0; i < qu->n && !o->reported; i++) {
         if (o->vote.node[i].raising) {
@@ -415,32 +415,32 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     }
     count(qu, o);
     op_drop(qu, o);
-    h->ops_n--;
-    hold_settle(qu, h);
+    entry->ops_n--;
+    entry_settle(qu, entry);
 }
 
 /* No event is posted from inside a verb: an outcome that was known at once, as with all nodes away, is posted now. */
 void
 quorum_op_begun(struct quorum *qu, struct quorum_op *o)
 {
-    struct hold *h = o->hold;
+    struct quorum_entry *entry = o->entry;
 
-    h->ops_n++;
+    entry->ops_n++;
     list_remove(&o->node);
     o->begun = true;
     count(qu, o);
     op_drop(qu, o);
-    h->ops_n--;
-    hold_settle(qu, h);
+    entry->ops_n--;
+    entry_settle(qu, entry);
 }
 
 void
-quorum_hold_due(struct quorum *qu, struct hold *h)
+quorum_entry_due(struct quorum *qu, struct quorum_entry *entry)
 {
-    if (!h->wanted && h->ops_n == 0 && clock_now_us() < h->until_us) {
-        quorum_sweep(qu, h);
+    if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
+        quorum_sweep(qu, entry);
     } else {
-        hold_settle(qu, h);
+        entry_settle(qu, entry);
     }
 }
 
@@ -464,11 +464,11 @@ quorum_ops_free(struct quorum *qu)
 {
     struct map_node *n;
 
-    for (n = map_first(&qu->holds); n != NULL; n = map_after(&qu->holds, n)) {
-        struct hold *h = container_of(n, struct hold, by_name);
+    for (n = map_first(&qu->entries); n != NULL; n = map_after(&qu->entries, n)) {
+        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
 
         for (unsigned i = 0; i < qu->n; i++) {
-            drop_errands(qu, &h->part[i].queue);
+            drop_errands(qu, &entry->part[i].queue);
         }
     }
     drop_errands(qu, &qu->over);

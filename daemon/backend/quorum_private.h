@@ -47,7 +47,7 @@ struct quorum {
     struct freelist freelist;
     unsigned n, q;
     struct quorum_node node[VOTES_NODES_MAX];
-    struct map holds, errands, watches, looks;
+    struct map entries, errands, watches, looks;
     struct heap timers;
     struct list begun;   /* of quorum_op.node: asked for since the loop was here last */
     struct list over;    /* of errand.node: not sent, and nobody knows yet */
@@ -69,7 +69,7 @@ struct quorum {
     uint64_t random;
 };
 
-enum quorum_timer { TIMER_OP, TIMER_HOLD, TIMER_WATCH };
+enum quorum_timer { TIMER_OP, TIMER_ENTRY, TIMER_WATCH };
 
 /* ---- quorum_core.c ---- */
 

@@ -47,7 +47,7 @@
  *      that have it are no majority (masters_jumped): for a lease. Nothing else is excused there: nodes die, are
  *      emptied, stand still, and are cut off, several at a time.
  *   L5 and G2 of a quorum: at a hint all daemons ask all nodes, and who is first at most of them is chance; an attempt
- *      that was given up is reckoned with in the backend (quorum_holds.c), and what it leaves is L2.
+ *      that was given up is reckoned with in the backend (quorum_entries.c), and what it leaves is L2.
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
  *      guard was over already: nothing that Redis says then speaks of later.
  */

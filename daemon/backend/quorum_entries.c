@@ -1,5 +1,5 @@
 /*
- * quorum_holds.c -- what each node has of an owner's entry for a name, and in which order it is asked about it.
+ * quorum_entries.c -- what each node has of an owner's entry for a name, and in which order it is asked about it.
  *
  * H1  Of one owner and name a node has one operation on its way; the next one leaves when that is answered or given up.
  *     So a release is never ahead of the attempt that it takes back, whatever gathers in the shard.
@@ -9,7 +9,7 @@
  * H3  What was given up of a release may yet run, until its guard: until then the node is not asked for a new hold of
  *     that owner, which such a release would end.
  */
-#include "daemon/backend/quorum_holds.h"
+#include "daemon/backend/quorum_entries.h"
 
 #include <stdlib.h>
 
@@ -27,16 +27,16 @@ name_of(const struct quorum *qu, const struct core_op *op)
     return hash_bytes(&qu->env.secret, op->key.p, op->key.n) ^ (op->owner * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-static struct hold *
+static struct quorum_entry *
 find(const struct quorum *qu, const struct core_op *op)
 {
-    struct map_node *n = map_find(&qu->holds, name_of(qu, op));
+    struct map_node *n = map_find(&qu->entries, name_of(qu, op));
 
     while (n != NULL) {
-        struct hold *h = container_of(n, struct hold, by_name);
+        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
 
-        if (h->op.owner == op->owner && slice_eq(h->op.key, op->key)) {
-            return h;
+        if (entry->op.owner == op->owner && slice_eq(entry->op.key, op->key)) {
+            return entry;
         }
         n = map_next(n);
     }
@@ -50,44 +50,44 @@ lease_end_us(const struct quorum *qu, const struct core_op *op, int64_t now_us)
     return now_us + 2 * qu->conf.timeout_us + op->lease_us + op->lease_us / 50 + 10 * US_PER_MS;
 }
 
-struct hold *
-hold_of(struct quorum *qu, const struct core_op *op)
+struct quorum_entry *
+entry_of(struct quorum *qu, const struct core_op *op)
 {
-    struct hold *h = find(qu, op);
+    struct quorum_entry *entry = find(qu, op);
     bool asks = !op->reentry && !op->reclaim && op->holds > 0;
     char *key;
 
-    if (h != NULL) {
-        return h;
+    if (entry != NULL) {
+        return entry;
     }
-    h = mem_zalloc(sizeof(*h) + qu->n * sizeof(h->part[0]) + op->key.n);
-    key = (char *)(h->part + qu->n);
+    entry = mem_zalloc(sizeof(*entry) + qu->n * sizeof(entry->part[0]) + op->key.n);
+    key = (char *)(entry->part + qu->n);
     memcpy(key, op->key.p, op->key.n);
-    h->op = *op;
-    h->op.key.p = key;
-    h->until_us = lease_end_us(qu, op, clock_now_us());
-    timer_init(&h->timer, TIMER_HOLD);
+    entry->op = *op;
+    entry->op.key.p = key;
+    entry->until_us = lease_end_us(qu, op, clock_now_us());
+    timer_init(&entry->timer, TIMER_ENTRY);
     for (unsigned i = 0; i < qu->n; i++) {
-        list_init(&h->part[i].queue);
-        h->part[i].clean = asks || op->owner == 0; /* else a process before this one may have left something */
+        list_init(&entry->part[i].queue);
+        entry->part[i].clean = asks || op->owner == 0; /* else a process before this one may have left something */
     }
-    map_add(&qu->holds, &h->by_name, name_of(qu, op));
-    return h;
+    map_add(&qu->entries, &entry->by_name, name_of(qu, op));
+    return entry;
 }
 
 static void
-hold_free(struct quorum *qu, struct hold *h)
+entry_free(struct quorum *qu, struct quorum_entry *entry)
 {
-    timer_fini(&qu->timers, &h->timer);
-    map_remove(&qu->holds, &h->by_name);
-    free(h);
+    timer_fini(&qu->timers, &entry->timer);
+    map_remove(&qu->entries, &entry->by_name);
+    free(entry);
 }
 
 static bool
-is_clean(const struct quorum *qu, const struct hold *h)
+is_clean(const struct quorum *qu, const struct quorum_entry *entry)
 {
     for (unsigned i = 0; i < qu->n; i++) {
-        if (!h->part[i].clean) {
+        if (!entry->part[i].clean) {
             return false;
         }
     }
@@ -104,38 +104,38 @@ sweep_us(const struct part *p, int64_t now_us)
 }
 
 void
-hold_settle(struct quorum *qu, struct hold *h)
+entry_settle(struct quorum *qu, struct quorum_entry *entry)
 {
-    int64_t now_us = clock_now_us(), at_us = h->until_us;
+    int64_t now_us = clock_now_us(), at_us = entry->until_us;
 
-    if (h->ops_n > 0) {
-        timer_set(&qu->timers, &h->timer, INT64_MAX);
+    if (entry->ops_n > 0) {
+        timer_set(&qu->timers, &entry->timer, INT64_MAX);
         return;
     }
-    if ((!h->wanted && is_clean(qu, h)) || now_us >= h->until_us) {
-        hold_free(qu, h);
+    if ((!entry->wanted && is_clean(qu, entry)) || now_us >= entry->until_us) {
+        entry_free(qu, entry);
         return;
     }
-    for (unsigned i = 0; i < qu->n && !h->wanted; i++) {
-        const struct part *p = &h->part[i];
+    for (unsigned i = 0; i < qu->n && !entry->wanted; i++) {
+        const struct part *p = &entry->part[i];
 
         if (!p->clean && sweep_us(p, now_us) < at_us) {
             at_us = sweep_us(p, now_us);
         }
     }
-    timer_set(&qu->timers, &h->timer, at_us);
+    timer_set(&qu->timers, &entry->timer, at_us);
 }
 
 void
-holds_free(struct quorum *qu)
+entries_free(struct quorum *qu)
 {
     struct map_node *n, *nxt;
 
-    map_for_each_safe(n, nxt, &qu->holds)
+    map_for_each_safe(n, nxt, &qu->entries)
     {
-        hold_free(qu, container_of(n, struct hold, by_name));
+        entry_free(qu, container_of(n, struct quorum_entry, by_name));
     }
-    map_fini(&qu->holds);
+    map_fini(&qu->entries);
     map_fini(&qu->errands);
 }
 
@@ -162,38 +162,38 @@ part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_u
 }
 
 int64_t
-hold_deadline_us(const struct quorum *qu, const struct hold *h)
+entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry)
 {
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
 
     for (unsigned i = 0; i < qu->n; i++) {
-        deadline_us[i] = part_deadline_us(&h->part[i], &qu->node[i]);
+        deadline_us[i] = part_deadline_us(&entry->part[i], &qu->node[i]);
     }
     return votes_deadline(deadline_us, qu->n);
 }
 
 bool
-hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us)
+entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us)
 {
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
 
     for (unsigned i = 0; i < qu->n; i++) {
-        deadline_us[i] = trusted_us(&h->part[i], &qu->node[i]);
+        deadline_us[i] = trusted_us(&entry->part[i], &qu->node[i]);
     }
-    return hold_deadline_us(qu, h) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
+    return entry_deadline_us(qu, entry) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
 }
 
-/* A hold that fewer than a majority may have is confirmed before the core says again that it is held. */
+/* A lock that fewer than a majority may have is confirmed before the core says again that it is held. */
 void
-holds_jumped(struct quorum *qu)
+entries_jumped(struct quorum *qu)
 {
     struct map_node *n;
     int64_t now_us = clock_now_us();
 
-    for (n = map_first(&qu->holds); n != NULL; n = map_after(&qu->holds, n)) {
-        const struct hold *h = container_of(n, struct hold, by_name);
+    for (n = map_first(&qu->entries); n != NULL; n = map_after(&qu->entries, n)) {
+        const struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
 
-        if (h->wanted && hold_deadline_us(qu, h) <= now_us) {
+        if (entry->wanted && entry_deadline_us(qu, entry) <= now_us) {
             quorum_post(qu, &(struct core_event){.type = CORE_SUSPECT});
             return;
         }
@@ -222,7 +222,7 @@ is_over(const struct part *p, const struct errand *e, int64_t now_us)
     if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
         return false;
     }
-    return o->generation != o->hold->generation || (!e->raises && p->release_until_us > now_us) ||
+    return o->generation != o->entry->generation || (!e->raises && p->release_until_us > now_us) ||
            (!e->raises && !e->to->voting && o->sort == SORT_ATTEMPT);
 }
 
@@ -265,7 +265,7 @@ part_launch(struct quorum *qu, struct part *p)
             int64_t until_us = lease_end_us(qu, &e->op->op, now_us);
 
             p->clean = p->clean && e->verb != CORE_ACQUIRE;
-            e->op->hold->until_us = until_us > e->op->hold->until_us ? until_us : e->op->hold->until_us;
+            e->op->entry->until_us = until_us > e->op->entry->until_us ? until_us : e->op->entry->until_us;
         }
         map_add(&qu->errands, &e->by_serial, ++qu->serial);
         op = op_of(e);
@@ -277,7 +277,7 @@ part_launch(struct quorum *qu, struct part *p)
 void
 part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number)
 {
-    struct part *p = &o->hold->part[node];
+    struct part *p = &o->entry->part[node];
     struct errand *e = freelist_take_zeroed(&qu->freelist, sizeof(*e));
 
     e->op = o;
@@ -301,7 +301,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
 {
     const struct quorum_op *o = e->op;
     int64_t lease_us = o->op.lease_us;
-    bool current = o->generation == o->hold->generation && o->hold->wanted;
+    bool current = o->generation == o->entry->generation && o->entry->wanted;
 
     switch (done->outcome) {
     case CORE_OK:
@@ -349,7 +349,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
 void
 part_done(struct quorum *qu, struct errand *e, const struct core_done *done)
 {
-    struct part *p = &e->op->hold->part[e->to->index];
+    struct part *p = &e->op->entry->part[e->to->index];
 
     map_remove(&qu->errands, &e->by_serial);
     list_remove(&e->node);

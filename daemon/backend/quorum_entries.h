@@ -1,9 +1,9 @@
 /*
- * quorum_holds.h -- a name's owner on all nodes of a quorum, the operations of the core about it, and their errands to
- * single nodes; for quorum.c and quorum_*.c.
+ * quorum_entries.h -- an owner's entry for a name on all nodes of a quorum, the operations of the core about it, and
+ * their errands to single nodes; for quorum.c and quorum_*.c.
  */
-#ifndef RLOCKD_BACKEND_QUORUM_HOLDS_H
-#define RLOCKD_BACKEND_QUORUM_HOLDS_H
+#ifndef RLOCKD_BACKEND_QUORUM_ENTRIES_H
+#define RLOCKD_BACKEND_QUORUM_ENTRIES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ struct part {
 };
 
 /* One owner's entry for a name, on all nodes; the key stands behind the parts. */
-struct hold {
+struct quorum_entry {
     struct map_node by_name; /* hash of key and owner */
     struct timer timer;
     struct core_op op;       /* the last one of the core: its key is ours */
@@ -55,12 +55,12 @@ enum quorum_sort {
 /* One operation on all nodes. */
 struct quorum_op {
     struct list node;    /* in quorum.begun, until the verb is over */
-    struct hold *hold;
+    struct quorum_entry *entry;
     struct timer timer;
-    struct core_op op;   /* what the core wants; its key is the hold's */
+    struct core_op op;   /* what the core wants; its key is the entry's */
     enum core_action_type verb;
     enum quorum_sort sort;
-    uint64_t generation; /* the hold's */
+    uint64_t generation; /* the entry's */
     uint64_t token;      /* proposed */
     uint64_t least;      /* BREAK: the smallest token of those that nodes have answered; 0 = none has */
     uint32_t reserve;
@@ -92,28 +92,30 @@ void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_ac
 
 /* ---- quorum_ops.c ---- */
 
-struct quorum_op *quorum_op_new(struct quorum *qu, struct hold *h, const struct core_op *op, enum core_action_type verb,
-                                enum quorum_sort sort);
-void quorum_sweep(struct quorum *qu, struct hold *h); /* takes our key back from the nodes that may have it */
+struct quorum_op *quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op,
+                                enum core_action_type verb, enum quorum_sort sort);
+
+/* Takes our key back from the nodes that may have it. */
+void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);
 
 void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done);
 void quorum_errands_over(struct quorum *qu); /* what was not asked is told */
-void quorum_hold_due(struct quorum *qu, struct hold *h); /* its timer */
+void quorum_entry_due(struct quorum *qu, struct quorum_entry *entry); /* its timer */
 void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
 void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb is over */
 void quorum_ops_free(struct quorum *qu);
 
-/* ---- quorum_holds.c ---- */
+/* ---- quorum_entries.c ---- */
 
-struct hold *hold_of(struct quorum *qu, const struct core_op *op);
-void hold_settle(struct quorum *qu, struct hold *h); /* an operation has ended: arms, or frees it */
-int64_t hold_deadline_us(const struct quorum *qu, const struct hold *h);
+struct quorum_entry *entry_of(struct quorum *qu, const struct core_op *op);
+void entry_settle(struct quorum *qu, struct quorum_entry *entry); /* an operation has ended: arms, or frees it */
+int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry);
 
 /*
  * Nodes may have dropped it, since their clocks were set: what has been answered until now neither confirms it nor ends
  * it. The core has been told (SUSPECT), and asks again.
  */
-bool hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us);
+bool entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
 
 /* Until then our key is on the node, or the node gives no vote. */
 int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
@@ -121,8 +123,8 @@ int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
 /* The node has said that it is there; then a clock was set. */
 bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
 
-void holds_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
-void holds_free(struct quorum *qu);
+void entries_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
+void entries_free(struct quorum *qu);
 
 /* Sends the errand to its node behind those before it, or ends it in quorum.over; number: see struct errand. */
 void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
