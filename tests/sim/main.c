@@ -128,7 +128,7 @@ run_all(const struct options *o)
 static bool
 shows(const struct options *o, const struct totals *t, enum shape shape)
 {
-    bool enough = shape == SHAPE_STANDALONE ? t->seeds >= 1000 : t->shapes[shape] >= 500;
+    bool enough = shape == SHAPE_STANDALONE ? t->seeds >= 1000 : t->shapes[shape] >= 400;
 
     return enough && o->control == CONTROL_NONE && !o->one_kind && o->daemons == 0;
 }

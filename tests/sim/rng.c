@@ -161,7 +161,7 @@ draw_shape(struct world *w)
     uint64_t usual = w->rng;
 
     w->rng = w->seed * UINT64_C(0x2545f4914f6cdd1d) + 77;
-    w->shape = chance(w, 15000) ? SHAPE_SENTINEL : chance(w, 15000) ? SHAPE_QUORUM : SHAPE_STANDALONE;
+    w->shape = chance(w, 15000) ? SHAPE_SENTINEL : chance(w, 12500) ? SHAPE_QUORUM : SHAPE_STANDALONE;
     w->shape = w->options->one_shape ? w->options->shape : w->shape;
     w->shape = of != SHAPE_STANDALONE ? of : w->shape;
     w->rng = usual;
