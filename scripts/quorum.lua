@@ -6,12 +6,11 @@
 --   KEYS   rlock:clock, rlock:epoch, rlock:quorum
 --   ARGV   the epoch in which it is to be admitted, as rlock:epoch is outside of a grace period ('' = only look), and
 --          what the clock is raised to then
---   reply  { TIME in us, rlock:epoch, 1 if it is established, rlock:clock }
+--   reply  { rlock:epoch, 1 if it is established, rlock:clock }
 --
 -- rlock:quorum   what rlock:epoch was when the node was admitted; in a grace period it is another word
 -- @use text
 local call, pcall = redis.call, redis.pcall
-local time = call('TIME')
 
 -- Neither key is a string of ours if it has another type.
 local function get(key)
@@ -27,4 +26,4 @@ if ARGV[1] ~= '' and epoch == ARGV[1] then
     end
     call('SET', KEYS[3], epoch)
 end
-return {time[1] * 1000000 + time[2], epoch, epoch ~= '' and get(KEYS[3]) == epoch and 1 or 0, clock}
+return {epoch, epoch ~= '' and get(KEYS[3]) == epoch and 1 or 0, clock}

@@ -14,8 +14,9 @@
 
 /*
  * A1  A node votes when it says of itself, in the epoch that we know, that it is established.
- * A2  It is admitted in an epoch when the quarantine since that began is over: the longest lease that a daemon renews,
- *     and a timeout for what was on its way. Clients of other libraries are taken to have no longer leases.
+ * A2  It is admitted in an epoch when the quarantine is over: the longest lease that a daemon renews, and a timeout
+ *     for what was on its way, by our clock since we have heard of the epoch (that of the node may be set). Clients of
+ *     other libraries are taken to have no longer leases.
  * A3  ... and its clock has been raised to what q other established nodes had, each read in a round that began when the
  *     quarantine was over. So it knows every token that it had a part in, and forgot (counterexample 2 of quorum.pml).
  * A4  Where q others can not be had, because too many have lost their data, all nodes must answer and be in no
@@ -24,7 +25,7 @@
  * A5  Where no node is established, all answer, and none is in a grace period (presence.lua), the quorum is new.
  */
 
-enum { TIME, EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
+enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
 
 /* By clocks of other rates, too. */
 static int64_t
@@ -43,9 +44,9 @@ quarantine_us(const struct quorum *qu)
 static bool
 is_answer(const struct reply *r)
 {
-    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[TIME]->type == REPLY_INT &&
-           r->item[EPOCH]->type == REPLY_TEXT && r->item[ESTABLISHED]->type == REPLY_INT &&
-           r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[EPOCH]->text.n < NODE_EPOCH_ROOM;
+    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[EPOCH]->type == REPLY_TEXT &&
+           r->item[EPOCH]->text.n < NODE_EPOCH_ROOM && r->item[ESTABLISHED]->type == REPLY_INT &&
+           r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0;
 }
 
 /* What it says of itself; in another epoch than we know of it says nothing: that is heard of soon. */
@@ -53,16 +54,12 @@ static void
 take(struct quorum_node *node, const struct reply *r)
 {
     struct quorum *qu = node->of;
-    int64_t since_us, lasts_us = quarantine_us(qu);
+    int64_t since_us = clock_now_us() - node->epoch_us, lasts_us = quarantine_us(qu);
     struct slice text = r->item[EPOCH]->text;
 
     snprintf(node->text, sizeof(node->text), "%.*s", (int)text.n, text.p);
     if (node->epoch == 0 || strtoull(node->text, NULL, 10) != node->epoch) {
         return;
-    }
-    since_us = r->item[TIME]->n - (int64_t)node->epoch;
-    if (clock_now_us() - node->epoch_us > since_us) { /* its clock was set back */
-        since_us = clock_now_us() - node->epoch_us;
     }
     node->looked = node->heard = true;
     node->established = r->item[ESTABLISHED]->n == 1;

@@ -487,5 +487,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
             assert(false);
         }
     }
-    cap(c, cl, d);
+    if (d->outcome == CORE_OK) { /* else the claim may be gone */
+        cap(c, cl, d);
+    }
 }
