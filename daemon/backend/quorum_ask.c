@@ -119,7 +119,7 @@ static void
 note(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {
     if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
-        entry->generation++;
+        entry->incarnation++;
         for (unsigned i = 0; i < qu->n; i++) {
             entry->part[i].deadline_us = 0;
         }
@@ -145,7 +145,7 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
     entry->op = o->op;
     entry->op.key = key;
     note(qu, entry, o);
-    o->generation = entry->generation;
+    o->incarnation = entry->incarnation;
     o->errands_n++;
     if (o->op.exact) {
         shorten(qu, o);

@@ -222,7 +222,7 @@ is_over(const struct part *p, const struct errand *e, int64_t now_us)
     if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
         return false;
     }
-    return o->generation != o->entry->generation || (!e->raises && p->release_until_us > now_us) ||
+    return o->incarnation != o->entry->incarnation || (!e->raises && p->release_until_us > now_us) ||
            (!e->raises && !e->to->voting && o->sort == SORT_ATTEMPT);
 }
 
@@ -301,7 +301,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
 {
     const struct quorum_op *o = e->op;
     int64_t lease_us = o->op.lease_us;
-    bool current = o->generation == o->entry->generation && o->entry->wanted;
+    bool current = o->incarnation == o->entry->incarnation && o->entry->wanted;
 
     switch (done->outcome) {
     case CORE_OK:

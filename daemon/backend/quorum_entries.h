@@ -17,15 +17,15 @@
 struct quorum;
 struct quorum_node;
 
-/* What one node has of a name's owner. Times by our clock. */
+/* One node's part of an entry. Times by our clock. */
 struct part {
-    struct list queue;   /* of errands, in their order: the first one is on its way if `flying` */
+    struct list queue;   /* of errands, in their order: the first one is in flight if `flying` */
     bool flying;
-    bool clean;          /* nothing of ours is there, nor can come there */
-    int64_t sent_us;     /* of what set the expiry last */
-    int64_t deadline_us; /* our key is there until then at least; 0 = perhaps it is not there */
-    uint64_t epoch;      /* of the node then */
-    int64_t hole_us;     /* since when it is known that our key is not there; 0 = it is, or nobody has looked */
+    bool clean;          /* our key is not there, and no command in flight can put it there */
+    int64_t sent_us;     /* when the command left that set the expiry last */
+    int64_t deadline_us; /* our key is there until then at least; 0 = it may be missing */
+    uint64_t epoch;      /* of the node's data then */
+    int64_t hole_us;     /* when an answer first said that our key is missing; 0 = none has */
     int64_t acquire_until_us; /* an attempt that was given up may run until then */
     int64_t release_until_us; /* ... a release */
 };
@@ -34,12 +34,12 @@ struct part {
 struct quorum_entry {
     struct map_node by_name; /* hash of key and owner */
     struct timer timer;
-    struct core_op op;       /* the last one of the core: its key is ours */
-    uint64_t generation;     /* one more with each attempt, and when it is given back */
-    bool wanted;             /* it is asked for, or held: a key of ours may stay */
-    bool known;              /* it was granted or confirmed by this process: deadlines count */
-    unsigned ops_n;          /* under way */
-    int64_t until_us;        /* no key of ours can be there any more */
+    struct core_op op;       /* the last one of the core; the entry owns its key */
+    uint64_t incarnation;    /* rises with each attempt and each release: what older operations learn is outdated */
+    bool wanted;             /* the core requests or holds it: our key may stay on nodes */
+    bool known;              /* this process was granted it, or has confirmed it: deadlines count */
+    unsigned ops_n;          /* operations in progress */
+    int64_t until_us;        /* from then on no node can have our key */
     struct part part[];      /* one for each node */
 };
 
@@ -47,8 +47,8 @@ enum quorum_sort {
     SORT_ATTEMPT, /* a vote */
     SORT_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
     SORT_RELEASE,
-    SORT_SWEEP,   /* a RELEASE that nobody waits for */
-    SORT_REPAIR,  /* a node lacks our key: another attempt, which no request waits for */
+    SORT_SWEEP,   /* a RELEASE for which the core does not wait */
+    SORT_REPAIR,  /* an attempt at a node that lacks our key, for which the core does not wait */
     SORT_BREAK,
 };
 
@@ -60,13 +60,13 @@ struct quorum_op {
     struct core_op op;   /* what the core wants; its key is the entry's */
     enum core_action_type verb;
     enum quorum_sort sort;
-    uint64_t generation; /* the entry's */
+    uint64_t incarnation; /* of the entry when the operation began */
     uint64_t token;      /* proposed */
-    uint64_t least;      /* BREAK: the smallest token of those that nodes have answered; 0 = none has */
+    uint64_t least;      /* BREAK: the smallest token that a node has answered; 0 = none has */
     uint32_t reserve;
     bool reported;       /* the core knows its outcome */
     bool begun;          /* all nodes are asked */
-    uint32_t again;      /* a bit for each node: it was asked once more, because a clock was set */
+    uint32_t again;      /* nodes that were asked a second time because a clock was set, a bit each */
     unsigned errands_n;
     int64_t asked_us;
     int64_t guard_us;    /* the latest */
@@ -82,7 +82,7 @@ struct errand {
     struct quorum_node *to;
     enum core_action_type verb;
     bool raises;               /* a write-back */
-    uint64_t number;           /* the token proposed, the ceiling; 0 = none */
+    uint64_t number;           /* ACQUIRE: the token proposed; a write-back: the token to be reached; 0 = none */
     bool was_clean;
 };
 
@@ -95,11 +95,11 @@ void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_ac
 struct quorum_op *quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op,
                                 enum core_action_type verb, enum quorum_sort sort);
 
-/* Takes our key back from the nodes that may have it. */
+/* Releases our key on the nodes that may have it. */
 void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);
 
 void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done);
-void quorum_errands_over(struct quorum *qu); /* what was not asked is told */
+void quorum_errands_over(struct quorum *qu); /* answers the errands that were not sent */
 void quorum_entry_due(struct quorum *qu, struct quorum_entry *entry); /* its timer */
 void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
 void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb is over */
@@ -112,24 +112,24 @@ void entry_settle(struct quorum *qu, struct quorum_entry *entry); /* an operatio
 int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry);
 
 /*
- * Nodes may have dropped it, since their clocks were set: what has been answered until now neither confirms it nor ends
- * it. The core has been told (SUSPECT), and asks again.
+ * A clock was set, so nodes may have dropped our key: answers received until now neither confirm the hold nor end it.
+ * The core has been told (SUSPECT), and asks again.
  */
 bool entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
 
 /* Until then our key is on the node, or the node gives no vote. */
 int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
 
-/* The node has said that it is there; then a clock was set. */
+/* The node has confirmed our key, and a clock was set since. */
 bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
 
 void entries_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
 void entries_free(struct quorum *qu);
 
-/* Sends the errand to its node behind those before it, or ends it in quorum.over; number: see struct errand. */
+/* Queues a new errand for the node, or, if it cannot be sent, puts it on quorum.over; number: see struct errand. */
 void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
 
-/* It is answered, and taken off its queue; then the next one leaves. */
+/* The errand is answered: takes it off its queue, and sends the next one. */
 void part_done(struct quorum *qu, struct errand *e, const struct core_done *done);
 void part_launch(struct quorum *qu, struct part *p);
 

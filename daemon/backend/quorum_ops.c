@@ -38,7 +38,7 @@ quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_o
     o->op.key = entry->op.key;
     o->verb = verb;
     o->sort = sort;
-    o->generation = entry->generation;
+    o->incarnation = entry->incarnation;
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
     vote_begin(&o->vote, qu->n, op->reserve, 0);
@@ -113,7 +113,7 @@ quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
 static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
-    o->entry->generation++;
+    o->entry->incarnation++;
     o->entry->wanted = o->entry->known = false;
     quorum_sweep(qu, o->entry);
 }
@@ -170,7 +170,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
     if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* split, or about to be free: not all at once */
         done.pttl_us = quorum_random(qu, PAUSE_US);
     }
-    if (o->generation == o->entry->generation) {
+    if (o->incarnation == o->entry->incarnation) {
         give_up(qu, o);
     }
     tell(qu, o, &done);
@@ -263,7 +263,7 @@ count_others(struct quorum *qu, struct quorum_op *o)
     bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
-    if (o->sort == SORT_CONFIRM && o->generation == o->entry->generation) {
+    if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         (void)ask_again(qu, o);
     }
     if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
@@ -276,7 +276,7 @@ count_others(struct quorum *qu, struct quorum_op *o)
     done.token = o->sort == SORT_BREAK ? o->least : 0;
     done.until_us = until_us(qu, o, done.outcome);
     done.sent_us = done.until_us != 0 ? sent_us(done.until_us, o->op.lease_us) : clock_now_us();
-    if (o->sort == SORT_CONFIRM && o->generation == o->entry->generation) {
+    if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->known = o->entry->known || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
