@@ -1,10 +1,10 @@
 /*
- * generation_begin.c -- which slots need a new generation (R4), and what the anchors are told of it.
+ * generation_begin.c -- which slots need a new generation (R4), and the proposals of new ones to the anchors.
  *
- * A slot needs one where the generation it is in is not that of its data: its node has another origin, its slot was
- * open since, its record was lost. Of one node all such slots begin together, and its next ones when these are known.
- * An anchor takes none where it knows of a higher number than was expected: of many daemons that see the same, the
- * first one wins; all others learn of it in the same answer.
+ * A slot needs a new generation when its data may not be that of its present one: its node has another origin, the slot
+ * was open since, or its record was lost. All such slots of a node are in one proposal; the node's next proposal waits
+ * until this one is answered. An anchor refuses a proposal if it knows a higher number for the slots than the proposal
+ * expects: of many daemons that propose the same, the first one wins, and the others learn its number in the answer.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 static bool
 needs(const struct generations *g, const struct gslot *s)
 {
-    const struct gnode *n = s->node != NOBODY ? &g->node[s->node] : NULL;
+    const struct gnode *n = s->node != NO_INDEX ? &g->node[s->node] : NULL;
 
     return n != NULL && n->heard_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
            !slot_is_sound(g, s);
@@ -24,7 +24,7 @@ static void
 add_slot(struct generations *g, struct proposal *p, uint16_t slot)
 {
     struct gslot *s = &g->slot[slot];
-    uint64_t number = s->entry != NOBODY ? g->entry[s->entry].number : 1;
+    uint64_t number = s->entry != NO_INDEX ? g->entry[s->entry].number : 1;
 
     if (p->ranges_n > 0 && p->range[p->ranges_n - 1].last + 1 == slot) {
         p->range[p->ranges_n - 1].last = slot;
@@ -38,7 +38,7 @@ add_slot(struct generations *g, struct proposal *p, uint16_t slot)
     s->proposed = true;
 }
 
-/* Everybody's numbers differ, also where the clocks are behind. */
+/* Numbers of different daemons differ, also when the clocks of nodes are behind. */
 static void
 give_number(struct generations *g, struct proposal *p, const struct gnode *n)
 {
@@ -50,7 +50,7 @@ give_number(struct generations *g, struct proposal *p, const struct gnode *n)
     p->since_us = n->time_us;
 }
 
-/* Not before two anchors have answered. */
+/* True once two anchors have answered. */
 bool
 begin_may(const struct generations *g)
 {
@@ -71,7 +71,7 @@ begin_all(struct generations *g, int64_t now_us)
     g->begin_due = false;
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         const struct gslot *s = &g->slot[slot];
-        struct proposal *p = s->node != NOBODY ? &g->proposal[s->node] : NULL;
+        struct proposal *p = s->node != NO_INDEX ? &g->proposal[s->node] : NULL;
 
         if (p != NULL && needs(g, s) && (!p->live || p->began_us == 0)) {
             p->live = true;
@@ -90,7 +90,7 @@ begin_all(struct generations *g, int64_t now_us)
 }
 
 void
-begin_say(struct generations *g, unsigned anchor)
+begin_propose(struct generations *g, unsigned anchor)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
         struct proposal *p = &g->proposal[i];
@@ -118,10 +118,10 @@ drop(struct generations *g, struct proposal *p)
     }
     free(p->range);
     *p = (struct proposal){.live = false};
-    begin_due(g); /* where it was not taken, and nothing else has come */
+    begin_due(g); /* if no anchor took it, its slots still need a generation */
 }
 
-/* Nobody waits for a third anchor longer than a beat. */
+/* A proposal waits at most one beat for the answer of the third anchor. */
 void
 begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t now_us)
 {

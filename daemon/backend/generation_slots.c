@@ -14,9 +14,9 @@
 bool
 slot_is_sound(const struct generations *g, const struct gslot *s)
 {
-    const struct gentry *e = s->entry != NOBODY ? &g->entry[s->entry] : NULL;
+    const struct gentry *e = s->entry != NO_INDEX ? &g->entry[s->entry] : NULL;
 
-    return e != NULL && s->node != NOBODY && e->origin == g->node[s->node].origin && e->since_us > s->open_us &&
+    return e != NULL && s->node != NO_INDEX && e->origin == g->node[s->node].origin && e->since_us > s->open_us &&
            !s->spoiled;
 }
 
@@ -26,7 +26,7 @@ tell(struct generations *g, enum generation_news news, uint16_t slot)
     const struct gslot *s = &g->slot[slot];
 
     if (s->used) {
-        g->tell(g->ctx, news, slot, s->entry != NOBODY ? g->entry[s->entry].number : 0);
+        g->tell(g->ctx, news, slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
     }
 }
 
@@ -62,7 +62,7 @@ slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
 
     s->open = true;
     s->open_us = node_us;
-    if (!was && s->entry != NOBODY) {
+    if (!was && s->entry != NO_INDEX) {
         send_record(g, slot, RECORD_SPOIL);
     }
 }
@@ -126,7 +126,7 @@ void
 generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a)
 {
     struct gslot *s = &g->slot[slot];
-    struct gentry *e = s->entry != NOBODY ? &g->entry[s->entry] : NULL;
+    struct gentry *e = s->entry != NO_INDEX ? &g->entry[s->entry] : NULL;
 
     g->records_sent--;
     if (s->record != RECORD_SENT || e == NULL) {
@@ -171,7 +171,7 @@ slot_next_record(struct generations *g, struct generation_send *out)
             s->record = RECORD_UNKNOWN; /* too late, or to be asked for anew when it is closed */
             continue;
         }
-        if (s->node == NOBODY || g->node[s->node].heard_us == 0 || (!s->open && !slot_is_sound(g, s))) {
+        if (s->node == NO_INDEX || g->node[s->node].heard_us == 0 || (!s->open && !slot_is_sound(g, s))) {
             queue(g, slot, RECORD_TO_SEND, &g->records);
             continue;
         }
@@ -353,7 +353,7 @@ slot_enters(struct generations *g, uint16_t slot, uint16_t entry)
 void
 slot_reclaimed(struct generations *g, struct gslot *s)
 {
-    if (s->used && !s->reclaimed && s->entry != NOBODY) {
+    if (s->used && !s->reclaimed && s->entry != NO_INDEX) {
         s->reclaimed = true;
         g->entry[s->entry].unreclaimed_n--;
     }
@@ -382,8 +382,8 @@ use(struct generations *g, uint16_t slot)
 
     if (!s->used) {
         s->used = true;
-        s->reclaimed = s->entry != NOBODY; /* nothing is held there */
-        if (s->entry != NOBODY) {
+        s->reclaimed = s->entry != NO_INDEX; /* nothing is held there */
+        if (s->entry != NO_INDEX) {
             tell(g, GENERATION_NEW, slot);
         }
     }
@@ -423,7 +423,7 @@ generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t no
     int64_t since_us;
 
     use(g, slot);
-    *out = (struct slot_state){.may = SLOT_WAITS, .number = s->entry != NOBODY ? g->entry[s->entry].number : 0};
+    *out = (struct slot_state){.may = SLOT_WAITS, .number = s->entry != NO_INDEX ? g->entry[s->entry].number : 0};
     out->why = why_not(g, s, node, now_us);
     if (s->node != node && node < g->nodes_n) {
         g->node[node].due_us = 0;
@@ -471,7 +471,7 @@ generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->entry == NOBODY || g->entry[s->entry].number != number || s->reclaimed) {
+    if (s->entry == NO_INDEX || g->entry[s->entry].number != number || s->reclaimed) {
         return;
     }
     slot_reclaimed(g, s);

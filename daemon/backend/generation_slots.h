@@ -13,7 +13,7 @@
 
 struct generations;
 
-enum { SLOTS_N = 16384, NOBODY = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
+enum { SLOTS_N = 16384, NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
 
 /* What is known of a slot's record in its generation. */
 enum record_is {
@@ -29,7 +29,7 @@ enum record_is {
 
 struct gslot {
     uint64_t open_us;    /* by its node's clock: it was open then; 0 = never */
-    uint16_t entry, node; /* NOBODY: none */
+    uint16_t entry, node; /* NO_INDEX: none */
     uint8_t record;      /* enum record_is */
     uint8_t mode;        /* enum record_mode */
     bool used : 1;       /* here: the core has heard of its generation */

@@ -1,9 +1,9 @@
 /*
- * generation_table.c -- the generations that are known, from any anchor; a slot is in the one with the highest number.
+ * generation_table.c -- the generations that the anchors have named. A slot is in the one with the highest number.
  *
- * One that no slot is in any more is forgotten; what was to be reclaimed in it passes to those that came after, and
- * with it the versions that must not be reported back before (from[]): a slot leaves a generation unreclaimed only
- * into a later one, and until that is reclaimed neither is.
+ * A generation without slots is removed. A slot leaves an unreclaimed generation only for a later one, which takes over
+ * the earlier one's versions at the anchors (from[]): until the later generation is reclaimed, no anchor is told that
+ * the earlier one is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,10 @@ find(const struct generations *g, uint64_t number)
             return (uint16_t)i;
         }
     }
-    return NOBODY;
+    return NO_INDEX;
 }
 
-/* At most one for each slot lives, and one more while it is taken in. */
+/* At most one generation for each slot is live, and one more inside table_take(). */
 static uint16_t
 add(struct generations *g, const struct generation_entry *e, int64_t now_us)
 {
@@ -51,7 +51,7 @@ lower(uint64_t a, uint64_t b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* The slot leaves for the generation `to`; what it has not reclaimed goes with it. */
+/* The slot leaves for the generation `to`; if it is not reclaimed, `to` takes over the versions. */
 static void
 leave(struct generations *g, const struct gslot *s, struct gentry *to)
 {
@@ -69,7 +69,7 @@ leave(struct generations *g, const struct gslot *s, struct gentry *to)
     }
 }
 
-/* The slot is in a later one already, and not reclaimed: nor is it in this one. */
+/* The slot is in a later generation already. If it is not reclaimed there, generation `e` is not reclaimed either. */
 static void
 is_late(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
 {
@@ -87,7 +87,7 @@ table_take(struct generations *g, unsigned anchor, const struct generation_entry
     struct gentry *to;
 
     g->highest = e->number > g->highest ? e->number : g->highest;
-    if (at == NOBODY) {
+    if (at == NO_INDEX) {
         at = add(g, e, now_us);
     }
     to = &g->entry[at];
@@ -96,11 +96,11 @@ table_take(struct generations *g, unsigned anchor, const struct generation_entry
         for (unsigned slot = e->range[i].first; slot <= e->range[i].last; slot++) {
             struct gslot *s = &g->slot[slot];
 
-            if (s->entry != NOBODY && g->entry[s->entry].number >= e->number) {
+            if (s->entry != NO_INDEX && g->entry[s->entry].number >= e->number) {
                 is_late(g, s, anchor, e);
                 continue;
             }
-            if (s->entry != NOBODY) {
+            if (s->entry != NO_INDEX) {
                 leave(g, s, to);
             }
             to->slots_n++;
@@ -133,8 +133,8 @@ table_over(struct generations *g, struct gentry *e)
 }
 
 /*
- * That all members of an anchor have reported is a fact that stays one: whoever registers there later hears of the
- * generation first. So what two anchors say may be from different times.
+ * Once all members of an anchor have reported a generation, that stays true: a daemon that registers there later learns
+ * of the generation first. So the answers of two anchors need not be of the same time.
  */
 void
 table_done(struct generations *g, unsigned anchor, uint64_t done)
@@ -180,8 +180,8 @@ table_back(const struct generations *g, unsigned anchor)
 }
 
 /*
- * Told further is what an anchor does not know though it was asked since: who begins a generation tells all three. One
- * that has just lost its data is told at once, for it is to vote soon.
+ * The anchor has answered since we learned of the generation, and does not know it. (Its first daemon tells all three
+ * anchors, so this is rare.) An anchor that has just lost its data is told at once, because it is to vote soon.
  */
 static bool
 is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
@@ -225,9 +225,9 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
     g->expected[m->begin_n++] = expected;
 }
 
-/* The ranges of an entry, by one walk over the slots for all of them: counted first, then written. */
+/* One walk over the slots counts the ranges of all generations, a second one writes them. */
 void
-table_further(struct generations *g, unsigned anchor)
+table_forward(struct generations *g, unsigned anchor)
 {
     struct slot_range *range;
     size_t *at, total = 0;
@@ -235,11 +235,11 @@ table_further(struct generations *g, unsigned anchor)
     if (!table_lacks(g, anchor)) {
         return;
     }
-    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* how many; then where the next one goes */
+    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* of each: how many ranges; where its next range goes */
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         uint16_t e = g->slot[slot].entry;
 
-        if (e != NOBODY && (slot == 0 || g->slot[slot - 1].entry != e)) {
+        if (e != NO_INDEX && (slot == 0 || g->slot[slot - 1].entry != e)) {
             at[2 * e]++;
         }
     }
@@ -251,7 +251,7 @@ table_further(struct generations *g, unsigned anchor)
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         uint16_t e = g->slot[slot].entry;
 
-        if (e == NOBODY) {
+        if (e == NO_INDEX) {
             continue;
         }
         if (slot == 0 || g->slot[slot - 1].entry != e) {

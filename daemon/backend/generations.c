@@ -28,7 +28,7 @@ generations_new(const struct anchor_identity *words, uint64_t random, generation
     g->wanted = -1;
     g->longest_us = words->lease_us;
     for (unsigned i = 0; i < SLOTS_N; i++) {
-        g->slot[i].entry = g->slot[i].node = NOBODY;
+        g->slot[i].entry = g->slot[i].node = NO_INDEX;
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
         buf_init(&g->anchor[i].list, 0);
@@ -94,7 +94,7 @@ generations_number(const struct generations *g, uint16_t slot)
 {
     const struct gslot *s = &g->slot[slot];
 
-    return s->entry != NOBODY ? g->entry[s->entry].number : 0;
+    return s->entry != NO_INDEX ? g->entry[s->entry].number : 0;
 }
 
 bool
@@ -137,7 +137,7 @@ unused(const struct generations *g)
     unsigned i = 0;
 
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        if (g->slot[slot].node != NOBODY) {
+        if (g->slot[slot].node != NO_INDEX) {
             owns[g->slot[slot].node] = true;
         }
     }
@@ -199,7 +199,7 @@ claim(struct generations *g, uint16_t slot, uint16_t node)
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->node != NOBODY && s->node != node && g->node[s->node].config_epoch >= g->node[node].config_epoch) {
+    if (s->node != NO_INDEX && s->node != node && g->node[s->node].config_epoch >= g->node[node].config_epoch) {
         return;
     }
     if (s->node != node) {
@@ -234,7 +234,7 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         if (at < a->ranges_n && a->range[at].first <= slot) {
             claim(g, (uint16_t)slot, node);
         } else if (s->node == node) {
-            s->node = NOBODY;
+            s->node = NO_INDEX;
         }
         if (s->node == node) {
             s->open = s->open && is_open(a, (uint16_t)slot);
@@ -256,8 +256,8 @@ tell_slots(struct generations *g, uint16_t node)
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         const struct gslot *s = &g->slot[slot];
 
-        if (s->used && (s->node == node || s->node == NOBODY)) {
-            g->tell(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NOBODY ? g->entry[s->entry].number : 0);
+        if (s->used && (s->node == node || s->node == NO_INDEX)) {
+            g->tell(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
         }
     }
 }
@@ -348,9 +348,9 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
     a->sent_lists = m->lists ? g->anchor[g->wanted].birth : 0;
     a->sent_lease_us = g->who.lease_us;
     if (a->heard) {
-        table_further(g, i);
+        table_forward(g, i);
     }
-    begin_say(g, i);
+    begin_propose(g, i);
     a->sent_batch = 0;
     if (g->batch.n > 0 && (g->batch.asks & 1u << i) != 0) {
         m->slot = g->batch.slot;

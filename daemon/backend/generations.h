@@ -2,10 +2,10 @@
  * generations.h -- whether the slots of a cluster still have their data, and until when leases may run
  * (R1 to R8 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
  *
- * Each slot is in a generation: a number that rises, and the origin of the node whose data it is (process and line of
- * replication). Which one that is, is kept at three anchors, where every daemon registers. What is served by a node of
- * another origin, or had its slot open, or lost its record, is in no generation until a new one begins; which is over
- * when all members of two anchors have reclaimed their locks, or ran out.
+ * Each slot is in a generation: a number that rises, and the origin (process and line of replication) of the node whose
+ * data it is. Three anchors, where every daemon registers, keep the generation of each slot. A slot needs a new
+ * generation when a node of another origin serves it, when it was open, or when its record is lost. A generation is
+ * over (the slot grants again) when all members of two anchors have reclaimed their locks, or their leases have ended.
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_H
 #define RLOCKD_BACKEND_GENERATIONS_H
@@ -16,79 +16,80 @@
 #include "daemon/backend/anchor_words.h"
 
 /*
- * G1  A call may be sent to a node only where generations_slot() says so of that node, by what the same connection has
- *     answered to node.lua first, a redirected call too (R3).
- * G2  No deadline lies beyond generations_bound_us() (R2): that is the time of a registration that two anchors have
- *     answered, plus the longest lease; and what these answers name is taken in before it moves.
- * G3  A slot that is open, or was when last heard of, neither grants nor reclaims (R8); no generation begins for it.
- * G4  Of each slot the record is created by one daemon, once in a generation: which finds the slot's bit clear at two
- *     anchors (R6). A record that is not there though the bit was set is data that is lost.
+ * G1  A call, redirected or not, is sent to a node only if generations_slot() allows it for that node, from what
+ *     node.lua answered on the same connection (R3).
+ * G2  No deadline lies beyond generations_bound_us() (R2): the time of a registration that two anchors have answered,
+ *     plus the longest lease. The generations that these answers name are taken in before the bound moves.
+ * G3  A slot that is open, or was open in the last answer, neither grants nor reclaims (R8); no generation begins for
+ *     it.
+ * G4  The record of a slot is created once in a generation, by the daemon that finds the slot's bit clear at two
+ *     anchors (R6). If the bit was set and the record is missing, the slot has lost data.
  */
 
 enum {
-    GENERATION_BEAT_MS = 2000,  /* every anchor and every node is asked that often, and at once when there is news */
-    GENERATION_FRESH_BEATS = 3, /* so old may be what is granted by */
-    GENERATION_NODES_MAX = 512, /* as many masters */
+    GENERATION_BEAT_MS = 2000,   /* every anchor and every node is asked that often, and at once when there is news */
+    GENERATION_FRESH_BEATS = 3,  /* the age up to which an answer of a node allows grants */
+    GENERATION_NODES_MAX = 512,  /* masters */
     GENERATION_RECORDS_MAX = 64, /* record scripts in flight */
 };
 
 enum slot_may {
-    SLOT_WAITS,    /* neither; `why` says so */
+    SLOT_WAITS,    /* neither grants nor reclaims; `why` names the reason */
     SLOT_RECLAIMS, /* held locks are reclaimed, and nothing is granted */
     SLOT_GRANTS,
 };
 
 struct slot_state {
     enum slot_may may;
-    const char *why;   /* WAITS: what for. A constant */
-    int64_t until_us;  /* RECLAIMS, GRANTS: ask again then at the latest, or when told */
+    const char *why;   /* WAITS: the reason; a static text */
+    int64_t until_us;  /* RECLAIMS, GRANTS: ask again at this time, or earlier on GENERATION_ASKS */
     uint64_t number;   /* of its generation: the epoch of its domain; 0: none is known */
-    char word[32];     /* RECLAIMS, GRANTS: what the record has to be (ARGV epoch of the verbs, reclaims too) */
+    char word[32];     /* RECLAIMS, GRANTS: the value that the record must have (ARGV `epoch` of every verb) */
 };
 
 enum generation_news {
-    GENERATION_NEW,   /* the slot's data may be lost: RECLAIM of the core with that number */
-    GENERATION_OVER,  /* the slot grants: GRACE_OVER */
-    GENERATION_ASKS,  /* generations_slot() may say something else now */
+    GENERATION_NEW,   /* the slot's data may be lost: the core gets RECLAIM with that number */
+    GENERATION_OVER,  /* the slot grants: the core gets GRACE_OVER */
+    GENERATION_ASKS,  /* the answer of generations_slot() may have changed */
     GENERATION_BOUND, /* generations_bound_us() has moved; slot 0 */
 };
 
-/* Called from inside the functions below, which it must not call in turn. */
+/* The functions below call it; it must not call them. */
 typedef void generations_tell_fn(void *ctx, enum generation_news news, uint16_t slot, uint64_t number);
 
-/* What is to be sent. Each ends in one generations_..._answered() with an answer, or without. */
+/* What is to be sent. Each request ends in one call of generations_..._answered(), with NULL if there is no answer. */
 enum generation_send_type { SEND_NOTHING, SEND_REGISTER, SEND_NODE, SEND_RECORD };
 
 struct generation_send {
     enum generation_send_type type;
     unsigned anchor;     /* REGISTER: to the owner of its slot (anchor_slot()), KEYS by anchor_words() */
-    uint16_t node;       /* NODE, RECORD: where; of a record no other node will do */
+    uint16_t node;       /* NODE, RECORD: the node to ask; a RECORD must not be redirected to another one */
     uint16_t slot;       /* RECORD */
-    uint64_t number;     /* RECORD: ARGV of the script ... */
-    enum record_mode mode; /* ... too */
+    uint64_t number;       /* RECORD: ARGV of record.lua ... */
+    enum record_mode mode; /* ... and the mode */
 };
 
 struct generations;
 
-/* `words` is what each registration says of this daemon; copied. `random` is of this daemon alone. */
+/* `words` identifies this daemon in each registration; copied. `random` differs from daemon to daemon. */
 struct generations *generations_new(const struct anchor_identity *words, uint64_t random, generations_tell_fn *tell,
                                     void *ctx);
 void generations_free(struct generations **g);
 
-/* The longest lease; only gets longer. Deadlines may use it when two anchors have heard of it. */
+/* The longest lease; it never becomes shorter. Deadlines may use it once two anchors have answered a registration. */
 void generations_lease(struct generations *g, int64_t lease_us);
 void generations_leave(struct generations *g); /* the next registrations leave */
-void generations_reached(struct generations *g); /* a node can be asked now that could not before */
+void generations_reached(struct generations *g); /* the connection to a node is up */
 
 /* ---- slots ---- */
 
-/* Locks may be held in the slot, by a state file: in the epoch that the process before knew, 0 = unknown. */
+/* The state file has locks in the slot, of that epoch; 0 = unknown. */
 void generations_restore(struct generations *g, uint16_t slot, uint64_t epoch);
 
-/* Of calls to that node. The first time for a slot it is in use from then on: its records, its news. */
+/* May calls for the slot go to that node? The first such question puts the slot in use: it gets a record, and news. */
 void generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out);
 
-/* A call was answered GRACE: its record is not what it was believed to be. */
+/* A call was answered GRACE: the slot's record differs from slot_state.word. */
 void generations_differs(struct generations *g, uint16_t slot, int64_t now_us);
 
 /* A call was answered ASK or TRYAGAIN by the node (R8). */
@@ -103,7 +104,7 @@ uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: n
 bool generations_is_open(const struct generations *g, uint16_t slot);
 bool generations_is_used(const struct generations *g, uint16_t slot);
 
-/* What any daemon of the cluster has given, as far as the anchors have heard: no token may be lower. */
+/* The highest token that any daemon has reported to the anchors: no new token may be lower. */
 void generations_token(struct generations *g, uint64_t token);
 uint64_t generations_floor(const struct generations *g);
 
@@ -111,10 +112,10 @@ const struct anchor_identity *generations_identity(const struct generations *g);
 
 /* ---- nodes: what node.lua answers ---- */
 
-/* The number of the node with that id of the cluster; GENERATION_NODES_MAX: there are too many. */
+/* The index of the node with that cluster id; GENERATION_NODES_MAX: there are too many nodes. */
 uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]);
 
-/* A connection to it was lost, or made: nothing of it counts until it has answered anew. */
+/* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);
 
 /* NULL: no answer. `sent_us`: when it was asked. False: it is no master, or another node than `node`. */
@@ -123,11 +124,11 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
 
 /* ---- what to send ---- */
 
-/* The next thing that is due; SEND_NOTHING: none is until generations_due_us(). */
+/* The next request that is due; SEND_NOTHING: none is due before generations_due_us(). */
 void generations_next(struct generations *g, int64_t now_us, struct generation_send *out);
 int64_t generations_due_us(const struct generations *g);
 
-/* The registration that generations_next() asked for, by that node: what it says. Borrowed until the next call. */
+/* The registration that generations_next() asked for, to be sent to that node. Borrowed until the next call. */
 const struct anchor_message *generations_message(struct generations *g, unsigned anchor, uint16_t node);
 
 /* NULL: no answer, or an error. */

@@ -1,9 +1,9 @@
 /*
  * generations_private.h -- what the files of generations.h share.
  *
- *   generations.c         the anchors: what each is told, and what its answers mean
- *   generation_table.c    the generations that are known, and which of them a slot is in
- *   generation_slots.c    a slot: its node, its record, what it may
+ *   generations.c         the anchors: what is sent to each, and what its answers mean
+ *   generation_table.c    the known generations, and which of them a slot is in
+ *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
@@ -18,13 +18,13 @@
 
 struct gentry {
     uint64_t number, origin, since_us;
-    uint64_t at[ANCHORS];   /* its version there; 0 = it is not there, as far as we know */
-    uint64_t from[ANCHORS]; /* versions of those before it that it has taken unreclaimed slots from: the lowest; 0 */
+    uint64_t at[ANCHORS];   /* its version at the anchor; 0 = the anchor has not named it */
+    uint64_t from[ANCHORS]; /* the lowest version of the generations whose unreclaimed slots it took over; 0 = none */
     unsigned slots_n;       /* in it */
     unsigned unreclaimed_n;
-    unsigned done;          /* anchors that say so, a bit each */
+    unsigned done;          /* anchors whose members have all reported it, a bit each */
     bool live, over;
-    int64_t heard_us;       /* when it came to be known */
+    int64_t heard_us;       /* when an anchor named it first */
 };
 
 struct gnode {
@@ -127,20 +127,20 @@ ask_anchors(struct generations *g)
 
 /* generation_table.c */
 void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
-void table_lost(struct generations *g, unsigned anchor);          /* it has told us nothing yet */
+void table_lost(struct generations *g, unsigned anchor); /* it has lost its data: nothing that it named counts */
 void table_done(struct generations *g, unsigned anchor, uint64_t done);
-void table_undone(struct generations *g, unsigned anchor); /* what it said was an old master's */
+void table_undone(struct generations *g, unsigned anchor); /* its reports of `done` came from a former master */
 void table_over(struct generations *g, struct gentry *e);
-uint64_t table_back(const struct generations *g, unsigned anchor); /* what is reclaimed here, in its versions */
-/* The generations that the anchor lacks, into message.begin; the ranges behind those that stand there already. */
-void table_further(struct generations *g, unsigned anchor);
+uint64_t table_back(const struct generations *g, unsigned anchor); /* all up to this version is reclaimed here */
+/* Appends the generations that the anchor lacks to message.begin. */
+void table_forward(struct generations *g, unsigned anchor);
 void message_add(struct generations *g, const struct generation_entry *e, uint64_t expected);
 bool table_lacks(const struct generations *g, unsigned anchor);
 
 /* generation_begin.c */
 bool begin_may(const struct generations *g);
 void begin_all(struct generations *g, int64_t now_us);
-void begin_say(struct generations *g, unsigned anchor); /* into message.begin */
+void begin_propose(struct generations *g, unsigned anchor); /* appends our proposals to message.begin */
 void begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t now_us);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and when there is something to say.
+ * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and when there is news to report.
  *
- * What a thousand daemons would do at once they do within SPREAD_MS: to report, to ask for members, to bring a list.
+ * Reports, questions for members and lists of members leave at a random time within SPREAD_MS, so that a thousand
+ * daemons do not send them at once.
  */
 #include "daemon/backend/membership.h"
 
@@ -17,8 +18,8 @@
 enum { SOON_MS = 50, SPREAD_MS = 300 };
 
 /*
- * The line for a registration that may go by any link: the last one that answers, else one that is up, else the last
- * one.
+ * The line for a registration that may use any link: the last line whose link is up and answers, else a line whose link
+ * is up, else the last line.
  */
 static struct membership_line *
 last_of(struct membership *p)
@@ -36,7 +37,7 @@ last_of(struct membership *p)
     return last;
 }
 
-/* Of n daemons one comes each ms, on average, but in SPREAD_MS all do. */
+/* A random pause: of n daemons, one sends in each ms on average, and all send within SPREAD_MS. */
 static int64_t
 spread_ms(const struct membership *p)
 {
@@ -62,7 +63,7 @@ is_asked(const struct membership *p)
     return asked;
 }
 
-/* There is more to say, or to hear, than at the next beat. */
+/* True: a registration has to leave before the next beat, to report, or to ask for changes of members. */
 static bool
 is_wanted(const struct membership *p)
 {
@@ -77,13 +78,13 @@ arm(struct membership *p)
     const struct epoch *e = &p->epoch;
     int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->left_ms + 1 + spread;
 
-    if (e->until_ms != 0 && end_ms < ms) { /* nobody else may be there to find out that it is over */
+    if (e->until_ms != 0 && end_ms < ms) { /* the grace period ends with a registration, and there may be no other */
         ms = end_ms;
     }
     if (e->bring != EPOCH_BRING_NOTHING && !brings(p)) {
         ms = SOON_MS + spread;
     }
-    if (is_wanted(p)) { /* behind what is on its way, the answer to which arms again */
+    if (is_wanted(p)) { /* after the registrations in flight: their answers arm the timer again */
         ms = p->flapping || is_asked(p) || !link_up(last_of(p)->link) ? SOON_MS : spread;
     }
     if (p->again) {
@@ -98,7 +99,7 @@ tell(const struct membership *p, enum shard_life what)
     p->events->life(p->events->ctx, what, p->epoch.number);
 }
 
-/* Whether another link is up, in the epoch that we know. */
+/* Is another link up? */
 static bool
 others_up(const struct membership *p, const struct membership_line *line)
 {
@@ -118,7 +119,7 @@ ask_all(struct membership *p)
     }
 }
 
-/* What is refused on one link is so on all that are up: they are asked. */
+/* A registration that Redis refuses on one link it would refuse on the others: those that are up are asked. */
 static void
 refused(struct membership_line *line, const char *what, const char *reason)
 {
@@ -160,9 +161,8 @@ begins(struct membership *p, bool first)
 }
 
 /*
- * Redis is in an older epoch there than we have seen. Are the other links still where they were? If none is, it is the
- * only Redis there is, and has lost what was granted since: the next greeting insists on a new epoch, unless the answer
- * to another link has been heard until then.
+ * The Redis of this link is in an older epoch than ours. If no other link is up, this is the only Redis, and it has
+ * lost what was granted since: the next greeting begins a new epoch, unless another link is answered before.
  */
 static void
 is_behind(struct membership_line *line)
@@ -174,7 +174,7 @@ is_behind(struct membership_line *line)
     ask_all(p);
 }
 
-/* On a link that is up: Redis is busy, or the like. It is asked again, and soon; the link may stay. */
+/* A passing error, such as BUSY, on a link that is up: the registration is repeated soon, and the link stays. */
 static bool
 is_of_the_moment(const struct membership_line *line, const struct reply *r)
 {
@@ -250,7 +250,7 @@ static void on_part(void *arg, enum link_result result, const struct reply *r, i
 
 /* Registers by the digest of the script, where the link is up: a greeting brings the script. */
 static bool
-say(struct membership_line *line, bool part, bool whole)
+send_registration(struct membership_line *line, bool part, bool whole)
 {
     struct membership *p = line->of;
     struct slice word[EPOCH_WORDS_MAX];
@@ -271,7 +271,7 @@ say(struct membership_line *line, bool part, bool whole)
     return true;
 }
 
-/* The part that begins there. */
+/* Sends the part of the list that begins at `at`. */
 static void
 bring(struct membership_line *line, size_t at, bool whole)
 {
@@ -280,7 +280,7 @@ bring(struct membership_line *line, size_t at, bool whole)
 
     p->list.at = at;
     p->list.n = rest < most ? rest : most;
-    if (!say(line, true, whole)) {
+    if (!send_registration(line, true, whole)) {
         buf_clear(&p->list.uuids, 0);
     }
 }
@@ -323,7 +323,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     struct membership *p = line->of;
 
     line->asked--;
-    if (result == LINK_ANSWERED && call_is_noscript(r) && say(line, false, true)) {
+    if (result == LINK_ANSWERED && call_is_noscript(r) && send_registration(line, false, true)) {
         return;
     }
     answered(line, result, r, sent_us);
@@ -331,7 +331,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     arm(p);
 }
 
-/* Of part of the list: the next one follows, unless that was all that Redis wanted. */
+/* The answer to a part of the list: the next part follows, unless Redis wants no more. */
 static void
 on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -371,12 +371,13 @@ line_of(struct membership *p, const struct redis_link *l)
 void
 membership_greet(struct membership *p, struct redis_link *l)
 {
-    (void)say(line_of(p, l), false, true);
+    (void)send_registration(line_of(p, l), false, true);
 }
 
 /*
- * Of a Redis that hangs: the next registration leaves a beat behind the last one that was answered, and the link is
- * given up two timeouts later. One beat more is for what is late, and for other links, which are silent for longer.
+ * The time in which a Redis that hangs is found: the next registration leaves a beat after the last one that was
+ * answered, and the link is closed two timeouts later. One beat more allows for delays, and for the other links, which
+ * are silent for longer.
  */
 static int64_t
 found_out_us(const struct membership *p)
@@ -408,7 +409,7 @@ membership_ask(struct membership *p, struct redis_link *l)
     struct membership_line *line = line_of(p, l);
 
     if (line->asked == 0 && link_up(l)) {
-        (void)say(line, false, false);
+        (void)send_registration(line, false, false);
     }
 }
 
@@ -483,7 +484,7 @@ membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
     if (link_up(last_of(p)->link)) {
-        (void)say(last_of(p), false, false); /* also behind a heartbeat on its way, which does not tell it */
+        (void)send_registration(last_of(p), false, false); /* a heartbeat in flight does not say that we leave */
     }
 }
 

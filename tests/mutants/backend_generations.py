@@ -14,7 +14,7 @@ MUTANTS = [
            "e->live && e->unreclaimed_n > 0", "false", ["unit:test_generations"]),
     Mutant("R945", "no generation when an open slot closes", BACKEND + "generation_slots.c", "slot_is_sound",
            "e->since_us > s->open_us", "true", ["unit:test_generations"],
-           [(BACKEND + "generation_slots.c", "slot_opens", "!was && s->entry != NOBODY", "false && was")]),
+           [(BACKEND + "generation_slots.c", "slot_opens", "!was && s->entry != NO_INDEX", "false && was")]),
     Mutant("R946", "an anchor that lost its data votes at once", "scripts/anchor.lua", "",
            "math.max(now, birth + 1), origin, 'a', now, 0, 0", "math.max(now, birth + 1), origin, 'v', now, 0, 0",
            ["redis:test_scripts_anchor.py Lost"]),
