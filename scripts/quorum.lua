@@ -1,18 +1,17 @@
--- quorum.lua -- whether a node of a quorum is established, and what its clock has reached; admits it, if that is asked.
+-- quorum.lua -- whether a node of a quorum is established, and the token that its clock has reached. Can admit it.
 --
--- An established node has had its tokens raised to what a majority of the others knew since the epoch of its data began
--- (presence.lua): only then it votes. Whatever loses the data loses the record, or begins another epoch.
+-- Only an established node votes: its tokens have been raised to what a majority of the other nodes knew after the
+-- epoch of its data (presence.lua) had begun. Whatever loses the data loses rlock:quorum as well, or begins another
+-- epoch.
 --
---   KEYS   rlock:clock, rlock:epoch, rlock:quorum
---   ARGV   the epoch in which it is to be admitted, as rlock:epoch is outside of a grace period ('' = only look), and
---          what the clock is raised to then
+--   KEYS   rlock:clock, rlock:epoch, rlock:quorum (the value of rlock:epoch when the node was admitted)
+--   ARGV   the value of rlock:epoch for which the node is to be admitted (outside of a grace period: in one the value
+--          is another; '' = only look), the token to which its clock is raised then
 --   reply  { rlock:epoch, 1 if it is established, rlock:clock }
---
--- rlock:quorum   what rlock:epoch was when the node was admitted; in a grace period it is another word
 -- @use text
 local call, pcall = redis.call, redis.pcall
 
--- Neither key is a string of ours if it has another type.
+-- '' also for a key of another type: that is not ours.
 local function get(key)
     local is = pcall('GET', key)
     return type(is) == 'string' and is or ''

@@ -1,15 +1,12 @@
--- record.lua -- the record of a slot: in which generation its data is, and whether it grants (R6 of proto/SCRIPTS.md).
+-- record.lua -- the record of a slot: the generation of its data, and whether it grants (R6 of proto/SCRIPTS.md).
 --
--- Every verb of a lock names what the record has to be (common.lua). It is "<number> 0" where the slot grants,
--- "<number> 0 0" while holders reclaim, and "<number> 0 1", which nobody names, once the slot was open: keys may have
--- gone astray then, and not every daemon has seen it.
---
+-- Every verb of a lock names the record that it expects (common.lua): "<number> 0" while the slot grants, or
+-- "<number> 0 0" while holders reclaim. After the slot was open its record is "<number> 0 1" (spoiled), which no verb
+-- expects: keys may be missing, and not every daemon has noticed. `open` creates none: no record means lost data.
 --   KEYS   rlock:{tag}:epoch
---   ARGV   number, mode: read = writes nothing; reclaim, grant = creates it so, where there is none or a lower number;
---          open = lets it grant, where it is the number's and reclaims; spoil = whatever its number is, it is spoiled
+--   ARGV   number, mode: read = writes nothing; reclaim, grant = creates the record with that phase if there is none or
+--          one with a lower number; open = lets it grant if it has this number and reclaims; spoil = spoils any record
 --   reply  { TIME in us, its number now (0 = there is none), 1 = it grants, 2 = it is spoiled }
---
--- It is never created by `open`: where it has gone its data has gone, whatever the caller believes.
 local call = redis.call
 local key, number, mode = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local time = call('TIME')

@@ -1,29 +1,26 @@
--- rw.lua -- Redisson's ReadWriteLock: a hash of readers (owner -> holds) or one writer (owner:write -> holds); `mode`
--- says which of the two.
+-- rw.lua -- Redisson's ReadWriteLock: a hash of readers (owner -> holds) or of one writer (owner:write -> holds), and
+-- `mode`, which says which. Counts are set, never incremented. The writer may be a reader as well, and stays one when
+-- it gives up writing; a reader cannot become the writer. A hash without `mode` (Redisson's RLock), with any other
+-- field, or without an expiry is foreign: it may be an application's.
 --
--- Counts are set, never incremented. A writer may read as well, and goes on reading when it gives up writing; a reader
--- cannot become a writer. A hash without `mode` is another kind of lock (Redisson's RLock): foreign. So is one with any
--- other field, or without an expiry: an application may have a `mode` as well.
---
--- All readers share the expiry of the hash. To show a leaving reader how long the others need it, each hold of a reader
--- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson relies on them, too.
--- * Each owner has keys for its first MOST holds; they are renewed together, so the first lives longest.
--- * Their values are never read, so their type does not matter; the names are the owner's.
--- * With more than MOST readers, or more than MOST keys to ask, the expiry stays as it is when one leaves.
+-- All readers share the expiry of the hash. Each hold of a reader has a key of its own, owner:rwlock_timeout:1, :2 ...,
+-- that lives as long as its lease, so that a leaving reader knows how long the others need the hash. Redisson relies on
+-- these keys; their values and types are never read. Only an owner's first MOST holds have one; they are renewed
+-- together, so the first lives longest. With more than MOST readers or keys a leaving reader changes no expiry.
 local MOST = 256
-local SOME = 16 -- words of a hash that others read; who joins them looks at no more
+local SOME = 16 -- words of the hash that a reader checks before it joins others
 
 local function ends_of(key, owner)
     return suffixed(key, owner) .. ':rwlock_timeout:'
 end
 
--- 'read' or 'write'; nil or false when it is no such lock.
+-- 'read' or 'write'; nil or false: the key is no lock of this kind.
 local function mode_of(key)
     local mode = sound(pcall('HGET', key, 'mode'))
     return (mode == 'read' or mode == 'write') and mode
 end
 
--- Fields of owners and their holds are all there is besides `mode`, as far as one looks at so many words.
+-- True: besides `mode`, the hash has only owners and their holds. Checks at most `most` words of it.
 local function is_lock(key, pttl, most)
     local some = pttl ~= -1 and call('HSCAN', key, 0, 'COUNT', SOME)[2] or {}
     if #some < 4 then
@@ -37,8 +34,8 @@ local function is_lock(key, pttl, most)
     return true
 end
 
--- The keys of so many read holds last for `lease` ms, or longer if they do so already and it is not exact. Comes behind
--- another write: a full Redis would refuse these.
+-- Makes the keys of `holds` read holds last for `lease` ms, and shortens none unless the lease is exact. Must follow
+-- another write of the script: a full Redis refuses the first write of a script, and no later one.
 local function stay(key, owner, holds, lease, exact)
     local ends = ends_of(key, owner)
     for i = 1, math.min(holds, MOST) do
@@ -48,7 +45,7 @@ local function stay(key, owner, holds, lease, exact)
     end
 end
 
--- The keys of the read holds from..to go, and those behind them if there are any.
+-- Deletes the keys of the read holds from..to, and those with higher numbers if there are any.
 local function forget(key, owner, from, to)
     local ends = ends_of(key, owner)
     while from <= MOST and (call('DEL', ends .. from) == 1 or from < to) do
@@ -56,7 +53,7 @@ local function forget(key, owner, from, to)
     end
 end
 
--- For how many ms somebody reads yet, 0 = nobody does; nil: too many to ask.
+-- The time left of the read hold that lasts longest, in ms; 0 = there is none; nil = too many keys to ask.
 local function longest(key)
     if call('HLEN', key) > MOST then
         return nil
@@ -128,7 +125,7 @@ local function acquire(key, owner, lease, holds, reentry, mode)
     return OK, reentry == '1' and 0 or token(), expiry
 end
 
--- Of both sorts. Others that read keep their time, also when ours becomes shorter.
+-- Renews the owner's holds of both modes. Other readers keep their time, even if this owner's lease becomes shorter.
 local function renew(key, owner, lease, exact)
     local is = mode_of(key)
     local reads = is and call('HGET', key, owner)
@@ -148,7 +145,7 @@ local function renew(key, owner, lease, exact)
     return OK, 0, expiry
 end
 
--- Makes of this owner's holds what is to be left of them. What is not there is not brought back: false.
+-- Sets this owner's counts to the holds that remain. False: some of these were missing, and are not created anew.
 local function left(key, owner, reads, writes, had_reads, had_writes)
     if had_reads and reads ~= '0' and had_reads ~= reads then
         call('HSET', key, owner, reads)
@@ -159,7 +156,7 @@ local function left(key, owner, reads, writes, had_reads, had_writes)
     return (had_reads or reads == '0') and (had_writes or writes == '0')
 end
 
--- This owner has nothing left of it. Others that read go on, for as long as the longest of them; dead ones do not.
+-- This owner has no hold left. The hash gets the time of the other reader that lasts longest; without any, it goes.
 local function left_by_all(key, channel, number)
     if call('HLEN', key) > 1 then
         local most = longest(key)
@@ -174,8 +171,8 @@ local function left_by_all(key, channel, number)
     return wake(channel, number)
 end
 
--- `holds` of the mode stay, and `rest` of the other one. Who gives up writing lets everybody in (1): others may read
--- now, even if it goes on reading itself. When nobody reads any more, one of each client is enough (0).
+-- `holds` of the mode remain, and `rest` of the other mode. A writer that gives up its last exclusive hold wakes all
+-- waiters (1): they may read now, even if it still reads itself. The last reader wakes one waiter of each client (0).
 local function release(key, owner, lease, holds, rest, mode, channel)
     local reads, writes = holds, rest
     if mode == 'write' then
@@ -208,13 +205,13 @@ local function release(key, owner, lease, holds, rest, mode, channel)
         return whole and OK or GONE, woken, expiry
     end
     local woken = 0
-    if is == 'read' or number == '1' then -- else somebody else writes: not ours to end
+    if is == 'read' or number == '1' then -- else another owner writes, and keeps the hash
         woken = left_by_all(key, channel, number)
     end
     return reads == '0' and writes == '0' and OK or GONE, woken
 end
 
--- Everybody may come (1).
+-- Wakes all waiters (1).
 local function clear(key, channel)
     local pttl = call('PTTL', key)
     local is = pttl ~= -2 and mode_of(key)
