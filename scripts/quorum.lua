@@ -1,9 +1,7 @@
 -- quorum.lua -- whether a node of a quorum is established, and the token that its clock has reached. Can admit it.
 --
 -- Only an established node votes: its tokens have been raised to what a majority of the other nodes knew after the
--- epoch of its data (presence.lua) had begun. Whatever loses the data loses rlock:quorum as well, or begins another
--- epoch.
---
+-- epoch of its data (presence.lua) had begun. Whatever loses the data loses rlock:quorum too, or begins an epoch.
 --   KEYS   rlock:clock, rlock:epoch, rlock:quorum (the value of rlock:epoch when the node was admitted)
 --   ARGV   the value of rlock:epoch for which the node is to be admitted (outside of a grace period: in one the value
 --          is another; '' = only look), the token to which its clock is raised then
