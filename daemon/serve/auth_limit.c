@@ -1,10 +1,10 @@
 /*
- * auth_limit.c -- the clients that sent wrong passwords lately, and the AUTHs that wait for it.
+ * auth_limit.c -- the clients that sent wrong passwords lately, and their AUTHs that wait.
  *
  * The table has a fixed size and exists from the first wrong password on. A client without an entry replaces, in its
- * row, the one whose last failure is oldest, but none with waiting AUTHs: a guesser with more addresses than there are
- * entries is as fast as all of them.
- * AL1 auth_limits.waiting is in the order of the deadlines, but for a reload that changes auth.timeout.
+ * row, the one whose last failure is oldest, but none with waiting AUTHs. A guesser with more addresses than the table
+ * has entries is not slowed down.
+ * AL1 auth_limits.waiting is in the order of the deadlines, except after a reload that changes auth.timeout.
  * AL2 entry.waiting is the number of waits on the list with its key.
  */
 #include "daemon/serve/auth_limit.h"
@@ -17,7 +17,7 @@
 
 #define ROWS 128
 #define WAYS 8
-#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* so a client that stops is free again after a while */
+#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* bounds the time until a client that stops has no delay */
 #define LOG_EVERY_US (60 * US_PER_S)
 
 struct entry {
@@ -59,7 +59,7 @@ find(struct engine *e, uint64_t key)
     return NULL;
 }
 
-/* NULL: everybody in its row is waited for. */
+/* NULL: every entry of its row has waiting AUTHs. */
 static struct entry *
 find_or_add(struct engine *e, uint64_t key)
 {
@@ -170,7 +170,7 @@ auth_limit_failed(struct session *s)
     return at->score >= AUTH_LIMIT_FREE;
 }
 
-/* Takes it off the list. */
+/* Takes the wait off the list. */
 static void
 end_wait(struct engine *e, struct auth_wait *wait)
 {
@@ -180,7 +180,7 @@ end_wait(struct engine *e, struct auth_wait *wait)
         return;
     }
     list_remove(&wait->node);
-    at->waiting--; /* AL2: an entry that is waited for stays */
+    at->waiting--; /* AL2: an entry with waiting AUTHs is never replaced */
 }
 
 void

@@ -12,8 +12,8 @@
 #include "daemon/serve/session.h"
 
 enum {
-    AUTH_LIMIT_FREE = 32,     /* wrong passwords of one client at once; one more every REGAIN */
-    AUTH_LIMIT_WAITING = 256, /* that may wait at a time, of one client */
+    AUTH_LIMIT_FREE = 32,     /* wrong passwords without a delay; REGAIN gives one back */
+    AUTH_LIMIT_WAITING = 256, /* AUTHs of one client that may wait at a time */
 };
 
 #define AUTH_LIMIT_DELAY_US (1 * US_PER_S)
@@ -22,8 +22,8 @@ enum {
 enum auth_limit { AUTH_LIMIT_GO, AUTH_LIMIT_WAIT, AUTH_LIMIT_REFUSE };
 
 /*
- * May this request be looked at now? WAIT: the session is woken when it may, and then this answers GO; meanwhile
- * session.auth_wait is set. Other requests than those with a password always GO.
+ * May this request run now? WAIT: session.auth_wait is set until the delay is over; then the session is woken, and the
+ * next call answers GO. REFUSE: too many wait already. A request without a password may always GO.
  */
 enum auth_limit auth_limit_look(struct session *s, enum command_id id, const struct words *w);
 
@@ -44,7 +44,7 @@ bool auth_limit_failed(struct session *s);
 /* The session has ended. */
 void auth_limit_forget(struct session *s);
 
-/* Wakes whose delay is over; when the next one is (CORE_FOREVER: none). */
+/* Wakes the sessions whose delay is over; the time when the next delay ends (CORE_FOREVER: there is none). */
 void auth_limit_due(struct engine *e, int64_t now_us);
 int64_t auth_limit_next_us(const struct engine *e);
 

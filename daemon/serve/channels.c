@@ -1,11 +1,11 @@
 /*
  * channels.c -- events for sessions that subscribed to a channel.
  *
- * Clients decide how many sessions hear a channel, so one turn of the loop writes to TURN_SUBS of them at most. A
- * channel with sessions that have not been sent an event yet lags: it keeps that event and the later ones, and goes on
- * in the next turns, VISIT_SUBS at a time, in turn with other lagging channels. AT_ONCE sessions are served in any
- * case, so a channel with few does not wait for one with many. Kept events close no session: their source waits, see
- * pubsub_holds_up().
+ * Clients decide how many sessions subscribe to a channel, so one turn of the loop sends to TURN_SUBS of them at most.
+ * A channel lags while some sessions have not been sent an event yet: it keeps that event and the later ones, and sends
+ * them in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. AT_ONCE sessions get a
+ * new event in any case, so a channel with few does not wait for one with many. No session is closed for kept events:
+ * the session that causes them waits, see pubsub_holds_up().
  *
  * Owns the events that channels keep.
  * C1  A channel is on pubsub.channels iff it keeps events; topic.at is the session that is sent the first of them next.
@@ -15,22 +15,22 @@
 #include <stdlib.h>
 
 enum {
-    TURN_SUBS = 4096, /* of all channels in a turn; half a microsecond each, one with cold memory */
-    VISIT_SUBS = 64,  /* of one channel, before it is another one's turn */
-    AT_ONCE = 16
+    TURN_SUBS = 4096, /* sends in a turn, of all channels: half a microsecond each, a whole one with cold memory */
+    VISIT_SUBS = 64,  /* sends of one channel before the next one has its turn */
+    AT_ONCE = 16      /* sends of a new event, even if the turn has no sends left */
 };
 
 /* Sends the event to some sessions of the channel, from topic.at on. */
 static void
-tell_some(struct pubsub *p, struct topic *t, const struct told *told, unsigned most)
+tell_some(struct pubsub *p, struct topic *t, const struct pubsub_event *event, unsigned most)
 {
     for (; most > 0 && t->at != &t->subs; most--) {
         const struct sub *sub = container_of(t->at, struct sub, in_topic);
 
         t->at = t->at->next;
         p->subs_left -= p->subs_left > 0;
-        if (sub->since < told->serial) {
-            pubsub_tell(p, t, told, sub->session);
+        if (sub->since < event->serial) {
+            pubsub_tell(p, t, event, sub->session);
         }
     }
 }
@@ -40,7 +40,7 @@ static void
 drop_event(struct pubsub *p, struct topic *t)
 {
     struct event_record *ev = container_of(t->kept.next, struct event_record, node);
-    struct session *s = session_find(p->engine, ev->bringer);
+    struct session *s = session_find(p->engine, ev->cause);
 
     if (s != NULL) {
         s->events_kept--;
@@ -54,35 +54,35 @@ drop_event(struct pubsub *p, struct topic *t)
 }
 
 void
-channels_tell(struct pubsub *p, struct topic *t, const struct told *told)
+channels_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event)
 {
     struct session *s;
 
     if (list_empty(&t->kept)) {
         t->at = t->subs.next;
-        tell_some(p, t, told, p->subs_left > AT_ONCE ? p->subs_left : AT_ONCE);
+        tell_some(p, t, event, p->subs_left > AT_ONCE ? p->subs_left : AT_ONCE);
         if (t->at == &t->subs) {
             return;
         }
         list_push_back(&p->channels, &t->node);
     }
-    s = session_find(p->engine, told->bringer);
+    s = session_find(p->engine, event->cause);
     if (s != NULL) {
         s->events_kept++;
     }
     p->engine->events_kept++;
-    list_push_back(&t->kept, &event_keep(told)->node);
+    list_push_back(&t->kept, &event_keep(event)->node);
 }
 
-/* One channel that lags goes on for a while. */
+/* Sends the oldest event of a lagging channel to some more sessions. */
 static void
 visit(struct pubsub *p, struct topic *t)
 {
-    struct told told = event_told(container_of(t->kept.next, struct event_record, node));
+    struct pubsub_event event = event_of(container_of(t->kept.next, struct event_record, node));
 
     list_remove(&t->node);
     list_push_back(&p->channels, &t->node);
-    tell_some(p, t, &told, VISIT_SUBS);
+    tell_some(p, t, &event, VISIT_SUBS);
     if (t->at == &t->subs) {
         t->at = t->subs.next;
         drop_event(p, t);

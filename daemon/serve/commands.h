@@ -3,7 +3,7 @@
  *
  * A handler gets the words of one request and a writer for its reply. It
  * either writes its one whole reply and returns CMD_DONE, or returns CMD_LATER
- * after it has seen to it that session_answer() will be called with `slot`.
+ * after it has arranged that session_answer() will be called with `slot`.
  */
 #ifndef RLOCKD_SERVE_COMMANDS_H
 #define RLOCKD_SERVE_COMMANDS_H
@@ -18,8 +18,8 @@ struct cmd {
     uint64_t slot;      /* for CMD_LATER */
     enum command_id id;
     struct writer *out;
-    struct outbox *box; /* into which `out` writes: for what the reply relies on */
-    enum reply_form *form; /* in the slot, FORM_NATIVE; a command that goes to the core sets it before */
+    struct outbox *box; /* behind `out`: notes the grants that the reply relies on */
+    enum reply_form *form; /* the slot's, FORM_NATIVE at first; set it before a step of the core */
 };
 
 typedef enum cmd_result cmd_fn(struct cmd *c);
@@ -34,13 +34,13 @@ int command_admit(struct session *s, const struct words *w, struct writer *out, 
 /* Runs it. */
 enum cmd_result command_run(struct cmd *c);
 
-/* The core's reply as bytes (commands_reply.c): `out` writes into box, which notes the grants that they rely on. */
+/* Writes a reply of the core (commands_reply.c): `out` writes into box, which notes the grants that it relies on. */
 void command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r);
 
-/* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */
+/* Redis has answered the question that look.c gave to backend_look() with this id. */
 void command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen);
 
-/* Drops what LOCKINFO still waits for, unanswered: the engine is going (look.c). */
+/* Drops the questions that Redis has not answered, because the engine ends (look.c). */
 void look_forget(struct engine *e);
 
 /* One handler per row of commands.def. */

@@ -44,7 +44,7 @@ cmd_drain(struct cmd *c)
 }
 
 #ifdef RLOCKD_TEST_CLOCK
-/* The loop stands still, as behind a step that takes long: the control of tests/hostile. */
+/* Blocks the loop as a long step would: tests/hostile proves by it that it notices such a step. */
 static void
 stall(int64_t us)
 {

@@ -97,7 +97,7 @@ client_setinfo(struct cmd *c)
     }
 }
 
-/* Nothing is evicted and no key has an age here: as asked. */
+/* NO-EVICT and NO-TOUCH change nothing, because rlockd evicts no client and keeps no age of keys. */
 static void
 client_switch(struct cmd *c)
 {

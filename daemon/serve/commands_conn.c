@@ -245,7 +245,7 @@ cmd_reset(struct cmd *c)
 
 /* ---- CONFIG ---- */
 
-/* Settings of Redis that clients ask for by name before they do anything else; truly so here. */
+/* Settings of Redis that clients ask for by name when they connect; the values are true of rlockd. */
 static const struct {
     const char *name, *value;
 } redis_settings[] = {
@@ -283,7 +283,7 @@ config_key(void *ctx, const char *path, const char *value, bool reloadable)
     }
 }
 
-/* Redis's own settings are not ours, so a pattern does not find them. */
+/* A setting of Redis is found by its exact name only: a pattern finds rlockd's own keys. */
 static void
 config_redis(struct config_get *g)
 {

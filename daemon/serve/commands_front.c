@@ -84,7 +84,7 @@ refuse(struct cmd *c, const char *error)
 
 /* ---- SET ---- */
 
-/* As in read_options() of commands_lock.c; so is read_long_script(). */
+/* As read_long_names() of commands_lock.c: accepts names longer than limits.name_bytes that are in use. */
 static bool
 read_long_set(const struct cmd *c, struct front_call *fc)
 {
@@ -141,7 +141,7 @@ write_holder(const struct engine *e, const struct core_lock_view *v, struct outb
     outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, w->proto);
 }
 
-/* What others have set is theirs: their value proves whose the lock is, or it is no lock's at all. */
+/* Writes a digest of a value that others have set: the value may be the proof of its owner, or no lock at all. */
 static void
 write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
 {
@@ -218,7 +218,7 @@ _Static_assert(READER_WORDS_MAX <= CORE_MANY_MAX, "the core takes as many names 
 
 /* ---- EVAL, EVALSHA ---- */
 
-/* Makes it the whole time from now on. False: the owner does not hold it, so there is nothing to add to. */
+/* Adds the time left to fc->lease_us. False: the owner does not hold the name, so there is no time left. */
 static bool
 add_time_left(const struct cmd *c, struct front_call *fc)
 {

@@ -11,7 +11,7 @@
 #include "daemon/serve/commands_private.h"
 #include "proto/options.h"
 
-/* Too long for a new name, but it is in use: see limits.name_bytes. */
+/* Accepts names longer than limits.name_bytes that are in use: a reload may have lowered the limit. */
 static bool
 read_long_names(const struct cmd *c, struct lock_options *o)
 {
@@ -56,7 +56,7 @@ add_kinds(struct buf *out, unsigned flag)
     }
 }
 
-/* The rule declares another kind than the one in use, and the options are for the rule's. */
+/* True: the name is in use as a kind that takes the option, whatever its rule says now; the request gets that kind. */
 static bool
 is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
 {
@@ -125,7 +125,7 @@ command_check_key(struct cmd *c, const struct core_request *rq)
     return false;
 }
 
-/* What LOCK or MLOCK says about one of its names, over what the rules say. False: the refusal is written. */
+/* Applies the options of LOCK or MLOCK to one of its names; they override the rules. False: the refusal is written. */
 static bool
 apply_options(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {

@@ -7,10 +7,10 @@
 #include "daemon/serve/commands.h"
 #include "daemon/serve/fields.h"
 
-#define REDIS_VERSION_SPOKEN "7.2.0" /* whose connection commands we answer like; clients look at it */
+#define REDIS_VERSION_SPOKEN "7.2.0" /* the version whose connection commands we answer; clients check it */
 #define COMMAND_NAME_BYTES 32
 #define COMMAND_USAGE_BYTES 256
-#define COMMAND_SHOWN_BYTES 128 /* of what an unknown command said, as in Redis */
+#define COMMAND_SHOWN_BYTES 128 /* of an unknown command, shown in the error as by Redis */
 #define CLIENT_WORD_BYTES_MAX 255
 #define CLIENT_LIB_BYTES (2 * CLIENT_WORD_BYTES_MAX + 2)
 #define OWNER_BYTES 64 /* "<uuid>:<number>" and some */
@@ -56,15 +56,15 @@ void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
 /* ---- the commands ---- */
 
 /*
- * commands_lock.c: may the key that the request has by its rule be a lock's, or has it another one, which it is in use
- * under? False: the error is written.
+ * commands_lock.c: may the key that the rules give the name be a lock? A name that is in use keeps its key, and is
+ * always allowed. False: the error is written.
  */
 bool command_check_key(struct cmd *c, const struct core_request *rq);
 
-/* What every request to the core says that this command makes. */
+/* The fields that all requests of this command to the core have in common. */
 struct core_request command_request(const struct cmd *c, struct slice name);
 
-/* Ends a session; the one that asks still gets its answer. */
+/* Ends a session; a session that kills itself still gets its reply. */
 void command_kill(struct session *victim, struct session *by);
 
 /*
@@ -75,7 +75,7 @@ bool client_check_word(const char *what, struct slice word, struct writer *out);
 void client_set_word(char **owned, struct slice word);
 void client_forget_words(struct session *s);
 
-/* monitor.c: tells every MONITOR, before the command runs. */
+/* monitor.c: sends the command to every MONITOR session, before it runs. */
 void monitor_feed(const struct cmd *c);
 
 /* look.c: one record each, for LOCKS, WAITERS, SESSIONS and for the tables of INFO. */
@@ -83,14 +83,14 @@ struct look_text {
     char owner[OWNER_BYTES], lib[CLIENT_LIB_BYTES]; /* what the fields of one record point at */
 };
 void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
-               struct fields *f, struct fields_spot *state); /* state: where it will stand; NULL: is not asked for */
+               struct fields *f, struct fields_spot *state); /* gets the place of the value `state`; NULL: not needed */
 void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
 void look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
 void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
 
-/* The state of a lock stands there in the box: "held" is true as long as it is. */
+/* Marks the word "held" at `state` in the box: it is true while the grant stands. */
 void look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
                     struct fields_spot state);
 
@@ -113,7 +113,7 @@ void tree_free(struct tree *t);
 bool info_is_table(struct slice section);
 enum cmd_result info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max);
 
-/* lists.c: the records compared with the glob in one step of a listing. */
+/* lists.c: how many records one step of a listing compares with the glob. */
 unsigned look_step_records(struct slice glob);
 
 #endif

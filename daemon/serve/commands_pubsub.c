@@ -71,7 +71,7 @@ names_event(struct slice channel)
     return false;
 }
 
-/* By the bytes before the first wildcard: no channel of an event is missed, a pattern that matches none may pass. */
+/* Compares the bytes before the first wildcard: every pattern that matches an event passes, and some others do. */
 static bool
 may_match_event(struct slice pattern)
 {
@@ -92,7 +92,7 @@ may_match_event(struct slice pattern)
     return false;
 }
 
-/* A typing error would wait for ever and never know. */
+/* Refuses channels that no event has: the client would wait for ever without an error. */
 static bool
 all_may_fire(struct cmd *c, bool pattern)
 {

@@ -47,7 +47,7 @@ owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
     snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, number);
 }
 
-/* ms: where "lease_ms" stands. */
+/* `ms` gets the place of "lease_ms". */
 static void
 write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_spot *ms)
 {
@@ -139,7 +139,7 @@ write_deadlock(struct writer *out, const struct core_reply *r)
     buf_fini(&text);
 }
 
-/* Both names: one of them, or the rules, have to change. */
+/* Writes both names: one of them, or the rules, must change. */
 static void
 write_key_in_use(struct writer *out, const struct core_reply *r)
 {
@@ -155,7 +155,7 @@ write_key_in_use(struct writer *out, const struct core_reply *r)
 
 /* ---- the core's reply as bytes ---- */
 
-/* Why Redis, or the link that replicas are asked by, is down, or grants nothing, or is late, as INFO redis has it. */
+/* Why Redis, or the link for WAIT, is down, late, or grants nothing, in the words of INFO redis. */
 static void
 add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
 {

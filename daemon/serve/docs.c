@@ -61,7 +61,7 @@ is_key(const struct usage *u, int i)
     return i == u->first && is_name(u, i);
 }
 
-/* True: the argument is the names of a command about several, which come behind their number. */
+/* True: the argument is the list of names of MLOCK or MUNLOCK, behind their number. */
 static bool
 is_keys(const struct usage *u, int i)
 {

@@ -1,8 +1,9 @@
 /*
  * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
  *
- * Owns what log, INFO and systemd say of a drain. Names at most NAMES_SHOWN locks, of the oldest NAMES_LOOKED_AT; how
- * many there are comes from the totals. Looking goes on as before: a drain stops grants alone.
+ * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the oldest
+ * NAMES_LOOKED_AT locks, and count the rest from the totals. A drain stops grants only: commands that look go on as
+ * before.
  */
 #include "daemon/serve/drain.h"
 
@@ -22,8 +23,8 @@ struct naming {
     const struct engine *engine;
     struct buf *out;
     struct outbox *box;
-    bool for_log; /* which escapes what it is given */
-    uint64_t shown, told; /* names; holds of them, and those that are being freed */
+    bool for_log; /* the log escapes names itself */
+    uint64_t shown, counted; /* locks that were named; their holds, or 1 for each that is being freed */
 };
 
 static void
@@ -51,7 +52,7 @@ add_lock(void *ctx, const struct core_lock_view *v)
         return;
     }
     buf_adds(n->out, n->shown++ > 0 ? ", " : "");
-    n->told += v->holders > 1 ? v->holders : 1;
+    n->counted += v->holders > 1 ? v->holders : 1;
     add_name(n, v->name);
     if (freeing) {
         buf_adds(n->out, " (freeing)");
@@ -91,8 +92,8 @@ print_locks(struct naming *n)
     core_cursor_begin(core, &cursor);
     (void)core_cursor_locks(core, &cursor, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, n);
     core_cursor_end(&cursor);
-    if (all > n->told) {
-        buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->told);
+    if (all > n->counted) {
+        buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->counted);
     }
 }
 

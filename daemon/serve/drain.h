@@ -11,7 +11,7 @@
 struct engine;
 struct outbox;
 
-/* Locks that are still held, while it drains; else 0. */
+/* During a drain, the number of locks still held; else 0. */
 uint64_t drain_held(const struct engine *e);
 
 /*

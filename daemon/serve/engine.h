@@ -12,12 +12,12 @@
  * files of each, and proves it. Upward goes what was registered once: the core's sink, the backend's callbacks, the
  * events of libevent, the work of a listing.
  *
- *   house     builds the engine, takes connections in, deals turns, and notes what the core and the backend tell
+ *   house     builds the engine, accepts connections, runs the turns, and notes actions of the core and of the backend
  *   input     a connection is read, and its requests run
  *   commands  what each verb does, and the table of them
  *   output    where an answer or an event waits, how it leaves, and how a session ends
- *   words     bytes without a session to hear them: replies, tables, trees, outboxes
- *   records   who is there, what each may do, what outlives the process, and one step of the core
+ *   words     bytes that no session has to send yet: replies, tables, trees, outboxes
+ *   records   sessions, users and roles, the files that outlive the process, and one step of the core
  */
 #ifndef RLOCKD_SERVE_ENGINE_H
 #define RLOCKD_SERVE_ENGINE_H
@@ -51,8 +51,8 @@ void engine_reap(struct engine *e);
 bool engine_turn_end(struct engine *e);
 
 /*
- * The input of this turn had taken long enough when the clock was looked at last: no session hands in more than two
- * requests. Requests differ: of those that walk over something long a turn has fewer.
+ * True: by the last look at the clock, the input of this turn has used up its time. From then on each session runs two
+ * requests at most (LATE_SHARE). A turn runs fewer requests if each of them takes longer.
  */
 static inline bool
 engine_was_late(const struct engine *e)
@@ -60,7 +60,7 @@ engine_was_late(const struct engine *e)
     return e->seen_us - e->input_us > ENGINE_INPUT_US;
 }
 
-/* The same now. */
+/* The same, by a look at the clock. */
 static inline bool
 engine_input_late(struct engine *e)
 {
@@ -69,15 +69,15 @@ engine_input_late(struct engine *e)
 }
 
 /*
- * How to get in at Redis, by a configuration that is about to be taken. False with a message in `error`: its files will
- * not do, and nothing has changed.
+ * Takes the credentials for Redis from a configuration that is about to be taken. False with a message in `error`: its
+ * files cannot be used, and nothing has changed.
  */
 bool engine_login(struct engine *e, const struct conf *conf, char error[160]);
 
 /* Takes a new configuration, which the caller owns and keeps until the next one. */
 void engine_reload(struct engine *e, const struct conf *conf);
 
-/* No new grants; idle tells when nothing is held and nothing is in flight any more. */
+/* Stops grants. engine_idle(): nothing is held and nothing is in flight any more. */
 void engine_drain(struct engine *e);
 bool engine_idle(const struct engine *e);
 

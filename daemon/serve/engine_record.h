@@ -50,43 +50,43 @@ struct engine {
     struct list sessions;     /* session.node, in order of arrival */
     struct list ready;        /* session.ready_node: to be read */
     struct list rest;         /* session.ready_node: cut short by a turn; read behind engine.ready */
-    bool rest_waits;          /* the last turn has not read those, because replies had to leave first */
+    bool rest_waits;          /* the last turn did not read `rest`, because replies had to leave first */
     struct list writing;      /* session.write_node: with a reply to write, whenever they are read ... */
     struct list owing;        /* ... and have not been reached by the turn in which they got it; in their order */
     struct list telling;      /* session.write_node: with events alone, or held up by their sockets; in order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
-    uint64_t events_kept;     /* by channels.c, from any source */
-    struct list recheck[2];    /* session.recheck_node: may have ended without an event; looked at next; after that */
-    int64_t look_us;          /* the next look */
-    uint64_t asks;            /* the session whose input is taken now; 0 = no input is */
+    uint64_t events_kept;     /* the events that channels keep, of all sources */
+    struct list recheck[2];   /* session.recheck_node: may have ended without an event; checked next; after that */
+    int64_t look_us;          /* when recheck[0] is checked; see recheck.c */
+    uint64_t asks;            /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */
     int64_t input_us;         /* when its input began */
     int64_t seen_us;          /* when engine_input_late() looked last */
 
     struct map processes;     /* of peer.c: the processes at the other end of Unix sockets */
     int64_t dead_peer_us;     /* the keepalive that sockets have, or are being given */
-    struct list *peer_at;     /* session.node: the next one that a reload tells of another dead_peer; see peer.c */
+    struct list *peer_at;     /* session.node: the next one to get the dead_peer of a reload; see peer.c */
     struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: no wrong password was sent */
-    struct heap due;          /* session.due: must have gone on by then */
+    struct heap due;          /* session.due: closed unless it makes progress by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: what a session read in this turn, while it runs */
-    struct pool pool;         /* owned: memory for what sessions are about to say */
+    struct pool pool;         /* owned: memory of output that is about to leave */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct list listings;     /* of listing.c: long answers that are being made, by turns */
-    int64_t listings_left_us; /* that this turn has for them */
-    struct list longs;        /* session.long_node: with a long reply to read, the oldest first */
-    size_t longs_bytes;       /* of these, and of those in the making: see longs.c */
-    struct map looks;         /* of look.c: what LOCKINFO asked Redis; look_forget() empties it */
+    int64_t listings_left_us; /* time that this turn has left for them */
+    struct list longs;        /* session.long_node: their clients have not read a long reply, oldest first */
+    size_t longs_bytes;       /* of all long replies, unread or in the making: see longs.c */
+    struct map looks;         /* of look.c: questions of LOCKINFO and GET to Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 
     struct event *timer;      /* owned */
     int64_t timer_at_us;      /* its time: the earliest deadline, or before that */
-    uint64_t steps_n, stirs_n; /* of the core; steps and requests when a turn ended last */
+    uint64_t steps_n, stirs_n; /* steps of the core; steps and requests at the end of the last turn */
     struct spin spin;
     bool stepping;            /* inside core_step: another step is a bug */
     bool draining;
-    bool redis_up;            /* what the backend said last */
+    bool redis_up;            /* by the last report of the backend */
 };
 
 #endif

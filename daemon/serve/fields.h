@@ -43,16 +43,16 @@ void fields_text(struct fields *f, const char *key, struct slice text);
 void fields_number(struct fields *f, const char *key, int64_t n);
 void fields_ms(struct fields *f, const char *key, int64_t us); /* whole ms; below zero: -1, "-" */
 void fields_none(struct fields *f, const char *key);
-/* The field added last does not go into tables. */
+/* The next three are about the field added last. Tables leave it out. */
 void fields_map_only(struct fields *f);
-/* ... is found again in the bytes of the map. */
+/* `spot` gets the place of its value in the bytes of the map. */
 void fields_find(struct fields *f, struct fields_spot *spot);
-/* ... or stands there as this static text. */
+/* Tables show this static text instead of its value. */
 void fields_brief(struct fields *f, const char *text);
 
 void fields_write_map(const struct fields *f, struct writer *w);
 
-/* Values whose number is known only at the end: written aside, then sent behind their header. */
+/* Values whose number is known only at the end: they are written here, then sent behind their header. */
 struct rows {
     struct buf buf;  /* owned */
     struct writer w; /* into buf */
@@ -71,7 +71,7 @@ void rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
 void rows_send(struct rows *r, struct writer *out, bool map);
 
-/* The reply instead of too long an answer: see ANSWER_TIMES_OUTPUT. */
+/* Refuses an answer that is too long: see ANSWER_TIMES_OUTPUT. */
 void refuse_length(struct writer *out);
 
 /* Sends text for people, verbatim in RESP3, and frees it. */

@@ -97,7 +97,7 @@ static form_fn *const forms[FORMS] = {
     [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
 };
 
-/* Yes is said of a name that is held, or as good as free; only the first relies on anything. */
+/* A yes says that a name is held, or that it is free; only the first relies on a grant. */
 static void
 rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
 {
@@ -136,7 +136,7 @@ form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form
     outbox_end(box, claim, OUTBOX_LOST, form, proto);
 }
 
-/* As if it had been lost before: for clients that know no LOST, the no of their command. */
+/* The reply as if the lock had been lost before: clients that know no LOST get the `no` of their command. */
 void
 form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
 {

@@ -1,5 +1,5 @@
 /*
- * forms.h -- how a reply of the core is written: natively, or as the Redis command would answer that was sent instead.
+ * forms.h -- how a reply of the core is written: natively, or as Redis would answer the command that the client sent.
  *
  * The form is the request's, kept in its slot; the core knows nothing of it. Whatever the form, an answer that is
  * neither yes nor no (UNAVAILABLE, DRAINING, KIND, LIMIT ...) is written as the error it is.
@@ -16,7 +16,7 @@ enum reply_form {
     FORM_NATIVE, /* as PROTOCOL.md says it of LOCK and its like */
     FORM_SET,    /* +OK, or null */
     FORM_STATUS, /* +OK, or :0 */
-    FORM_COUNT,  /* of how many names nothing is held any more */
+    FORM_COUNT,  /* the number of names of which the owner holds nothing any more */
     FORM_ALL,    /* how many names there are, or :0 when not all of them said yes */
     FORMS
 };
@@ -27,7 +27,7 @@ struct outbox_mark;
 /* Writes one whole value into the box, in RESP 2 or 3, with the grants that it relies on. */
 void form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r);
 
-/* outbox_env.rewrite: what stands in place of an answer that is late. */
+/* outbox_env.rewrite: the reply in place of one that is not true any more. */
 void form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out);
 
 #endif

@@ -2,8 +2,8 @@
  * http.c -- /healthz, /readyz and /metrics: one request for each connection, one answer. Owns its listener and visits.
  *
  * Refuses everything but GET and HEAD, bodies, and more than a few KiB of headers. Names of locks never appear here:
- * clients choose them, without bound. By hand: evhttp 2.1.12 accepts all callers in one turn, cannot list those that
- * have sent nothing, and spins where descriptors run out.
+ * clients choose them, without bound. Not evhttp 2.1.12: it accepts all callers in one turn, cannot list those that
+ * have sent nothing, and spins when descriptors run out.
  * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
  * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new caller replaces the one
@@ -107,7 +107,7 @@ page_metrics(const struct engine *e, struct buf *out)
     return 200;
 }
 
-/* The fact of an answer is the answer. */
+/* Any answer means that the daemon lives. */
 static int
 page_healthz(const struct engine *e, struct buf *out)
 {
@@ -275,7 +275,7 @@ end_visit(struct visit *v)
     free(v);
 }
 
-/* Waits for one of its events; no time left, or no help of the kernel, is the end of it. */
+/* Waits for the event. Ends the visit if its time is over, or if the event cannot be added. */
 static void
 await(struct visit *v, struct event *ev)
 {
@@ -318,11 +318,11 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     await(v, v->writes);
 }
 
-enum heard { HEARD_PART, HEARD_ALL, HEARD_END };
+enum received { RECEIVED_PART, RECEIVED_ALL, RECEIVED_END };
 
-/* One read; HEARD_ALL: the answer is in v->out. */
-static enum heard
-hear(struct visit *v)
+/* Reads once. RECEIVED_ALL: the answer is in v->out. */
+static enum received
+receive(struct visit *v)
 {
     struct slice path = {NULL, 0};
     char piece[HEADERS_BYTES_MAX + 1];
@@ -331,16 +331,16 @@ hear(struct visit *v)
     int status;
 
     if (n <= 0) {
-        return is_over(n) ? HEARD_END : HEARD_PART;
+        return is_over(n) ? RECEIVED_END : RECEIVED_PART;
     }
     moved(v);
     buf_add(&v->in, piece, (size_t)n);
     status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
     if (status == 0) {
-        return HEARD_PART;
+        return RECEIVED_PART;
     }
     print_answer(v->http->engine, status, head_only, path, &v->out);
-    return HEARD_ALL;
+    return RECEIVED_ALL;
 }
 
 static void
@@ -349,24 +349,24 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     struct visit *v = arg;
 
     (void)fd;
-    switch ((what & EV_READ) != 0 ? hear(v) : HEARD_END) {
-    case HEARD_PART:
+    switch ((what & EV_READ) != 0 ? receive(v) : RECEIVED_END) {
+    case RECEIVED_PART:
         await(v, v->reads);
         break;
-    case HEARD_ALL:
+    case RECEIVED_ALL:
         await(v, v->writes);
         break;
-    case HEARD_END:
+    case RECEIVED_END:
         end_visit(v);
         break;
     }
 }
 
-/* Keeps H2: its request may have come, and not been read yet, when many call at once. */
+/* Keeps H2: when many call at once, the whole request of the visit may have come and not been read yet. */
 static void
 give_way(struct visit *v)
 {
-    if (v->out.n > 0 || hear(v) == HEARD_ALL) {
+    if (v->out.n > 0 || receive(v) == RECEIVED_ALL) {
         (void)send(v->fd, v->out.p, v->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     end_visit(v);
@@ -400,11 +400,11 @@ struct http *
 http_serve(struct engine *e, struct listening *on, char error[160])
 {
     struct http *h = mem_zalloc(sizeof(*h));
-    struct listener_owner owner = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
+    struct listener_callbacks callbacks = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
 
     h->engine = e;
     list_init(&h->visits);
-    h->listener = listener_start(e, on, owner, error);
+    h->listener = listener_start(e, on, callbacks, error);
     if (h->listener == NULL) {
         free(h);
         return NULL;

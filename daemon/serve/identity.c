@@ -160,7 +160,7 @@ open_dir(struct identity *id, const char *dir, char error[160])
     return true;
 }
 
-/* Of this life of the machine; "" where the kernel does not say. */
+/* The id of this boot of the machine; "" if the kernel does not give one. */
 static void
 read_boot(char boot[40])
 {

@@ -18,8 +18,8 @@ enum { IDENTITY_NONCES = 4, IDENTITY_DIR = 256 };
 
 struct identity_nonces {
     uint64_t now;                  /* of this process, never 0 */
-    uint64_t was[IDENTITY_NONCES]; /* of those before it, the last one first; 0 = none. More than one, because a process
-                                      may have ended before it could show its own to anybody */
+    uint64_t was[IDENTITY_NONCES]; /* of former processes, the last one first; 0 = none. More than one, because a
+                                      process may have ended before it registered */
 };
 
 struct identity {
@@ -37,13 +37,13 @@ struct identity {
  */
 bool identity_dir(const char *configured, char dir[IDENTITY_DIR]);
 
-/* A new one, for this process only. False: no random bytes. */
+/* Draws a new identity, for this process only. False: no random bytes. */
 bool identity_draw(struct identity *id);
 
-/* The one that lives in `dir`; begins it (and makes the directory) when there is none. False with a message. */
+/* The identity stored in `dir`; if there is none, makes the directory and a new identity. False with a message. */
 bool identity_take(struct identity *id, const char *dir, char error[160]);
 
-/* Another process may use it from now on. */
+/* Lets another process use the directory. */
 void identity_release(struct identity *id);
 
 #endif

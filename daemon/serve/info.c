@@ -130,7 +130,7 @@ block(void *p)
     return p != NULL ? malloc_usable_size(p) + sizeof(size_t) : 0;
 }
 
-/* All that is there because of it while it is idle; see PROTOCOL.md. */
+/* The bytes of all records of an idle session; see PROTOCOL.md. */
 static size_t
 memory_of_session(struct engine *e, struct session *s)
 {

@@ -39,7 +39,7 @@ union address {
 
 struct listener {
     struct engine *engine; /* borrowed */
-    struct listener_owner owner;
+    struct listener_callbacks callbacks;
     struct listening on;   /* owned, with its fd */
     int spare_fd;          /* owned; -1 = spent */
     struct event *ev;      /* owned: a connection waits */
@@ -397,7 +397,7 @@ refuse_and_rest(struct listener *l)
         l->spare_fd = -1;
         fd = accept4(l->on.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)send(fd, l->owner.full, strlen(l->owner.full), MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)send(fd, l->callbacks.full, strlen(l->callbacks.full), MSG_DONTWAIT | MSG_NOSIGNAL);
             close(fd);
         }
         open_spare(l);
@@ -433,7 +433,7 @@ on_call(evutil_socket_t lfd, short what, void *arg)
     for (i = 0; i < ACCEPTS_PER_TURN; i++) {
         fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            l->owner.called(l->owner.ctx, fd, &l->on);
+            l->callbacks.called(l->callbacks.ctx, fd, &l->on);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -447,12 +447,12 @@ on_call(evutil_socket_t lfd, short what, void *arg)
 /* ---- life ---- */
 
 struct listener *
-listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160])
+listener_start(struct engine *e, struct listening *on, struct listener_callbacks callbacks, char error[160])
 {
     struct listener *l = mem_zalloc(sizeof(*l));
 
     l->engine = e;
-    l->owner = owner;
+    l->callbacks = callbacks;
     l->on = *on;
     l->spare_fd = -1;
     open_spare(l);
@@ -475,9 +475,9 @@ open_session(void *ctx, int fd, const struct listening *on)
 struct listener *
 listener_serve(struct engine *e, struct listening *on, char error[160])
 {
-    struct listener_owner owner = {open_session, e, "-ERR max number of clients reached\r\n"};
+    struct listener_callbacks callbacks = {open_session, e, "-ERR max number of clients reached\r\n"};
 
-    return listener_start(e, on, owner, error);
+    return listener_start(e, on, callbacks, error);
 }
 
 const char *

@@ -26,8 +26,8 @@ struct listening {
 /* "unix:/run/x.sock" or "tcp:127.0.0.1:5625", with the real port. */
 const char *listener_addr(const struct listener *l);
 
-/* The receiver of connections: `called` gets the accepted fd, and owns it. */
-struct listener_owner {
+/* Receives connections: `called` gets the accepted fd, and owns it. */
+struct listener_callbacks {
     void (*called)(void *ctx, int fd, const struct listening *on);
     void *ctx;
     const char *full; /* sent to a caller when no descriptor is left */
@@ -36,8 +36,9 @@ struct listener_owner {
 /* Accepts clients at a listening socket (taken over, also on failure). NULL with a message in `error`. */
 struct listener *listener_serve(struct engine *e, struct listening *on, char error[160]);
 
-/* ... and hands each connection to `owner`. */
-struct listener *listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160]);
+/* The same, with another receiver of the connections. */
+struct listener *listener_start(struct engine *e, struct listening *on, struct listener_callbacks callbacks,
+                                char error[160]);
 
 /* Stops accepting; removes the Unix socket's path unless it was adopted. */
 void listener_close(struct listener **l);

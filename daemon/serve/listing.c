@@ -17,7 +17,7 @@
 enum {
     TURN_US = 1000, /* of all listings in one turn of the loop */
     VISIT_US = 200, /* of one, before it is another one's turn */
-    SHORT_BYTES = 64 * 1024 /* such answers are made, however many long ones there are */
+    SHORT_BYTES = 64 * 1024 /* answers up to this length are made, however many long ones there are */
 };
 
 struct listing {

@@ -11,17 +11,20 @@
 
 enum { LONGS_TIMES = 16 };
 
-/* So many bytes more, or fewer, are in the making. */
+/* The part of an answer that is made has changed from `was` to `now` bytes. */
 void longs_make(struct engine *e, size_t was, size_t now);
 
 /* A long reply of the session waits to be read, behind earlier output. The session may be the one that is closed. */
 void longs_wait(struct session *s, size_t bytes);
 
-/* So much of it is about to be read; all has been, or the session has ended. */
+/* So many bytes of it are about to leave; all have left, or the session has ended. */
 void longs_leave(struct session *s, size_t bytes);
 void longs_over(struct session *s);
 
-/* The bound is passed, and no session has a reply that waits unread: closes sessions with long replies, first. */
+/*
+ * Closes sessions with an unread long reply, the oldest first, until the bound holds. True: it does not hold even
+ * without any such session.
+ */
 bool longs_crowded(struct engine *e);
 
 #endif

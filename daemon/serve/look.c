@@ -240,7 +240,7 @@ look_forget(struct engine *e)
     map_fini(&e->looks);
 }
 
-/* Does the daemon say anything about the name? A record that is only remembered says nothing. */
+/* True: an owner here holds or waits for the name, or a call about it is in flight. An idle record does not count. */
 static bool
 known_here(const struct engine *e, int64_t now_us, struct slice name, struct core_lock_view *v)
 {
@@ -257,7 +257,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     struct look *lk = add_look(c, name, write);
 
     if (core_lock_info(e->core, clock_now_us(), name, &v)) {
-        key = v.key; /* of the rules it was locked under */
+        key = v.key; /* by the rules under which it was locked */
     } else {
         engine_spec(e, name, &spec);
         key = spec.key;

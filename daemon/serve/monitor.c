@@ -10,7 +10,7 @@
 
 #include "daemon/base/clock.h"
 
-/* Is word i a secret? Rather one word too many: HELLO hides the two words after every AUTH. */
+/* Is word i a secret? May hide one word too many: of HELLO, the two words after every AUTH. */
 static bool
 is_secret(const struct cmd *c, unsigned i)
 {
@@ -22,7 +22,7 @@ is_secret(const struct cmd *c, unsigned i)
     return c->id == CMD_HELLO && ((i > 2 && slice_is(word[i - 1], "AUTH")) || (i > 3 && slice_is(word[i - 2], "AUTH")));
 }
 
-/* As redis-cli --pipe or our own reader would take it back. */
+/* Quoted so that redis-cli --pipe, and our own reader, read the same word from it. */
 static void
 add_quoted(struct buf *out, struct slice word)
 {

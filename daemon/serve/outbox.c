@@ -108,7 +108,7 @@ reserve(struct outbox *box, uint32_t n, uint64_t losses)
     return m->n + n <= m->room ? m : widen(box, m->n + n, m->losses);
 }
 
-/* "ms left" is there, and can be written anew: none of it has left. */
+/* The bytes have "ms left", and none of it has left: it can be written anew. */
 static bool
 tells_ms(const struct outbox_mark *k, uint64_t gone)
 {
@@ -258,7 +258,7 @@ group_end(const struct outbox_marks *m, uint32_t i)
     return i + 1;
 }
 
-/* The grant is no more what the bytes say. Where it stands, its deadline is taken over. */
+/* True: the grant is over, though the bytes say "held". If the grant stands, the mark gets its present deadline. */
 static bool
 is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
 {
@@ -270,7 +270,7 @@ is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
         return false;
     case CORE_LOST_UNTOLD:
         return true;
-    case CORE_ENDED: /* its owner gave it back, or knows already: before the deadline that is his affair */
+    case CORE_ENDED: /* the owner gave it back, or knows of the loss: the bytes stay true until the deadline */
         break;
     }
     return now_us >= k->grant.until_us;
@@ -291,7 +291,7 @@ give_back(struct outbox *box, uint32_t from, uint32_t to, int64_t now_us, const 
     }
 }
 
-/* Words are as long as each other, so they change where they stand. */
+/* "lost" is as long as "held", so it is written in place. */
 static void
 write_word(struct outbox *box, const struct outbox_mark *k, const struct outbox_env *env)
 {
@@ -326,7 +326,7 @@ look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t 
 {
     uint32_t i, k, end;
 
-    for (i = 0; i < box->marks->n && i < MARKS_LOOK; i = end) { /* what a step adds is looked at, too */
+    for (i = 0; i < box->marks->n && i < MARKS_LOOK; i = end) { /* a step may add marks */
         struct outbox_marks *m = box->marks;
         bool late = false, torn = false;
 
@@ -449,11 +449,11 @@ copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 }
 
 /*
- * Takes settled marks off the list, and returns how many losses their owners know of now; `told` lists these. If some
- * were not looked at, deadlines and losses of the outbox stay.
+ * Takes settled marks off the list, and returns how many losses their owners know of now; `reported` lists these. If
+ * some were not looked at, deadlines and losses of the outbox stay.
  */
 static uint32_t
-sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct outbox_env *env)
+sweep(struct outbox *box, uint32_t looked, struct core_grant *reported, const struct outbox_env *env)
 {
     struct outbox_marks *m = box->marks;
     uint32_t i, kept = 0, n = 0;
@@ -469,7 +469,7 @@ sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct
             box->fit_until_us = k->grant.until_us < box->fit_until_us ? k->grant.until_us : box->fit_until_us;
             m->mark[kept++] = *k;
         } else if (k->late == OUTBOX_LOST && k->lost) {
-            told[n++] = k->grant;
+            reported[n++] = k->grant;
         }
     }
     box->fit_n = all ? box->bytes.n : (size_t)(m->mark[looked].at - m->gone);
@@ -487,7 +487,7 @@ sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct
 enum outbox_fate
 outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 {
-    struct core_grant *told;
+    struct core_grant *reported;
     uint32_t i, n, looked;
 
     if (core_next_us(env->core) <= now_us) {
@@ -499,11 +499,11 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
     if (needs_copy(box->marks, looked)) {
         copy(box, now_us, env);
     }
-    told = mem_alloc(looked * sizeof(*told));
-    n = sweep(box, looked, told, env);
+    reported = mem_alloc(looked * sizeof(*reported));
+    n = sweep(box, looked, reported, env);
     for (i = 0; i < n; i++) {
-        env->step(env->ctx, &(struct core_event){.type = CORE_TOLD_LOST, .grant = told[i]});
+        env->step(env->ctx, &(struct core_event){.type = CORE_TOLD_LOST, .grant = reported[i]});
     }
-    free(told);
+    free(reported);
     return OUTBOX_FIT;
 }

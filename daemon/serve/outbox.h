@@ -36,7 +36,7 @@ _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what la
 struct outbox_mark {
     struct core_grant grant;
     int64_t told_ms;          /* "ms left" */
-    uint64_t at;              /* first byte, counted from the first that went this way */
+    uint64_t at;              /* first byte, counted from the first byte that this outbox ever had */
     uint32_t n;               /* bytes */
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = not said */
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
@@ -47,13 +47,13 @@ struct outbox_mark {
 struct outbox {
     struct buf bytes;
     struct outbox_marks *marks; /* owned; NULL = no claim */
-    struct pool *pool;          /* borrowed: where few marks come from and go to; NULL = malloc */
-    int64_t good_until_us;      /* all may leave as it is before it; CORE_FOREVER without marks */
+    struct pool *pool;          /* borrowed: the memory of few marks; NULL = malloc */
+    int64_t good_until_us;      /* before this time all bytes are true; CORE_FOREVER without marks */
     size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last ... */
     int64_t fit_until_us;       /* ... and the first deadline that they rely on */
 };
 
-/* What an outbox needs of its world while it is made fit. */
+/* What outbox_fit() needs from outside. */
 struct outbox_env {
     const struct core *core;
     const uint64_t *losses;   /* metrics.lost: rises with every lock that is lost */
@@ -119,15 +119,15 @@ void outbox_move(struct outbox *to, struct outbox *from);
 void outbox_sent(struct outbox *box, size_t n);
 
 /*
- * Makes the first fit_n bytes true; only these may leave now. That is all of them, but in front of very many marks: one
- * call looks at a bounded number. FIT with fit_n 0 and bytes left: the next call goes on.
+ * Makes the first fit_n bytes true; only these may leave now. With very many marks these are not all bytes, because one
+ * call looks at a bounded number of marks. FIT with fit_n 0 and bytes left: call again.
  */
 enum outbox_fate outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env);
 
-/* Of the marks: env.losses when the oldest was made. */
+/* env.losses when the oldest mark was made. */
 uint64_t outbox_losses(const struct outbox *box);
 
-/* May all leave as it is? */
+/* Are all bytes true? */
 static inline bool
 outbox_is_fit(const struct outbox *box, int64_t now_us, uint64_t losses)
 {

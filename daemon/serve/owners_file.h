@@ -26,8 +26,8 @@ bool owners_file_open(struct owners_file *f, int dir);
 void owners_file_close(struct owners_file *f);
 
 /*
- * The records, if the file counts; those that do not are gone. The names point into the same block, the caller's to
- * free; broken records are dropped and counted.
+ * Loads the records. If the file is not valid (counts, serial) it is emptied; broken records are dropped and counted in
+ * *torn. The names point into the block of *out, which the caller frees.
  */
 void owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
                       uint64_t *torn);

@@ -8,7 +8,7 @@
  * output.
  * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
  *     which counts it), unless it was cut off.
- * P2  The first of the kept events is one that a session is at.
+ * P2  Some session is at the first of the kept events (subs.event).
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -41,7 +41,7 @@ drop_events(struct pubsub *p)
     }
 }
 
-/* The subscriptions go to this event, NULL: to none. */
+/* The session's next event to compare is `ev`; NULL: there is none. */
 static void
 go_to(struct subs *subs, struct event_record *ev)
 {
@@ -98,7 +98,7 @@ cut_off_last(struct pubsub *p)
 }
 
 static struct event_record *
-keep_event(struct pubsub *p, const struct told *t)
+keep_event(struct pubsub *p, const struct pubsub_event *t)
 {
     struct event_record *ev = event_keep(t);
 
@@ -121,7 +121,7 @@ cost_of(const struct topic *t, struct slice channel)
  * pattern, and subs.at says where to go on.
  */
 static bool
-compare(struct pubsub *p, struct subs *subs, const struct told *told, long *budget)
+compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, long *budget)
 {
     while (subs->at != &subs->list) {
         struct sub *sub = container_of(subs->at, struct sub, in_session);
@@ -131,37 +131,37 @@ compare(struct pubsub *p, struct subs *subs, const struct told *told, long *budg
             return false;
         }
         subs->at = subs->at->next;
-        if (!t->pattern || sub->since >= told->serial) {
+        if (!t->pattern || sub->since >= event->serial) {
             continue;
         }
-        if (t->tried != told->serial) {
-            *budget -= cost_of(t, told->channel);
-            t->tried = told->serial;
-            t->hit = glob_match(t->name, told->channel);
+        if (t->tried != event->serial) {
+            *budget -= cost_of(t, event->channel);
+            t->tried = event->serial;
+            t->hit = glob_match(t->name, event->channel);
         }
         if (t->hit) {
             *budget -= PUSH_COST;
-            pubsub_tell(p, t, told, subs->session);
+            pubsub_tell(p, t, event, subs->session);
         }
     }
     return true;
 }
 
-/* Now, as far as this turn's budget goes; the others come to it later. */
+/* Compares at once as far as this turn's budget goes; the sessions that are left lag. */
 void
-patterns_tell(struct pubsub *p, const struct told *told)
+patterns_tell(struct pubsub *p, const struct pubsub_event *event)
 {
-    struct event_record *ev = list_empty(&p->lagging) ? NULL : keep_event(p, told);
+    struct event_record *ev = list_empty(&p->lagging) ? NULL : keep_event(p, event);
     struct list *node, *next;
 
     list_for_each_safe(node, next, &p->current) {
         struct subs *subs = container_of(node, struct subs, node);
 
         subs->at = subs->list.next;
-        if (compare(p, subs, told, &p->left)) {
+        if (compare(p, subs, event, &p->left)) {
             continue;
         }
-        ev = ev != NULL ? ev : keep_event(p, told);
+        ev = ev != NULL ? ev : keep_event(p, event);
         list_remove(node);
         list_push_back(&p->lagging, node);
         go_to(subs, ev);
@@ -171,7 +171,7 @@ patterns_tell(struct pubsub *p, const struct told *told)
     }
 }
 
-/* One session that lags goes on for a while; it may be current behind it. */
+/* A lagging session compares some of its events; afterwards it may be current. */
 static void
 visit(struct pubsub *p, struct subs *subs)
 {
@@ -179,13 +179,13 @@ visit(struct pubsub *p, struct subs *subs)
 
     while (budget > 0 && subs->event != NULL) {
         struct event_record *ev = subs->event;
-        struct told told = event_told(ev);
+        struct pubsub_event event = event_of(ev);
 
-        if (compare(p, subs, &told, &budget)) {
+        if (compare(p, subs, &event, &budget)) {
             go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
             subs->at = subs->list.next;
         }
-        budget--; /* also of sessions that had nothing to compare */
+        budget--; /* even if the session had nothing to compare */
     }
     p->left -= had - budget;
     list_remove(&subs->node);

@@ -13,8 +13,8 @@
 ssize_t peek_read(struct session *s, char *p, size_t n);
 
 /*
- * Takes the bytes that were read out of the socket: the other end is awake, or should be. Overwrites engine.scratch;
- * closes the session if the bytes are not there, which the kernel does not do.
+ * Removes the peeked bytes from the socket: the other end is awake, or is to be woken. Overwrites engine.scratch;
+ * closes the session if the kernel does not have them any more, which never happens.
  */
 void peek_take(struct session *s);
 

@@ -7,8 +7,8 @@
  * off, because a reload may turn it on when the process is gone and its number is another's.
  * PR1 A process is in engine.processes as long as it has sessions, and no session outlives its entry there.
  * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New ones have it.
- * PR3 Watching takes descriptors that limits.sessions does not need, and where there are none an eighth of them at
- *     most.
+ * PR3 Watching takes only descriptors that limits.sessions does not need; if there are none, at most an eighth of all
+ *     descriptors.
  */
 #include "daemon/serve/peer.h"
 
@@ -135,7 +135,7 @@ peer_know(struct session *s)
 /* ---- the process behind a Unix socket ---- */
 
 static bool
-hears(int fd, short what)
+has_event(int fd, short what)
 {
     struct pollfd p = {.fd = fd, .events = what};
 
@@ -183,11 +183,11 @@ peer_is_alone(const struct session *s)
     return list_alone(&s->process_node);
 }
 
-/* A socket without any owner reports its end itself; one that a child inherited does not. */
+/* A socket that no process has open reports a hang-up by itself; one that a child inherited does not. */
 static void
 end_orphan(struct session *s)
 {
-    if (s->engine->conf->dead_process && !hears(s->fd, POLLHUP)) {
+    if (s->engine->conf->dead_process && !has_event(s->fd, POLLHUP)) {
         session_orphan(s);
     }
 }
@@ -204,7 +204,7 @@ on_ended(evutil_socket_t fd, short what, void *arg)
         struct session *s = container_of(p->sessions.next, struct session, process_node);
 
         last = s->process_node.next == &p->sessions;
-        leave_process(s); /* the last one takes the process along */
+        leave_process(s); /* with the last session `p` is freed */
         s->process_ended = true;
         end_orphan(s);
     }
@@ -247,7 +247,7 @@ peer_reconsider(struct engine *e)
     }
 }
 
-/* Of exactly the process that connected, where the kernel can say it; else of the one that has its number now. */
+/* The pidfd of the process that connected, if the kernel keeps it, else of the process that has its pid now. */
 static int
 open_pidfd(const struct session *s)
 {
@@ -309,8 +309,8 @@ peer_watch(struct session *s)
     }
     n = map_find(&e->processes, (uint64_t)s->pid);
     p = n != NULL ? container_of(n, struct peer_process, by_pid) : NULL;
-    if (p != NULL && hears(p->pidfd, POLLIN)) {
-        return; /* that process has ended; its number is the new peer's, which stays unwatched */
+    if (p != NULL && has_event(p->pidfd, POLLIN)) {
+        return; /* that process has ended, and the new peer has its pid: it stays unwatched */
     }
     if (p == NULL) {
         p = may_watch(e) ? process_new(s) : NULL;

@@ -10,8 +10,8 @@
 void peer_know(struct session *s);
 
 /*
- * From now on the session ends with the process that connected, though a child of that keeps the socket; as long as
- * dead_process is on.
+ * From now on, while dead_process is on, the session ends when the process that connected ends, even if a child of that
+ * process keeps the socket.
  */
 void peer_watch(struct session *s);
 
@@ -25,7 +25,7 @@ bool peer_turn(struct engine *e); /* true: some are left for the next turn */
 /* The process that connected is watched, and has no other session here. */
 bool peer_is_alone(const struct session *s);
 
-/* The session has ended by itself. */
+/* The session has ended. */
 void peer_forget(struct session *s);
 
 #endif

@@ -20,13 +20,13 @@ struct pieces {
 void pieces_init(struct pieces *p, size_t bytes_max);
 void pieces_fini(struct pieces *p);
 
-/* Where the next value is to be written: a piece that is not full. NULL: failed. */
+/* The piece for the next value: one that is not full. NULL: failed. */
 struct outbox *pieces_end(struct pieces *p);
 
 /* The last one, full or not. NULL: there is none. */
 struct outbox *pieces_last(const struct pieces *p);
 
-/* What all of them hold; false also when the last value found no room. */
+/* The bytes in all of them. pieces_whole(): nothing is missing, not even the end of the last value. */
 size_t pieces_bytes(const struct pieces *p);
 bool pieces_whole(const struct pieces *p);
 

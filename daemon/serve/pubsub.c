@@ -265,19 +265,23 @@ static void
 tell_channel(struct pubsub *p, const struct core_publish *news)
 {
     struct engine *e = p->engine;
-    struct told told = {++p->serial, buf_slice(&p->channel), buf_slice(&p->payload), news->relies, e->metrics.lost,
-                        e->asks != 0 ? e->asks : news->session};
-    struct topic *t = find_topic(p, told.channel, false);
+    struct pubsub_event event = {.serial = ++p->serial,
+                                 .channel = buf_slice(&p->channel),
+                                 .payload = buf_slice(&p->payload),
+                                 .relies = news->relies,
+                                 .losses = e->metrics.lost,
+                                 .cause = e->asks != 0 ? e->asks : news->session};
+    struct topic *t = find_topic(p, event.channel, false);
 
     if (t != NULL) {
-        channels_tell(p, t, &told);
+        channels_tell(p, t, &event);
     }
     if (p->topics[1].count > 0) {
-        patterns_tell(p, &told);
+        patterns_tell(p, &event);
     }
 }
 
-/* As a word of a text line of a request: quoted if it is not plain, so that what follows is found. */
+/* Written like a word of a text request: quoted if it is not plain, so that its end can be found. */
 static void
 add_word(struct buf *out, struct slice word)
 {

@@ -19,19 +19,19 @@ int pubsub_count(const struct session *s);
 /* Calls fn for each subscription of the session (for UNSUBSCRIBE without arguments). */
 void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, struct slice channel), void *ctx);
 
-/* The session is going. */
+/* The session ends. */
 void pubsub_drop(struct pubsub *p, struct session *s);
 
 /* Once in a turn: channels and patterns that lag behind go on, for a bounded time. */
 void pubsub_turn(struct pubsub *p);
 
-/* Some lag behind: the loop must not sleep. */
+/* Some channels or patterns lag: the loop must not sleep. */
 bool pubsub_lags(const struct pubsub *p);
 
 /*
- * Events that the requests of this session have caused are not sent to all yet, up to the bound: no more requests of it
- * run, or publishers would fill memory faster than subscribers are served. Events caused by others do not count, so
- * that a session may have many of its own, unless channels keep very many in all.
+ * True: the session's requests have caused KEPT_MAX events that channels still keep. Its next requests wait, or
+ * publishers would fill memory faster than subscribers are served. Events caused by other sessions do not count; but
+ * while channels keep KEPT_ALL events in all, the bound is KEPT_SHARE.
  */
 static inline bool
 pubsub_holds_up(const struct session *s)

@@ -12,38 +12,39 @@
 #include "proto/writer.h"
 
 struct event_record *
-event_keep(const struct told *t)
+event_keep(const struct pubsub_event *t)
 {
     struct event_record *ev = mem_alloc(sizeof(*ev) + t->channel.n + t->payload.n);
 
     *ev = (struct event_record){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
-                                .relies = t->relies, .losses = t->losses, .bringer = t->bringer};
+                                .relies = t->relies, .losses = t->losses, .cause = t->cause};
     list_init(&ev->node);
     memcpy(ev->text, t->channel.p, t->channel.n);
     memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
     return ev;
 }
 
-struct told
-event_told(const struct event_record *ev)
+struct pubsub_event
+event_of(const struct event_record *ev)
 {
-    return (struct told){.serial = ev->serial, .channel = {ev->text, ev->channel_n},
-                         .payload = {ev->text + ev->channel_n, ev->payload_n},
-                         .relies = ev->relies, .losses = ev->losses, .bringer = ev->bringer};
+    return (struct pubsub_event){.serial = ev->serial,
+                                 .channel = {ev->text, ev->channel_n},
+                                 .payload = {ev->text + ev->channel_n, ev->payload_n},
+                                 .relies = ev->relies, .losses = ev->losses, .cause = ev->cause};
 }
 
-/* The frame in one RESP version; made once however many hear it. */
+/* The frame in one RESP version; made once for all sessions. */
 static struct slice
-frame(struct pubsub *p, const struct topic *t, const struct told *told, int proto)
+frame(struct pubsub *p, const struct topic *t, const struct pubsub_event *event, int proto)
 {
     struct buf *b = &p->frame[proto == 3];
     struct writer w = {.out = b, .proto = proto};
 
-    if (p->framed != t || p->framed_serial != told->serial) {
+    if (p->framed != t || p->framed_serial != event->serial) {
         buf_clear(&p->frame[0], PUBSUB_KEEP_BYTES);
         buf_clear(&p->frame[1], PUBSUB_KEEP_BYTES);
         p->framed = t;
-        p->framed_serial = told->serial;
+        p->framed_serial = event->serial;
     }
     if (b->n > 0) {
         return buf_slice(b);
@@ -53,13 +54,13 @@ frame(struct pubsub *p, const struct topic *t, const struct told *told, int prot
     if (t->pattern) {
         writer_bulk(&w, t->name);
     }
-    writer_bulk(&w, told->channel);
-    writer_bulk(&w, told->payload);
+    writer_bulk(&w, event->channel);
+    writer_bulk(&w, event->payload);
     return buf_slice(b);
 }
 
 void
-pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s)
+pubsub_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s)
 {
-    session_push(s, frame(p, t, told, s->proto), &told->relies, told->losses);
+    session_push(s, frame(p, t, event, s->proto), &event->relies, event->losses);
 }

@@ -33,7 +33,7 @@ struct sub {
 struct event_record {
     struct core_grant relies;
     uint64_t losses;
-    uint64_t bringer;
+    uint64_t cause;
     struct list node; /* pubsub.events or topic.kept, oldest first */
     uint64_t serial;
     unsigned at_n;    /* sessions that are at it */
@@ -63,22 +63,22 @@ struct pubsub {
     struct list current, lagging; /* subs.node; lagging by turns */
     struct list events;      /* event_record.node; owned */
     size_t events_bytes;     /* of those that wait for patterns */
-    long left;               /* of what this turn may spend on patterns */
+    long left;               /* what this turn may still spend on patterns; see cost_of() */
     struct list channels;    /* topic.node: those that lag, by turns */
-    unsigned subs_left;      /* the channels that this turn may still serve */
+    unsigned subs_left;      /* sends that this turn has left for channels */
 };
 
 /* An event as it is sent: new, or kept. */
-struct told {
+struct pubsub_event {
     uint64_t serial;
     struct slice channel, payload;
     struct core_grant relies; /* the grant that it relies on; claim 0: none */
     uint64_t losses;          /* metrics.lost then */
-    uint64_t bringer;         /* the session whose request brought it, or whose lock it is about */
+    uint64_t cause;         /* the session whose request caused it, or whose lock it is about */
 };
 
 /* patterns.c: one event, for all sessions that have patterns. */
-void patterns_tell(struct pubsub *p, const struct told *told);
+void patterns_tell(struct pubsub *p, const struct pubsub_event *event);
 void patterns_turn(struct pubsub *p);
 
 /* The session has its first pattern; has none any more. */
@@ -86,18 +86,18 @@ void patterns_follow(struct pubsub *p, struct subs *subs);
 void patterns_leave(struct pubsub *p, struct subs *subs);
 
 /* channels.c: one event, for all subscribers of this channel. */
-void channels_tell(struct pubsub *p, struct topic *t, const struct told *told);
+void channels_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event);
 void channels_turn(struct pubsub *p);
 
-/* A subscription (sub.in_topic) ends; so does a channel. */
+/* A subscription (sub.in_topic) ends; a channel ends. */
 void channels_pass(struct topic *t, const struct list *sub);
 void channels_drop(struct pubsub *p, struct topic *t);
 
 /* pubsub_frame.c: a copy, on no list, to be freed by free(); and its contents. */
-struct event_record *event_keep(const struct told *told);
-struct told event_told(const struct event_record *ev);
+struct event_record *event_keep(const struct pubsub_event *event);
+struct pubsub_event event_of(const struct event_record *ev);
 
 /* pubsub_frame.c: one event as a frame of this topic, to one session. */
-void pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s);
+void pubsub_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s);
 
 #endif

@@ -31,7 +31,7 @@ look_at_some(struct list *recheck)
     struct session *s[LOOK_AT_ONCE];
     struct pollfd p[LOOK_AT_ONCE];
     nfds_t n, i;
-    bool told;
+    bool polled;
 
     for (n = 0; n < LOOK_AT_ONCE && !list_empty(recheck); n++) {
         s[n] = container_of(recheck->next, struct session, recheck_node);
@@ -39,9 +39,9 @@ look_at_some(struct list *recheck)
         p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
         list_remove(&s[n]->recheck_node);
     }
-    told = poll(p, n, 0) >= 0;
+    polled = poll(p, n, 0) >= 0;
     for (i = 0; i < n; i++) {
-        if (!told || p[i].revents != 0) {
+        if (!polled || p[i].revents != 0) {
             s[i]->readable = s[i]->stirred = true; /* a session that is held up may be broken */
             session_wake(s[i]);
         }

@@ -6,13 +6,13 @@
 
 #include "daemon/serve/slots.h"
 
-/* Takes one request that was read: runs it, or notes it for its turn. The session may be closed afterwards. */
+/* Takes one request that was read: runs it, or defers it. The session may be closed afterwards. */
 void requests_take(struct session *s, const struct words *w);
 
-/* Runs the deferred commands at the head, as long as nothing before them is open. */
+/* Runs the deferred commands at the head, as long as all requests before them are answered. */
 void requests_settle(struct session *s);
 
-/* May the oldest run, when it is deferred? */
+/* May a deferred request run, if it is the oldest? */
 bool requests_may_run(const struct session *s);
 
 /* True when requests_settle() would run something. */

@@ -42,9 +42,9 @@
  * there, or until it is read once more, some milliseconds later (recheck.c).
  */
 
-#define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
-#define LATE_SHARE 2            /* ... and the requests that it may run then */
-#define END_LONG 64             /* waits: to end more than these is left to the turn of sessions that were cut short */
+#define LATE_EVERY 8            /* after so many requests a session checks whether the turn has taken long ... */
+#define LATE_SHARE 2            /* ... and so many requests it may run then */
+#define END_LONG 64             /* waits: more than these are ended in the turn of sessions that were cut short */
 
 /* ---- open ---- */
 
@@ -59,7 +59,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     session_wake(s);
 }
 
-/* Says why not, in the words that client libraries know. */
+/* Sends the reason, in the words that client libraries know. */
 static void
 refuse(struct engine *e, int fd, const char *line)
 {
@@ -82,7 +82,7 @@ may_enter(const struct session *s)
     return false;
 }
 
-/* False: the system does not watch one more socket. session_open() frees what there is. */
+/* False: libevent cannot watch the socket; then session_open() frees the rest. */
 static bool
 enrol(struct session *s)
 {
@@ -177,14 +177,14 @@ held_up(const struct session *s)
     return slots_full(s) || slots_ending(s) || s->auth_wait != NULL;
 }
 
-/* May it hand in another request, if there is room for one? */
+/* May it run another request, if there is a slot for it? */
 static bool
 may_ask(const struct session *s)
 {
     return !s->closed && !s->quit && !s->bad && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
 }
 
-/* May it hand in another request now? */
+/* May it run another request now? */
 static bool
 may_run(const struct session *s)
 {
@@ -192,8 +192,8 @@ may_run(const struct session *s)
 }
 
 /*
- * The same, and more has come. The unread input may contain the UNLOCK that the waits before it need: so the oldest
- * wait gives way. After a hang-up all waits end, see tell_end().
+ * The same, when more input has come: it may contain the UNLOCK that the waits before it need, so a full session has
+ * its oldest wait refused. After a hang-up all waits end, see tell_end().
  */
 static bool
 make_room(struct session *s)
@@ -233,7 +233,7 @@ take(struct session *s, const struct words *w)
     }
 }
 
-/* Of the budget: a request about many names, or with many patterns, is as much as many requests. */
+/* What a request takes from the budget: one about many names, or with many patterns, counts as many. */
 static unsigned
 weight_of(const struct words *w)
 {
@@ -316,7 +316,7 @@ receive(struct session *s)
     feed(s, scratch, got);
 }
 
-/* Nothing more will be asked: everything that came is handed in. */
+/* No more requests will come, and all that came were run. */
 static bool
 input_ended(const struct session *s)
 {
@@ -340,10 +340,10 @@ ask_for_peer(struct session *s)
 }
 
 /*
- * Tells the core to end the waits of the session; also when the peer has hung up while its own waits hold it up, and
- * when replies are dropped: then the session's locks are released before its unread input is executed. To end many
- * waits takes about a microsecond each, and connections of a process end together: long ones are put off until other
- * sessions have been read.
+ * Tells the core to end the waits of the session at the end of its input, and also when the peer has hung up while
+ * these waits hold it up. When replies are dropped, the core releases the session's locks before its unread input is
+ * executed. Ending a wait takes about a microsecond, and all connections of a process end together: a session with many
+ * waits is put off until other sessions have been read.
  */
 static void
 tell_end(struct session *s)
@@ -380,15 +380,15 @@ bool
 session_input(struct session *s)
 {
     unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
-    bool told = s->stirred, held;
+    bool asks = s->stirred, held;
 
     s->cut_short = false;
     if (has_no_input(s)) {
         return false;
     }
-    if (told && !s->mute && (s->hangup || s->buffered)) {
+    if (asks && !s->mute && (s->hangup || s->buffered)) {
         ask_for_peer(s);
-        told = false;
+        asks = false;
     }
     if (requests_can_settle(s)) {
         requests_settle(s);
@@ -400,11 +400,11 @@ session_input(struct session *s)
         budget = held ? 0 : run_requests(s, budget);
         reader_keep(&s->reader);
         if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
-            peek_take(s); /* it does not sleep for one answer */
+            peek_take(s); /* the client waits for more than one answer */
         }
     }
     s->cut_short = budget == 0;
-    if (!s->closed && !s->mute && ((s->stirred && held_up(s)) || (told && s->cut_short))) {
+    if (!s->closed && !s->mute && ((s->stirred && held_up(s)) || (asks && s->cut_short))) {
         ask_for_peer(s);
     }
     if (!s->closed) {
@@ -425,9 +425,9 @@ ending_reason(const struct session *s)
                      : CLOSE_EOF;
 }
 
-/* After the write: does it have to end? */
+/* After the write: closes the session if it has to end, else sets its deadline. */
 static void
-judge(struct session *s, bool moved)
+maybe_close(struct session *s, bool moved)
 {
     bool ending = s->quit || (input_ended(s) && s->slots_n == 0);
 
@@ -443,7 +443,7 @@ judge(struct session *s, bool moved)
     }
 }
 
-/* Input can be run now; or perhaps, see make_room(). */
+/* Input can be run now, or after make_room(). */
 static bool
 has_more(const struct session *s)
 {
@@ -468,7 +468,7 @@ session_turn(struct session *s)
     }
     moved = session_write_waits(s) && session_write(s);
     if (!s->closed) {
-        judge(s, moved);
+        maybe_close(s, moved);
     }
     return requests_can_settle(s) || has_more(s);
 }

@@ -53,12 +53,12 @@ struct session *session_open(struct engine *e, int fd, bool is_unix, const char 
 struct outbox *session_reply(struct session *s, uint64_t id, enum reply_form *form);
 void session_replied(struct session *s, uint64_t id);
 
-/* Behind what the oldest slot has said so far: taken, and no byte of it is copied. NULL: nothing. */
+/* Appends `more` to the reply of the oldest slot so far; takes it, and copies no byte. NULL: nothing. */
 void session_append(struct session *s, struct pieces *more);
 
 /*
- * The whole reply of slot `id`: it is taken. Unknown ids (a closed session's) are ignored. `more` is what the oldest
- * slot says besides, or NULL.
+ * Answers slot `id` with the whole reply, which is taken. Unknown ids (of a closed session) are ignored. `more`, of the
+ * oldest slot only, follows the reply; NULL: nothing.
  */
 void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more);
 

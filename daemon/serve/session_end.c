@@ -14,8 +14,8 @@
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session_out.h"
 
-#define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
-#define DRAIN_READS 64          /* ... and so often, before a socket with unread input is closed */
+#define DRAIN_BYTES (16 * 1024) /* that one read takes ... */
+#define DRAIN_READS 64          /* ... and reads, at most, before a socket with unread input is closed */
 
 static const char *const reason_text[CLOSE_REASONS] = {
 #define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
@@ -23,7 +23,7 @@ static const char *const reason_text[CLOSE_REASONS] = {
 #undef CLOSE_REASON
 };
 
-/* What everybody does all day is for debugging. */
+/* Usual reasons are logged at level debug. */
 static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_EOF] = LOG_DEBUG,          [CLOSE_QUIT] = LOG_DEBUG, [CLOSE_ERROR] = LOG_DEBUG,
     [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,

@@ -48,7 +48,7 @@ struct session {
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
     struct list write_node;    /* engine.writing, engine.owing, engine.telling */
-    struct list recheck_node;   /* engine.unseen */
+    struct list recheck_node;   /* engine.recheck */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
     uint32_t slots_n, slots_room; /* in use; a power of two */
@@ -68,30 +68,30 @@ struct session {
     bool authed, admin;        /* roles; see roles.c */
     bool proved_admin;         /* by the admin's password */
     unsigned auth_failures;    /* wrong passwords since a right one; see commands_conn.c */
-    struct auth_wait *auth_wait; /* owned; NULL = its AUTH waits for nothing; see auth_limit.c */
+    struct auth_wait *auth_wait; /* owned; NULL = no AUTH of it waits; see auth_limit.c */
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool heard;                /* it had its turn to hand something in, and not yet its turn to write */
-    bool passed;               /* it was passed over since, for it had not written: it stays on engine.ready */
+    bool heard;                /* its input has had its turn, and its output not yet */
+    bool passed;               /* its input was skipped since, because it had not written: it stays on engine.ready */
     bool only_told;            /* it is on engine.telling */
-    bool cut_short;            /* it has handed in its share of this turn, and may have more */
-    bool unsent;               /* the socket may take more of its output: no edge tells of it */
+    bool cut_short;            /* it has run its share of this turn, and may have more input */
+    bool unsent;               /* the socket may take more of its output, and no edge will report that */
     bool readable;             /* the socket may have more for us */
-    bool stirred;              /* an event came since it was read last, or its connection may be broken */
+    bool stirred;              /* since the last read an event came, or its connection may be broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
     bool mute;                 /* the peer cannot receive: replies are dropped; see unheard.h */
     bool mute_told;            /* the core knows */
     bool shut;                 /* mute, for the peer has closed the socket */
     bool bad;                  /* framing is lost: nothing more is read */
-    bool eof_waits;            /* many of its requests are to be ended, by its next turn */
-    uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
+    bool eof_waits;            /* its next turn has to end many of its requests */
+    uint64_t eof_told;         /* the core has got EOF for the requests below this number */
     size_t unauthed_bytes;     /* of requests before AUTH */
     bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
-    int64_t loss_quiet_us;     /* a loss before then is not the first one of its window, see engine.c */
-    struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
+    int64_t loss_quiet_us;     /* a loss before this time has no log line of its own, see engine.c */
+    struct heap_node due;      /* engine.due: by then it must have sent AUTH, or its socket must take output */
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
@@ -107,7 +107,7 @@ struct session {
     uint64_t requests_n;
     const char *last_command;
     char *name, *lib_name, *lib_ver; /* owned, CLIENT SETNAME / SETINFO; NULL = none */
-    unsigned events_kept;      /* that its requests have brought, and that channels keep */
+    unsigned events_kept;      /* events that its requests have caused, and that channels keep */
     void *subscriptions;       /* owned by pubsub; NULL = none */
 };
 

@@ -1,7 +1,7 @@
 /*
  * sessions.c -- all sessions of the engine: found by id, walked in their order, and woken for their turns.
  *
- * Owns nothing. Called from every floor of the room; calls none of them. Waking only notes that there is something to
+ * Owns nothing. Called from every floor of the room; calls none of them. Waking only notes that a session has work to
  * do: the work is done in the turn.
  */
 #include "daemon/serve/session.h"

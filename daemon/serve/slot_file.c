@@ -1,11 +1,11 @@
 /*
- * table.c -- the mapped file, how it grows and shrinks, and the index over it.
+ * slot_file.c -- the mapped file, how it grows and shrinks, and the index over it.
  *
  * T1  Slots from `high` on are free and on no list: those of a file that has just grown, and those that a shrinking
  *     file is about to lose. All other free slots are on the list `free`.
  * T2  A record that moves is in its new slot before it leaves the old one: a process that is killed between leaves two
  *     that are the same, of which slot_file_index() clears one.
- * T3  Nothing here looks at all slots at once, but for slot_file_index(), which a start does: the index grows and
+ * T3  Nothing here looks at all slots at once, except slot_file_index(), at the start: the index grows and
  *     shrinks by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and slot_file_tidy() looks at
  *     TIDY slots.
  */
@@ -72,7 +72,7 @@ slot_file_clear(void *slot)
 
 /* ---- the index ---- */
 
-/* The bucket of an id. Buckets below `mask` have been divided already as far as there are buckets. */
+/* The bucket of an id, by linear hashing: ids of a bucket that is not there yet are in the one that will be divided. */
 static uint32_t *
 bucket_of(const struct slot_file *t, uint64_t id)
 {
@@ -302,7 +302,7 @@ cut(struct slot_file *t)
         t->mapped = bytes;
         t->slots_n = t->target;
         t->high = t->high < t->target ? t->high : t->target;
-        (void)!ftruncate(t->fd, (off_t)bytes); /* else it is as large as it was, and no harm is done */
+        (void)!ftruncate(t->fd, (off_t)bytes); /* on failure the file only stays as large as it was */
         arrays(t, t->slots_n);
         t->bucket = mem_array(t->bucket, t->mask + 1, sizeof(*t->bucket));
     }

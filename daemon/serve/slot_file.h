@@ -1,11 +1,11 @@
 /*
- * table.h -- slots of one size in a mapped file, found by their id.
+ * slot_file.h -- slots of one size in a mapped file, found by their id.
  *
  * The first word of a slot is its id; 0 = free. It is written last when a slot is filled and first when it is cleared,
- * so a slot that counts is whole however the process ends. Before the slots stands a page for the owner of the table.
+ * so a slot that counts is whole however the process ends. The first page of the file belongs to its user.
  *
- * Stores reach the kernel's pages in the order of the program, whatever becomes of the process: only the compiler must
- * be kept from changing it (slot_file_in_order). After a loss of power any of them may be missing.
+ * Stores reach the kernel's pages in the order of the program, even if the process is killed: only the compiler must
+ * not reorder them (slot_file_in_order). After a loss of power any of them may be missing.
  */
 #ifndef RLOCKD_SERVE_SLOT_FILE_H
 #define RLOCKD_SERVE_SLOT_FILE_H
@@ -26,7 +26,7 @@ struct slot_file {
     uint32_t *bucket, *next; /* by id; next also of the free ones */
     uint32_t *prev;          /* of the free ones */
     uint32_t free, high;     /* see T1 */
-    uint32_t target, low;    /* slots after shrinking; those before `low` are used; 0 = it does not shrink */
+    uint32_t target, low;    /* the slots after shrinking, 0 = it does not shrink; those before `low` are used */
 };
 
 /*
@@ -48,7 +48,7 @@ void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is 
 void *slot_file_free_slot(struct slot_file *t);
 void slot_file_commit(struct slot_file *t, uint64_t id);
 
-/* Goes on with making the file smaller, if few of its slots are used. True: there is more to be done, soon. */
+/* One step of making the file smaller, if few of its slots are used. True: call again soon. */
 bool slot_file_tidy(struct slot_file *t);
 
 bool slot_file_remove(struct slot_file *t, uint64_t id); /* false: there is none */

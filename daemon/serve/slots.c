@@ -81,7 +81,7 @@ slots_count(struct session *s, struct slot *sl)
     sl->counted = bytes;
 }
 
-/* True: the slot never held anything, for the reply went straight to session.out. */
+/* True: the slot never held a byte, because the reply went straight to session.out. */
 static bool
 is_bare(const struct slot *sl)
 {
@@ -142,7 +142,7 @@ slots_refuse_oldest(struct session *s)
 {
     struct core_event ev = {.type = CORE_CROWDED, .oldest = {s->id, slots_first_id(s)}};
 
-    if (slots_first(s)->state == SLOT_WAITING) { /* SL1: else it goes on by itself */
+    if (slots_first(s)->state == SLOT_WAITING) { /* SL1: else it is DEFERRED, and runs soon */
         engine_step(s->engine, &ev);
     }
 }

@@ -35,7 +35,7 @@ slots_first(const struct session *s)
 /* Opens one more slot, WAITING. */
 struct slot *slots_open(struct session *s);
 
-/* Where a reply that begins now goes. */
+/* The outbox for a reply that begins now. */
 static inline struct outbox *
 slots_box(struct session *s, struct slot *sl)
 {
@@ -51,7 +51,7 @@ void slots_done(struct session *s, struct slot *sl);
 /* Answers a request that could not be framed: behind all replies before it. */
 void slots_protocol_error(struct session *s, const char *why);
 
-/* Are as many requests unanswered, or do they hold as much memory, as one connection may have? */
+/* Does the connection have as many unanswered requests, or as much memory for them, as it may? */
 bool slots_at_limit(const struct session *s);
 
 static inline bool
@@ -61,8 +61,8 @@ slots_full(const struct session *s)
 }
 
 /*
- * Has the oldest request refused, if it waits for what may have to be read first. The session may be closed afterwards,
- * and the slots as full as before.
+ * Has the core refuse the oldest request, if that waits for something that the unread input may bring. Afterwards the
+ * session may be closed, or the slots as full as before.
  */
 void slots_refuse_oldest(struct session *s);
 

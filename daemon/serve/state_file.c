@@ -1,12 +1,12 @@
 /*
  * state_file.c -- the records in the slots, and the first page, of the state file.
  *
- * A record is in the first table whose slots have room for it: a name of usual length takes 512 bytes, the longest one
- * fits as well. (The process before may have had fewer tables: a record is found in any.) Each table begins with its
+ * A record is in the first slot file whose slots have room for it: a name of usual length takes 512 bytes, the longest
+ * one fits as well. (A former version may have had fewer files: a record is found in any.) Each file begins with its
  * version, shape and boot id; the first one also with ids and tokens.
  * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
- * SF2 What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
- *     whole the later one counts. So one is valid, whenever the process ends.
+ * SF2 The part that changes is there twice, each copy with a turn and a checksum. A change writes the older copy; of
+ *     the whole copies the later one counts. So one copy is valid whenever the process ends.
  */
 #include "daemon/serve/state_file.h"
 
@@ -28,7 +28,7 @@
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
-/* more than are given out between two writings of a page by the kernel */
+/* more ids than are used between two times that the kernel writes a page to the disk */
 enum { POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
 
 struct head {
@@ -101,7 +101,7 @@ is_ours(const struct slot_file *t)
            h->slot_bytes == t->slot_bytes && h->part_bytes == sizeof(struct core_record_part) && h->kinds == KINDS;
 }
 
-/* Its contents are lost, except the ids that were used. */
+/* Empties the file; only the range of used ids is kept. */
 static void
 begin(struct slot_file *t)
 {

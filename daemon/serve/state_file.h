@@ -23,13 +23,13 @@ struct state_file_counts {
     uint64_t owners; /* named owners that no session uses */
     uint64_t bytes;  /* of the files */
     uint64_t torn;   /* found broken at the start, and dropped */
-    uint64_t unkept; /* could not be kept: no room on the disk, or too long a name */
+    uint64_t unkept; /* not written: no room on the disk, or too long a name */
 };
 
 /* Identifies the boot of this machine, and the clock by which deadlines are reckoned. */
 void state_file_boot(char boot[STATE_FILE_BOOT]);
 
-/* Opens or begins the files in the directory (borrowed). One of another version is begun anew. NULL with a message. */
+/* Opens the files in the directory (borrowed); replaces those of another version. NULL with a message. */
 struct state_file *state_file_open(int dir, const char *boot, char error[160]);
 void state_file_close(struct state_file **h);
 
@@ -44,7 +44,7 @@ void state_file_loaded_free(struct core_restored *a);
 /* All that was loaded has been restored: records are of this boot from now on. */
 void state_file_restored(struct state_file *h);
 
-/* False: it is not kept (any more). */
+/* False: there is no record of it (any more). */
 bool state_file_keep(struct state_file *h, const struct core_record *k);
 void state_file_forget(struct state_file *h, uint64_t claim);
 
@@ -52,13 +52,13 @@ void state_file_forget(struct state_file *h, uint64_t claim);
 bool state_file_keep_owner(struct state_file *h, const struct core_owner_record *k);
 void state_file_forget_owner(struct state_file *h, uint64_t id);
 
-/* A bit of what makes files smaller that are mostly empty. True: there is more of it. */
+/* One step of making mostly empty files smaller. True: call again soon. */
 bool state_file_tidy(struct state_file *h);
 
 /* Ids up to this one have been used: those above it stay reserved. */
 void state_file_serial(struct state_file *h, uint64_t serial);
 
-/* The epoch of a domain (backend/epoch.h) in which all that is held there was last; 0 = not known. */
+/* The epoch (backend/epoch.h) to which all held locks of the domain belong; 0 = not known. */
 uint64_t state_file_epoch(const struct state_file *h, uint16_t domain);
 void state_file_set_epoch(struct state_file *h, uint16_t domain, uint64_t epoch);
 

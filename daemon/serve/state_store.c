@@ -1,5 +1,5 @@
 /*
- * state_store.c -- identity and table of the engine, and the adoption at its start.
+ * state_store.c -- the identity and the state file of the engine, and the restore at its start.
  */
 #include "daemon/serve/state_store.h"
 
@@ -45,7 +45,7 @@ state_store_close(struct state_store *k)
     identity_release(&k->identity);
 }
 
-/* Named owners' holds go on being renewed with the lease they have: others wait as long for us if we are cut off. */
+/* Restored holds are renewed with their old leases: other daemons must wait that long for us if we are cut off. */
 static void
 tell_leases(struct engine *e, const struct core_restored *a)
 {
@@ -56,7 +56,7 @@ tell_leases(struct engine *e, const struct core_restored *a)
 
         longest_us = p->watchdog && p->lease_us > longest_us ? p->lease_us : longest_us;
     }
-    backend_configure(e->backend, longest_us); /* which never makes it less */
+    backend_configure(e->backend, longest_us); /* which never makes it shorter */
 }
 
 bool
@@ -174,11 +174,11 @@ state_store_turn(struct engine *e)
     }
     t = core_totals(e->core);
     state_file_serial(k->held, t.serial);
-    if (k->freeing && t.freeing == 0) { /* those that were freed for other reasons meanwhile, too */
+    if (k->freeing && t.freeing == 0) { /* other locks that were freed meanwhile included */
         k->freeing = false;
         log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(k->freed + k->lost), "start_us",
                   LOG_N(clock_now_us() - e->started_us), k->reached_us != 0 ? "redis_us" : NULL,
-                  LOG_N(clock_now_us() - k->reached_us), NULL); /* all of it may have run out without Redis */
+                  LOG_N(clock_now_us() - k->reached_us), NULL); /* all leases may have ended before Redis was reached */
     }
     return state_file_tidy(k->held);
 }

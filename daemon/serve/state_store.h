@@ -13,10 +13,10 @@ struct engine;
 struct state_store {
     struct identity identity;
     struct state_file *held;    /* owned; NULL: no state directory, nothing outlives this process */
-    size_t adopted, freed, lost; /* of the process before us */
-    bool freeing;         /* some of it is not free yet */
+    size_t adopted, freed, lost; /* claims of the former process: restored, freed, lost */
+    bool freeing;         /* some of `freed` and `lost` are not free in Redis yet */
     int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
-    bool warned;          /* the log knows that not everything can be kept */
+    bool warned;          /* logged that not everything can be kept */
 };
 
 /* Reads the daemon's identity and opens the table. False with a message. */
@@ -26,13 +26,13 @@ void state_store_close(struct state_store *k);
 /* The first step of the core, before any session is there. False with a message. */
 bool state_store_restore(struct engine *e, char error[160]);
 
-/* What the core says. */
+/* Actions of the core. */
 void state_store_keep(struct engine *e, const struct core_record *what);
 void state_store_forget(struct engine *e, uint64_t claim);
 void state_store_keep_owner(struct engine *e, const struct core_owner_record *what);
 void state_store_forget_owner(struct engine *e, uint64_t id);
 
-/* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
+/* The epoch of Redis's data in which this process, or the former one, was last; 0 = not known. */
 uint64_t state_store_epoch(const struct state_store *k, uint16_t domain);
 void state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoch);
 

@@ -6,7 +6,7 @@
  * it holds, below a name its queue, below a waiter the names that it holds in turn. Behind these trees come names
  * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark says so.
  *
- * Records are noted some in each step, because the core lends its bytes for one callback only, and there may be a
+ * Each step copies some records, because the core lends its bytes for one callback only, and there may be a
  * million.
  */
 #include "daemon/serve/tree_private.h"

@@ -24,7 +24,7 @@
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
-#define REST_US (1 * US_PER_MS) /* the input of those whom a former turn has cut short may take this much longer */
+#define REST_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
 #define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
 #define TELL_US (1 * US_PER_MS)  /* ... and for sessions that have events alone */
 #define WRITE_LOOK 8             /* sessions that write before the clock is read, and between two such reads */
@@ -38,7 +38,7 @@ send_all(struct engine *e)
     core_sent(e->core);
 }
 
-/* TU1. After a gap in the clock this is what keeps us from saying "held" too late. */
+/* Keeps TU1: after the process has stood still, leases end before any reply says "held". */
 static void
 do_due(struct engine *e)
 {
@@ -98,7 +98,7 @@ ready_session(struct list *node)
     return container_of(node, struct session, ready_node);
 }
 
-/* Something came in this turn, or nothing did, and it is worth while to look for more before the loop sleeps. */
+/* True: the loop polls again instead of sleeping, because spin_on() expects more work soon. */
 static bool
 stays_awake(struct engine *e)
 {
@@ -109,7 +109,7 @@ stays_awake(struct engine *e)
     return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
 }
 
-/* More would not change a share. */
+/* Counts sessions up to the number at which the share is SHARE_MIN. */
 static unsigned
 count_sharers(const struct list *list, unsigned n)
 {
@@ -121,9 +121,9 @@ count_sharers(const struct list *list, unsigned n)
     return n;
 }
 
-/* The more sessions want to go on, the less may each of them, so that none waits long for all the others. */
+/* The more sessions have input, the smaller is the share of each, so that none waits long for all others. */
 static void
-deal(struct engine *e)
+set_share(struct engine *e)
 {
     unsigned n = count_sharers(&e->rest, count_sharers(&e->ready, 0));
 
@@ -147,7 +147,7 @@ has_more(const struct engine *e)
  * written.
  */
 static void
-listen_to(struct engine *e, struct list *from)
+run_input(struct engine *e, struct list *from)
 {
     struct list *node = e->ready.prev; /* the last one that has had its turn, or the head */
 
@@ -192,8 +192,8 @@ write_one(struct session *s)
 
 /* The output of one turn. */
 struct output {
-    struct list again;  /* ready_node: they have written, and have more to hand in */
-    struct list unsent; /* write_node: a socket that takes it all gets more in the next turn */
+    struct list again;  /* ready_node: they have written, and have more input */
+    struct list unsent; /* write_node: their sockets took all, and get more in the next turn */
     unsigned n;         /* sessions that have written */
     int64_t began_us, spent_us;
     int64_t tell_us;    /* spent_us at which no more events leave; 0: none has left yet */
@@ -224,8 +224,8 @@ next_to_write(struct engine *e, struct output *o)
 }
 
 /*
- * A session that has written, and has more input, is read again behind new ones; but as a new one, where it was skipped
- * meanwhile, and was not cut short before.
+ * A session that has written, and has more input, goes to engine.rest, which is read after engine.ready. It stays on
+ * engine.ready if it was skipped meanwhile and was not cut short before.
  */
 static void
 wrote(struct output *o, struct session *s, bool more)
@@ -246,7 +246,7 @@ wrote(struct output *o, struct session *s, bool more)
     if (++o->n % WRITE_LOOK == 0) {
         int64_t now_us = clock_now_us();
 
-        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* few write: the clock is not read */
+        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* with fewer writers the clock is not read */
         o->spent_us = now_us - o->began_us;
     }
 }
@@ -282,21 +282,21 @@ engine_reap(struct engine *e)
 }
 
 /*
- * Sessions with more input than a turn takes wait for each other, and no other session waits for them: while replies of
- * the last turn have still to leave, they are read in every other turn only.
+ * Sessions with more input than their share of a turn wait for each other, and no other session waits for them. While
+ * replies of the last turn have still to leave, they are read in every second turn only.
  */
 static void
-listen_to_rest(struct engine *e)
+run_rest(struct engine *e)
 {
     e->rest_waits = !list_empty(&e->owing) && !e->rest_waits;
     if (!e->rest_waits) {
-        listen_to(e, &e->rest);
+        run_input(e, &e->rest);
     }
 }
 
 /*
- * A turn has three passes. Input first: of new sessions, then of those with more than a turn takes. Then Redis gets its
- * calls, and while it works, the replies are written.
+ * A turn has three passes. Input comes first: of new sessions, then of those that were cut short. Then the calls leave
+ * for Redis, and while Redis runs them, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)
@@ -304,33 +304,33 @@ engine_turn_end(struct engine *e)
     struct list come;
     uint64_t steps_n;
     int64_t at_us;
-    bool behind, telling;
+    bool more_files, more_sockets;
 
     do_due(e);
     if (pubsub_lags(e->pubsub)) {
         pubsub_turn(e->pubsub);
     }
     listings_turn(e);
-    deal(e);
+    set_share(e);
     list_init(&come);
     list_move_all(&come, &e->ready);
     e->input_us = e->seen_us = clock_now_us();
-    listen_to(e, &come);
+    run_input(e, &come);
     if (engine_was_late(e)) {
         e->input_us = e->seen_us - (ENGINE_INPUT_US - REST_US);
     }
-    listen_to_rest(e);
+    run_rest(e);
     send_all(e);
     steps_n = e->steps_n;
     write_all(e);
     list_move_all(&come, &e->ready);
     list_move_all(&e->ready, &come);
-    if (e->steps_n != steps_n) { /* sessions ran requests that were put off, or ended */
+    if (e->steps_n != steps_n) { /* sessions have run deferred requests, or have ended */
         send_all(e);
     }
     engine_reap(e);
-    behind = state_store_turn(e);
-    telling = peer_turn(e);
+    more_files = state_store_turn(e);
+    more_sockets = peer_turn(e);
     at_us = arm_timer(e);
-    return behind || telling || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
+    return more_files || more_sockets || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
 }

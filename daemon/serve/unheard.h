@@ -12,7 +12,7 @@
 
 #include "proto/reader.h"
 
-/* True: the request would change nothing, because its session receives no replies. */
+/* True: the request would change nothing now that its session receives no replies. */
 bool unheard_is_idle(const struct words *w);
 
 #endif

@@ -16,13 +16,13 @@ enum {
     ALL = 16384            /* ... so many of all */
 };
 
-static uint64_t bringer; /* whose locks the events are about */
+static uint64_t cause; /* whose locks the events are about */
 
 static void
 publish(const char *name, uint64_t token)
 {
     struct core_publish news = {.news = CORE_NEWS_GRANTED, .name = slice_of(name), .token = token, .owner = 4,
-                                .owner_name = SLICE_LIT("o"), .session = bringer};
+                                .owner_name = SLICE_LIT("o"), .session = cause};
 
     pubsub_news(engine->pubsub, &news);
 }
@@ -31,7 +31,7 @@ static void
 come_all(struct client *c)
 {
     stop_the_clock();
-    bringer = UINT64_MAX; /* nobody's */
+    cause = UINT64_MAX; /* nobody's */
     for (int i = 0; i < MANY; i++) {
         c[i] = come();
         ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false), 1);
@@ -124,7 +124,7 @@ START_TEST(all_go_meanwhile)
     struct client c[MANY], publisher = come();
 
     come_all(c);
-    bringer = publisher.id;
+    cause = publisher.id;
     for (unsigned i = 1; i <= EVENTS; i++) {
         publish("a", i);
     }
@@ -143,7 +143,7 @@ START_TEST(who_publishes_too_much_waits)
     unsigned turns = 0;
 
     come_all(c);
-    bringer = publisher.id;
+    cause = publisher.id;
     for (unsigned i = 1; i <= HELD_UP + 3 * EVENTS; i++) {
         publish("a", i);
     }
@@ -167,7 +167,7 @@ END_TEST
 static void
 publish_for(const struct client *c, unsigned events)
 {
-    bringer = c->id;
+    cause = c->id;
     for (unsigned i = 1; i <= events; i++) {
         publish("a", i);
     }
