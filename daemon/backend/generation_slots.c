@@ -1,9 +1,9 @@
 /*
- * generation_slots.c -- a slot: the node whose it is, its record, and what it may.
+ * generation_slots.c -- a slot: its node, its record, and whether it grants or reclaims.
  *
- * The node is the one that says so itself with the highest config epoch (R10). The record of a slot in use: the anchors
- * are asked for its bit; who finds it clear at two of them creates the record, all others take it to be there. Where a
- * call says otherwise it is read, once more a little later if it is not there, and then it was lost: G4.
+ * The node of a slot is the one that claims it with the highest config epoch (R10). A slot in use needs a record: the
+ * daemon that finds the slot's bit clear at two anchors creates it, all others expect it to be there. If a call finds
+ * another record, the record is read; if it is missing, it is read again a little later, and then counts as lost (G4).
  */
 #include "daemon/backend/generation_slots.h"
 
@@ -38,7 +38,7 @@ queue(struct generations *g, uint16_t slot, enum record_is is, struct ring *r)
     struct gslot *s = &g->slot[slot];
 
     s->record = (uint8_t)is;
-    if (!s->queued) { /* else it stands in some queue, and goes where it should from there */
+    if (!s->queued) { /* else it is in some queue, from which pop() moves it to the right one */
         s->queued = ring_push(r, slot);
     }
 }
@@ -51,8 +51,9 @@ send_record(struct generations *g, uint16_t slot, enum record_mode mode)
 }
 
 /*
- * Keys may go astray from now on, and a daemon that does not ask before it is closed again would not know: with the
- * record spoiled nobody is granted anything by it. Where the record has moved already it is not there either.
+ * While a slot is open, its keys may be missing, and a daemon that asks only after it is closed would not notice. So
+ * the record is spoiled, and no daemon is granted anything by it. If the record has moved already, it is missing as
+ * well.
  */
 void
 slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
@@ -67,7 +68,7 @@ slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
     }
 }
 
-/* The next slot of the queue that is there for it; those that are not go on to theirs. */
+/* Takes the next slot in state `is` from the queue; slots in another state move to their own queue. */
 static bool
 pop(struct generations *g, struct ring *r, enum record_is is, uint16_t *slot)
 {
@@ -108,7 +109,7 @@ spoil(struct generations *g, uint16_t slot)
     tell(g, GENERATION_ASKS, slot);
 }
 
-/* The record is not there. A daemon that found its bit clear may be about to create it: waited for once. */
+/* The record is missing. The daemon that found its bit clear may be about to create it, so it is read once more. */
 static void
 record_missing(struct generations *g, uint16_t slot)
 {
@@ -134,18 +135,18 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     }
     if (s->mode == RECORD_SPOIL) {
         s->record = RECORD_UNKNOWN;
-    } else if (a == NULL) { /* it may have run: whether it has is read. Never created twice: G4 */
+    } else if (a == NULL) { /* the script may have run: read the record, for it is never created twice (G4) */
         send_record(g, slot, e->over && s->mode == RECORD_GRANT ? RECORD_GRANT : RECORD_READ);
     } else if (a->number == e->number && a->spoiled) {
         spoil(g, slot);
     } else if (a->number == e->number && a->grants) {
-        table_over(g, e); /* only who knows that lets it grant */
+        table_over(g, e); /* a daemon lets a record grant only when the generation is over */
         record_known(g, slot, true);
     } else if (a->number == e->number && e->over) {
         send_record(g, slot, RECORD_GRANT);
     } else if (a->number == e->number) {
         record_known(g, slot, false);
-    } else if (a->number > e->number) { /* the anchors know why; or all of them have lost it */
+    } else if (a->number > e->number) { /* the anchors know the later generation, unless all have lost it */
         g->highest = a->number > g->highest ? a->number : g->highest;
         ask_anchors(g);
         record_missing(g, slot);
@@ -154,7 +155,7 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     }
 }
 
-/* Nothing is sent while the node is away, or its data is not what it was. */
+/* A record waits while its node is down, or the data of the node is of another generation. */
 bool
 slot_next_record(struct generations *g, struct generation_send *out)
 {
@@ -168,7 +169,7 @@ slot_next_record(struct generations *g, struct generation_send *out)
         }
         s = &g->slot[slot];
         if (s->mode == RECORD_SPOIL ? !s->open : s->open) {
-            s->record = RECORD_UNKNOWN; /* too late, or to be asked for anew when it is closed */
+            s->record = RECORD_UNKNOWN; /* too late to spoil it; or it is needed anew when the slot is closed */
             continue;
         }
         if (s->node == NO_INDEX || g->node[s->node].heard_us == 0 || (!s->open && !slot_is_sound(g, s))) {
@@ -187,7 +188,7 @@ slot_next_record(struct generations *g, struct generation_send *out)
     return false;
 }
 
-/* What has waited for one tick at least is read. */
+/* Reads the records that have waited for one tick at least. */
 void
 slots_tick(struct generations *g, int64_t now_us)
 {
@@ -205,7 +206,7 @@ slots_tick(struct generations *g, int64_t now_us)
 
 /* ---- bits ---- */
 
-/* The anchor that all daemons ask first, so that one of them finds all bits clear, instead of each finding some. */
+/* The anchor that all daemons ask first, so that one daemon finds all bits clear, and not each daemon some of them. */
 static unsigned
 first_anchor(const struct generations *g)
 {
@@ -247,7 +248,7 @@ batch_begin(struct generations *g, int64_t now_us)
     }
 }
 
-/* Clear at two: we create it. Set anywhere: another daemon does, or has. */
+/* A bit that was clear at two anchors: we create the record. A bit that was set at any: another daemon does. */
 static bool
 decide(struct generations *g, size_t i, bool timeout)
 {
@@ -359,7 +360,7 @@ slot_reclaimed(struct generations *g, struct gslot *s)
     }
 }
 
-/* Whoever is the first to try lets the record grant: see generations_differs(). */
+/* The first daemon that calls lets the record grant: see generations_differs(). */
 void
 slots_over(struct generations *g, uint16_t entry)
 {
@@ -456,7 +457,7 @@ generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t no
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->node == node && g->node[node].heard_us != 0) { /* until it answers otherwise to what is asked from now on */
+    if (s->node == node && g->node[node].heard_us != 0) { /* it counts as open until an answer to a later question */
         slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].heard_us));
         g->node[node].digest = 0;
         g->node[node].again_us = now_us;
@@ -483,7 +484,7 @@ generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
 void
 generations_restore(struct generations *g, uint16_t slot, uint64_t epoch)
 {
-    (void)epoch; /* whatever it was, what is held is reclaimed */
+    (void)epoch; /* held locks are reclaimed, whatever their epoch was */
     g->restored = true;
     g->slot[slot].used = true;
 }

@@ -28,17 +28,17 @@ enum record_is {
 };
 
 struct gslot {
-    uint64_t open_us;    /* by its node's clock: it was open then; 0 = never */
+    uint64_t open_us;    /* when it was open last, by its node's clock; 0 = never */
     uint16_t entry, node; /* NO_INDEX: none */
     uint8_t record;      /* enum record_is */
     uint8_t mode;        /* enum record_mode */
-    bool used : 1;       /* here: the core has heard of its generation */
-    bool reclaimed : 1;  /* in its generation */
+    bool used : 1;       /* by this daemon: the core gets news of its generations */
+    bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
     bool open : 1;
     bool spoiled : 1;    /* its record was lost in this generation */
-    bool reread : 1;     /* it was not there, once */
+    bool reread : 1;     /* its record was missing once */
     bool queued : 1;     /* in `bits` or `records` or `later` */
-    bool proposed : 1;   /* a generation that is to begin has it */
+    bool proposed : 1;   /* it is in a proposal of this daemon */
 };
 
 struct ring {
@@ -76,7 +76,7 @@ ring_pop(struct ring *r)
     return slot;
 }
 
-bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its generation is that of its data */
+bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its data is that of its generation */
 void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
 void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
 void slot_reclaimed(struct generations *g, struct gslot *s);

@@ -1,5 +1,5 @@
 /*
- * generations.c -- the anchors, and the nodes: what is asked of them when, and what their answers mean.
+ * generations.c -- the anchors and the nodes: when each is asked, and what its answers mean.
  */
 #include "daemon/backend/generations.h"
 
@@ -13,7 +13,7 @@
 enum {
     GRACE_US = 50 * 1000, /* the first pause while members are awaited */
     SOON_US = 10 * 1000, /* between two registrations at an anchor */
-    AWAY_BEATS = 5,      /* between two questions to a node that is away: a connection asks at once */
+    AWAY_BEATS = 5,      /* between two questions to a node that is down; a new connection asks at once */
 };
 
 struct generations *
@@ -129,7 +129,7 @@ generations_identity(const struct generations *g)
 
 /* ---- nodes ---- */
 
-/* A node that has gone, and owns nothing. */
+/* The index of a node that is down and owns no slot. */
 static unsigned
 unused(const struct generations *g)
 {
@@ -193,7 +193,7 @@ digest_of(const struct node_answer *a)
             hash_bytes(&key, &a->config_epoch, sizeof(a->config_epoch)) * 7) | 1;
 }
 
-/* The slot is the node's, by its own word: unless another one with a higher config epoch says the same (R10). */
+/* The node claims the slot. It gets the slot unless the present node has the same or a higher config epoch (R10). */
 static void
 claim(struct generations *g, uint16_t slot, uint16_t node)
 {
@@ -204,7 +204,7 @@ claim(struct generations *g, uint16_t slot, uint16_t node)
     }
     if (s->node != node) {
         s->node = node;
-        s->open_us = 0; /* by the clock of another one; and the origin is another */
+        s->open_us = 0; /* it was by the other node's clock, and the new node has another origin */
     }
 }
 
@@ -238,7 +238,7 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         }
         if (s->node == node) {
             s->open = s->open && is_open(a, (uint16_t)slot);
-            s->open_us = s->open_us > time_us ? time_us : s->open_us; /* its clock was set back */
+            s->open_us = s->open_us > time_us ? time_us : s->open_us; /* the node's clock was set back */
         }
     }
     for (size_t i = 0; i < a->open_n; i++) {
@@ -283,7 +283,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         n->due_us = 0;
         return true;
     }
-    n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* that they close, soon */
+    n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* to see slots close soon */
     digest = digest_of(a);
     n->heard_us = sent_us;
     n->time_us = (uint64_t)a->time_us;
@@ -294,15 +294,15 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         take_slots(g, node, a);
         tell_slots(g, node);
     }
-    begin_due(g); /* its clock has passed what it was not beyond, perhaps */
+    begin_due(g); /* the node's clock may have passed open_us of a slot */
     return true;
 }
 
-/* ---- the anchors: what they are told ---- */
+/* ---- the anchors: what is sent ---- */
 
 /*
- * It never had data when its life began. It may vote by now, and does not say so any more: of three that are new the
- * first one that hears of the others votes before these have.
+ * The anchor had no data when its present life began. It may vote by now, and then does not say this any more: of three
+ * new anchors, the first one that learns of the others votes before these learn of it.
  */
 static bool
 began_new(const struct ganchor *a)
@@ -310,7 +310,7 @@ began_new(const struct ganchor *a)
     return a->new_birth != 0 && a->new_birth == a->birth;
 }
 
-/* R7: the lists of the others go to the one that wants them, when both have come; or that all three are new. */
+/* R7: brings the anchor that wants them the lists of both others, or the news that all three anchors are new. */
 static void
 bring(struct generations *g, unsigned i)
 {
@@ -367,9 +367,9 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
     return m;
 }
 
-/* ---- the anchors: what they say ---- */
+/* ---- the anchors: their answers ---- */
 
-/* G2: of two anchors the later ones that have answered. */
+/* G2: the bound is that of the two anchors with the latest answered registrations. */
 static void
 move_bound(struct generations *g)
 {
@@ -408,7 +408,7 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
     struct ganchor *an = &g->anchor[i];
 
     if (g->wanted < 0 || an->sent_lists != g->anchor[g->wanted].birth || a->list.n == 0) {
-        return; /* R7: who registered here before the other lost its data, alone, is to be in it */
+        return; /* R7: a list that was asked for before that anchor lost its data may lack members */
     }
     buf_clear(&an->list, SIZE_MAX);
     buf_add_slice(&an->list, a->list);
@@ -440,9 +440,9 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
 }
 
 /*
- * An anchor moves with its slot. By what the others have heard of its node's config epoch the answers of an old master
- * are known: they do not count any more, also those of before. An anchor that is to vote in its place has had the lists
- * of both others, and these had heard of it first: so who registers there and at the old master is told in time.
+ * An anchor moves with its slot. The other anchors know the config epoch of its node, so answers of a former master are
+ * recognized, and neither they nor its earlier answers count. The new master votes only with the lists of both other
+ * anchors, which have learned of it before: so a daemon that registers there and at the former master is told in time.
  */
 static void
 take_owners(struct generations *g, const struct anchor_answer *a)
@@ -475,7 +475,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         table_take(g, i, &a->entry[k], now_us);
     }
     if (a->entries_n > 0) {
-        an->due_us = 0; /* it is said at once what is reclaimed, of slots that are not in use */
+        an->due_us = 0; /* reports at once that slots which are not in use are reclaimed */
         for (unsigned k = 0; k < ANCHORS; k++) {
             g->anchor[k].waits = 0;
         }
@@ -502,8 +502,8 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
 }
 
 /*
- * While members are awaited the end of that is asked for soon, and then ever less often: so the end of a grace period
- * of any length is heard of soon enough, and costs a handful of calls.
+ * While members are awaited, the pause between two registrations doubles from GRACE_US up to a beat: the end of a short
+ * grace period is known soon, and a long one costs a handful of calls more.
  */
 static int64_t
 pause_us(const struct generations *g, struct ganchor *a)
@@ -517,7 +517,7 @@ pause_us(const struct generations *g, struct ganchor *a)
     return us;
 }
 
-/* An answer that took longer than a beat may be from before the anchor lost its data: it counts for nothing (R7). */
+/* An answer that took longer than a beat is ignored: it may be from before the anchor lost its data (R7). */
 void
 generations_anchor_answered(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us,
                             int64_t now_us)
@@ -531,7 +531,7 @@ generations_anchor_answered(struct generations *g, unsigned i, const struct anch
         counts = an->epoch >= g->owner[i];
         an->ok_epoch = counts ? an->epoch : an->ok_epoch;
         if (!counts && an->node < g->nodes_n) {
-            g->node[an->node].due_us = 0; /* it has a higher one by now, perhaps */
+            g->node[an->node].due_us = 0; /* its config epoch may be higher by now */
         }
     }
     an->asked = false;

@@ -34,7 +34,7 @@ struct gnode {
     uint64_t digest;   /* of that answer */
     int64_t heard_us;  /* when the last answer was asked for; 0 = nothing of it counts */
     int64_t due_us;
-    int64_t again_us;  /* answers to what was asked before count for no more than that it is there */
+    int64_t again_us;  /* an answer to an earlier question shows only that the node is there */
     bool asked;
 };
 
@@ -51,10 +51,10 @@ struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
     bool heard, is_new;
-    uint64_t new_birth;  /* the life of its data in which it has said last that it is new; 0: none */
+    uint64_t new_birth;  /* its birth when it answered last that it is new; 0: it has not */
     bool asked;          /* a registration is in flight ... */
-    bool again;          /* ... which does not say all that there is to say */
-    uint16_t node;       /* that is asked, or was ... */
+    bool again;          /* ... which lacks some news: the next one leaves at once */
+    uint16_t node;       /* that is asked, or was last ... */
     uint64_t epoch;      /* ... with that config epoch ... */
     uint64_t ok_epoch;   /* ... and of the one whose answer is the last that counts */
     int64_t due_us, asked_us;
@@ -62,8 +62,8 @@ struct ganchor {
     unsigned waits;      /* answers since the last new generation, while some are not over */
     int64_t ok_us, ok_lease_us; /* the last registration that counts was sent then, with that lease */
     int64_t heard_us;    /* the last one that was answered at all was sent then */
-    uint64_t sent_batch; /* the one in flight says this of `batch` */
-    uint64_t sent_lists; /* birth of the anchor that they are for; 0: they were not asked for */
+    uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
+    uint64_t sent_lists; /* the birth of the anchor for which it asks for lists; 0: for none */
     struct buf list;     /* its members and bits, if has_list */
     bool has_list;
 };

@@ -1,5 +1,5 @@
 /*
- * quorum_ops.c -- one operation of the core on all nodes: asked, counted (votes.h), told once.
+ * quorum_ops.c -- one operation of the core on all nodes: asks them, counts their answers (votes.h), posts one outcome.
  */
 #include <stdlib.h>
 
@@ -10,14 +10,14 @@
 #include "daemon/base/memory.h"
 
 /*
- * O1  The core hears of an operation when a majority has said what decides it; what the others say later only adds to
- *     what is known of them.
- * O2  An attempt that is refused is taken back from every node that may have run it, behind it and on the same link,
- *     before the core hears: it is as if it had not run, and never UNKNOWN to the core.
- * O3  What is held is confirmed by a majority each time.
- * O4  A node that lacks our key while a majority has it (it was away, or has lost its data) is asked for it anew, by a
- *     renewal: 2 timeouts behind the one that found the hole, so that a BREAK under way is not undone.
- * O5  The answer that shows that a clock was set, and those before it, confirm nothing: keys may have ended early. Each
+ * O1  The core gets the outcome of an operation when the answers of a majority decide it. Later answers only update the
+ *     parts of the entry.
+ * O2  A refused attempt is released on every node that may have run it, behind the attempt and on the same link, before
+ *     the core gets the outcome: as if it had not run. So it is never UNKNOWN to the core.
+ * O3  A majority confirms a held lock each time.
+ * O4  A node that lacks our key while a majority has it (it was down, or has lost its data) gets it anew, by a renewal
+ *     2 timeouts after the one that found the hole, so that a BREAK in progress is not undone.
+ * O5  An answer that shows that a clock was set, and all before it, confirm nothing: keys may have ended early. Each
  *     node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
@@ -98,9 +98,9 @@ quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
 
     o->op.holds = o->op.rest = 0;
     o->op.shared = false;
-    o->errands_n++; /* none ends it while nodes are asked */
+    o->errands_n++; /* keeps the operation while nodes are asked */
     for (unsigned i = 0; i < qu->n; i++) {
-        if (!entry->part[i].clean && qu->node[i].up) { /* a node that is away is swept when it is back */
+        if (!entry->part[i].clean && qu->node[i].up) { /* a node that is down is swept when it is up again */
             part_push(qu, o, i, CORE_RELEASE, 0);
         }
     }
@@ -109,7 +109,7 @@ quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
     entry_settle(qu, entry);
 }
 
-/* A majority can not have it, or has it no more: no node keeps it. */
+/* No majority can have the key, or none has it any more: releases it on all nodes. */
 static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
@@ -118,7 +118,7 @@ give_up(struct quorum *qu, struct quorum_op *o)
     quorum_sweep(qu, o->entry);
 }
 
-/* O5. True: answers are to come. What was asked for is done; whether our key is there is what is asked now. */
+/* O5. Asks nodes whether our key is still there, since the operation itself has run. True: answers are to come. */
 static bool
 ask_again(struct quorum *qu, struct quorum_op *o)
 {
@@ -135,7 +135,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
         }
         o->again |= 1u << i;
         open = true;
-        if (o->sort == SORT_ATTEMPT) { /* as a write-back of what is there: the vote stands if our key does */
+        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote stands if our key does */
             vote_raising(&o->vote, i);
             part_push(qu, o, i, CORE_EXTEND, b->counter);
         } else {
@@ -167,7 +167,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
     struct core_done done = {.outcome = r->outcome, .sent_us = clock_now_us(), .pttl_us = r->pttl_us};
 
-    if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* split, or about to be free: not all at once */
+    if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* a split vote, or it expires now: not all retry at once */
         done.pttl_us = quorum_random(qu, PAUSE_US);
     }
     if (o->incarnation == o->entry->incarnation) {
@@ -218,7 +218,7 @@ count_votes(struct quorum *qu, struct quorum_op *o)
 
 /* ---- what is held, given back, or broken ---- */
 
-/* What the core may say of the lock from now on; 0 = that is as it was. */
+/* The deadline of the lock for the core; 0 = it has not changed. */
 static int64_t
 until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
 {
@@ -231,7 +231,7 @@ until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome o
     return us > 0 ? us : 1;
 }
 
-/* O4. No request waits for it; the answer of the node counts as any other. */
+/* O4. No request waits for a repair; the node's answer updates its part like any other. */
 static void
 repair(struct quorum *qu, const struct quorum_op *renewal)
 {
