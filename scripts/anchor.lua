@@ -1,8 +1,8 @@
 -- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
--- An anchor whose data may not be what it was has a new birth and abstains: it takes part in nothing but knows who
--- registers, until all members that both others know have registered here or have run out.
+-- An anchor that may have lost data has a new birth and abstains: it only registers daemons, until all members that
+-- both other anchors know have registered here, or their leases have ended.
 --
 -- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
@@ -121,7 +121,7 @@ local function save(e)
     call('HSET', gen, e.field, table.concat({e.origin, e.since, text(e.version), words_of(e.ranges)}, ' '))
 end
 
--- Of the first ranges what is not in the second ones, and whether that is less; both in order.
+-- The ranges without the others, and whether that removes anything; both lists are in order.
 local function without(ranges, others)
     local left, cut, at = {}, false, 1
     for _, r in ipairs(ranges) do
@@ -161,8 +161,8 @@ local function clear_bits(ranges)
     end
 end
 
--- A generation that begins, where those of its slots are not above what was expected; or one (expected 0) that is told
--- further: what is above it keeps its slots.
+-- Begins a generation, unless one of its slots is in a generation above the expected number. expected 0: the generation
+-- has begun elsewhere; slots in a higher one stay there.
 local function begin(field, o, since, expected, ranges)
     local number, i = tonumber(field), 1
     load_entries()

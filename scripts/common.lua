@@ -1,4 +1,4 @@
--- common.lua -- what surrounds every verb of every kind: the time, the guard, the token, the loop over the names.
+-- common.lua -- the code around every verb of every kind: the time, the guard, the token, the loop over the names.
 --
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
 --   ARGV   guard, floor, epoch, room, then the terms and the words of each key
@@ -15,7 +15,7 @@ local now_ms = (now - now % 1000) / 1000
 local room = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
 local failed, last, kept, epoch, no_room
 
--- Whether the data is what the daemon knows: asked where that decides something, and once.
+-- Whether the data is of the epoch that the daemon knows. Redis is asked once, and only if a verb needs the answer.
 local function is_known()
     if epoch == nil then
         epoch = pcall('GET', KEYS[2])
@@ -51,8 +51,8 @@ local function wake(channel, number)
     return heard ~= 0 and type(heard) == 'number' and heard or 0
 end
 
--- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere. As two
--- integers, each of which any machine has, it takes half as long as %.0f.
+-- A whole number as text for Redis: Lua's own text of a large number is not a whole number everywhere. Printing two
+-- integers, each of which fits on any machine, takes half as long as %.0f.
 local function text(number)
     if number >= 1e9 and number < 2e15 and number % 1 == 0 then
         local low = number % 1e6
@@ -85,20 +85,20 @@ local function is_ghost(owner)
     return owner:sub(25, 37) == MARK and is_reclaiming()
 end
 
--- Whether Redis was full. Redis 6 says first where in the script that was.
+-- Whether the error says that Redis was full. Redis 6 puts the line of the script in front.
 local function is_oom(err)
     return err:find('OOM command not allowed', 1, true) ~= nil
 end
 
--- Forgets that a full Redis has refused what the verb can do without.
+-- Ignores that a full Redis has refused a write that the verb can do without.
 local function spare()
     if failed and is_oom(failed.err) then
         failed = nil
     end
 end
 
--- The next token: above every token of this Redis and all that the daemon has seen, and not below the time. The clock
--- is set to the last one that this call may give, as long as time goes on: one write for all its names.
+-- The next token: above all tokens of this Redis and all that the daemon has seen, and not below the time. One write
+-- sets the token clock for all names of the call, to the last token that the call may give.
 local base
 local function token()
     if not last then
@@ -122,7 +122,7 @@ local function token()
     return last
 end
 
--- Raises the clock to the ceiling, behind what proves that our key is there: once in a call, to the largest of all.
+-- Raises the token clock to the ceiling of the call, once. Called only when the verb has found our key.
 local raised
 local function raise()
     local ceiling = not raised and ARGV[2]:match('^=(.*)')
@@ -131,10 +131,10 @@ local function raise()
     end
 end
 
--- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write, and says when it is.
--- pttl: what PTTL says; nil: not asked, and not needed if it moves. GT is new in Redis 7; an older one is asked for
--- it once in a call, or twice in a wide one. PEXPIREAT is cheaper than PEXPIRE, the time as text is not: it is made
--- where that pays.
+-- Moves the expiry of our key to `lease` ms from now unless it is later already; always writes, and returns the expiry.
+-- pttl: the answer of PTTL; nil: not asked, and not needed if the expiry moves. GT is new in Redis 7: an older one
+-- refuses it once in a call, twice in a wide call. PEXPIREAT is cheaper than PEXPIRE, but needs the time as text, which
+-- pays in a wide call only.
 local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
 local has_gt = true
 local function aim(lease)

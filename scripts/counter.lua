@@ -8,8 +8,7 @@ local function is_lock(key, pttl, _, declared)
     return count and is_count(count)
 end
 
--- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it, and the value is a
--- count.
+-- True: the value is a count, and the expiry is our stamp, up to rounding and the time between TIME and PTTL.
 local function ours(key, stamp, pttl)
     if stamp == '0' or pttl < 0 or not is_lock(key, pttl, nil, '1') then
         return false

@@ -19,8 +19,8 @@ local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
 end
 
--- Who is first (false: nobody, nil: there is no queue), those before it whose time is over, and its score; `owner` is
--- always alive, and its score is not asked for. Only reads.
+-- The head of the queue (false: it is empty, nil: there is no queue), the expired owners before it, and its score.
+-- `owner` never counts as expired, and as the head it has no score here. Only reads.
 local function head_of(list, set, owner)
     local over = {}
     while true do
@@ -61,8 +61,8 @@ local function shift(list, set, at, by)
     end
 end
 
--- Calls the head. A stranger that does not hear it may be dead: then the next one is called, which drops it in time,
--- and so on; a daemon hears the lock's own channel.
+-- Wakes the head by its own channel. A stranger without a subscription may be dead: then the next owner is woken, which
+-- drops the stranger in time, and so on. A daemon listens to the lock's channel.
 local function call_first(list, head, channel)
     local heard = wake(channel .. ':' .. head, '0')
     for i = 1, CALLS_MOST - 1 do
@@ -75,7 +75,7 @@ local function call_first(list, head, channel)
     return heard
 end
 
--- Takes those in front out whose time is over. If the lock is free now, who is first then may not know that it is.
+-- Drops the expired owners in front. If the lock is free, the new head may not know it, and is woken.
 local function drop(key, list, set, over, head, channel)
     if #over == 0 then
         return
@@ -88,18 +88,18 @@ local function drop(key, list, set, over, head, channel)
     end
 end
 
--- How many strangers the one in the queue has in front of it, and is itself.
+-- How many strangers are in front of this owner of the queue; it counts itself if it is one.
 local function strangers(name, score)
     local waits = math.max((tonumber(score or 0) - now_ms) / WAIT, 0)
     return is_stranger(name) and math.ceil(waits) or math.floor(waits)
 end
 
--- The same of one of ours that is there already.
+-- The same for an owner of a daemon that is in the queue already.
 local function in_front(score)
     return math.floor(math.max((tonumber(score) - now_ms) / WAIT, 0))
 end
 
--- Keeps an existing ticket: never shorter than it was, but for strangers that have left the front (`over` are dead).
+-- Keeps an existing ticket, which never becomes shorter unless strangers in front have left (`over` have expired).
 local function keep(list, set, owner, till, at, over, score)
     if at > over or score <= now_ms + GOOD_MOST then
         till = math.max(till + (at > over and WAIT * in_front(score) or 0), score)
@@ -122,7 +122,7 @@ local function stand(list, set, owner, lease, over)
     if score and at then
         return keep(list, set, owner, till, at, over, tonumber(score))
     end
-    -- A new one, or half of one: behind whoever is last, or in front of it now.
+    -- A new ticket goes behind the last owner; half a ticket stays behind the owner that is in front of it now.
     local first = call('ZRANGE', set, 0, 0)[1]
     local front = call('LINDEX', list, at and at - 1 or -1)
     if first and not is_owner(first) or front and not is_owner(front) then
@@ -155,7 +155,7 @@ local function gap(list, set, at, score, free)
     return tonumber(from) + math.max(had - tonumber(score), CALLED) - had
 end
 
--- Takes the owner out of the queue; whether it was there.
+-- Removes the owner from the queue. True: it was there.
 local function leave(list, set, owner, free)
     local score = sound(pcall('ZSCORE', set, owner))
     local at = score and sound(pcall('LPOS', list, owner))
@@ -217,7 +217,7 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
     return TAKEN, pttl == -1 and -1 or math.max(pttl, 1), placed and 1 or 0
 end
 
--- The lock is free at `free`, `left` ms sooner than strangers in front of all have counted on.
+-- The lock is free at `free`, `left` ms sooner than the strangers at the front of the queue expect.
 local function sooner(list, set, free, left)
     local head = left > 0 and sound(pcall('LINDEX', list, 0))
     local score = head and is_owner(head) and is_stranger(head) and tonumber(sound(pcall('ZSCORE', set, head)) or nil)
@@ -226,7 +226,7 @@ local function sooner(list, set, free, left)
     end
 end
 
--- Of the ticket, or of the hold.
+-- Renews the ticket (place 1), or else the hold.
 local function renew(key, owner, lease, exact, place, channel)
     if place ~= '1' then
         local left = exact == '1' and call('PTTL', key)
@@ -248,8 +248,8 @@ local function renew(key, owner, lease, exact, place, channel)
     return till and OK or GONE, 0, till
 end
 
--- Nothing left: the hold and the place go, whichever there is. If the lock is free now, who is first hears of it by its
--- own channel, as Redisson's clients do, and by the lock's, where daemons and users of the plain lock listen.
+-- With no hold left, removes the hold and the ticket, whichever exists. If the lock is free then, the head is woken by
+-- its own channel, as Redisson's clients do, and by the lock's, to which daemons and users of the plain lock listen.
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
         return plain_release(key, owner, lease, holds, channel)
@@ -271,7 +271,7 @@ local function release(key, owner, lease, holds, channel)
     return OK, woken
 end
 
--- The lock is taken from its holder; who waits goes on waiting, and is woken.
+-- Takes the lock from its holder. The queue stays, and its head is woken.
 local function clear(key, shape, declared, channel)
     local left = math.max(call('PTTL', key), 0)
     local outcome, drawn, woken = plain_clear(key, shape, declared, channel)

@@ -1,15 +1,15 @@
 -- fenced.lua -- Redisson's FencedLock: its RLock, and beside it a counter that rises with every grant, for ever.
 --
--- Redisson's clients draw their tokens from that counter (re-entries included); ours have to be larger than all of
--- those, and theirs than all of ours. So a token of ours is at least the counter's next, and becomes the counter.
--- * Redisson's counter is a bare number without an expiry. Anything else there (a lock that is named so, a list) is
---   somebody's, and stays as it is: the name is foreign then, but for who held it and asserts it anew.
--- * A number without room above it stays, too, and our tokens rise alone.
+-- Redisson's clients draw their tokens from that counter (re-entries included). So that the tokens of both rise in one
+-- sequence, a token of ours is at least the next number of the counter, and becomes its value.
+-- * Redisson's counter is a bare number without an expiry. Anything else in its place (a lock of that name, a list) is
+--   not ours, and stays as it is: the name is foreign then, except for a former holder that reclaims it.
+-- * A number without room above it stays, too, and our tokens rise without it.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_clear = clear
 
--- How far it has counted; nil: it is no counter.
+-- The value of the counter; nil: the key is no counter.
 local function count_of(counter)
     local count = sound(pcall('GETRANGE', counter, 0, 19)) -- somebody's data may be long; INCR stops at 19 digits
     if count == '' and call('EXISTS', counter) == 0 then

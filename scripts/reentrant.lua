@@ -2,14 +2,13 @@
 --
 -- The count is set, never incremented, so that a command that runs twice does no harm.
 
--- Redisson's lock has one field, and always an expiry; what applications keep in a hash has neither an owner's name nor
--- a count.
+-- Redisson's lock has one field, an owner with a count, and always an expiry; hashes of applications do not.
 local function is_lock(key, pttl)
     local field = pttl ~= -1 and sound(pcall('HLEN', key)) == 1 and call('HKEYS', key)[1]
     return field and is_owner(field) and call('HSTRLEN', key, field) <= 10 and is_count(call('HGET', key, field))
 end
 
--- The hash of somebody who has lost it: it goes, and its time with it.
+-- Deletes the hash, with its expiry, if its owner has lost the lock: see is_ghost().
 local function bury(key)
     local dead = call('HLEN', key) == 1 and is_ghost(call('HKEYS', key)[1])
     return dead and call('DEL', key) == 1
@@ -36,8 +35,8 @@ local function acquire(key, owner, lease, holds, reentry)
     return OK, reentry == '1' and 0 or token(), expiry
 end
 
--- In a wide call nearly all names are free, and one EXISTS says so of all: a command less for each. Two owners may ask
--- for one name in a call; the second one finds it taken.
+-- In a wide call nearly all names are free: one EXISTS for all saves a command for each. If two owners request one name
+-- in a call, the second one finds it taken.
 local function acquire_many(lease, holds, reentry)
     if reentry == '1' or pcall('EXISTS', unpack(KEYS, 3)) ~= 0 then
         return 3

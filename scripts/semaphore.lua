@@ -5,7 +5,7 @@
 local NEVER = 922337203685477 -- what Redisson writes for a permit without a lease
 local MOST = 256              -- permits taken back at a time
 
--- What is free; false: nobody has said, nil: no number (or none that a semaphore has). pttl: of the key.
+-- The number of free permits; false: there is no number, nil: not a number of a semaphore. pttl: of the key.
 local function free_of(key, pttl)
     local free = sound(pcall('GETRANGE', key, 0, 12)) -- somebody's data may be long
     if free == '' and pttl == -2 then
@@ -16,7 +16,7 @@ local function free_of(key, pttl)
     return tonumber(free)
 end
 
--- The permit that ends first, and when that is, in ms; false: none is taken, nil: it is no set of permits.
+-- The permit that expires first, and its expiry in ms; false: none is taken, nil: the key is no set of permits.
 local function first_of(set)
     local first = sound(pcall('ZRANGE', set, 0, 0, 'WITHSCORES'))
     if not first or first[1] and (#first[1] ~= 16 or tonumber(first[2]) < 1e12) then
@@ -29,13 +29,13 @@ local function mark_of(key)
     return suffixed(key, 'rlockd')
 end
 
--- We have left the number for those who listened, and nobody has touched it since.
+-- True: a daemon has left the number for subscribers, and no client has changed it since.
 local function is_marked(key, pttl)
     return pttl > 0 and math.abs(call('PTTL', mark_of(key)) - pttl) <= 2
 end
 
--- The permit is good for `lease` ms, or longer if it is already and this is not exact. pttl: of the number, as it was;
--- nil: there is something else in its place. First come writes that a full Redis lets through.
+-- Makes the permit last `lease` ms; shortens it only if the lease is exact. pttl: of the number; nil: something else is
+-- in its place. The first writes are ones that a full Redis accepts.
 local function prolong(key, pttl, set, permit, lease, score, exact)
     if pttl == -1 then
         call('PERSIST', set)
@@ -54,7 +54,7 @@ local function prolong(key, pttl, set, permit, lease, score, exact)
     return till
 end
 
--- How long until the next permit is over at the latest, in ms; -1: never.
+-- The time until a permit is free at the latest, in ms; -1: never.
 local function nearest(set)
     local _, score = first_of(set)
     return (not score or score >= NEVER) and -1 or math.max(score - now_ms, 1)
@@ -115,7 +115,8 @@ local function renew(key, permit, lease, exact)
     return OK, 0, prolong(key, pttl, set, permit, lease, tonumber(score), exact)
 end
 
--- So many are free again; how many heard it. Without a number nothing is counted: whoever comes next makes it.
+-- Adds n free permits, and returns the number of woken subscribers. Without a number nothing is counted: the next
+-- acquire creates it.
 local function give(key, set, n, channel)
     local free = free_of(key, -2)
     if not free then
@@ -150,7 +151,7 @@ local function release(key, permit, channel)
     return OK, woken
 end
 
--- All permits are free.
+-- Frees all permits.
 local function clear(key, channel)
     local set = suffixed(key, 'timeout')
     local pttl = call('PTTL', key)

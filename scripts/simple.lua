@@ -35,11 +35,11 @@ local function renew(key, value, lease, exact)
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
--- Waiters of other libraries, as the rule says (`wakes`: 1, 2).
+-- Wakes waiters of other libraries, as the rule says (`wakes`: 1, 2).
 --   Spring's RedisLockRegistry: each registry has a channel for every key, `<registry>-channel:<key>`; the key begins
 --   with the registry's name and a colon, and either may have more colons in it.
---   python-redis-lock: its waiters sleep in BLPOP of a list, `lock:<name>` has `lock-signal:<name>`; for a second
---   somebody who comes just now may find it there. Another list than that, or another type, is somebody's data.
+--   python-redis-lock: the waiters for `lock:<name>` sleep in BLPOP of the list `lock-signal:<name>`. Its element stays
+--   for a second, for a waiter that comes just now. Any other list or type is an application's data.
 local REGISTRIES_MOST, SIGNAL_MS = 4, 1000
 local function wake_others(key, wakes)
     if wakes == '1' then
