@@ -25,7 +25,7 @@ struct part {
     int64_t sent_us;     /* when the command left that set the expiry last */
     int64_t deadline_us; /* our key is there until then at least; 0 = it may be missing */
     uint64_t epoch;      /* of the node's data then */
-    int64_t hole_us;     /* when an answer first said that our key is missing; 0 = none has */
+    int64_t hole_us;     /* when a renewal first found our key missing; 0 = none has */
     int64_t acquire_until_us; /* an attempt that was given up may run until then */
     int64_t release_until_us; /* ... a release */
 };

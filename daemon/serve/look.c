@@ -240,7 +240,7 @@ look_forget(struct engine *e)
     map_fini(&e->looks);
 }
 
-/* True: an owner here holds or waits for the name, or a call about it is in flight. An idle record does not count. */
+/* True: this daemon has waiters for the name, or a state of it other than idle. */
 static bool
 known_here(const struct engine *e, int64_t now_us, struct slice name, struct core_lock_view *v)
 {

@@ -29,7 +29,7 @@ struct state_file_counts {
 /* Identifies the boot of this machine, and the clock by which deadlines are reckoned. */
 void state_file_boot(char boot[STATE_FILE_BOOT]);
 
-/* Opens the files in the directory (borrowed); replaces those of another version. NULL with a message. */
+/* Opens or creates the files in the directory (borrowed); empties those of another version. NULL with a message. */
 struct state_file *state_file_open(int dir, const char *boot, char error[160]);
 void state_file_close(struct state_file **h);
 
