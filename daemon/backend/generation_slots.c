@@ -351,7 +351,7 @@ slot_enters(struct generations *g, uint16_t slot, uint16_t entry)
     }
 }
 
-void
+static void
 slot_reclaimed(struct generations *g, struct gslot *s)
 {
     if (s->used && !s->reclaimed && s->entry != NO_INDEX) {

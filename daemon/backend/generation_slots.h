@@ -79,7 +79,6 @@ ring_pop(struct ring *r)
 bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its data is that of its generation */
 void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
 void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
-void slot_reclaimed(struct generations *g, struct gslot *s);
 void slots_over(struct generations *g, uint16_t entry);
 void slots_tick(struct generations *g, int64_t now_us);
 void batch_begin(struct generations *g, int64_t now_us);

@@ -119,8 +119,9 @@ count_failed(const struct vote *v, enum core_outcome outcome)
     return n;
 }
 
-uint64_t
-votes_agreed(const uint64_t *number, unsigned n, unsigned q)
+/* The q-th smallest. */
+static uint64_t
+agreed(const uint64_t *number, unsigned n, unsigned q)
 {
     assert(q >= 1 && q <= n);
     for (unsigned i = 0; i < n; i++) {
@@ -220,7 +221,7 @@ held(const struct vote *v, uint64_t token)
         }
     }
     r.deadline_us = votes_deadline(deadline_us, v->n);
-    r.ceiling = votes_agreed(counter, v->n, v->n + 1 - v->q); /* the q-th largest */
+    r.ceiling = agreed(counter, v->n, v->n + 1 - v->q); /* the q-th largest */
     return r;
 }
 
@@ -234,7 +235,7 @@ raise(const struct vote *v)
     for (unsigned i = 0; i < v->n; i++) {
         answer[i] = v->node[i].state == BALLOT_OK ? v->node[i].answer : UINT64_MAX;
     }
-    token = votes_agreed(answer, v->n, v->q);
+    token = agreed(answer, v->n, v->q);
     for (unsigned i = 0; i < v->n; i++) {
         const struct ballot *b = &v->node[i];
 
@@ -270,7 +271,7 @@ retry_us(const struct vote *v)
     if (free_n >= v->q) {
         return 0;
     }
-    at = votes_agreed(pttl, v->n, v->q - free_n);
+    at = agreed(pttl, v->n, v->q - free_n);
     return at == UINT64_MAX ? -1 : (int64_t)at;
 }
 

@@ -87,9 +87,6 @@ bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outc
 /* The q-th largest of the n times: so long a majority has it. */
 int64_t votes_deadline(const int64_t *deadline_us, unsigned n);
 
-/* The q-th smallest. */
-uint64_t votes_agreed(const uint64_t *number, unsigned n, unsigned q);
-
 /* In the middle of the n guesses; of an even number of them the lower one. */
 int64_t votes_median(const int64_t *guess, unsigned n);
 
