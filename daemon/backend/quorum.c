@@ -8,7 +8,7 @@
  * Q2  What is taken back, or given back, goes to every node that may have it, behind all that was asked of it before.
  * Q3  A node that has lost its data has no vote: for as long as anybody may hold what it had, and until it knows the
  *     highest token of the others (quorum_admit.c). Until then what is held counts as held there: nobody else gets it.
- * Q4  To the core all nodes are one domain: it may have been lost when more than N - q have no vote.
+ * Q4  To the core all nodes are one domain: what is held is reclaimed whenever a node has lost its data.
  */
 #include "daemon/backend/quorum.h"
 
@@ -239,7 +239,7 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->conf.proposes = true;
     qu->env.freelist = &qu->freelist;
     qu->env.epoch = NULL; /* one number says nothing of several nodes: each has its own */
-    qu->random = env->nonce;
+    qu->random = qu->said = env->nonce; /* serials of a process before this one may be remembered */
     qu->look_us = CORE_FOREVER;
     qu->settled_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
     list_init(&qu->begun);

@@ -91,12 +91,13 @@ quorum_voting_changed(struct quorum *qu)
 
 /*
  * Q4. A RECLAIM: at first, when a majority is known, for what a former process has held; then whenever one more node is
- * found without a vote, and the others are no majority.
+ * found without a vote. What is held is put there while the node is in quarantine: it may have a lease that is longer
+ * than the quarantine and is not renewed, and the next node may fail.
  */
 void
 quorum_loss_changed(struct quorum *qu)
 {
-    unsigned known = 0, lost = 0;
+    unsigned known = 0;
     bool more = false;
 
     for (unsigned i = 0; i < qu->n; i++) {
@@ -104,10 +105,9 @@ quorum_loss_changed(struct quorum *qu)
         bool is_lost = node->looked && !node->voting;
 
         known += node->looked;
-        lost += is_lost;
         more = more || (is_lost && node->lost_epoch != node->epoch);
     }
-    if (qu->epoch == 0 ? known < qu->q : !more || lost <= qu->n - qu->q) {
+    if (qu->epoch == 0 ? known < qu->q : !more) {
         return;
     }
     for (unsigned i = 0; i < qu->n; i++) {

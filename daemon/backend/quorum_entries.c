@@ -144,9 +144,16 @@ entries_free(struct quorum *qu)
 static int64_t
 trusted_us(const struct part *p, const struct quorum_node *node)
 {
-    bool lost = node->voting && p->epoch != node->epoch; /* it votes again, and the key was not reclaimed */
+    int64_t admitted_us;
 
-    return lost ? 0 : p->deadline_us;
+    if (p->epoch == node->epoch) {
+        return p->deadline_us;
+    }
+    if (node->voting) { /* again, and the key was not reclaimed */
+        return 0;
+    }
+    admitted_us = p->sent_us + shard_longest_us(node->shard); /* not before: the quarantine began behind that answer */
+    return p->deadline_us < admitted_us ? p->deadline_us : admitted_us;
 }
 
 int64_t
@@ -233,6 +240,7 @@ op_of(const struct errand *e)
     struct core_op op = e->op->op;
 
     op.op = e->by_serial.number;
+    op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
     op.token_floor = e->number;
     op.reserve = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
     return op;

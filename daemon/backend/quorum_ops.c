@@ -167,7 +167,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
     struct core_done done = {.outcome = r->outcome, .sent_us = clock_now_us(), .pttl_us = r->pttl_us};
 
-    if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* a split vote, or it expires now: not all retry at once */
+    if (done.outcome == CORE_TAKEN && done.pttl_us == 0) { /* a split vote, or it expires now: not all retry at once */
         done.pttl_us = quorum_random(qu, PAUSE_US);
     }
     if (o->incarnation == o->entry->incarnation) {
@@ -245,7 +245,7 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     for (unsigned i = 0; i < qu->n; i++) {
         struct part *p = &entry->part[i];
 
-        if (part_deadline_us(p, &qu->node[i]) > now_us) {
+        if (p->epoch == qu->node[i].epoch && part_deadline_us(p, &qu->node[i]) > now_us) {
             p->hole_us = 0;
         } else if (p->hole_us == 0) {
             p->hole_us = now_us;

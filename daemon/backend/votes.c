@@ -378,21 +378,22 @@ why_not(const struct vote *v)
 bool
 vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
 {
-    unsigned ok = count(v, BALLOT_OK), gone = 0;
+    unsigned ok = count(v, BALLOT_OK), gone = 0, graces = 0;
 
     if (releases) {
-        gone = count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_GRACE) + count_failed(v, CORE_TAKEN) +
-               count_failed(v, CORE_FOREIGN);
+        gone = count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN);
+        graces = count_failed(v, CORE_GRACE);
     }
-    if (ok + gone >= v->q) {
-        *outcome = ok > 0                                 ? CORE_OK
-                   : count_failed(v, CORE_GRACE) == gone ? CORE_GRACE
-                                                          : CORE_GONE_IN_REDIS;
-        return true;
-    }
-    if (count(v, BALLOT_FAILED) - gone > v->n - v->q) {
+    if (count(v, BALLOT_FAILED) - gone - graces > v->n - v->q) {
         *outcome = why_not(v);
-        return true;
+    } else if (gone > v->n - v->q) { /* whoever has it now, we had no majority any more */
+        *outcome = CORE_GONE_IN_REDIS;
+    } else if (ok >= v->q) {
+        *outcome = CORE_OK;
+    } else if (count(v, BALLOT_AWAITED) > 0) {
+        return false;
+    } else {
+        *outcome = ok > 0 ? CORE_OK : gone == 0 ? CORE_GRACE : CORE_GONE_IN_REDIS;
     }
-    return false;
+    return true;
 }

@@ -80,7 +80,7 @@ struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
 /*
  * The outcome of an operation on a name that is held, or given back: OK when q nodes did it. False: it is still open.
- * releases: a node that does not have the key counts as done.
+ * releases: where a majority did not have the key it is GONE; else a node that does not have it counts as done.
  */
 bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome);
 

@@ -304,6 +304,20 @@ class Restarts(Quorum):
         until(lambda: self.where("named") == [False] * 3)
         self.assertGreater(c.cmd("LOCK", "named"), t)
 
+    def test_broadcasts_of_the_next_process_are_heard(self):
+        """They are not taken for those of the process before it, which had the same uuid."""
+        slow = CONF.replace("lease: 3s", "lease: 90s")
+        conf = 'state_dir: "%s/state"\n' % self.dir + slow
+        r, other = self.start(conf=conf), self.daemon(name="other", conf=slow)
+        c = self.conn(other)
+        for i in range(24):
+            if i == 12:
+                r.kill()
+                r = self.daemon(name="again", conf=conf)
+            self.assertGreater(c.cmd("LOCK", "a%d" % i), 0)
+            self.assertEqual(r.cmd("BREAK", "a%d" % i), 1)
+            until(lambda: other.info("stats")["lost"] == str(i + 1))  # by a renewal it would be half a minute later
+
 
 class Redlock:
     """The plain algorithm of the libraries: SET NX PX at each node, compare and DEL at all of them."""
@@ -369,6 +383,19 @@ class Strangers(Quorum):
         for node in self.m.nodes[:2]:
             self.assertEqual(node.cmd("DEL", "s"), 1)
         until(lambda: self.where("s") == [True] * 3, 30)
+
+    def test_who_waits_for_a_key_without_a_ttl_asks_seldom(self):
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
+        c, looks = self.conn(r), self.conn(r)
+        for node in self.m.nodes:
+            self.assertEqual(node.cmd("SET", "s", secrets.token_hex(16)), "OK")
+        c.ask("LOCK", "s", "WAIT", "60s")
+        until(lambda: looks.maps("WAITERS", "s"))
+        began, at = time.monotonic(), self.scripts()
+        time.sleep(2)
+        self.assertLess((self.scripts() - at) / (time.monotonic() - began), 30)
+        self.m.cmd("DEL", "s")
+        self.assertGreater(c.read(), 0)
 
     def test_both_count(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))

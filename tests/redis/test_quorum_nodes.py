@@ -46,6 +46,34 @@ class Five(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "held"), 0)
 
 
+class OneByOne(Quorum):
+    """Never more than one of three is out at a time."""
+
+    def test_a_long_lease_that_nobody_renews(self):
+        """It is longer than the quarantine of an emptied node."""
+        conf = CONF.replace("lease: 3s", "lease: 1s")
+        r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "a", "LEASE", "600s"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        for node in self.m.nodes[:2]:
+            node.cmd("FLUSHALL")
+            until(lambda: self.voting(r) == 2)
+            until(lambda: self.voting(r) == self.voting(other) == 3, 30)
+            self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        until(lambda: self.where("a") == [True] * 3)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        until(lambda: self.where("a") == [False] * 3)
+
+    def test_a_lock_is_there_again_long_before_its_next_renewal(self):
+        c = self.conn(self.start(conf=PATIENT))
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[0].cmd("FLUSHALL")
+        until(lambda: self.where("a") == [True] * 3)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
 class TlsNodes(Quorum):
     """Each node has a certificate of its own; the daemon trusts who signed them."""
 

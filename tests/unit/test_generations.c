@@ -1121,9 +1121,10 @@ START_TEST(an_old_master_of_an_anchor_does_not_count)
 }
 END_TEST
 
-START_TEST(no_schedule_gives_a_name_to_two)
+static void
+run_schedule(int seed)
 {
-    world_new(_i);
+    world_new(seed);
     run_for(120 * US_PER_S, 60);
     heal();
     run_for(3 * LEASE_US, 0);
@@ -1133,6 +1134,20 @@ START_TEST(no_schedule_gives_a_name_to_two)
     ck_assert_uint_gt(w->news, DAEMONS * NAMES);
     ck_assert_uint_gt(w->cleared, 0);
     world_free();
+}
+
+START_TEST(no_schedule_gives_a_name_to_two)
+{
+    run_schedule(_i);
+}
+END_TEST
+
+/* Those that show what opens and closes a slot (R945), which few do. */
+START_TEST(schedules_of_open_slots)
+{
+    static const int seed[] = {432, 514, 656, 660, 702, 705};
+
+    run_schedule(seed[_i]);
 }
 END_TEST
 
@@ -1147,6 +1162,7 @@ main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, no_schedule_gives_a_name_to_two, first,
                          only != NULL ? first + 1 : rng_seeds(most != NULL ? atoi(most) : 40));
+    tcase_add_loop_test(t, schedules_of_open_slots, 0, 6);
     tcase_add_test(t, a_new_cluster_grants_at_once);
     tcase_add_test(t, what_came_meanwhile_is_said_at_once);
     tcase_add_test(t, new_anchors_vote_one_behind_the_other);

@@ -167,11 +167,18 @@ START_TEST(what_is_held_needs_a_majority_each_time)
     vote_ok(&v, 0, 0, 0, 0);
     vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
     ck_assert(!vote_confirmed(&v, false, &outcome));
+    ck_assert(!vote_confirmed(&v, true, &outcome)); /* the third may say that it was lost */
+    vote_failed(&v, 2, CORE_UNKNOWN, -1);
     ck_assert(vote_confirmed(&v, true, &outcome)); /* given back is given back */
     ck_assert_int_eq(outcome, CORE_OK);
-    vote_failed(&v, 2, CORE_UNKNOWN, -1);
     ck_assert(vote_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_UNKNOWN);
+    v = vote_of(3);
+    vote_ok(&v, 0, 0, 0, 0);
+    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
+    vote_failed(&v, 2, CORE_FOREIGN, -1);
+    ck_assert(vote_confirmed(&v, true, &outcome));
+    ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
     v = vote_of(3);
     vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
     vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
