@@ -56,10 +56,13 @@ class OneByOne(Quorum):
         c = self.conn(r)
         self.assertGreater(c.cmd("LOCK", "a", "LEASE", "600s"), 0)
         until(lambda: self.where("a") == [True] * 3)
-        for node in self.m.nodes[:2]:
+
+        def admissions(daemon):
+            return daemon.log().count("redis node votes")
+        before = [admissions(daemon) for daemon in (r, other)]
+        for i, node in enumerate(self.m.nodes[:2]):
             node.cmd("FLUSHALL")
-            until(lambda: self.voting(r) == 2)
-            until(lambda: self.voting(r) == self.voting(other) == 3, 30)
+            until(lambda: [admissions(daemon) - n for daemon, n in zip((r, other), before)] == [i + 1] * 2, 30)
             self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
         until(lambda: self.where("a") == [True] * 3)
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
