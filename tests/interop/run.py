@@ -25,7 +25,7 @@ from world import OverThree, Watched, World, harness
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
 # Seconds after which no cell is begun: a daemon that answers nothing must not keep us for hours. Then come the loads.
-MATRIX_TIMEOUT = 840 * harness.SLOW
+MATRIX_TIMEOUT = 1300 * harness.SLOW
 
 
 def say(text):
