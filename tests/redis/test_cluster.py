@@ -245,7 +245,7 @@ class Losses(Case):
                 break
             self.assertEqual(answer, self.token)
             self.assertFalse(granted, "two holders")
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks: what must not happen has no event
         else:
             self.assertEqual(self.holder.cmd("UNLOCK", "kept"), 0)
         self.assertGreater(self.other.read(), self.token)
