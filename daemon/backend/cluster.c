@@ -86,6 +86,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     c->due_us = 0;
     cluster_masters_close(c, false);
+    cluster_masters_check(c);
     cluster_unpark(c);
     next_us = cluster_watches_poll(c) ? OPEN_US : LOOK_US;
     if (now_us >= c->asked_us + (c->astray || !c->known ? MAP_SOON_US : MAP_US)) {
@@ -267,25 +268,31 @@ cluster_status(const struct backend *b, struct backend_status *out)
 {
     const struct cluster *c = look_at(b);
     struct list *pos, *nxt;
+    const char *doubt = "";
     bool first = true;
 
     memset(out, 0, sizeof(*out));
     list_for_each_safe(pos, nxt, &c->masters)
     {
+        const struct cluster_master *m = container_of(pos, struct cluster_master, node);
         struct backend_status one;
 
-        shard_status(container_of(pos, struct cluster_master, node)->shard, &one);
+        shard_status(m->shard, &one);
         if (first) {
             *out = one;
         } else {
             add_status(out, &one);
         }
         first = false;
+        doubt = m->refuses && m->owns ? m->timeout.doubt : doubt;
     }
     snprintf(out->address, sizeof(out->address), "%s", c->like->shown);
     out->run_id[0] = '\0'; /* of one of them */
     out->daemons = 0;
     snprintf(out->refusal, sizeof(out->refusal), "%s", c->refusal);
+    if (c->refusal[0] == '\0' && doubt[0] != '\0') {
+        snprintf(out->refusal, sizeof(out->refusal), "strict: %.140s", doubt);
+    }
     if (!c->known) {
         snprintf(out->last_error, sizeof(out->last_error), "%s", cluster_seeds_error(c->seeds));
     }
@@ -349,6 +356,8 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
         snprintf(why, 160, "slot %u is being moved from one node to another", slot);
     } else if (c->known && !m->up) {
         snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
+    } else if (c->known && m->refuses) {
+        snprintf(why, 160, "strict: %.140s", m->timeout.doubt);
     } else if (c->known) {
         cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
         if (state.may == SLOT_WAITS) {

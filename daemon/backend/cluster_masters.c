@@ -170,6 +170,22 @@ on_greet(void *ctx, struct redis_link *l)
     struct cluster_master *m = ctx;
 
     anchors_greet(m->cluster->rules.anchors, m->number, l);
+    node_timeout_greet(&m->timeout, l);
+}
+
+/* In strict mode a master whose node timeout is no bound grants nothing. */
+static void
+check_timeout(struct cluster_master *m)
+{
+    struct cluster *c = m->cluster;
+    bool bounded;
+
+    node_timeout_tick(&m->timeout, m->shard);
+    bounded = node_timeout_bounded(&m->timeout, c->rules.lease_us, c->env.log, m->address->shown);
+    if (c->conf.strict && m->refuses == bounded) {
+        m->refuses = !bounded;
+        shard_grant_until(m->shard, bounded ? CORE_FOREVER : 0);
+    }
 }
 
 static void
@@ -189,6 +205,7 @@ set_up(struct cluster_master *m, bool up)
         cluster_state(c, any);
     }
     if (up) {
+        check_timeout(m);
         anchors_reached(c->rules.anchors);
         cluster_post_slots(c, m, CORE_REACHED, false);
     }
@@ -259,6 +276,8 @@ open_master(struct cluster *c, const struct cluster_node *node)
     memcpy(m->id, node->id, sizeof(m->id));
     m->number = generations_node(rules_of(&c->rules), m->id);
     m->address = a;
+    m->refuses = c->conf.strict;
+    node_timeout_init(&m->timeout);
     list_push_back(&c->masters, &m->node);
     c->masters_n++;
     m->shard = shard_open(a, &c->conf, &c->env,
@@ -272,7 +291,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
                                                 .elsewhere = on_elsewhere,
                                                 .forms = &c->forms,
                                                 .channel = c->channel});
-    shard_grant_until(m->shard, CORE_FOREVER);
+    shard_grant_until(m->shard, m->refuses ? 0 : CORE_FOREVER);
     return m;
 }
 
@@ -326,6 +345,17 @@ cluster_masters_follow(struct cluster *c)
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
         shard_talks(m->shard, c->of[CLUSTER_TAG_SLOT] == m);
+    }
+}
+
+void
+cluster_masters_check(struct cluster *c)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        check_timeout(container_of(pos, struct cluster_master, node));
     }
 }
 

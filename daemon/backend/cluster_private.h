@@ -11,6 +11,7 @@
 #include "daemon/backend/cluster_url.h"
 #include "daemon/backend/continuity.h"
 #include "daemon/backend/deferred.h"
+#include "daemon/backend/node_timeout.h"
 #include "daemon/backend/script_forms.h"
 #include "daemon/backend/shard.h"
 #include "daemon/base/freelist.h"
@@ -45,6 +46,8 @@ struct cluster_master {
     struct shard *shard;          /* owned */
     bool up, owns;                /* owns: it is in the map with slots */
     bool asked;                   /* for its map */
+    bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
+    struct node_timeout timeout;
     char key[2][RECORD_KEY_ROOM]; /* scratch: the keys, and the word, of the slot that was asked for last */
     char word[32];
     struct cluster_poll_part poll;
@@ -114,6 +117,9 @@ void cluster_park_forget(struct cluster *c);
 
 /* Opens and closes shards, as the map says, and gives slots to them. */
 void cluster_masters_follow(struct cluster *c);
+
+/* Their node timeouts: asked for again when they are old, and what follows from them. */
+void cluster_masters_check(struct cluster *c);
 
 /* Closes masters that own no slots any more and have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);

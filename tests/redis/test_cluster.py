@@ -217,6 +217,43 @@ class Masters(Case):
         self.assertIn("slot %d" % slot_of("down"), refused)
 
 
+class NodeTimeout(Case):
+    """A master that is cut off serves until its node timeout: for no more than half of the longest lease."""
+
+    WORDS = ("--cluster-node-timeout", "20000")
+
+    def test_too_long(self):
+        plain = self.daemon("plain")
+        strict = self.daemon("strict", conf=CONF.replace("{ ", "{ strict: true, "))
+        c = self.conn(strict)
+        why = "cluster-node-timeout (20000 ms) is longer than half of the longest lease (30000 ms)"
+        until(lambda: plain.log().count("a master that is cut off may go on granting") == 3)
+        self.assertIn(why, plain.log())
+        self.assertIsInstance(self.conn(plain).cmd("LOCK", "a"), int)
+        self.assertIn("strict: " + why, c.cmd("LOCK", "b", "WAIT", "300ms"))
+        self.assertEqual(strict.info("redis")["redis_refusal"], "strict: " + why)
+        self.c.owner(slot_of("b")).cmd("CONFIG", "SET", "cluster-node-timeout", "15000")
+        until(lambda: isinstance(c.cmd("LOCK", "b", "WAIT", "1s"), int))
+        elsewhere = next(n for n in map(str, range(100)) if self.c.owner(slot_of(n)) is not self.c.owner(slot_of("b")))
+        self.assertIn(why, c.cmd("LOCK", elsewhere, "WAIT", "300ms"))
+        for node in self.c.nodes:
+            node.cmd("CONFIG", "SET", "cluster-node-timeout", "15000")
+        until(lambda: plain.log().count("a master that is cut off stops granting") == 3)
+        until(lambda: isinstance(c.cmd("LOCK", elsewhere, "WAIT", "1s"), int))
+        self.assertEqual(strict.info("redis")["redis_refusal"], "")
+
+    def test_it_may_not_be_asked_for(self):
+        for node in self.c.nodes:
+            node.cmd("CONFIG", "SET", "cluster-node-timeout", "1000000")
+            self.assertEqual(node.cmd("ACL", "SETUSER", "default", "-config|get"), "OK")
+        plain = self.daemon("plain")
+        strict = self.daemon("strict", conf=CONF.replace("{ ", "{ strict: true, "))
+        why = "CONFIG GET is refused: allow it (+config|get)"
+        until(lambda: why in plain.log())
+        self.assertIsInstance(self.conn(plain).cmd("LOCK", "a"), int)
+        self.assertIn("strict: " + why, self.conn(strict).cmd("LOCK", "b", "WAIT", "300ms"))
+
+
 class Losses(Case):
     """Data that is lost: holders keep their locks, and nobody else is granted them meanwhile."""
 

@@ -1,0 +1,37 @@
+/*
+ * node_timeout.h -- whether a master of a cluster stops soon enough when it is cut off: its cluster-node-timeout.
+ *
+ * A master that is cut off, and does not know yet of its successor, goes on granting and renewing until its own node
+ * timeout tells it that it is alone. The rules of generations.h bear that for no more than half of the longest lease.
+ */
+#ifndef RLOCKD_BACKEND_NODE_TIMEOUT_H
+#define RLOCKD_BACKEND_NODE_TIMEOUT_H
+
+#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
+
+/* Embedded in its master; outlives the links. */
+struct node_timeout {
+    int64_t asked_us; /* when it was asked for */
+    int64_t us;       /* -1 = not known */
+    bool refused;     /* the node does not tell it to us */
+    bool logged;      /* the log knows that it is too long, or not known */
+    char doubt[128];  /* why it is no bound; "" = it is one, or nothing is known yet */
+};
+
+void node_timeout_init(struct node_timeout *t);
+
+/* A link greets: it is asked for, and the answer is there before the link is up. */
+void node_timeout_greet(struct node_timeout *t, struct redis_link *l);
+
+/* It is asked for again when the answer is old. */
+void node_timeout_tick(struct node_timeout *t, struct shard *sh);
+
+/* Whether a master with that timeout stops in time for leases of that length; logs changes, with its address. */
+bool node_timeout_bounded(struct node_timeout *t, int64_t lease_us, const struct log *log,
+                          const char *address);
+
+/* The answer to CONFIG GET. */
+void node_timeout_take(struct node_timeout *t, const struct reply *reply);
+
+#endif

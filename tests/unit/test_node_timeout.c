@@ -1,0 +1,98 @@
+/*
+ * test_node_timeout.c -- whether a master of a cluster stops in time, by what it says of its node timeout.
+ */
+#include "daemon/backend/node_timeout.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/units.h"
+#include "suite.h"
+
+#define LEASE_US (30 * US_PER_S)
+
+static struct node_timeout timeout;
+static struct log silent;
+
+static void
+begin(void)
+{
+    node_timeout_init(&timeout);
+    log_init(&silent);
+    silent.fd = -1;
+}
+
+/* CONFIG GET was answered with these two texts. */
+static void
+answers(const char *name, const char *value)
+{
+    struct reply item[2] = {{.type = REPLY_TEXT, .text = slice_of(name)},
+                            {.type = REPLY_TEXT, .text = slice_of(value)}};
+    struct reply *each[2] = {&item[0], &item[1]};
+
+    node_timeout_take(&timeout, &(struct reply){.type = REPLY_ARRAY, .count = 2, .item = each});
+}
+
+static bool
+bounded(int64_t lease_us)
+{
+    return node_timeout_bounded(&timeout, lease_us, &silent, "redis://a:1");
+}
+
+START_TEST(half_of_the_longest_lease_is_the_most)
+{
+    answers("cluster-node-timeout", "15000");
+    ck_assert(bounded(LEASE_US));
+    ck_assert_str_eq(timeout.doubt, "");
+    ck_assert(!bounded(LEASE_US - 2 * US_PER_MS));
+    ck_assert_str_eq(timeout.doubt,
+                     "cluster-node-timeout (15000 ms) is longer than half of the longest lease (29998 ms)");
+    answers("cluster-node-timeout", "15001");
+    ck_assert(!bounded(LEASE_US));
+    answers("cluster-node-timeout", "2000");
+    ck_assert(bounded(LEASE_US));
+    ck_assert_str_eq(timeout.doubt, "");
+}
+END_TEST
+
+START_TEST(what_is_not_known_is_no_bound)
+{
+    static const char *const bad[] = {"", "-1", "x", "15 s", "99999999999999999999", "4294967297"};
+
+    ck_assert(!bounded(LEASE_US));
+    ck_assert_str_eq(timeout.doubt, "cluster-node-timeout is not known");
+    ck_assert(!timeout.logged); /* it was not asked for yet */
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        answers("cluster-node-timeout", "1000");
+        ck_assert(bounded(LEASE_US));
+        answers("cluster-node-timeout", bad[i]);
+        ck_assert_msg(!bounded(LEASE_US), "%s", bad[i]);
+    }
+    answers("cluster-slave-no-failover", "1000");
+    ck_assert(!bounded(LEASE_US));
+    node_timeout_take(&timeout, &(struct reply){.type = REPLY_ARRAY, .count = 0});
+    ck_assert(!bounded(LEASE_US));
+    node_timeout_take(&timeout, &(struct reply){.type = REPLY_NULL});
+    ck_assert(!bounded(LEASE_US));
+}
+END_TEST
+
+START_TEST(who_may_not_ask_is_told_what_to_allow)
+{
+    answers("cluster-node-timeout", "1000");
+    node_timeout_take(&timeout, &(struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM no")});
+    ck_assert(!bounded(LEASE_US));
+    ck_assert_str_eq(timeout.doubt, "CONFIG GET is refused: allow it (+config|get)");
+    ck_assert(timeout.logged);
+    answers("cluster-node-timeout", "1000");
+    ck_assert(bounded(LEASE_US));
+    ck_assert(!timeout.logged);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {half_of_the_longest_lease_is_the_most, what_is_not_known_is_no_bound,
+                                         who_may_not_ask_is_told_what_to_allow};
+
+    return suite_main_with("node_timeout", tests, sizeof(tests) / sizeof(tests[0]), begin, NULL);
+}
