@@ -58,21 +58,21 @@ node_words(struct slice *words)
 }
 
 /* Words that are made one behind the other in a text; slices of it are taken when the text does not move any more. */
-struct made {
+struct derived {
     struct buf *text;
     size_t end[ANCHOR_WORDS_MAX];
     int n;
 };
 
 static void
-made_number(struct made *m, int64_t n)
+derive_number(struct derived *m, int64_t n)
 {
     buf_add_i64(m->text, n);
     m->end[m->n++] = m->text->n;
 }
 
 static int
-made_words(const struct made *m, struct slice *words)
+derived_words(const struct derived *m, struct slice *words)
 {
     size_t at = 0;
 
@@ -98,7 +98,7 @@ add_ranges(struct buf *text, const struct generation_entry *e)
 }
 
 static void
-made_lists(struct made *m, const struct anchor_message *msg)
+derive_lists(struct derived *m, const struct anchor_message *msg)
 {
     for (size_t i = 0; i < msg->begin_n; i++) {
         const struct generation_entry *e = &msg->begin[i];
@@ -116,10 +116,10 @@ made_lists(struct made *m, const struct anchor_message *msg)
 }
 
 int
-anchor_words(unsigned i, const struct anchor_identity *who, const struct anchor_message *msg, struct buf *text,
+anchor_words(unsigned i, const struct anchor_identity *identity, const struct anchor_message *msg, struct buf *text,
              struct slice words[ANCHOR_WORDS_MAX])
 {
-    struct made m = {.text = text};
+    struct derived m = {.text = text};
     int n = 0;
 
     buf_clear(text, SIZE_MAX);
@@ -129,32 +129,32 @@ anchor_words(unsigned i, const struct anchor_identity *who, const struct anchor_
     for (int k = 0; k < ANCHOR_KEYS; k++) {
         words[n++] = slice_of(anchor[i].key[k]);
     }
-    words[n++] = slice_of(who->uuid);
-    buf_printf(text, "%016" PRIx64, who->nonce);
+    words[n++] = slice_of(identity->uuid);
+    buf_printf(text, "%016" PRIx64, identity->nonce);
     m.end[m.n++] = text->n;
     for (size_t k = 0; k < ANCHOR_FORMERS; k++) {
-        buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", who->former[k]);
+        buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", identity->former[k]);
     }
     m.end[m.n++] = text->n;
-    made_number(&m, who->lease_us / US_PER_MS);
-    made_number(&m, who->strict);
-    made_number(&m, msg->leaving);
-    made_number(&m, msg->holds);
-    made_number(&m, msg->lists);
-    made_number(&m, (int64_t)msg->birth);
-    made_number(&m, (int64_t)msg->version);
-    made_number(&m, (int64_t)msg->back);
-    made_number(&m, (int64_t)msg->suspect_us);
-    made_number(&m, msg->longest_us / US_PER_MS);
-    made_lists(&m, msg);
-    made_number(&m, (int64_t)msg->brings_birth);
-    made_number(&m, msg->brings_new);
-    made_number(&m, (int64_t)msg->floor);
+    derive_number(&m, identity->lease_us / US_PER_MS);
+    derive_number(&m, identity->strict);
+    derive_number(&m, msg->leaving);
+    derive_number(&m, msg->holds);
+    derive_number(&m, msg->lists);
+    derive_number(&m, (int64_t)msg->birth);
+    derive_number(&m, (int64_t)msg->version);
+    derive_number(&m, (int64_t)msg->reclaimed);
+    derive_number(&m, (int64_t)msg->suspect_us);
+    derive_number(&m, msg->longest_us / US_PER_MS);
+    derive_lists(&m, msg);
+    derive_number(&m, (int64_t)msg->brings_birth);
+    derive_number(&m, msg->brings_new);
+    derive_number(&m, (int64_t)msg->floor);
     for (unsigned k = 0; k < ANCHORS; k++) {
         buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner[k]);
     }
     m.end[m.n++] = text->n;
-    n += made_words(&m, words + n) - 2; /* the last two come behind the lists */
+    n += derived_words(&m, words + n) - 2; /* the last two come behind the lists */
     words[n + 2] = words[n];
     words[n + 3] = words[n + 1];
     words[n] = msg->brings[0];
@@ -167,7 +167,7 @@ anchor_words(unsigned i, const struct anchor_identity *who, const struct anchor_
 int
 record_words(struct slice key, uint64_t number, enum record_mode mode, struct buf *text, struct slice *words)
 {
-    static const char *const said[] = {"read", "reclaim", "grant", "open", "spoil"};
+    static const char *const mode_word[] = {"read", "reclaim", "grant", "open", "spoil"};
 
     buf_clear(text, SIZE_MAX);
     buf_add_u64(text, number);
@@ -176,7 +176,7 @@ record_words(struct slice key, uint64_t number, enum record_mode mode, struct bu
     words[2] = SLICE_LIT("1");
     words[3] = key;
     words[4] = buf_slice(text);
-    words[5] = slice_of(said[mode]);
+    words[5] = slice_of(mode_word[mode]);
     return 6;
 }
 
@@ -184,7 +184,7 @@ record_words(struct slice key, uint64_t number, enum record_mode mode, struct bu
 
 /* Texts of replies end in a NUL. */
 static bool
-number_of(const char **at, int base, uint64_t *out)
+parse_number(const char **at, int base, uint64_t *out)
 {
     char *end;
 
@@ -198,24 +198,24 @@ number_of(const char **at, int base, uint64_t *out)
 
 /* "0-5460 5462 ..." to the end of the text, as slots in rising order. Owned by the caller. */
 static bool
-ranges_of(const char *at, struct slot_range **out, size_t *n)
+parse_ranges(const char *at, struct slot_range **out, size_t *n)
 {
     size_t room = 0;
-    int last_of_all = -1;
+    int last_before = -1;
 
     *out = NULL;
     *n = 0;
     while (*at != '\0') {
         uint64_t first, last;
 
-        if (!number_of(&at, 10, &first)) {
+        if (!parse_number(&at, 10, &first)) {
             return false;
         }
         last = first;
-        if (*at == '-' && (at++, !number_of(&at, 10, &last))) {
+        if (*at == '-' && (at++, !parse_number(&at, 10, &last))) {
             return false;
         }
-        if (last > SLOT_MAX || first > last || (int)first <= last_of_all) {
+        if (last > SLOT_MAX || first > last || (int)first <= last_before) {
             return false;
         }
         if (*n == room) {
@@ -223,7 +223,7 @@ ranges_of(const char *at, struct slot_range **out, size_t *n)
             *out = mem_array(*out, room, sizeof(**out));
         }
         (*out)[(*n)++] = (struct slot_range){(uint16_t)first, (uint16_t)last};
-        last_of_all = (int)last;
+        last_before = (int)last;
     }
     return true;
 }
@@ -245,13 +245,13 @@ is_shaped(const struct reply *r, const char *types)
 }
 
 static bool
-open_of(const char *at, struct node_answer *out)
+parse_open_slots(const char *at, struct node_answer *out)
 {
     uint64_t slot;
 
     out->open = mem_array(NULL, strlen(at) / 2 + 1, sizeof(*out->open));
     while (*at != '\0') {
-        if (!number_of(&at, 10, &slot) || slot > SLOT_MAX) {
+        if (!parse_number(&at, 10, &slot) || slot > SLOT_MAX) {
             return false;
         }
         out->open[out->open_n++] = (uint16_t)slot;
@@ -273,8 +273,8 @@ node_answer_take(const struct reply *r, struct node_answer *out)
     out->master = slice_eq(r->item[1]->text, SLICE_LIT("master"));
     out->config_epoch = (uint64_t)r->item[4]->n;
     memcpy(out->id, r->item[3]->text.p, r->item[3]->text.n);
-    if (!number_of(&at, 16, &out->origin) || !ranges_of(r->item[5]->text.p, &out->range, &out->ranges_n) ||
-        !open_of(r->item[6]->text.p, out)) {
+    if (!parse_number(&at, 16, &out->origin) || !parse_ranges(r->item[5]->text.p, &out->range, &out->ranges_n) ||
+        !parse_open_slots(r->item[6]->text.p, out)) {
         node_answer_free(out);
         return false;
     }
@@ -290,23 +290,23 @@ node_answer_free(struct node_answer *a)
 }
 
 static bool
-entry_of(const struct reply *r, struct generation_entry *e)
+parse_entry(const struct reply *r, struct generation_entry *e)
 {
     const char *at = r->text.p;
     struct slot_range *range;
-    bool ok = r->type == REPLY_TEXT && number_of(&at, 10, &e->number) && number_of(&at, 16, &e->origin) &&
-              number_of(&at, 10, &e->since_us) && number_of(&at, 10, &e->version);
+    bool ok = r->type == REPLY_TEXT && parse_number(&at, 10, &e->number) && parse_number(&at, 16, &e->origin) &&
+              parse_number(&at, 10, &e->since_us) && parse_number(&at, 10, &e->version);
 
     if (!ok) {
         return false;
     }
-    ok = ranges_of(at, &range, &e->ranges_n);
+    ok = parse_ranges(at, &range, &e->ranges_n);
     e->range = range;
     return ok && e->number > 0 && e->version > 0;
 }
 
 static bool
-bits_of(struct slice text, struct anchor_answer *out)
+parse_bits(struct slice text, struct anchor_answer *out)
 {
     out->bit = mem_array(NULL, text.n + 1, sizeof(*out->bit));
     for (size_t i = 0; i < text.n; i++) {
@@ -339,14 +339,14 @@ anchor_answer_take(const struct reply *r, struct anchor_answer *out)
     out->floor = (uint64_t)r->item[7]->n;
     out->list = r->item[8]->text;
     owner = r->item[10]->text.p;
-    ok = bits_of(r->item[9]->text, out);
+    ok = parse_bits(r->item[9]->text, out);
     for (unsigned i = 0; i < ANCHORS && ok; i++) {
-        ok = number_of(&owner, 10, &out->owner[i]);
+        ok = parse_number(&owner, 10, &out->owner[i]);
     }
     out->entry = mem_zalloc((r->count - HEAD + 1) * sizeof(*out->entry));
     for (size_t i = HEAD; ok && i < r->count; i++) {
         out->entries_n++;
-        ok = entry_of(r->item[i], &out->entry[i - HEAD]);
+        ok = parse_entry(r->item[i], &out->entry[i - HEAD]);
     }
     if (!ok) {
         anchor_answer_free(out);

@@ -43,7 +43,7 @@ struct anchor_message {
     bool lists;           /* asks for the members and the bits, for an anchor that lost them (R7) */
     uint64_t birth;       /* of the anchor's data, as known; 0 = not */
     uint64_t version;     /* what it has told us, up to here */
-    uint64_t back;        /* what we have reclaimed, of that (R5) */
+    uint64_t reclaimed;   /* what we have reclaimed, of that (R5) */
     uint64_t suspect_us;  /* by the clock of its node: its slot was open then, its data is not what it was; 0 = never */
     int64_t longest_us;   /* lease of a member of any anchor */
     uint64_t floor;       /* the highest token that was given anywhere, as far as we know */
@@ -109,8 +109,8 @@ void record_word(uint64_t number, bool grants, char out[32]);
 
 /* Words of the commands, by EVAL; `text` holds what had to be made up, and must outlive them. */
 int node_words(struct slice *words);
-int anchor_words(unsigned anchor, const struct anchor_identity *who, const struct anchor_message *m, struct buf *text,
-                 struct slice words[ANCHOR_WORDS_MAX]);
+int anchor_words(unsigned anchor, const struct anchor_identity *identity, const struct anchor_message *m,
+                 struct buf *text, struct slice words[ANCHOR_WORDS_MAX]);
 int record_words(struct slice key, uint64_t number, enum record_mode mode, struct buf *text, struct slice *words);
 
 /* False: no answer of the script, nothing to free. */

@@ -41,11 +41,11 @@ struct anchors {
     struct event *timer;
     struct buf text; /* scratch */
     char sha[SEND_RECORD + 1][41];
-    uint8_t has[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
+    uint8_t cached[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
     struct flight anchor[ANCHORS], node[GENERATION_NODES_MAX], record[GENERATION_RECORDS_MAX];
-    uint8_t pending[SLOTS_ALL]; /* what is to be told of each slot; in `told` if it is not 0 */
-    uint16_t told[SLOTS_ALL];
-    unsigned told_n;
+    uint8_t pending[SLOTS_ALL]; /* the news of each slot that are not posted yet */
+    uint16_t news_slot[SLOTS_ALL]; /* the news_n slots that have news */
+    unsigned news_n;
     bool bound;
     bool leaving, logged;
     bool woken; /* the timer is due at once */
@@ -57,10 +57,10 @@ anchors_generations(struct anchors *a)
     return a->generations;
 }
 
-/* ---- what is told ---- */
+/* ---- news ---- */
 
 static void
-on_tell(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
 {
     static const uint8_t bit[] = {PENDING_NEW, PENDING_OVER, PENDING_ASKS};
     struct anchors *a = ctx;
@@ -70,7 +70,7 @@ on_tell(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
         a->bound = true;
     } else {
         if (a->pending[slot] == 0) {
-            a->told[a->told_n++] = slot;
+            a->news_slot[a->news_n++] = slot;
         }
         a->pending[slot] |= bit[news];
     }
@@ -79,31 +79,31 @@ on_tell(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
 
 /* Posts the news of each slot: NEW, OVER, ASKS, in this order; news that come meanwhile are for the next turn. */
 static void
-tell_all(struct anchors *a)
+post_news(struct anchors *a)
 {
-    unsigned n = a->told_n;
+    unsigned n = a->news_n;
 
     for (unsigned i = 0; i < n; i++) {
-        uint16_t slot = a->told[i];
+        uint16_t slot = a->news_slot[i];
         uint8_t what = a->pending[slot];
         uint64_t number = generations_number(a->generations, slot);
 
         a->pending[slot] = 0;
         if (what & PENDING_NEW) {
-            a->io.tell(a->io.ctx, GENERATION_NEW, slot, number);
+            a->io.on_news(a->io.ctx, GENERATION_NEW, slot, number);
         }
         if (what & PENDING_OVER) {
-            a->io.tell(a->io.ctx, GENERATION_OVER, slot, number);
+            a->io.on_news(a->io.ctx, GENERATION_OVER, slot, number);
         }
         if (what & PENDING_ASKS) {
-            a->io.tell(a->io.ctx, GENERATION_ASKS, slot, number);
+            a->io.on_news(a->io.ctx, GENERATION_ASKS, slot, number);
         }
     }
-    memmove(a->told, a->told + n, (a->told_n - n) * sizeof(a->told[0]));
-    a->told_n -= n;
+    memmove(a->news_slot, a->news_slot + n, (a->news_n - n) * sizeof(a->news_slot[0]));
+    a->news_n -= n;
     if (a->bound) {
         a->bound = false;
-        a->io.tell(a->io.ctx, GENERATION_BOUND, 0, 0);
+        a->io.on_news(a->io.ctx, GENERATION_BOUND, 0, 0);
     }
 }
 
@@ -166,7 +166,7 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
     if (r != NULL) {
         uint8_t bit = (uint8_t)(1u << f->send.type);
 
-        a->has[f->node] = (uint8_t)(call_is_noscript(r) ? a->has[f->node] & ~bit : a->has[f->node] | bit);
+        a->cached[f->node] = (uint8_t)(call_is_noscript(r) ? a->cached[f->node] & ~bit : a->cached[f->node] | bit);
     }
     switch (f->send.type) {
     case SEND_REGISTER:
@@ -228,7 +228,7 @@ perform(struct anchors *a, const struct generation_send *s)
         record_key(a->io.tag(a->io.ctx, s->slot), key);
         words = record_words(slice_of(key), s->number, s->mode, &a->text, word);
     }
-    if (node < GENERATION_NODES_MAX && (a->has[node] & 1u << s->type) != 0) {
+    if (node < GENERATION_NODES_MAX && (a->cached[node] & 1u << s->type) != 0) {
         word[0] = SLICE_LIT("EVALSHA");
         word[1] = slice_of(a->sha[s->type]);
     }
@@ -256,7 +256,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         }
         generations_next(a->generations, now_us, &s);
     }
-    tell_all(a);
+    post_news(a);
     due_us = generations_due_us(a->generations) - clock_now_us();
     due_us = due_us < US_PER_MS ? US_PER_MS : due_us > US_PER_S ? US_PER_S : due_us;
     if (!a->woken) { /* else it is wanted sooner */
@@ -349,7 +349,7 @@ anchors_new(const struct backend_conf *conf, const struct backend_env *env, cons
     a->io = *io;
     memcpy(who.uuid, env->uuid, sizeof(who.uuid));
     memcpy(who.former, env->former_nonce, sizeof(who.former));
-    a->generations = generations_new(&who, env->nonce, on_tell, a);
+    a->generations = generations_new(&who, env->nonce, on_news, a);
     buf_init(&a->text, 0);
     for (unsigned i = SEND_REGISTER; i <= SEND_RECORD; i++) {
         sha1_hex(slice_of(call_other_text(script[i])), a->sha[i]);

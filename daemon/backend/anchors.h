@@ -19,7 +19,7 @@ struct anchors_io {
     /* Sends by any link to that node that is up; false: none is. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
-    generations_tell_fn *tell;
+    generations_news_fn *on_news;
     void *ctx;
 };
 

@@ -254,7 +254,7 @@ put_floor(const struct call *c, const struct call_sender *sender, struct buf *te
 }
 
 /* The derived words of a command: where each of them ends in the text. */
-struct made {
+struct derived {
     const struct call_sender *sender;
     struct buf *text;
     size_t end[LINK_WORDS_MAX];
@@ -262,13 +262,13 @@ struct made {
 };
 
 static void
-end_word(struct made *m)
+end_word(struct derived *m)
 {
     m->end[m->n++] = m->text->n;
 }
 
 static void
-put_columns(struct made *m, const struct script_row *s, unsigned from, unsigned to, const struct core_op *op)
+put_columns(struct derived *m, const struct script_row *s, unsigned from, unsigned to, const struct core_op *op)
 {
     for (unsigned i = from; i < to; i++) {
         put_column(s->column[i], op, m->sender->uuid, m->sender->secret, m->text);
@@ -297,7 +297,7 @@ have_same_terms(const struct call *c, const struct script_row *s)
 
 /* The columns of all names, in the order that common.lua asks for. */
 static void
-put_names(const struct call *c, const struct script_row *s, struct made *m)
+put_names(const struct call *c, const struct script_row *s, struct derived *m)
 {
     bool same = have_same_terms(c, s);
     struct list *pos, *nxt;
@@ -315,18 +315,18 @@ int
 call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words)
 {
     const struct script_row *s = &scripts[c->verb][c->kind];
-    struct made made;
+    struct derived derived;
     struct list *pos, *nxt;
     size_t at;
     int n = 0;
 
-    made.sender = sender;
-    made.text = text;
-    made.n = 0;
+    derived.sender = sender;
+    derived.text = text;
+    derived.n = 0;
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
     words[n++] = c->whole ? slice_of(sender->text) : slice_of(sender->sha);
     buf_add_u64(text, c->n + (c->one_key ? 0 : 2));
-    end_word(&made);
+    end_word(&derived);
     n++; /* the number of keys, the first derived word */
     if (!c->one_key) {
         words[n++] = sender->keys.clock;
@@ -337,20 +337,20 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
     buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
-    end_word(&made);
+    end_word(&derived);
     put_floor(c, sender, text);
-    end_word(&made);
+    end_word(&derived);
     buf_add_slice(text, sender->epoch);
-    end_word(&made);
+    end_word(&derived);
     buf_add_u64(text, token_room(c));
-    end_word(&made);
-    put_names(c, s, &made);
+    end_word(&derived);
+    put_names(c, s, &derived);
     /* The text may have moved while it grew: only now do the words point into it. */
-    words[2] = (struct slice){text->p, made.end[0]};
-    at = made.end[0];
-    for (int i = 1; i < made.n; i++) {
-        words[n++] = (struct slice){text->p + at, made.end[i] - at};
-        at = made.end[i];
+    words[2] = (struct slice){text->p, derived.end[0]};
+    at = derived.end[0];
+    for (int i = 1; i < derived.n; i++) {
+        words[n++] = (struct slice){text->p + at, derived.end[i] - at};
+        at = derived.end[i];
     }
     assert(n <= LINK_WORDS_MAX);
     return n;

@@ -241,21 +241,22 @@ merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct clus
     memset(index, 0xff, sizeof(index));
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t was = m->owner[slot], is = answer->owner[slot];
-        uint64_t epoch = is != CLUSTER_NOBODY ? answer->node[is].epoch : 0;
-        bool same = is != CLUSTER_NOBODY && was != CLUSTER_NOBODY && strcmp(m->node[was].id, answer->node[is].id) == 0;
+        uint64_t epoch = is != CLUSTER_NO_OWNER ? answer->node[is].epoch : 0;
+        bool same = is != CLUSTER_NO_OWNER && was != CLUSTER_NO_OWNER &&
+                    strcmp(m->node[was].id, answer->node[is].id) == 0;
 
         answer->epoch[slot] = epoch;
-        if (was != CLUSTER_NOBODY && (is == CLUSTER_NOBODY || epoch < m->epoch[slot])) {
-            if (index[was] == CLUSTER_NOBODY) {
+        if (was != CLUSTER_NO_OWNER && (is == CLUSTER_NO_OWNER || epoch < m->epoch[slot])) {
+            if (index[was] == CLUSTER_NO_OWNER) {
                 index[was] = carry(answer, m, was);
             }
             answer->owner[slot] = index[was];
             answer->epoch[slot] = m->epoch[slot];
-        } else if (is != CLUSTER_NOBODY && !same) {
+        } else if (is != CLUSTER_NO_OWNER && !same) {
             slot_set_add(&news->moved, (uint16_t)slot);
             news->moved_n++;
         }
-        if (answer->owner[slot] != CLUSTER_NOBODY) {
+        if (answer->owner[slot] != CLUSTER_NO_OWNER) {
             answer->node[answer->owner[slot]].slots_n++;
         }
     }
@@ -290,27 +291,4 @@ cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_hos
     }
     free(a);
     return ok;
-}
-
-const struct cluster_node *
-cluster_map_owner(const struct cluster_map *m, uint16_t slot)
-{
-    return m->owner[slot] != CLUSTER_NOBODY ? &m->node[m->owner[slot]] : NULL;
-}
-
-const struct cluster_node *
-cluster_map_at(const struct cluster_map *m, const char *host, int port)
-{
-    for (size_t i = 0; i < m->nodes_n; i++) {
-        if (m->node[i].port == port && strcmp(m->node[i].host, host) == 0) {
-            return &m->node[i];
-        }
-    }
-    return NULL;
-}
-
-const struct cluster_node *
-cluster_map_node(const struct cluster_map *m, const char *id)
-{
-    return find(m, id);
 }

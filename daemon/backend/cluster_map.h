@@ -19,7 +19,7 @@
 #include "daemon/backend/sentinel_url.h"
 #include "daemon/backend/slot.h"
 
-enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NOBODY = 0xffff };
+enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NO_OWNER = 0xffff };
 
 struct cluster_node {
     char id[CLUSTER_ID_ROOM];
@@ -33,7 +33,7 @@ struct cluster_node {
 struct cluster_map {
     struct cluster_node *node; /* owned; nodes_n of them. Their order may change with each answer */
     size_t nodes_n;
-    uint16_t owner[SLOTS]; /* index of a node, or CLUSTER_NOBODY */
+    uint16_t owner[SLOTS]; /* index of a node, or CLUSTER_NO_OWNER */
     uint64_t epoch[SLOTS]; /* config epoch of the owner */
 };
 
@@ -73,14 +73,5 @@ void cluster_map_fini(struct cluster_map *m);
  */
 bool cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_host, bool secure,
                       struct cluster_news *news, char error[160]);
-
-/* The owner of the slot; NULL: none is known. */
-const struct cluster_node *cluster_map_owner(const struct cluster_map *m, uint16_t slot);
-
-/* The node at that address; NULL: it is not in the map. */
-const struct cluster_node *cluster_map_at(const struct cluster_map *m, const char *host, int port);
-
-/* The node with that id; NULL: it is not in the map. */
-const struct cluster_node *cluster_map_node(const struct cluster_map *m, const char *id);
 
 #endif

@@ -319,7 +319,7 @@ give_slots(struct cluster *c, struct cluster_master *const *of_node)
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t owner = c->map.owner[slot];
 
-        c->of[slot] = owner != CLUSTER_NOBODY ? of_node[owner] : NULL;
+        c->of[slot] = owner != CLUSTER_NO_OWNER ? of_node[owner] : NULL;
     }
 }
 

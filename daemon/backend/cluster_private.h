@@ -88,7 +88,7 @@ struct cluster {
     int64_t due_us;              /* when it comes */
 };
 
-/* ---- cluster_tell.c: events for the core, and the timer of the topology ---- */
+/* ---- cluster_post.c: events for the core, and the timer of the topology ---- */
 
 void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);

@@ -19,21 +19,21 @@ enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT
 enum { MADE_MAX = 24 };
 
 /* Texts that are made one behind the other; they may move until all of them are made. */
-struct made {
+struct derived {
     struct buf *text;
     size_t end[MADE_MAX];
     int n;
 };
 
 static void
-put(struct made *m, int64_t number)
+put(struct derived *m, int64_t number)
 {
     buf_printf(m->text, "%" PRId64, number);
     m->end[m->n++] = m->text->n;
 }
 
 static void
-put_nonces(struct made *m, const struct epoch *e)
+put_nonces(struct derived *m, const struct epoch *e)
 {
     buf_printf(m->text, "%016" PRIx64, e->nonce);
     m->end[m->n++] = m->text->n;
@@ -51,7 +51,7 @@ at_least(int64_t a, int64_t b)
 
 /* What this daemon knows of other members. */
 static void
-put_list(struct made *m, const struct epoch *e, const struct members *members)
+put_list(struct derived *m, const struct epoch *e, const struct members *members)
 {
     bool whole = e->until_ms == 0 && !e->members_unknown;
     int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
@@ -74,7 +74,7 @@ epoch_words(const struct epoch *e, const struct members *members, const struct e
 {
     static const char *const fixed[] = {"7", CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:members", "rlock:until",
                                         "rlock:changes", "rlock:left", "rlock:awaited"};
-    struct made m = {.text = text};
+    struct derived m = {.text = text};
     size_t at = 0;
     int n = 0, channel_at;
 

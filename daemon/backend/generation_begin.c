@@ -16,7 +16,7 @@ needs(const struct generations *g, const struct gslot *s)
 {
     const struct gnode *n = s->node != NO_INDEX ? &g->node[s->node] : NULL;
 
-    return n != NULL && n->heard_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
+    return n != NULL && n->answered_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
            !slot_is_sound(g, s);
 }
 
@@ -54,12 +54,12 @@ give_number(struct generations *g, struct proposal *p, const struct gnode *n)
 bool
 begin_may(const struct generations *g)
 {
-    unsigned heard = 0;
+    unsigned answered = 0;
 
     for (unsigned i = 0; i < ANCHORS; i++) {
-        heard += g->anchor[i].heard;
+        answered += g->anchor[i].answered;
     }
-    return heard >= 2;
+    return answered >= 2;
 }
 
 void

@@ -21,12 +21,12 @@ slot_is_sound(const struct generations *g, const struct gslot *s)
 }
 
 static void
-tell(struct generations *g, enum generation_news news, uint16_t slot)
+report(struct generations *g, enum generation_news news, uint16_t slot)
 {
     const struct gslot *s = &g->slot[slot];
 
     if (s->used) {
-        g->tell(g->ctx, news, slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
+        g->on_news(g->ctx, news, slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
     }
 }
 
@@ -97,7 +97,7 @@ record_known(struct generations *g, uint16_t slot, bool grants)
 
     s->record = grants ? RECORD_GRANTS : RECORD_RECLAIMS;
     s->reread = false;
-    tell(g, grants ? GENERATION_OVER : GENERATION_ASKS, slot);
+    report(g, grants ? GENERATION_OVER : GENERATION_ASKS, slot);
 }
 
 static void
@@ -106,7 +106,7 @@ spoil(struct generations *g, uint16_t slot)
     g->slot[slot].spoiled = true;
     g->slot[slot].record = RECORD_UNKNOWN;
     begin_due(g);
-    tell(g, GENERATION_ASKS, slot);
+    report(g, GENERATION_ASKS, slot);
 }
 
 /* The record is missing. The daemon that found its bit clear may be about to create it, so it is read once more. */
@@ -172,7 +172,7 @@ slot_next_record(struct generations *g, struct generation_send *out)
             s->record = RECORD_UNKNOWN; /* too late to spoil it; or it is needed anew when the slot is closed */
             continue;
         }
-        if (s->node == NO_INDEX || g->node[s->node].heard_us == 0 || (!s->open && !slot_is_sound(g, s))) {
+        if (s->node == NO_INDEX || g->node[s->node].answered_us == 0 || (!s->open && !slot_is_sound(g, s))) {
             queue(g, slot, RECORD_TO_SEND, &g->records);
             continue;
         }
@@ -347,7 +347,7 @@ slot_enters(struct generations *g, uint16_t slot, uint16_t entry)
     if (s->used) {
         s->reclaimed = false;
         g->entry[entry].unreclaimed_n++;
-        tell(g, GENERATION_NEW, slot);
+        report(g, GENERATION_NEW, slot);
     }
 }
 
@@ -369,7 +369,7 @@ slots_over(struct generations *g, uint16_t entry)
 
         if (s->entry == entry && s->used) {
             s->record = s->record == RECORD_RECLAIMS ? RECORD_GRANTS : s->record;
-            tell(g, GENERATION_OVER, (uint16_t)slot);
+            report(g, GENERATION_OVER, (uint16_t)slot);
         }
     }
 }
@@ -385,18 +385,18 @@ use(struct generations *g, uint16_t slot)
         s->used = true;
         s->reclaimed = s->entry != NO_INDEX; /* nothing is held there */
         if (s->entry != NO_INDEX) {
-            tell(g, GENERATION_NEW, slot);
+            report(g, GENERATION_NEW, slot);
         }
     }
 }
 
 static const char *
-why_not(const struct generations *g, const struct gslot *s, uint16_t node, int64_t now_us)
+why_waits(const struct generations *g, const struct gslot *s, uint16_t node, int64_t now_us)
 {
     int64_t fresh_us = GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
     const struct gnode *n = node < g->nodes_n ? &g->node[node] : NULL;
 
-    if (n == NULL || n->heard_us == 0 || now_us - n->heard_us >= fresh_us) {
+    if (n == NULL || n->answered_us == 0 || now_us - n->answered_us >= fresh_us) {
         return "the node has not said what data it has";
     }
     if (s->node != node) {
@@ -425,7 +425,7 @@ generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t no
 
     use(g, slot);
     *out = (struct slot_state){.may = SLOT_WAITS, .number = s->entry != NO_INDEX ? g->entry[s->entry].number : 0};
-    out->why = why_not(g, s, node, now_us);
+    out->why = why_waits(g, s, node, now_us);
     if (s->node != node && node < g->nodes_n) {
         g->node[node].due_us = 0;
     }
@@ -435,7 +435,7 @@ generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t no
     if (out->why != NULL) {
         return;
     }
-    since_us = g->node[node].heard_us < g->registered_us ? g->node[node].heard_us : g->registered_us;
+    since_us = g->node[node].answered_us < g->registered_us ? g->node[node].answered_us : g->registered_us;
     out->may = s->record == RECORD_GRANTS ? SLOT_GRANTS : SLOT_RECLAIMS;
     out->until_us = since_us + GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
     record_word(out->number, s->record == RECORD_GRANTS, out->word);
@@ -457,10 +457,10 @@ generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t no
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->node == node && g->node[node].heard_us != 0) { /* it counts as open until an answer to a later question */
-        slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].heard_us));
+    if (s->node == node && g->node[node].answered_us != 0) { /* it counts as open until an answer to a later question */
+        slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].answered_us));
         g->node[node].digest = 0;
-        g->node[node].again_us = now_us;
+        g->node[node].valid_from_us = now_us;
     }
     if (node < g->nodes_n) {
         g->node[node].due_us = 0;

@@ -40,7 +40,7 @@ add(struct generations *g, const struct generation_entry *e, int64_t now_us)
                                   .origin = e->origin,
                                   .since_us = e->since_us,
                                   .live = true,
-                                  .heard_us = now_us};
+                                  .named_us = now_us};
     g->open_entries_n++;
     return (uint16_t)i;
 }
@@ -71,7 +71,7 @@ leave(struct generations *g, const struct gslot *s, struct gentry *to)
 
 /* The slot is in a later generation already. If it is not reclaimed there, generation `e` is not reclaimed either. */
 static void
-is_late(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
+carry_over(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
 {
     struct gentry *now = &g->entry[s->entry];
 
@@ -97,7 +97,7 @@ table_take(struct generations *g, unsigned anchor, const struct generation_entry
             struct gslot *s = &g->slot[slot];
 
             if (s->entry != NO_INDEX && g->entry[s->entry].number >= e->number) {
-                is_late(g, s, anchor, e);
+                carry_over(g, s, anchor, e);
                 continue;
             }
             if (s->entry != NO_INDEX) {
@@ -115,7 +115,7 @@ table_take(struct generations *g, unsigned anchor, const struct generation_entry
 }
 
 void
-table_lost(struct generations *g, unsigned anchor)
+table_forget(struct generations *g, unsigned anchor)
 {
     for (size_t i = 0; i < g->entries_n; i++) {
         g->entry[i].at[anchor] = g->entry[i].from[anchor] = 0;
@@ -156,7 +156,7 @@ table_done(struct generations *g, unsigned anchor, uint64_t done)
 }
 
 void
-table_undone(struct generations *g, unsigned anchor)
+table_forget_done(struct generations *g, unsigned anchor)
 {
     for (size_t i = 0; i < g->entries_n; i++) {
         g->entry[i].done &= ~(1u << anchor);
@@ -164,7 +164,7 @@ table_undone(struct generations *g, unsigned anchor)
 }
 
 uint64_t
-table_back(const struct generations *g, unsigned anchor)
+table_reclaimed(const struct generations *g, unsigned anchor)
 {
     uint64_t back = g->anchor[anchor].version;
 
@@ -188,7 +188,7 @@ is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
 {
     const struct ganchor *a = &g->anchor[anchor];
 
-    return e->live && e->at[anchor] == 0 && a->heard && (a->heard_us > e->heard_us || a->status != ANCHOR_VOTES);
+    return e->live && e->at[anchor] == 0 && a->answered && (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
 }
 
 bool

@@ -17,16 +17,16 @@ enum {
 };
 
 struct generations *
-generations_new(const struct anchor_identity *words, uint64_t random, generations_tell_fn *tell, void *ctx)
+generations_new(const struct anchor_identity *identity, uint64_t random, generations_news_fn *on_news, void *ctx)
 {
     struct generations *g = mem_zalloc(sizeof(*g));
 
-    g->who = *words;
+    g->identity = *identity;
     g->random = random;
-    g->tell = tell;
+    g->on_news = on_news;
     g->ctx = ctx;
-    g->wanted = -1;
-    g->longest_us = words->lease_us;
+    g->lists_for = -1;
+    g->longest_us = identity->lease_us;
     for (unsigned i = 0; i < SLOTS_N; i++) {
         g->slot[i].entry = g->slot[i].node = NO_INDEX;
     }
@@ -63,8 +63,8 @@ generations_free(struct generations **gp)
 void
 generations_lease(struct generations *g, int64_t lease_us)
 {
-    if (lease_us > g->who.lease_us) {
-        g->who.lease_us = lease_us;
+    if (lease_us > g->identity.lease_us) {
+        g->identity.lease_us = lease_us;
         g->longest_us = lease_us > g->longest_us ? lease_us : g->longest_us;
         ask_anchors(g);
     }
@@ -124,7 +124,7 @@ generations_floor(const struct generations *g)
 const struct anchor_identity *
 generations_identity(const struct generations *g)
 {
-    return &g->who;
+    return &g->identity;
 }
 
 /* ---- nodes ---- */
@@ -142,7 +142,7 @@ unused(const struct generations *g)
         }
     }
     while (i < GENERATION_NODES_MAX &&
-           (owns[i] || g->node[i].heard_us != 0 || g->node[i].asked || g->proposal[i].live)) {
+           (owns[i] || g->node[i].answered_us != 0 || g->node[i].asked || g->proposal[i].live)) {
         i++;
     }
     return i;
@@ -177,9 +177,9 @@ generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
 {
     struct gnode *n = &g->node[node];
 
-    n->heard_us = 0;
+    n->answered_us = 0;
     n->digest = 0;
-    n->again_us = now_us;
+    n->valid_from_us = now_us;
     n->due_us = 0;
 }
 
@@ -195,7 +195,7 @@ digest_of(const struct node_answer *a)
 
 /* The node claims the slot. It gets the slot unless the present node has the same or a higher config epoch (R10). */
 static void
-claim(struct generations *g, uint16_t slot, uint16_t node)
+assign_slot(struct generations *g, uint16_t slot, uint16_t node)
 {
     struct gslot *s = &g->slot[slot];
 
@@ -232,7 +232,7 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
             at++;
         }
         if (at < a->ranges_n && a->range[at].first <= slot) {
-            claim(g, (uint16_t)slot, node);
+            assign_slot(g, (uint16_t)slot, node);
         } else if (s->node == node) {
             s->node = NO_INDEX;
         }
@@ -251,13 +251,13 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
 }
 
 static void
-tell_slots(struct generations *g, uint16_t node)
+report_slots(struct generations *g, uint16_t node)
 {
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         const struct gslot *s = &g->slot[slot];
 
         if (s->used && (s->node == node || s->node == NO_INDEX)) {
-            g->tell(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
+            g->on_news(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
         }
     }
 }
@@ -270,7 +270,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
     uint64_t digest;
 
     n->asked = false;
-    n->due_us = now_us + (a == NULL && n->heard_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
+    n->due_us = now_us + (a == NULL && n->answered_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
     if (a == NULL) {
         return true;
     }
@@ -279,20 +279,20 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         n->due_us = now_us + GENERATION_BEAT_US;
         return false;
     }
-    if (sent_us < n->again_us) {
+    if (sent_us < n->valid_from_us) {
         n->due_us = 0;
         return true;
     }
     n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* to see slots close soon */
     digest = digest_of(a);
-    n->heard_us = sent_us;
+    n->answered_us = sent_us;
     n->time_us = (uint64_t)a->time_us;
     if (digest != n->digest || a->open_n > 0) {
         n->digest = digest;
         n->origin = a->origin;
         n->config_epoch = a->config_epoch;
         take_slots(g, node, a);
-        tell_slots(g, node);
+        report_slots(g, node);
     }
     begin_due(g); /* the node's clock may have passed open_us of a slot */
     return true;
@@ -320,7 +320,7 @@ bring(struct generations *g, unsigned i)
     if (a->is_new && began_new(b) && began_new(c)) {
         m->brings_new = true;
         m->brings_birth = a->birth;
-    } else if (g->wanted == (int)i && b->has_list && c->has_list) {
+    } else if (g->lists_for == (int)i && b->has_list && c->has_list) {
         m->brings[0] = buf_slice(&b->list);
         m->brings[1] = buf_slice(&c->list);
         m->brings_birth = a->birth;
@@ -335,19 +335,19 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
 
     *m = (struct anchor_message){.leaving = g->leaving,
                                  .holds = g->restored || g->registered_us != 0,
-                                 .lists = g->wanted >= 0 && g->wanted != (int)i && !a->has_list,
+                                 .lists = g->lists_for >= 0 && g->lists_for != (int)i && !a->has_list,
                                  .birth = a->birth,
                                  .version = a->version,
-                                 .back = table_back(g, i),
+                                 .reclaimed = table_reclaimed(g, i),
                                  .suspect_us = g->slot[anchor_slot(i)].open_us,
                                  .longest_us = g->longest_us,
                                  .owner = g->owner,
                                  .floor = g->floor};
     a->node = node;
     a->epoch = node < g->nodes_n ? g->node[node].config_epoch : 0;
-    a->sent_lists = m->lists ? g->anchor[g->wanted].birth : 0;
-    a->sent_lease_us = g->who.lease_us;
-    if (a->heard) {
+    a->sent_lists = m->lists ? g->anchor[g->lists_for].birth : 0;
+    a->sent_lease_us = g->identity.lease_us;
+    if (a->answered) {
         table_forward(g, i);
     }
     begin_propose(g, i);
@@ -388,14 +388,14 @@ move_bound(struct generations *g)
     bound_us = sent_us == 0 ? 0 : sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS;
     if (bound_us > g->bound_us) {
         g->bound_us = bound_us;
-        g->tell(g->ctx, GENERATION_BOUND, 0, 0);
+        g->on_news(g->ctx, GENERATION_BOUND, 0, 0);
     }
 }
 
 static void
 forget_lists(struct generations *g)
 {
-    g->wanted = -1;
+    g->lists_for = -1;
     for (unsigned i = 0; i < ANCHORS; i++) {
         g->anchor[i].has_list = false;
         buf_clear(&g->anchor[i].list, 0);
@@ -407,13 +407,13 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
 {
     struct ganchor *an = &g->anchor[i];
 
-    if (g->wanted < 0 || an->sent_lists != g->anchor[g->wanted].birth || a->list.n == 0) {
+    if (g->lists_for < 0 || an->sent_lists != g->anchor[g->lists_for].birth || a->list.n == 0) {
         return; /* R7: a list that was asked for before that anchor lost its data may lack members */
     }
     buf_clear(&an->list, SIZE_MAX);
     buf_add_slice(&an->list, a->list);
     an->has_list = true;
-    ask_anchor(g, (unsigned)g->wanted);
+    ask_anchor(g, (unsigned)g->lists_for);
 }
 
 static void
@@ -424,13 +424,13 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
     an->status = a->status;
     an->is_new = a->is_new && a->status != ANCHOR_VOTES;
     an->new_birth = an->is_new ? a->birth : an->new_birth;
-    if (g->wanted == (int)i && a->status != ANCHOR_WANTS_LISTS) {
+    if (g->lists_for == (int)i && a->status != ANCHOR_WANTS_LISTS) {
         forget_lists(g);
     }
     if (a->status == ANCHOR_WANTS_LISTS) {
-        if (g->wanted != (int)i) {
+        if (g->lists_for != (int)i) {
             forget_lists(g);
-            g->wanted = (int)i;
+            g->lists_for = (int)i;
         }
         ask_anchors(g);
     }
@@ -453,7 +453,7 @@ take_owners(struct generations *g, const struct anchor_answer *a)
         }
         if (g->anchor[i].ok_epoch < g->owner[i]) {
             g->anchor[i].ok_us = 0;
-            table_undone(g, i);
+            table_forget_done(g, i);
         }
     }
 }
@@ -464,10 +464,10 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
     struct ganchor *an = &g->anchor[i];
 
     if (an->birth != a->birth) {
-        if (g->wanted == (int)i) {
+        if (g->lists_for == (int)i) {
             forget_lists(g);
         }
-        table_lost(g, i);
+        table_forget(g, i);
         an->birth = a->birth;
         an->version = 0;
     }
@@ -481,8 +481,8 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         }
     }
     an->version = a->version;
-    an->heard = true;
-    an->heard_us = sent_us;
+    an->answered = true;
+    an->answered_us = sent_us;
     g->longest_us = a->longest_us > g->longest_us ? a->longest_us : g->longest_us;
     generations_token(g, a->floor);
     take_status(g, i, a);

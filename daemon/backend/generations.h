@@ -55,7 +55,7 @@ enum generation_news {
 };
 
 /* The functions below call it; it must not call them. */
-typedef void generations_tell_fn(void *ctx, enum generation_news news, uint16_t slot, uint64_t number);
+typedef void generations_news_fn(void *ctx, enum generation_news news, uint16_t slot, uint64_t number);
 
 /* What is to be sent. Each request ends in one call of generations_..._answered(), with NULL if there is no answer. */
 enum generation_send_type { SEND_NOTHING, SEND_REGISTER, SEND_NODE, SEND_RECORD };
@@ -71,9 +71,9 @@ struct generation_send {
 
 struct generations;
 
-/* `words` identifies this daemon in each registration; copied. `random` differs from daemon to daemon. */
-struct generations *generations_new(const struct anchor_identity *words, uint64_t random, generations_tell_fn *tell,
-                                    void *ctx);
+/* `identity` identifies this daemon in each registration; copied. `random` differs from daemon to daemon. */
+struct generations *generations_new(const struct anchor_identity *identity, uint64_t random,
+                                    generations_news_fn *on_news, void *ctx);
 void generations_free(struct generations **g);
 
 /* The longest lease; it never becomes shorter. Deadlines may use it once two anchors have answered a registration. */

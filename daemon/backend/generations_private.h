@@ -24,7 +24,7 @@ struct gentry {
     unsigned unreclaimed_n;
     unsigned done;          /* anchors whose members have all reported it, a bit each */
     bool live, over;
-    int64_t heard_us;       /* when an anchor named it first */
+    int64_t named_us;       /* when an anchor named it first */
 };
 
 struct gnode {
@@ -32,9 +32,9 @@ struct gnode {
     uint64_t origin, config_epoch;
     uint64_t time_us;  /* its clock, in the last answer */
     uint64_t digest;   /* of that answer */
-    int64_t heard_us;  /* when the last answer was asked for; 0 = nothing of it counts */
+    int64_t answered_us;  /* when the last answer was asked for; 0 = nothing of it counts */
     int64_t due_us;
-    int64_t again_us;  /* an answer to an earlier question shows only that the node is there */
+    int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is there */
     bool asked;
 };
 
@@ -50,7 +50,7 @@ struct proposal {
 struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
-    bool heard, is_new;
+    bool answered, is_new;
     uint64_t new_birth;  /* its birth when it answered last that it is new; 0: it has not */
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which lacks some news: the next one leaves at once */
@@ -61,7 +61,7 @@ struct ganchor {
     int64_t sent_lease_us;
     unsigned waits;      /* answers since the last new generation, while some are not over */
     int64_t ok_us, ok_lease_us; /* the last registration that counts was sent then, with that lease */
-    int64_t heard_us;    /* the last one that was answered at all was sent then */
+    int64_t answered_us;    /* the last one that was answered at all was sent then */
     uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
     uint64_t sent_lists; /* the birth of the anchor for which it asks for lists; 0: for none */
     struct buf list;     /* its members and bits, if has_list */
@@ -69,9 +69,9 @@ struct ganchor {
 };
 
 struct generations {
-    struct anchor_identity who;
+    struct anchor_identity identity;
     uint64_t random;
-    generations_tell_fn *tell;
+    generations_news_fn *on_news;
     void *ctx;
     bool leaving, restored;
     int64_t longest_us;
@@ -93,7 +93,7 @@ struct generations {
     struct batch batch;
     struct proposal *proposal; /* owned, one for each node */
     bool begin_due;     /* slots may need a generation */
-    int wanted;         /* the anchor that wants lists; -1 = none */
+    int lists_for;         /* the anchor that wants lists; -1 = none */
     struct anchor_message message;
     struct generation_entry *out; /* owned: message.begin, and ... */
     uint64_t *expected;
@@ -127,11 +127,11 @@ ask_anchors(struct generations *g)
 
 /* generation_table.c */
 void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
-void table_lost(struct generations *g, unsigned anchor); /* it has lost its data: nothing that it named counts */
+void table_forget(struct generations *g, unsigned anchor); /* it has lost its data: nothing that it named counts */
 void table_done(struct generations *g, unsigned anchor, uint64_t done);
-void table_undone(struct generations *g, unsigned anchor); /* its reports of `done` came from a former master */
+void table_forget_done(struct generations *g, unsigned anchor); /* its reports of `done` came from a former master */
 void table_over(struct generations *g, struct gentry *e);
-uint64_t table_back(const struct generations *g, unsigned anchor); /* all up to this version is reclaimed here */
+uint64_t table_reclaimed(const struct generations *g, unsigned anchor); /* all up to this version is reclaimed here */
 /* Appends the generations that the anchor lacks to message.begin. */
 void table_forward(struct generations *g, unsigned anchor);
 void message_add(struct generations *g, const struct generation_entry *e, uint64_t expected);

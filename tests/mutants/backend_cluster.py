@@ -3,7 +3,7 @@ from row import BACKEND, Mutant
 
 MUTANTS = [
     Mutant("R910", "an old master's map of the cluster wins", BACKEND + "cluster_map.c", "merge_slots",
-           "is == CLUSTER_NOBODY || epoch < m->epoch[slot]", "is == CLUSTER_NOBODY",
+           "is == CLUSTER_NO_OWNER || epoch < m->epoch[slot]", "is == CLUSTER_NO_OWNER",
            ["unit:test_cluster_map"]),
     Mutant("R911", "an empty hash tag is one", BACKEND + "slot.c", "slot_of",
            "tag.n > 0 ?", "tag.p != NULL ?",

@@ -54,7 +54,7 @@ START_TEST(what_an_anchor_is_told)
     struct anchor_message m = {.holds = true,
                                .birth = 3,
                                .version = 4,
-                               .back = 5,
+                               .reclaimed = 5,
                                .suspect_us = 6,
                                .longest_us = 60000000,
                                .floor = 77,

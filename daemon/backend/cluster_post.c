@@ -1,5 +1,5 @@
 /*
- * cluster_tell.c -- the events that the topology of a cluster posts to the core.
+ * cluster_post.c -- the events that the topology of a cluster posts to the core.
  */
 #include <event2/event.h>
 #include <stdlib.h>
