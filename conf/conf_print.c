@@ -119,7 +119,7 @@ conf_print(const struct conf *cf, struct buf *out)
 {
     struct conf *defaults = conf_new();
 
-    buf_adds(out, "# What rlockd goes by. Passwords are shown as \"***\".\n");
+    buf_adds(out, "# The configuration in force. Passwords are shown as \"***\".\n");
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *k = &conf_keys[i], *file = conf_key_file_of(k);
         struct buf path;
@@ -210,7 +210,7 @@ conf_print_sample(struct buf *out)
         "#\n"
         "# Durations: 1500 (milliseconds), 30us, 250ms, 5s, 2m, 1h. Sizes: 4096 (bytes), 16KiB, 1MiB, 1GiB.\n"
         "# `reload`: a new value is taken by `systemctl reload rlockd` (HUP); `restart`: it needs a restart.\n"
-        "# `rlockd -t -c FILE` checks a file, `rlockd -T -c FILE` prints what it comes to.\n"
+        "# `rlockd -t -c FILE` checks a file, `rlockd -T -c FILE` prints the configuration in force.\n"
         "# This file is printed from conf/keys.def; a file with passwords must not be readable by everyone.\n";
     struct conf *defaults = conf_new();
 
