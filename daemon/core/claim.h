@@ -105,7 +105,7 @@ struct claim {
     bool watchdog : 1;      /* renewed by us */
     bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
-    bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published: its release is not */
+    bool end_published : 1; /* RELEASING, QUARANTINE: its end was published: its release is not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
 
@@ -128,7 +128,7 @@ struct claim {
     int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
     struct uncertain uncertain;
     int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
-    int64_t expiry_heard_us; /* when we heard of it */
+    int64_t expiry_learned_us; /* when we heard of it */
 };
 
 #endif

@@ -368,7 +368,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->place.ticket_life_us = 0;
     cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
-    cl->news_lost = false;
+    cl->end_published = false;
     cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);

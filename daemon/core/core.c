@@ -13,6 +13,7 @@
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/delivery.h"
 #include "daemon/core/domain.h"
 #include "daemon/core/epochs.h"
 #include "daemon/core/graph.h"
@@ -31,7 +32,6 @@
 #include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/told.h"
 #include "daemon/core/turns.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/waiter_polls.h"
@@ -218,8 +218,8 @@ session_event(struct core *c, const struct core_event *ev)
         core_session_crowded(c, p, ev->oldest.id);
     } else if (ev->type == CORE_EOF) {
         core_session_eof(c, p);
-    } else if (ev->type == CORE_UNHEARD) {
-        core_session_unheard(c, p);
+    } else if (ev->type == CORE_UNREACHABLE) {
+        core_session_unreachable(c, p);
     } else {
         core_session_gone(c, p);
     }
@@ -266,7 +266,7 @@ broadcast_received(struct core *c, struct slice what)
     switch ((unsigned char)what.p[0]) {
     case BROADCAST_TRAIL:
     case BROADCAST_VERDICT:
-        trail_heard(c, (enum broadcast_type)what.p[0], text);
+        trail_received(c, (enum broadcast_type)what.p[0], text);
         break;
     case BROADCAST_BROKEN:
         l = received_lock(c, text);
@@ -328,7 +328,7 @@ dispatch(struct core *c, const struct core_event *ev)
         break;
     case CORE_CROWDED:
     case CORE_EOF:
-    case CORE_UNHEARD:
+    case CORE_UNREACHABLE:
     case CORE_GONE:
         session_event(c, ev);
         break;
@@ -340,9 +340,11 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_DONE:
         done(c, &ev->done);
         break;
-    case CORE_TOLD_LOST:
-    case CORE_UNTOLD:
-        claim_untold(c, &ev->grant, ev->type == CORE_TOLD_LOST);
+    case CORE_LOSS_REPORTED:
+        grant_loss_reported(c, &ev->grant);
+        break;
+    case CORE_UNDELIVERED:
+        grant_undelivered(c, &ev->grant);
         break;
     case CORE_MLOCK:
     case CORE_MUNLOCK:

@@ -88,14 +88,15 @@ int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
 /* The lease that would have to be asked for now so that a deadline so far ahead is told. */
 int64_t core_lease_us(int64_t left_us);
 
-enum core_standing {
-    CORE_STANDS,      /* held */
-    CORE_LOST_UNTOLD, /* lost, and its owner does not know */
-    CORE_ENDED,       /* given back, or its owner has been told of the loss */
+enum core_grant_state {
+    CORE_GRANT_HELD,
+    CORE_GRANT_LOST,  /* and its owner does not know */
+    CORE_GRANT_ENDED, /* given back, or its owner has been told of the loss */
 };
 
-/* The state of a grant. until_us: STANDS: its deadline as it is now. */
-enum core_standing core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us);
+/* The state of a grant. until_us: the present deadline, when the grant is HELD. */
+enum core_grant_state core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_us,
+                                       int64_t *until_us);
 
 /* Asserts every invariant; slow, for tests. */
 void core_check(const struct core *c, int64_t now_us);

@@ -34,6 +34,6 @@ void deadlock_work(struct core *c);                      /* a slice of what was 
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
-void trail_heard(struct core *c, enum broadcast_type what, struct slice text);
+void trail_received(struct core *c, enum broadcast_type what, struct slice text);
 
 #endif

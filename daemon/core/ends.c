@@ -67,7 +67,7 @@ drop_silent(struct core *c, struct claim *cl)
         struct request *r = container_of(pos, struct request, claim_node);
 
         if (r->silent) {
-            others |= r->others;
+            others |= r->other_holds;
             request_finish(c, r, CORE_WAS_LOST, 0);
         }
     }
@@ -85,7 +85,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (!cl->owner->ending) { /* else its job was about to give it back */
         c->metrics->lost++;
         lock_news(c, cl, CORE_NEWS_LOST, reason);
-        cl->news_lost = true;
+        cl->end_published = true;
     }
     claim_forget_op(c, cl);
     untold = drop_silent(c, cl) || untold;
@@ -155,7 +155,7 @@ move_freed(struct core *c, struct claim *cl)
 void
 claim_freed(struct core *c, struct claim *cl, bool news)
 {
-    if (news && cl->token != 0 && !cl->news_lost) {
+    if (news && cl->token != 0 && !cl->end_published) {
         lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     }
     cl->op = 0;
@@ -168,7 +168,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->failed_n = 0;
     move_freed(c, cl);
     if (cl->state != CLAIM_QUARANTINE) {
-        cl->lost = cl->news_lost = false;
+        cl->lost = cl->end_published = false;
         if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
             /* Of the owner: the claim's record may go before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
@@ -200,7 +200,7 @@ claim_forget_loss(struct core *c, struct claim *cl)
 
 /* The owner knows of the loss now. Of several lost permits an owner is told once. */
 void
-claim_told_lost(struct core *c, struct claim *cl)
+claim_loss_reported(struct core *c, struct claim *cl)
 {
     const struct share *sh = share_find(c, cl->lock, cl->owner);
     struct list *pos, *nxt;
@@ -216,13 +216,13 @@ claim_told_lost(struct core *c, struct claim *cl)
 }
 
 void
-claim_told_over(struct core *c, struct claim *cl)
+claim_report_end(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
         claim_over(c, cl);
     }
     if (cl->lost || cl->state == CLAIM_LOST) {
-        claim_told_lost(c, cl);
+        claim_loss_reported(c, cl);
         lock_wake(c, cl->lock);
     }
 }

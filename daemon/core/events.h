@@ -28,11 +28,11 @@ enum core_event_type {
     CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
-    CORE_UNHEARD,  /* no answer reaches the session any more: its own owner keeps nothing once its requests are done */
+    CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
     CORE_GONE,     /* the session has ended */
-    CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
-    CORE_UNTOLD,   /* this grant cannot be told any more: the hold that it counted is taken back. If that was the only
-                      one, the owner is told LOST */
+    CORE_LOSS_REPORTED, /* the owner of this grant has been told that it is lost */
+    CORE_UNDELIVERED, /* the answer with this grant is too late to be sent: the hold that it counted is taken back. If
+                         that was the only one, the owner is told LOST */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */

@@ -339,7 +339,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     queue_open(c, l);
     c->metrics->lingers++;
     given_back(c, cl, r);
-    cl->news_lost = true; /* that Redis is told later is no news */
+    cl->end_published = true; /* that Redis is told later is no news */
     cl->cached.linger_until_us = after_us(c->now_us, l->linger_us);
     claim_move(c, cl, CLAIM_CACHED);
     claim_arm(c, cl);
@@ -350,7 +350,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
 static void
 held_again(struct core *c, struct claim *cl)
 {
-    cl->news_lost = false;
+    cl->end_published = false;
     claim_move(c, cl, CLAIM_HELD);
 }
 

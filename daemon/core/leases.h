@@ -37,8 +37,8 @@ void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, o
 void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_lost(struct core *c, struct claim *cl);     /* its owner does not know yet */
 void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: it has not asked for so long */
-void claim_told_lost(struct core *c, struct claim *cl);
-void claim_told_over(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
+void claim_loss_reported(struct core *c, struct claim *cl);
+void claim_report_end(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
 void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
 
 /* reclaim.c */

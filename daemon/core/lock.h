@@ -31,9 +31,9 @@ struct lock {
     bool dirty : 1;         /* is in core.dirty_locks */
     bool lingers : 1;       /* one claim is CACHED */
     bool contended : 1;     /* a request here met it held, since the record was made */
-    bool heard_itself : 1;  /* we were subscribed to its channel when Redis was last asked for the number of
-                               subscribers */
-    bool wanted_since : 1;  /* ... and since then another daemon has said that it waits */
+    bool subscribed_at_poll : 1; /* we were subscribed to its channel when Redis was last asked for the number of
+                                    subscribers */
+    bool wanted_since_poll : 1; /* ... and since then another daemon has said that it waits */
     bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
     bool remote_waiters : 1; /* there are remote waiters, as far as is known, and Redis was not told since that the
                                 lock is free */

@@ -374,14 +374,14 @@ void
 lock_wanted(struct core *c, const struct lock *l, bool shared)
 {
     struct list *pos, *nxt;
-    int told = 0;
+    int sent_n = 0;
 
     if (!lock_is_full(l, shared)) {
         return;
     }
     list_for_each_safe(pos, nxt, &l->holders)
     {
-        if (++told > TOGETHER) { /* of very many readers the first ones: a writer may come again and again */
+        if (++sent_n > TOGETHER) { /* of very many readers the first ones: a writer may come again and again */
             return;
         }
         lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);

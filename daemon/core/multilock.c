@@ -158,7 +158,7 @@ complete(struct core *c, struct multilock *b)
     }
     if (lost != NULL) {
         multilock_send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
-        claim_told_over(c, lost_claim); /* of any other name that was lost the owner is still to be told */
+        claim_report_end(c, lost_claim); /* of any other name that was lost the owner is still to be told */
         undo(c, b);
         return;
     }

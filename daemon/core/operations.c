@@ -225,7 +225,7 @@ claim_forget_op(struct core *c, struct claim *cl)
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return cl->not_twice && cl->expiry_ms != 0 ? cl->uncertain.redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
+    return cl->not_twice && cl->expiry_ms != 0 ? cl->uncertain.redis_until_us : cl->expiry_learned_us + EXPIRY_GAP_US;
 }
 
 /*

@@ -45,7 +45,7 @@ take_expiry(const struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->expiry_ms != 0) {
         cl->expiry_ms = d->expiry_ms;
-        cl->expiry_heard_us = c->now_us;
+        cl->expiry_learned_us = c->now_us;
     }
 }
 

@@ -70,7 +70,7 @@ struct owner {
     struct list work;     /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
-    bool unheard;         /* of a session that nobody hears: keeps nothing when it asks for nothing */
+    bool unreachable;     /* of a session that nobody hears: keeps nothing when it asks for nothing */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];
     struct map_node by_name; /* core.owners, a keyed hash; named owners that are not ending */

@@ -86,7 +86,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
         p->ticket_life_us = cl->place.ticket_life_us;
         return;
     }
-    p->token = cl->news_lost && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
+    p->token = cl->end_published && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
     p->lost = cl->lost;
     if (held) {
         p->deadline_us = cl->hold.deadline_us;

@@ -39,7 +39,7 @@ struct request {
     bool once, full, fresh, shared, timing_out;
     uint32_t outcome_n;     /* queue.settle.outcome_n, since it is on that list */
     bool silent;            /* has no reply */
-    bool others;            /* silent, or will be: its owner was told of other holds of the claim */
+    bool other_holds;       /* silent, or will be: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
     bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */

@@ -250,7 +250,7 @@ request_give_back(struct core *c, struct claim *cl, bool shared)
     const struct core_request rq = {.shared = shared, .token = cl->token};
     struct request *r = request_new(c, NULL, &rq, CORE_UNLOCK);
 
-    r->silent = r->others = true;
+    r->silent = r->other_holds = true;
     request_bind(c, r, cl);
     request_begin(c, r, false);
 }
@@ -391,8 +391,8 @@ ends_with_loss(struct core *c, struct request *r)
     bool fresh = r->fresh;
 
     if (!r->silent) {
-        claim_told_lost(c, r->claim);
-    } else if (!r->others) {
+        claim_loss_reported(c, r->claim);
+    } else if (!r->other_holds) {
         claim_forget_loss(c, r->claim);
     }
     if (!fresh) {

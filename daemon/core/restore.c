@@ -118,7 +118,7 @@ static void
 as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
-    cl->lost = cl->news_lost = p->lost && !cl->owner->ending;
+    cl->lost = cl->end_published = p->lost && !cl->owner->ending;
     cl->uncertain.release_unresolved = true; /* the process before us may have begun it */
     cl->not_twice = p->state == CORE_RECORD_RELEASING;
     cl->retry_us = after_us(c->now_us, REACH_US);

@@ -97,7 +97,7 @@ owner_let_go(struct core *c, struct owner *o)
     }
     next = owner_new(c, ++c->serial);
     next->session = p->id;
-    next->unheard = true;
+    next->unreachable = true;
     user_own(next, p->user);
     p->owner = next;
     owner_end(c, o);
@@ -121,7 +121,7 @@ owner_advance(struct core *c, struct owner *o)
         }
         return;
     }
-    if (o->unheard && !o->ending) {
+    if (o->unreachable && !o->ending) {
         owner_let_go(c, o);
     }
     if (o->claims_n > 0 || job_stands(&o->job) || (o->name == NULL && !o->ending)) {
@@ -208,9 +208,9 @@ core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
 
 /* No answer reaches the session any more. Requests of its own owner that have arrived are still done. */
 void
-core_session_unheard(struct core *c, struct core_session *p)
+core_session_unreachable(struct core *c, struct core_session *p)
 {
-    p->owner->unheard = true;
+    p->owner->unreachable = true;
     owner_let_go(c, p->owner);
 }
 

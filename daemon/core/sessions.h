@@ -17,7 +17,7 @@ void owner_advance(struct core *c, struct owner *o);
 void core_session_eof(struct core *c, struct core_session *p);
 /* its oldest request is refused, if it waits */
 void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
-void core_session_unheard(struct core *c, struct core_session *p);
+void core_session_unreachable(struct core *c, struct core_session *p);
 void core_session_gone(struct core *c, struct core_session *p);
 /* leaves one of its owners; false: none was left, it is freed */
 bool core_session_leave(struct core *c, struct core_session *p);

@@ -109,7 +109,7 @@ note(struct core *c, struct request *r)
 }
 
 static struct request *
-told_wait(struct core *c, const struct stop *s)
+wait_at(struct core *c, const struct stop *s)
 {
     struct map_node *n = map_find(&c->trail_waits, s->wait);
     const struct core_session *p;
@@ -125,7 +125,7 @@ told_wait(struct core *c, const struct stop *s)
 static struct request *
 still_waits(struct core *c, const struct stop *s)
 {
-    struct request *r = slice_eq(s->daemon, broadcast_self(c)) ? told_wait(c, s) : NULL;
+    struct request *r = slice_eq(s->daemon, broadcast_self(c)) ? wait_at(c, s) : NULL;
     bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && deadlock_wait_of(r->owner) == r;
 
     return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
@@ -193,7 +193,7 @@ may_follow(const struct lock *l)
 
 /* To the daemon that holds the name. */
 static void
-say_way(struct core *c, const struct trail *t, const struct lock *l)
+send_to_holder(struct core *c, const struct trail *t, const struct lock *l)
 {
     bool taken = l->queue->taken_until_us != 0;
 
@@ -273,7 +273,7 @@ follow(struct core *c, struct trail t, const struct owner *o, int *steps)
         branch(c, &t, l, steps);
     }
     if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
-        say_way(c, &t, l);
+        send_to_holder(c, &t, l);
     }
 }
 
@@ -288,7 +288,7 @@ trail_begin(struct core *c, struct request *r)
 }
 
 void
-trail_heard(struct core *c, enum broadcast_type what, struct slice text)
+trail_received(struct core *c, enum broadcast_type what, struct slice text)
 {
     struct trail t;
     const struct stop *last;

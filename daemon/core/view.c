@@ -94,16 +94,16 @@ static void
 lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
     const struct claim *first = claim_first(&l->holders, CLAIM_IN(HELD)), *holder = first_held(l, now_us);
-    const struct claim *told = holder != NULL ? holder : near_in(&l->rest, CLAIM_LEAVING);
+    const struct claim *shown = holder != NULL ? holder : near_in(&l->rest, CLAIM_LEAVING);
 
     *v = (struct core_lock_view){
         .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
     v->limit = lock_has_limit(l) ? l->limit : 0;
-    told = told != NULL ? told : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
+    shown = shown != NULL ? shown : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
-    if (told != NULL && (told->state != CLAIM_QUARANTINE || told->lost) && told->state != CLAIM_CACHED) {
-        v->owner = owner_view(told);
-        v->token = told->token;
+    if (shown != NULL && (shown->state != CLAIM_QUARANTINE || shown->lost) && shown->state != CLAIM_CACHED) {
+        v->owner = owner_view(shown);
+        v->token = shown->token;
     }
     if (holder != NULL) {
         v->state = "held";
@@ -115,7 +115,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->deadline_us = holder->hold.deadline_us;
         v->renewed = holder->watchdog;
         v->held_us = now_us - holder->since_us;
-    } else if (told != NULL && told->state == CLAIM_RELEASING) {
+    } else if (shown != NULL && shown->state == CLAIM_RELEASING) {
         v->state = "freeing";
     } else if (l->lingers) {
         v->state = "lingering";
@@ -124,13 +124,13 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->deadline_us = l->queue->taken_until_us;
     } else if (l->queue->trying_n > 0 || v->waiters > 0) { /* a place that is kept for nobody's request asks nothing */
         v->state = "trying";
-    } else if (told != NULL && (told == first || told->state == CLAIM_LOST || told->lost)) {
+    } else if (shown != NULL && (shown == first || shown->state == CLAIM_LOST || shown->lost)) {
         v->state = "lost";
     }
 }
 
 static void
-tell_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_waiter_fn *fn, void *ctx)
+view_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_waiter_fn *fn, void *ctx)
 {
     struct core_waiter_view v = {.name = lock_name(cl->lock),
                                  .owner = owner_view(cl),
@@ -161,7 +161,7 @@ waiters_of(const struct lock *l, int64_t now_us, size_t most, core_waiter_fn *fn
         if (position == most) {
             return;
         }
-        tell_waiter(container_of(pos, struct claim, node), ++position, now_us, fn, ctx);
+        view_waiter(container_of(pos, struct claim, node), ++position, now_us, fn, ctx);
     }
 }
 
@@ -303,7 +303,7 @@ core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struc
             cl = next_waiter(c, l, w);
         }
         for (; cl != NULL && n > 0; n--) {
-            tell_waiter(cl, ++w->position, now_us, fn, ctx);
+            view_waiter(cl, ++w->position, now_us, fn, ctx);
             cl = cl->node.next == queue ? NULL : container_of(cl->node.next, struct claim, node);
         }
         if (cl != NULL) {

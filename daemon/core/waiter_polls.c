@@ -119,8 +119,8 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
         if (is_asked_about(c, l)) {
             name[p->n] = (struct core_waiter_poll_name){lock_key(l), l->kind};
             p->claim[p->n++] = claim_id(who_stays(l));
-            l->heard_itself = l->queue->watch == WATCH_ON;
-            l->wanted_since = false;
+            l->subscribed_at_poll = l->queue->watch == WATCH_ON;
+            l->wanted_since_poll = false;
         }
     }
 }
@@ -179,7 +179,7 @@ void
 lock_wanted_elsewhere(struct core *c, struct lock *l)
 {
     l->remote_waiters = l->lingers || l->held_n + l->releasing_n > 0;
-    l->wanted_since = true;
+    l->wanted_since_poll = true;
     if (l->lingers) {
         c->metrics->linger_yields++;
         lock_linger_ends(c, l);
@@ -189,12 +189,12 @@ lock_wanted_elsewhere(struct core *c, struct lock *l)
 
 /* Takes the number of subscribers of the lock's channel, the daemon's own among them. */
 static void
-heard(struct core *c, struct lock *l, int64_t subscribers)
+take_count(struct core *c, struct lock *l, int64_t subscribers)
 {
-    bool ours = l->heard_itself && l->queue->watch == WATCH_ON;
+    bool ours = l->subscribed_at_poll && l->queue->watch == WATCH_ON;
 
     l->remote_waiters = false;
-    if (subscribers > ours || l->wanted_since) {
+    if (subscribers > ours || l->wanted_since_poll) {
         lock_wanted_elsewhere(c, l);
     } else if (!l->tracking) { /* clients that poll are not counted, and must find it free */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
@@ -218,7 +218,7 @@ waiter_poll_done(struct core *c, const struct core_waiters_polled *d)
         struct map_node *found = map_find(&c->claims, p->claim[i]);
 
         if (found != NULL) { /* it may be somebody else's by now, but has been here all the time */
-            heard(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
+            take_count(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
         }
     }
     timer_set(&c->timers, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + WAITER_POLL_GAP_US));

@@ -22,7 +22,7 @@ enum {
 
 /* Sends the event to some sessions of the channel, from topic.at on. */
 static void
-tell_some(struct pubsub *p, struct topic *t, const struct pubsub_event *event, unsigned most)
+send_to_some(struct pubsub *p, struct topic *t, const struct pubsub_event *event, unsigned most)
 {
     for (; most > 0 && t->at != &t->subs; most--) {
         const struct sub *sub = container_of(t->at, struct sub, in_topic);
@@ -30,7 +30,7 @@ tell_some(struct pubsub *p, struct topic *t, const struct pubsub_event *event, u
         t->at = t->at->next;
         p->subs_left -= p->subs_left > 0;
         if (sub->since < event->serial) {
-            pubsub_tell(p, t, event, sub->session);
+            pubsub_send(p, t, event, sub->session);
         }
     }
 }
@@ -54,13 +54,13 @@ drop_event(struct pubsub *p, struct topic *t)
 }
 
 void
-channels_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event)
+channels_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event)
 {
     struct session *s;
 
     if (list_empty(&t->kept)) {
         t->at = t->subs.next;
-        tell_some(p, t, event, p->subs_left > AT_ONCE ? p->subs_left : AT_ONCE);
+        send_to_some(p, t, event, p->subs_left > AT_ONCE ? p->subs_left : AT_ONCE);
         if (t->at == &t->subs) {
             return;
         }
@@ -82,7 +82,7 @@ visit(struct pubsub *p, struct topic *t)
 
     list_remove(&t->node);
     list_push_back(&p->channels, &t->node);
-    tell_some(p, t, &event, VISIT_SUBS);
+    send_to_some(p, t, &event, VISIT_SUBS);
     if (t->at == &t->subs) {
         t->at = t->subs.next;
         drop_event(p, t);

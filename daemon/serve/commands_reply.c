@@ -231,12 +231,12 @@ static void
 write_held(const struct answer *a, const struct core_reply *r, bool full)
 {
     struct fields_spot ms = {0, 0};
-    int64_t told_ms = r->left;
+    int64_t left_ms = r->left;
     size_t before = a->out->out->n;
 
     if (full && r->answer == CORE_GRANTED) {
         write_full(a->engine, a->out, r, &ms);
-        told_ms = r->lease_us / US_PER_MS;
+        left_ms = r->lease_us / US_PER_MS;
     } else {
         writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
@@ -245,7 +245,7 @@ write_held(const struct answer *a, const struct core_reply *r, bool full)
     }
     outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
     if (r->relies.claim != 0 && ms.to > ms.from) {
-        outbox_tells_ms(a->box, a->claim, ms.from, ms.to, told_ms);
+        outbox_says_ms(a->box, a->claim, ms.from, ms.to, left_ms);
     }
 }
 

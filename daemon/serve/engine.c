@@ -149,7 +149,7 @@ sink(void *ctx, const struct core_action *a)
 static void
 on_post(void *ctx, const struct core_event *ev)
 {
-    if (ev->type != CORE_RECEIVED || !keymap_heard(ctx, ev->received)) {
+    if (ev->type != CORE_RECEIVED || !keymap_received(ctx, ev->received)) {
         engine_step(ctx, ev);
     }
 }
@@ -349,15 +349,15 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->ready);
     list_init(&e->rest);
     list_init(&e->writing);
-    list_init(&e->owing);
-    list_init(&e->telling);
+    list_init(&e->writing_late);
+    list_init(&e->writing_events);
     list_init(&e->dying);
     list_init(&e->monitors);
     list_init(&e->listings);
     list_init(&e->longs);
     list_init(&e->recheck[0]);
     list_init(&e->recheck[1]);
-    e->look_us = CORE_FOREVER;
+    e->recheck_us = CORE_FOREVER;
     heap_init(&e->due);
     buf_init(&e->key, 0);
     set_limits(e, conf);

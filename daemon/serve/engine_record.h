@@ -52,14 +52,14 @@ struct engine {
     struct list rest;         /* session.ready_node: cut short by a turn; read behind engine.ready */
     bool rest_waits;          /* the last turn did not read `rest`, because replies had to leave first */
     struct list writing;      /* session.write_node: with a reply to write, whenever they are read ... */
-    struct list owing;        /* ... and have not been reached by the turn in which they got it; in their order */
-    struct list telling;      /* session.write_node: with events alone, or held up by their sockets; in order */
+    struct list writing_late; /* ... and have not been reached by the turn in which they got it; in their order */
+    struct list writing_events; /* session.write_node: with events alone, or held up by their sockets; in order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
     uint64_t events_kept;     /* the events that channels keep, of all sources */
     struct list recheck[2];   /* session.recheck_node: may have ended without an event; checked next; after that */
-    int64_t look_us;          /* when recheck[0] is checked; see recheck.c */
-    uint64_t asks;            /* the session whose input runs now; 0 = none */
+    int64_t recheck_us;       /* when recheck[0] is checked; see recheck.c */
+    uint64_t input_session;   /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */
     int64_t input_us;         /* when its input began */
     int64_t seen_us;          /* when engine_input_late() looked last */

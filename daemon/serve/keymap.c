@@ -32,7 +32,7 @@ keymap_broadcast(struct engine *e)
 }
 
 bool
-keymap_heard(struct engine *e, struct slice what)
+keymap_received(struct engine *e, struct slice what)
 {
     struct slice uuid = {what.p + 1, UUID_N}, print = {what.p + 1 + UUID_N + 1, PRINT_N};
     char ours[PRINT_N + 1];

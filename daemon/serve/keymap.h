@@ -14,6 +14,6 @@ struct engine;
 void keymap_broadcast(struct engine *e);
 
 /* A broadcast of any daemon, also of this one. False: it is no message of keymap.c. */
-bool keymap_heard(struct engine *e, struct slice what);
+bool keymap_received(struct engine *e, struct slice what);
 
 #endif

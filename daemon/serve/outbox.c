@@ -110,7 +110,7 @@ reserve(struct outbox *box, uint32_t n, uint64_t losses)
 
 /* The bytes have "ms left", and none of it has left: it can be written anew. */
 static bool
-tells_ms(const struct outbox_mark *k, uint64_t gone)
+may_rewrite_ms(const struct outbox_mark *k, uint64_t gone)
 {
     return k->ms_n > 0 && k->at + k->ms_at >= gone;
 }
@@ -119,7 +119,7 @@ tells_ms(const struct outbox_mark *k, uint64_t gone)
 static int64_t
 good_until_us(const struct outbox_mark *k)
 {
-    return k->grant.until_us - (k->ms_n > 0 ? k->told_ms * US_PER_MS : 0);
+    return k->grant.until_us - (k->ms_n > 0 ? k->left_ms * US_PER_MS : 0);
 }
 
 static void
@@ -147,7 +147,7 @@ outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses)
 }
 
 void
-outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms)
+outbox_says_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms)
 {
     struct outbox_marks *m = box->marks;
 
@@ -156,7 +156,7 @@ outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t t
 
         k->ms_at = (uint32_t)(from - c.from);
         k->ms_n = (uint32_t)(to - from);
-        k->told_ms = ms;
+        k->left_ms = ms;
     }
 }
 
@@ -264,13 +264,13 @@ is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
 {
     int64_t until_us;
 
-    switch (core_standing(env->core, &k->grant, now_us, &until_us)) {
-    case CORE_STANDS:
+    switch (core_grant_state(env->core, &k->grant, now_us, &until_us)) {
+    case CORE_GRANT_HELD:
         k->grant.until_us = until_us;
         return false;
-    case CORE_LOST_UNTOLD:
+    case CORE_GRANT_LOST:
         return true;
-    case CORE_ENDED: /* the owner gave it back, or knows of the loss: the bytes stay true until the deadline */
+    case CORE_GRANT_ENDED: /* the owner gave it back, or knows of the loss: the bytes stay true until the deadline */
         break;
     }
     return now_us >= k->grant.until_us;
@@ -283,9 +283,9 @@ give_back(struct outbox *box, uint32_t from, uint32_t to, int64_t now_us, const 
     int64_t until_us;
 
     for (uint32_t i = from; i < to && box->marks->mark[i].late == OUTBOX_LOST; i++) {
-        struct core_event ev = {.type = CORE_UNTOLD, .grant = box->marks->mark[i].grant};
+        struct core_event ev = {.type = CORE_UNDELIVERED, .grant = box->marks->mark[i].grant};
 
-        if (core_standing(env->core, &ev.grant, now_us, &until_us) == CORE_STANDS) {
+        if (core_grant_state(env->core, &ev.grant, now_us, &until_us) == CORE_GRANT_HELD) {
             env->step(env->ctx, &ev);
         }
     }
@@ -336,7 +336,7 @@ look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t 
 
             mark->lost = is_late(mark, now_us, env);
             mark->patch = mark->ms_n > 0 && now_us >= good_until_us(mark);
-            torn = torn || (mark->patch && !tells_ms(mark, m->gone));
+            torn = torn || (mark->patch && !may_rewrite_ms(mark, m->gone));
             late = late || mark->lost;
         }
         if (torn || (late && !doom(box, i, end, env))) {
@@ -379,8 +379,8 @@ copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
     copy_up_to(cp, at + k->ms_at);
     from = (int64_t)cp->out.n;
     if (k->patch) {
-        k->told_ms = left_ms > 0 ? left_ms : 0;
-        buf_add_i64(&cp->out, k->told_ms);
+        k->left_ms = left_ms > 0 ? left_ms : 0;
+        buf_add_i64(&cp->out, k->left_ms);
         cp->done += k->ms_n;
     } else {
         copy_up_to(cp, cp->done + k->ms_n);
@@ -410,7 +410,7 @@ copy_group(struct copying *cp, uint32_t i, uint32_t end)
         return;
     }
     for (k = i; k < end; k++) {
-        if (tells_ms(&m->mark[k], m->gone)) {
+        if (may_rewrite_ms(&m->mark[k], m->gone)) {
             copy_ms(cp, &m->mark[k], at, to);
         }
     }
@@ -502,7 +502,7 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
     reported = mem_alloc(looked * sizeof(*reported));
     n = sweep(box, looked, reported, env);
     for (i = 0; i < n; i++) {
-        env->step(env->ctx, &(struct core_event){.type = CORE_TOLD_LOST, .grant = reported[i]});
+        env->step(env->ctx, &(struct core_event){.type = CORE_LOSS_REPORTED, .grant = reported[i]});
     }
     free(reported);
     return OUTBOX_FIT;

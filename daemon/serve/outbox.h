@@ -35,7 +35,7 @@ _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what la
 /* One grant that some bytes rely on. Those of one answer stand together, and share its bytes. */
 struct outbox_mark {
     struct core_grant grant;
-    int64_t told_ms;          /* "ms left" */
+    int64_t left_ms;          /* "ms left" */
     uint64_t at;              /* first byte, counted from the first byte that this outbox ever had */
     uint32_t n;               /* bytes */
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = not said */
@@ -104,7 +104,7 @@ outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, uns
 }
 
 /* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
-void outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);
+void outbox_says_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);
 
 /* A word, "held", of an answer with many: it stands alone, from `at` on. */
 void outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);

@@ -141,7 +141,7 @@ compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, l
         }
         if (t->hit) {
             *budget -= PUSH_COST;
-            pubsub_tell(p, t, event, subs->session);
+            pubsub_send(p, t, event, subs->session);
         }
     }
     return true;
@@ -149,7 +149,7 @@ compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, l
 
 /* Compares at once as far as this turn's budget goes; the sessions that are left lag. */
 void
-patterns_tell(struct pubsub *p, const struct pubsub_event *event)
+patterns_send(struct pubsub *p, const struct pubsub_event *event)
 {
     struct event_record *ev = list_empty(&p->lagging) ? NULL : keep_event(p, event);
     struct list *node, *next;

@@ -98,7 +98,7 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
 }
 
 static void
-drop_topic_if_unheard(struct pubsub *p, struct topic *t)
+drop_topic_if_unused(struct pubsub *p, struct topic *t)
 {
     if (list_empty(&t->subs)) {
         map_remove(&p->topics[t->pattern], &t->by_name);
@@ -190,7 +190,7 @@ drop_sub(struct pubsub *p, struct sub *sub)
     if (t->pattern && --subs->patterns_n == 0) {
         patterns_leave(p, subs);
     }
-    drop_topic_if_unheard(p, t);
+    drop_topic_if_unused(p, t);
     subs->n--;
     drop_if_empty(subs);
 }
@@ -262,7 +262,7 @@ static const char *const news_words[] = {
 
 /* All subscribers of this channel, by name or by pattern. */
 static void
-tell_channel(struct pubsub *p, const struct core_publish *news)
+publish_event(struct pubsub *p, const struct core_publish *news)
 {
     struct engine *e = p->engine;
     struct pubsub_event event = {.serial = ++p->serial,
@@ -270,14 +270,14 @@ tell_channel(struct pubsub *p, const struct core_publish *news)
                                  .payload = buf_slice(&p->payload),
                                  .relies = news->relies,
                                  .losses = e->metrics.lost,
-                                 .cause = e->asks != 0 ? e->asks : news->session};
+                                 .cause = e->input_session != 0 ? e->input_session : news->session};
     struct topic *t = find_topic(p, event.channel, false);
 
     if (t != NULL) {
-        channels_tell(p, t, &event);
+        channels_send(p, t, &event);
     }
     if (p->topics[1].count > 0) {
-        patterns_tell(p, &event);
+        patterns_send(p, &event);
     }
 }
 
@@ -326,14 +326,14 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_adds(&p->channel, "lock:");
     buf_add_slice(&p->channel, news->name);
-    tell_channel(p, news);
+    publish_event(p, news);
 
     /* The same for channels session:<id>; the name comes last, because it may hold any byte. */
     buf_adds(&p->payload, " ");
     buf_add_slice(&p->payload, news->name);
     buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_printf(&p->channel, "session:%" PRIu64, news->session);
-    tell_channel(p, news);
+    publish_event(p, news);
 }
 
 void

@@ -60,7 +60,7 @@ frame(struct pubsub *p, const struct topic *t, const struct pubsub_event *event,
 }
 
 void
-pubsub_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s)
+pubsub_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s)
 {
     session_push(s, frame(p, t, event, s->proto), &event->relies, event->losses);
 }

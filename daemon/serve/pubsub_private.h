@@ -78,7 +78,7 @@ struct pubsub_event {
 };
 
 /* patterns.c: one event, for all sessions that have patterns. */
-void patterns_tell(struct pubsub *p, const struct pubsub_event *event);
+void patterns_send(struct pubsub *p, const struct pubsub_event *event);
 void patterns_turn(struct pubsub *p);
 
 /* The session has its first pattern; has none any more. */
@@ -86,7 +86,7 @@ void patterns_follow(struct pubsub *p, struct subs *subs);
 void patterns_leave(struct pubsub *p, struct subs *subs);
 
 /* channels.c: one event, for all subscribers of this channel. */
-void channels_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event);
+void channels_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event);
 void channels_turn(struct pubsub *p);
 
 /* A subscription (sub.in_topic) ends; a channel ends. */
@@ -98,6 +98,6 @@ struct event_record *event_keep(const struct pubsub_event *event);
 struct pubsub_event event_of(const struct event_record *ev);
 
 /* pubsub_frame.c: one event as a frame of this topic, to one session. */
-void pubsub_tell(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s);
+void pubsub_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s);
 
 #endif

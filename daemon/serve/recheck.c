@@ -1,5 +1,5 @@
 /*
- * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.look_us.
+ * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.recheck_us.
  *
  * Two lists, so that one look serves many sessions, and none sooner than LOOK_AGAIN_US after its read. Most have no
  * input, so one poll() asks for all: a read of each would cost more than all the rest of a hand-over. Bytes that were
@@ -19,8 +19,8 @@ void
 recheck_add(struct engine *e, struct session *s)
 {
     list_push_back(&e->recheck[1], &s->recheck_node);
-    if (e->look_us == CORE_FOREVER) {
-        e->look_us = clock_now_us() + LOOK_AGAIN_US;
+    if (e->recheck_us == CORE_FOREVER) {
+        e->recheck_us = clock_now_us() + LOOK_AGAIN_US;
     }
 }
 
@@ -55,5 +55,5 @@ recheck_run(struct engine *e, int64_t now_us)
         look_at_some(&e->recheck[0]);
     }
     list_move_all(&e->recheck[0], &e->recheck[1]);
-    e->look_us = list_empty(&e->recheck[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
+    e->recheck_us = list_empty(&e->recheck[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
 }

@@ -9,7 +9,7 @@
 /* A session that has left engine.recheck by then is not looked at. */
 void recheck_add(struct engine *e, struct session *s);
 
-/* At engine.look_us. */
+/* At engine.recheck_us. */
 void recheck_run(struct engine *e, int64_t now_us);
 
 #endif

@@ -32,7 +32,7 @@
 #include "daemon/serve/peek.h"
 #include "daemon/serve/recheck.h"
 #include "daemon/serve/session_write.h"
-#include "daemon/serve/unheard.h"
+#include "daemon/serve/unreachable.h"
 #include "daemon/serve/user.h"
 
 /*
@@ -193,7 +193,7 @@ may_run(const struct session *s)
 
 /*
  * The same, when more input has come: it may contain the UNLOCK that the waits before it need, so a full session has
- * its oldest wait refused. After a hang-up all waits end, see tell_end().
+ * its oldest wait refused. After a hang-up all waits end, see report_end().
  */
 static bool
 make_room(struct session *s)
@@ -220,7 +220,7 @@ lose_framing(struct session *s, const char *why)
 static void
 take(struct session *s, const struct words *w)
 {
-    if (s->mute && unheard_is_idle(w)) {
+    if (s->unreachable && unreachable_changes_nothing(w)) {
         return;
     }
     requests_take(s, w);
@@ -308,10 +308,10 @@ receive(struct session *s)
         s->eof = true;
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         s->readable = false;
-        s->eof = s->mute;
+        s->eof = s->unreachable;
     } else if (n < 0 && errno != EINTR) {
         s->readable = false;
-        s->eof = s->mute = true;
+        s->eof = s->unreachable = true;
     }
     feed(s, scratch, got);
 }
@@ -346,24 +346,25 @@ ask_for_peer(struct session *s)
  * waits is put off until other sessions have been read.
  */
 static void
-tell_end(struct session *s)
+report_end(struct session *s)
 {
     struct core_event eof = {.type = CORE_EOF, .session = s->id};
-    struct core_event unheard = {.type = CORE_UNHEARD, .session = s->id};
-    bool mute = s->mute && !s->mute_told;
-    bool due = s->eof_told != s->next_slot && s->slots_n > 0 && (mute || input_ended(s) || (s->hangup && held_up(s)));
+    struct core_event unreachable = {.type = CORE_UNREACHABLE, .session = s->id};
+    bool is_news = s->unreachable && !s->unreachable_sent;
+    bool ends = is_news || input_ended(s) || (s->hangup && held_up(s));
+    bool due = s->eof_sent_below != s->next_slot && s->slots_n > 0 && ends;
 
     s->eof_waits = due && s->slots_n > END_LONG && !s->eof_waits;
     if (s->eof_waits) {
         return;
     }
     if (due) {
-        s->eof_told = s->next_slot;
+        s->eof_sent_below = s->next_slot;
         engine_step(s->engine, &eof);
     }
-    if (mute && !s->closed) {
-        s->mute_told = true;
-        engine_step(s->engine, &unheard);
+    if (is_news && !s->closed) {
+        s->unreachable_sent = true;
+        engine_step(s->engine, &unreachable);
     }
 }
 
@@ -386,7 +387,7 @@ session_input(struct session *s)
     if (has_no_input(s)) {
         return false;
     }
-    if (asks && !s->mute && (s->hangup || s->buffered)) {
+    if (asks && !s->unreachable && (s->hangup || s->buffered)) {
         ask_for_peer(s);
         asks = false;
     }
@@ -404,11 +405,11 @@ session_input(struct session *s)
         }
     }
     s->cut_short = budget == 0;
-    if (!s->closed && !s->mute && ((s->stirred && held_up(s)) || (asks && s->cut_short))) {
+    if (!s->closed && !s->unreachable && ((s->stirred && held_up(s)) || (asks && s->cut_short))) {
         ask_for_peer(s);
     }
     if (!s->closed) {
-        tell_end(s);
+        report_end(s);
     }
     return true;
 }
@@ -419,7 +420,7 @@ static enum close_reason
 ending_reason(const struct session *s)
 {
     return s->orphan ? CLOSE_PROCESS
-           : s->mute && !s->shut ? CLOSE_ERROR
+           : s->unreachable && !s->shut ? CLOSE_ERROR
            : s->bad  ? CLOSE_PROTOCOL
            : s->quit ? CLOSE_QUIT
                      : CLOSE_EOF;

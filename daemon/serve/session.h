@@ -25,7 +25,7 @@ uint64_t session_newest(const struct engine *e); /* the newest id; 0 = there is 
 void session_wake(struct session *s);
 
 /* Lets the session write soon, behind sessions with a reply to write. */
-void session_wake_told(struct session *s);
+void session_wake_to_write(struct session *s);
 
 /* The process of the session has ended: its requests are executed, replies are dropped, and the session ends. */
 void session_orphan(struct session *s);

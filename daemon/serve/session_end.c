@@ -62,7 +62,7 @@ session_close(struct session *s, enum close_reason reason)
     if (s->write_ev != NULL) {
         event_free(s->write_ev);
     }
-    if (!s->mute) {
+    if (!s->unreachable) {
         size_t n;
 
         if (s->out.bytes.n > 0 && session_out_is_fit(s, &n)) {

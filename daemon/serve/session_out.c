@@ -102,5 +102,5 @@ session_push(struct session *s, struct slice bytes, const struct core_grant *g, 
             outbox_end(out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
         }
     }
-    session_wake_told(s);
+    session_wake_to_write(s);
 }

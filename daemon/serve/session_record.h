@@ -47,7 +47,7 @@ struct session {
     struct map_node by_id;     /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
-    struct list write_node;    /* engine.writing, engine.owing, engine.telling */
+    struct list write_node;    /* engine.writing, engine.writing_late, engine.writing_events */
     struct list recheck_node;   /* engine.recheck */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
@@ -72,21 +72,21 @@ struct session {
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool heard;                /* its input has had its turn, and its output not yet */
-    bool passed;               /* its input was skipped since, because it had not written: it stays on engine.ready */
-    bool only_told;            /* it is on engine.telling */
+    bool input_done;           /* its input has had its turn, and its output not yet */
+    bool input_skipped;        /* its input was skipped since, because it had not written: it stays on engine.ready */
+    bool only_events;          /* it is on engine.writing_events */
     bool cut_short;            /* it has run its share of this turn, and may have more input */
     bool unsent;               /* the socket may take more of its output, and no edge will report that */
     bool readable;             /* the socket may have more for us */
     bool stirred;              /* since the last read an event came, or its connection may be broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
-    bool mute;                 /* the peer cannot receive: replies are dropped; see unheard.h */
-    bool mute_told;            /* the core knows */
+    bool unreachable;          /* the peer cannot receive: replies are dropped; see unreachable.h */
+    bool unreachable_sent;     /* the core knows */
     bool shut;                 /* mute, for the peer has closed the socket */
     bool bad;                  /* framing is lost: nothing more is read */
     bool eof_waits;            /* its next turn has to end many of its requests */
-    uint64_t eof_told;         /* the core has got EOF for the requests below this number */
+    uint64_t eof_sent_below;   /* the core has got EOF for the requests below this number */
     size_t unauthed_bytes;     /* of requests before AUTH */
     bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */

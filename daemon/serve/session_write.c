@@ -22,7 +22,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    session_wake_told(arg);
+    session_wake_to_write(arg);
 }
 
 /* Waits for the socket to become writable, or stops waiting. False: the kernel cannot say when. */
@@ -81,7 +81,7 @@ session_write(struct session *s)
     size_t most = s->out.bytes.n;
     ssize_t n;
 
-    if (!s->mute && s->out.marks != NULL && !session_out_is_fit(s, &most)) {
+    if (!s->unreachable && s->out.marks != NULL && !session_out_is_fit(s, &most)) {
         s->engine->metrics.late_closes++;
         session_close(s, CLOSE_LATE);
         return false;
@@ -90,7 +90,7 @@ session_write(struct session *s)
         shift(s);
         return false;
     }
-    n = s->mute ? (ssize_t)s->out.bytes.n : send_some(s, most);
+    n = s->unreachable ? (ssize_t)s->out.bytes.n : send_some(s, most);
     if (n > 0) {
         outbox_sent(&s->out, (size_t)n);
         list_remove(&s->recheck_node); /* the socket took bytes: the peer has not hung up unnoticed */

@@ -50,26 +50,26 @@ session_wake(struct session *s)
     }
     if (!list_linked(&s->write_node)) {
         list_push_back(&s->engine->writing, &s->write_node);
-    } else if (s->only_told) {
-        s->only_told = false;
+    } else if (s->only_events) {
+        s->only_events = false;
         list_remove(&s->write_node);
         list_push_back(&s->engine->writing, &s->write_node);
     }
 }
 
 void
-session_wake_told(struct session *s)
+session_wake_to_write(struct session *s)
 {
     if (!s->closed && !list_linked(&s->write_node)) {
-        list_push_back(&s->engine->telling, &s->write_node);
-        s->only_told = true;
+        list_push_back(&s->engine->writing_events, &s->write_node);
+        s->only_events = true;
     }
 }
 
 void
 session_lose_peer(struct session *s)
 {
-    s->mute = s->hangup = s->readable = true;
+    s->unreachable = s->hangup = s->readable = true;
     session_wake(s);
 }
 

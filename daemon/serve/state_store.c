@@ -47,7 +47,7 @@ state_store_close(struct state_store *k)
 
 /* Restored holds are renewed with their old leases: other daemons must wait that long for us if we are cut off. */
 static void
-tell_leases(struct engine *e, const struct core_restored *a)
+announce_leases(struct engine *e, const struct core_restored *a)
 {
     int64_t longest_us = 0;
 
@@ -83,7 +83,7 @@ state_store_restore(struct engine *e, char error[160])
     }
     engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     state_file_restored(k->held);
-    tell_leases(e, &a);
+    announce_leases(e, &a);
     k->adopted = a.held + a.places;
     k->freed = a.freed;
     k->lost = a.lost;

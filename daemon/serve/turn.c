@@ -26,7 +26,7 @@
 #define SHARE_MAX 256
 #define REST_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
 #define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
-#define TELL_US (1 * US_PER_MS)  /* ... and for sessions that have events alone */
+#define EVENTS_US (1 * US_PER_MS) /* ... and for sessions that have events alone */
 #define WRITE_LOOK 8             /* sessions that write before the clock is read, and between two such reads */
 
 /* ---- deadlines ---- */
@@ -53,7 +53,7 @@ do_due(struct engine *e)
     if (e->auth_limits != NULL) {
         auth_limit_due(e, now_us);
     }
-    if (e->look_us <= now_us) {
+    if (e->recheck_us <= now_us) {
         recheck_run(e, now_us);
     }
 }
@@ -63,7 +63,7 @@ next_us(const struct engine *e)
 {
     int64_t at_us = core_next_us(e->core), due_us = heap_min_at(&e->due);
 
-    at_us = e->look_us < at_us ? e->look_us : at_us;
+    at_us = e->recheck_us < at_us ? e->recheck_us : at_us;
     at_us = auth_limit_next_us(e) < at_us ? auth_limit_next_us(e) : at_us;
     return due_us < at_us ? due_us : at_us;
 }
@@ -135,8 +135,9 @@ set_share(struct engine *e)
 static bool
 has_more(const struct engine *e)
 {
-    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) || !list_empty(&e->owing) ||
-           !list_empty(&e->telling) || !list_empty(&e->listings) || pubsub_lags(e->pubsub);
+    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) ||
+           !list_empty(&e->writing_late) || !list_empty(&e->writing_events) || !list_empty(&e->listings) ||
+           pubsub_lags(e->pubsub);
 }
 
 /*
@@ -160,17 +161,17 @@ run_input(struct engine *e, struct list *from)
             struct session *s = ready_session(node->next);
 
             node = node->next;
-            if (s->heard) {
-                s->passed = true;
+            if (s->input_done) {
+                s->input_skipped = true;
                 continue;
             }
-            s->heard = true;
+            s->input_done = true;
             session_wake(s);
-            e->asks = s->id;
+            e->input_session = s->id;
             if (session_input(s)) {
                 (void)engine_input_late(e);
             }
-            e->asks = 0;
+            e->input_session = 0;
         }
         if (engine_was_late(e)) {
             return;
@@ -184,7 +185,7 @@ write_one(struct session *s)
 {
     bool more;
 
-    s->unsent = s->only_told = false;
+    s->unsent = s->only_events = false;
     more = session_turn(s);
     list_remove(&s->write_node);
     return more;
@@ -196,7 +197,7 @@ struct output {
     struct list unsent; /* write_node: their sockets took all, and get more in the next turn */
     unsigned n;         /* sessions that have written */
     int64_t began_us, spent_us;
-    int64_t tell_us;    /* spent_us at which no more events leave; 0: none has left yet */
+    int64_t events_end_us; /* spent_us at which no more events leave; 0: none has left yet */
 };
 
 /*
@@ -208,17 +209,17 @@ struct output {
 static struct session *
 next_to_write(struct engine *e, struct output *o)
 {
-    bool owing = !list_empty(&e->owing) && (o->spent_us <= WRITE_US / 2 || list_empty(&e->writing));
+    bool late_first = !list_empty(&e->writing_late) && (o->spent_us <= WRITE_US / 2 || list_empty(&e->writing));
     struct list *node = NULL;
 
     if (o->spent_us <= WRITE_US) {
-        node = owing ? e->owing.next : !list_empty(&e->writing) ? e->writing.prev : NULL;
+        node = late_first ? e->writing_late.next : !list_empty(&e->writing) ? e->writing.prev : NULL;
     }
-    if (node == NULL && !list_empty(&e->telling)) {
-        if (o->tell_us == 0) {
-            o->tell_us = o->spent_us + TELL_US > WRITE_US ? o->spent_us + TELL_US : WRITE_US;
+    if (node == NULL && !list_empty(&e->writing_events)) {
+        if (o->events_end_us == 0) {
+            o->events_end_us = o->spent_us + EVENTS_US > WRITE_US ? o->spent_us + EVENTS_US : WRITE_US;
         }
-        node = o->spent_us <= o->tell_us ? e->telling.next : NULL;
+        node = o->spent_us <= o->events_end_us ? e->writing_events.next : NULL;
     }
     return node != NULL ? container_of(node, struct session, write_node) : NULL;
 }
@@ -230,18 +231,18 @@ next_to_write(struct engine *e, struct output *o)
 static void
 wrote(struct output *o, struct session *s, bool more)
 {
-    bool comes = s->passed && !s->cut_short;
+    bool comes = s->input_skipped && !s->cut_short;
 
-    if (s->heard && !comes) {
+    if (s->input_done && !comes) {
         list_remove(&s->ready_node);
     }
-    if ((more || s->passed) && !list_linked(&s->ready_node)) {
+    if ((more || s->input_skipped) && !list_linked(&s->ready_node)) {
         list_push_front(&o->again, &s->ready_node);
     }
-    s->heard = s->passed = false;
+    s->input_done = s->input_skipped = false;
     if (s->unsent && !s->closed) {
         list_push_back(&o->unsent, &s->write_node);
-        s->only_told = true;
+        s->only_events = true;
     }
     if (++o->n % WRITE_LOOK == 0) {
         int64_t now_us = clock_now_us();
@@ -267,10 +268,10 @@ write_all(struct engine *e)
         struct list *last = e->writing.prev;
 
         list_remove(last);
-        list_push_back(&e->owing, last);
+        list_push_back(&e->writing_late, last);
     }
     list_move_all(&e->rest, &o.again);
-    list_move_all(&e->telling, &o.unsent);
+    list_move_all(&e->writing_events, &o.unsent);
 }
 
 void
@@ -288,7 +289,7 @@ engine_reap(struct engine *e)
 static void
 run_rest(struct engine *e)
 {
-    e->rest_waits = !list_empty(&e->owing) && !e->rest_waits;
+    e->rest_waits = !list_empty(&e->writing_late) && !e->rest_waits;
     if (!e->rest_waits) {
         run_input(e, &e->rest);
     }

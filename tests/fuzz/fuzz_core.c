@@ -363,7 +363,7 @@ session_moves(struct world *w, struct choices *c)
         }
         step(w, &(struct core_event){.type = CORE_GONE, .session = gone});
     } else {
-        step(w, &(struct core_event){.type = how & 64 ? CORE_UNHEARD : CORE_EOF, .session = *s});
+        step(w, &(struct core_event){.type = how & 64 ? CORE_UNREACHABLE : CORE_EOF, .session = *s});
     }
 }
 

@@ -87,7 +87,7 @@ tell_grant(const struct daemon *d, struct outbox *box, struct outbox_claim claim
     buf_add_i64(&box->bytes, ms);
     outbox_rely(box, &r->relies, d->metrics.lost);
     if (r->relies.claim != 0 && (r->answer == CORE_GRANTED || r->ms)) {
-        outbox_tells_ms(box, claim, from, box->bytes.n, ms);
+        outbox_says_ms(box, claim, from, box->bytes.n, ms);
     }
 }
 

@@ -138,9 +138,9 @@ eof(struct world *w, uint64_t s)
 }
 
 static inline void
-unheard(struct world *w, uint64_t s)
+unreachable(struct world *w, uint64_t s)
 {
-    happens(w, &(struct core_event){.type = CORE_UNHEARD, .session = s});
+    happens(w, &(struct core_event){.type = CORE_UNREACHABLE, .session = s});
 }
 
 static inline void

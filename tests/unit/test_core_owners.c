@@ -428,7 +428,7 @@ START_TEST(unheard_holding)
     t = session(&w);
     redis_grants(&w, "b", lock(&w, s, "b", .owner = "x"));
     id = lock(&w, t, "a");
-    unheard(&w, s);
+    unreachable(&w, s);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0);
     redis_grants(&w, "a", id);
     ck_assert_int_eq(redis_frees(&w, "b", unlock(&w, s, "b", .owner = "x"))->left, 0);
@@ -437,9 +437,9 @@ START_TEST(unheard_holding)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
-    unheard(&w, s); /* nothing is there to be given back */
+    unreachable(&w, s); /* nothing is there to be given back */
     gone(&w, s);
-    unheard(&w, s);
+    unreachable(&w, s);
     world_close(&w);
 }
 END_TEST
@@ -455,7 +455,7 @@ START_TEST(unheard_in_flight)
     id[0] = lock(&w, s, "b");
     op = expect_op(&w, CORE_ACQUIRE, "b");
     id[1] = lock(&w, s, "c");
-    unheard(&w, s);
+    unreachable(&w, s);
     quiet(&w);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id[0], CORE_GRANTED);
@@ -481,7 +481,7 @@ START_TEST(unheard_repeating)
     first = lock(&w, s, "a", .once = true, .wait_us = SEC(1));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     again = lock(&w, s, "a", .once = true, .wait_us = SEC(5));
-    unheard(&w, s);
+    unreachable(&w, s);
     pass(&w, SEC(2));
     expect_reply(&w, first, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_OK);

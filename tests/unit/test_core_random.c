@@ -1162,7 +1162,7 @@ client_acts(struct world *w)
         ev.session = s->id;
         step(w, d, &ev);
         if (chance(w, 300)) {
-            ev.type = CORE_UNHEARD;
+            ev.type = CORE_UNREACHABLE;
             step(w, d, &ev);
         }
     } else if (chance(w, 100)) {

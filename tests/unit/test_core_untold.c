@@ -200,7 +200,7 @@ END_TEST
 START_TEST(granted_too_late_to_be_told)
 {
     struct pending p;
-    struct core_event ev = {.type = CORE_UNTOLD};
+    struct core_event ev = {.type = CORE_UNDELIVERED};
     struct flight op;
 
     world_open(&p.w);

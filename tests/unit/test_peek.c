@@ -75,13 +75,13 @@ note_down(const struct client *c)
 static void
 not_looked_at(void)
 {
-    engine->look_us = CORE_FOREVER;
+    engine->recheck_us = CORE_FOREVER;
 }
 
 static bool
 all_seen(void)
 {
-    return engine->look_us == CORE_FOREVER;
+    return engine->recheck_us == CORE_FOREVER;
 }
 
 /* ---- the order ---- */

@@ -58,7 +58,7 @@ count(const struct client *c)
 static bool
 all_seen(void)
 {
-    return engine->look_us == CORE_FOREVER;
+    return engine->recheck_us == CORE_FOREVER;
 }
 
 /* One of many of its process; who is alone is in test_unread.c. */
@@ -541,13 +541,13 @@ START_TEST(long_ends_let_others_through)
     ck_assert(one_turn());
     ck_assert_uint_eq(guest.s->requests_n, 2);
     for (i = 0, told = 0; i < ENDING; i++) {
-        told += ending[i].s->eof_told != 0;
+        told += ending[i].s->eof_sent_below != 0;
     }
     ck_assert_uint_eq(told, 0);
     (void)one_turn();
     for (i = 0, told = 0; i < ENDING; i++) {
         s = session_find(engine, id[i]); /* NULL: it has ended, all of it */
-        told += s == NULL || s->eof_told == WAITS;
+        told += s == NULL || s->eof_sent_below == WAITS;
     }
     ck_assert_uint_ge(told, 1);
     settle();

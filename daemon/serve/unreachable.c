@@ -1,7 +1,7 @@
 /*
- * unheard.c -- which requests of a client still run when it receives no replies any more. Owns nothing.
+ * unreachable.c -- which requests of a client still run when it receives no replies any more. Owns nothing.
  */
-#include "daemon/serve/unheard.h"
+#include "daemon/serve/unreachable.h"
 
 #include "daemon/base/slice.h"
 #include "proto/commands.h"
@@ -19,7 +19,7 @@ acts_for_others(const struct words *w)
 }
 
 bool
-unheard_is_idle(const struct words *w)
+unreachable_changes_nothing(const struct words *w)
 {
     int id = command_find(w->word[0]);
 

@@ -1,18 +1,18 @@
 /*
- * unheard.h -- which requests of a client still run when it receives no replies any more.
+ * unreachable.h -- which requests of a client still run when it receives no replies any more.
  *
  * The session's own locks are released by then, so requests for its own owner, or that only look, change nothing.
  * Requests for a named owner or by TOKEN run, all of them: an UNLOCK without the LOCK before it would release another
  * hold of that owner.
  */
-#ifndef RLOCKD_SERVE_UNHEARD_H
-#define RLOCKD_SERVE_UNHEARD_H
+#ifndef RLOCKD_SERVE_UNREACHABLE_H
+#define RLOCKD_SERVE_UNREACHABLE_H
 
 #include <stdbool.h>
 
 #include "proto/reader.h"
 
 /* True: the request would change nothing now that its session receives no replies. */
-bool unheard_is_idle(const struct words *w);
+bool unreachable_changes_nothing(const struct words *w);
 
 #endif

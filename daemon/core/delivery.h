@@ -1,0 +1,15 @@
+/*
+ * delivery.h -- the grants that answers rely on; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_DELIVERY_H
+#define RLOCKD_CORE_DELIVERY_H
+
+#include "daemon/core/core.h"
+
+struct core;
+
+/* delivery.c */
+void grant_loss_reported(struct core *c, const struct core_grant *g);
+void grant_undelivered(struct core *c, const struct core_grant *g);
+
+#endif
