@@ -132,16 +132,9 @@ void
 quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb)
 {
     struct quorum_entry *entry = entry_of(qu, op);
-    struct quorum_op *o;
+    struct quorum_op *o = quorum_op_new(qu, entry, op, verb, sort_of(op, verb));
     struct slice key = entry->op.key;
 
-    /* another value may be there: it is swept first */
-    if (!entry->wanted && entry->ops_n == 0 && entry->op.claim != op->claim) {
-        quorum_sweep(qu, entry);
-        entry = entry_of(qu, op);
-        key = entry->op.key;
-    }
-    o = quorum_op_new(qu, entry, op, verb, sort_of(op, verb));
     entry->op = o->op;
     entry->op.key = key;
     note(qu, entry, o);

@@ -8,6 +8,8 @@
  *     or until all leases that were asked for are over.
  * H3  What was given up of a release may yet run, until its guard: until then the node is not asked for a new hold of
  *     that owner, which such a release would end.
+ * H4  A node has at most one claim's key of an owner for a name: where that of an earlier claim may be left, it is
+ *     released by its own value first, and no other is asked for before the node is clean.
  */
 #include "daemon/backend/quorum_entries.h"
 
@@ -43,6 +45,15 @@ find(const struct quorum *qu, const struct core_op *op)
     return NULL;
 }
 
+static struct written
+written_by(const struct core_op *op)
+{
+    return (struct written){.claim = op->kind == KIND_SIMPLE ? op->claim : 0,
+                            .kind = op->kind,
+                            .value = op->value,
+                            .wakes = op->wakes};
+}
+
 /* The lease that it sets is over then at the latest, by clocks that differ a little. */
 static int64_t
 lease_end_us(const struct quorum *qu, const struct core_op *op, int64_t now_us)
@@ -70,6 +81,7 @@ entry_of(struct quorum *qu, const struct core_op *op)
     for (unsigned i = 0; i < qu->n; i++) {
         list_init(&entry->part[i].queue);
         entry->part[i].clean = asks || op->owner == 0; /* else a process before this one may have left something */
+        entry->part[i].written = written_by(op);
     }
     map_add(&qu->entries, &entry->by_name, name_of(qu, op));
     return entry;
@@ -220,12 +232,38 @@ length(const struct list *queue)
     return n;
 }
 
+/* H4: what the node may have is another claim's. */
+static bool
+has_other(const struct part *p, const struct core_op *op)
+{
+    const struct written *is = &p->written;
+    struct written w = written_by(op);
+
+    return !p->clean && (is->kind != w.kind || is->claim != w.claim || is->value != w.value);
+}
+
+/* Gives all back that our key there holds, whichever claim wrote it. */
+static bool
+gives_all_back(const struct errand *e)
+{
+    return e->verb == CORE_RELEASE && e->op->sort != SORT_CONFIRM;
+}
+
+static bool
+ends_in_release(const struct list *queue)
+{
+    return !list_empty(queue) && gives_all_back(container_of(queue->prev, struct errand, node));
+}
+
 /* It is of no use any more, or may not be asked now. */
 static bool
 is_over(const struct part *p, const struct errand *e, int64_t now_us)
 {
     const struct quorum_op *o = e->op;
 
+    if (e->verb == CORE_ACQUIRE && has_other(p, &o->op)) { /* H4 */
+        return true;
+    }
     if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
         return false;
     }
@@ -235,9 +273,16 @@ is_over(const struct part *p, const struct errand *e, int64_t now_us)
 
 /* What the shard is asked for. */
 static struct core_op
-op_of(const struct errand *e)
+op_of(const struct part *p, const struct errand *e)
 {
     struct core_op op = e->op->op;
+
+    if (e->of_other) {
+        op.claim = p->written.claim;
+        op.kind = p->written.kind;
+        op.value = p->written.value;
+        op.wakes = p->written.wakes;
+    }
 
     op.op = e->by_serial.number;
     op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
@@ -269,14 +314,18 @@ part_launch(struct quorum *qu, struct part *p)
         }
         p->flying = true;
         e->was_clean = p->clean;
+        e->of_other = gives_all_back(e) && has_other(p, &e->op->op);
         if (e->verb == CORE_ACQUIRE || e->verb == CORE_EXTEND) {
             int64_t until_us = lease_end_us(qu, &e->op->op, now_us);
 
-            p->clean = p->clean && e->verb != CORE_ACQUIRE;
+            if (e->verb == CORE_ACQUIRE) {
+                p->clean = false;
+                p->written = written_by(&e->op->op);
+            }
             e->op->entry->until_us = until_us > e->op->entry->until_us ? until_us : e->op->entry->until_us;
         }
         map_add(&qu->errands, &e->by_serial, ++qu->serial);
-        op = op_of(e);
+        op = op_of(p, e);
         shard_perform(e->to->shard, &op, e->verb);
         quorum_wake(qu);
     }
@@ -286,8 +335,12 @@ void
 part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number)
 {
     struct part *p = &o->entry->part[node];
-    struct errand *e = freelist_take_zeroed(&qu->freelist, sizeof(*e));
+    struct errand *e;
 
+    if (verb == CORE_ACQUIRE && has_other(p, &o->op) && !ends_in_release(&p->queue)) { /* H4 */
+        quorum_sweep_node(qu, o->entry, node);
+    }
+    e = freelist_take_zeroed(&qu->freelist, sizeof(*e));
     e->op = o;
     e->to = &qu->node[node];
     e->verb = verb;

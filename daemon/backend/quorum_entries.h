@@ -17,11 +17,20 @@
 struct quorum;
 struct quorum_node;
 
+/* What a claim writes, as far as claims of one owner for a name differ in it: a release needs what was written. */
+struct written {
+    uint64_t claim; /* of `simple`, whose value it makes; else 0 */
+    enum kind kind : 8;
+    enum value_format value : 8;
+    enum wakes wakes : 8;
+};
+
 /* One node's part of an entry. Times by our clock. */
 struct part {
     struct list queue;   /* of errands, in their order: the first one is in flight if `flying` */
     bool flying;
     bool clean;          /* our key is not there, and no command in flight can put it there */
+    struct written written; /* what our key is, where it may be there */
     int64_t sent_us;     /* when the command left that set the expiry last */
     int64_t deadline_us; /* our key is there until then at least; 0 = it may be missing */
     uint64_t epoch;      /* of the node's data then */
@@ -84,6 +93,7 @@ struct errand {
     bool raises;               /* a write-back */
     uint64_t number;           /* ACQUIRE: the token proposed; a write-back: the token to be reached; 0 = none */
     bool was_clean;
+    bool of_other;             /* RELEASE: of what another claim has written */
 };
 
 /* ---- quorum_ask.c ---- */
@@ -95,8 +105,9 @@ void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_ac
 struct quorum_op *quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op,
                                 enum core_action_type verb, enum quorum_sort sort);
 
-/* Releases our key on the nodes that may have it. */
+/* Releases our key on the nodes that may have it; on this node. */
 void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);
+void quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node);
 
 void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done);
 void quorum_errands_over(struct quorum *qu); /* answers the errands that were not sent */

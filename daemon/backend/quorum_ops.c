@@ -91,8 +91,9 @@ sent_us(int64_t deadline_us, int64_t lease_us)
 
 /* ---- an attempt ---- */
 
-void
-quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
+/* which: a bit for each node. */
+static void
+sweep(struct quorum *qu, struct quorum_entry *entry, uint32_t which)
 {
     struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_RELEASE, SORT_SWEEP);
 
@@ -100,13 +101,26 @@ quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
     o->op.shared = false;
     o->errands_n++; /* keeps the operation while nodes are asked */
     for (unsigned i = 0; i < qu->n; i++) {
-        if (!entry->part[i].clean && qu->node[i].up) { /* a node that is down is swept when it is up again */
+        /* A node that is down is swept when it is up again. */
+        if ((which & (1u << i)) && !entry->part[i].clean && qu->node[i].up) {
             part_push(qu, o, i, CORE_RELEASE, 0);
         }
     }
     o->reported = true;
     op_drop(qu, o);
     entry_settle(qu, entry);
+}
+
+void
+quorum_sweep(struct quorum *qu, struct quorum_entry *entry)
+{
+    sweep(qu, entry, UINT32_MAX);
+}
+
+void
+quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node)
+{
+    sweep(qu, entry, 1u << node);
 }
 
 /* No majority can have the key, or none has it any more: releases it on all nodes. */
@@ -337,6 +351,9 @@ other_heard(struct quorum_op *o, const struct errand *e, const struct core_done 
     }
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
         outcome = CORE_GRACE; /* it had the key that it lost; it gives no vote to another owner */
+    }
+    if (e->of_other && outcome == CORE_OK) { /* what this claim has there is nothing */
+        outcome = CORE_GONE_IN_REDIS;
     }
     if (outcome == CORE_OK) {
         vote_ok(&o->vote, e->to->index, done->token, done->token, 0);

@@ -2,6 +2,7 @@
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
+FAULTS = "redis:test_quorum_faults.py "
 
 MUTANTS = [
     Mutant("R880", "a write-back goes to nodes that have not voted, too", BACKEND + "votes.c", "raise",
@@ -11,7 +12,7 @@ MUTANTS = [
            "node->voting = node->established", "node->voting = true",
            [QUORUM + "Failures.test_an_emptied_node_does_not_vote_for_a_lease"]),
     Mutant("R882", "what was asked for and not answered is not given back", BACKEND + "quorum_entries.c", "part_launch",
-           "p->clean = p->clean && e->verb != CORE_ACQUIRE", "p->clean = p->clean || e->verb == CORE_ACQUIRE",
+           "p->clean = false", "p->clean = true",
            [QUORUM + "Failures.test_a_paused_node_costs_nothing"]),
     Mutant("R883", "the deadline is that of the node that keeps it longest", BACKEND + "votes.c", "votes_deadline",
            "above < q && q <= above + same", "above == 0", ["unit:test_votes"]),
@@ -62,4 +63,14 @@ MUTANTS = [
            [QUORUM + "Strangers.test_who_waits_for_a_key_without_a_ttl_asks_seldom"]),
     Mutant("R900", "what a majority has lost is given back as what is held", BACKEND + "votes.c", "vote_confirmed",
            "gone > v->n - v->q", "false && gone > 0", ["unit:test_votes"]),
+    Mutant("R901", "what a claim has left is released by the value of the next one", BACKEND + "quorum_entries.c",
+           "part_launch", "e->of_other = gives_all_back(e) && has_other(p, &e->op->op)", "e->of_other = false",
+           [FAULTS + "OutOfReach.test_the_next_lock_of_an_owner_forgets_no_value_of_the_one_before"]),
+    Mutant("R902", "a node that has another claim's key is not rid of it for the present one",
+           BACKEND + "quorum_entries.c", "part_push", "has_other(p, &o->op)", "false",
+           [FAULTS + "OutOfReach.test_a_node_with_a_value_from_before_gets_that_of_the_present_lock"]),
+    Mutant("R903", "a node is asked for a claim's key that may have another one's", BACKEND + "quorum_entries.c",
+           "is_over", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
+           [FAULTS + "OutOfReach." +
+            "test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there"]),
 ]

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A quorum of which a node keeps its data and is out of reach, is full, takes no writes, or says nonsense."""
+import harness
+from harness import free_port, until
+from test_quorum import PATIENT, Quorum
+from test_sentinel import nodes
+
+
+class OutOfReach(Quorum):
+    """Daemons come by a port, which a node closes and opens again; it keeps its data meanwhile."""
+
+    def place(self, i):
+        port = free_port()
+        return {"at": "redis://127.0.0.1:%d" % port, "args": ("--port", str(port))}
+
+    def leave(self, r, i):
+        node = self.m.nodes[i]
+        self.assertEqual(node.cmd("CONFIG", "SET", "port", "0"), "OK")
+        node.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        node.cmd("CLIENT", "KILL", "TYPE", "pubsub")
+        until(lambda: nodes(r)[i]["state"] == "down")
+
+    def come(self, r, i):
+        node = self.m.nodes[i]
+        self.assertEqual(node.cmd("CONFIG", "SET", "port", node.url.rsplit(":", 1)[1]), "OK")
+        until(lambda: nodes(r)[i]["state"] == "voting", 30)
+
+    def values(self, key):
+        return self.m.cmd("GET", key)
+
+    def left_behind(self, r, c):
+        """The value of a lock that was given back while the last node was out of reach: it is there still."""
+        self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple", "LEASE", "200s"), 0)
+        until(lambda: self.where("s") == [True] * 3)
+        self.leave(r, 2)
+        self.assertEqual(c.cmd("UNLOCK", "s"), 0)
+        until(lambda: self.where("s") == [False, False, True])
+        return self.values("s")[2]
+
+    def test_the_next_lock_of_an_owner_forgets_no_value_of_the_one_before(self):
+        """Each lock of the kind has a value of its own, and only that frees it."""
+        for kind in ("simple", "reentrant"):
+            with self.subTest(kind=kind):
+                r = self.start(place=self.place, conf=PATIENT, name=kind)
+                c = self.conn(r)
+                self.left_behind(r, c)
+                self.assertGreater(c.cmd("LOCK", "s", "KIND", kind), 0)
+                self.assertEqual(c.cmd("UNLOCK", "s"), 0)
+                self.come(r, 2)
+                until(lambda: self.where("s") == [False] * 3)
+
+    def test_a_node_with_a_value_from_before_gets_that_of_the_present_lock(self):
+        r = self.start(place=self.place)
+        c = self.conn(r)
+        before = self.left_behind(r, c)
+        self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple"), 0)
+        now = self.values("s")[0]
+        self.assertNotEqual(now, before)
+        self.come(r, 2)
+        until(lambda: self.values("s") == [now] * 3, 30)
+        self.assertEqual(c.cmd("UNLOCK", "s"), 0)
+        until(lambda: self.where("s") == [False] * 3)
+
+    def test_a_value_is_not_forgotten_while_its_release_is_on_its_way(self):
+        """The release is not answered, and runs too late; the next lock of the owner has begun meanwhile."""
+        r = self.start()
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple", "LEASE", "200s"), 0)
+        until(lambda: self.where("s") == [True] * 3)
+        self.m.pause(2)
+        for words in ("UNLOCK", "s"), ("LOCK", "s", "KIND", "simple", "LEASE", "200s"), ("UNLOCK", "s"):
+            self.assertIsInstance(c.cmd(*words), int)
+        until(lambda: nodes(r)[2]["state"] == "down")
+        self.m.resume(2)
+        until(lambda: nodes(r)[2]["state"] == "voting", 30)
+        until(lambda: self.where("s") == [False] * 3)
+
+    def test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there(self):
+        """The link was lost before the answer, so the attempt may run until its guard, for all that rlockd knows."""
+        r = self.start(conf=PATIENT)
+        c, node = self.conn(r), self.m.nodes[2]
+        self.assertEqual(node.cmd("CLIENT", "PAUSE", "100000", "WRITE"), "OK")
+        self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple"), 0)
+        until(lambda: "blocked_clients:0" not in node.cmd("INFO", "clients"))
+        node.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        self.assertEqual(node.cmd("CLIENT", "UNPAUSE"), "OK")
+        until(lambda: nodes(r)[2]["state"] == "voting", 30)
+        before = int(nodes(r)[2]["votes"])
+        self.assertEqual(c.cmd("UNLOCK", "s"), 0)
+        self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple"), 0)
+        self.assertGreater(c.cmd("LOCK", "t"), 0)
+        until(lambda: self.where("t") == [True] * 3)
+        self.assertEqual(self.where("s"), [True, True, False])
+        self.assertEqual(int(nodes(r)[2]["votes"]), before + 1)
+
+
+if __name__ == "__main__":
+    harness.main()
