@@ -7,6 +7,7 @@
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
  * V4  Whether a name is taken decides what is done next, so a refusal that may yet be one of a taken name stays open
  *     while nodes have not answered: as with a node away, where the first answer is enough for a refusal.
+ * V5  In the same way what is held is not said to be out of reach while answers may come by which it is lost.
  */
 #include "daemon/backend/votes.h"
 
@@ -355,6 +356,13 @@ vote_result(const struct vote *v, int64_t now_us)
 
 /* ---- what is held ---- */
 
+/* The key is not there, or somebody else's. */
+static unsigned
+count_gone(const struct vote *v)
+{
+    return count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN);
+}
+
 static enum core_outcome
 why_not(const struct vote *v)
 {
@@ -363,8 +371,7 @@ why_not(const struct vote *v)
     if (count_failed(v, CORE_FOREIGN) > v->n - v->q) {
         return CORE_FOREIGN;
     }
-    if (count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN) >
-        v->n - v->q) {
+    if (count_gone(v) > v->n - v->q) {
         return CORE_GONE_IN_REDIS;
     }
     for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -375,16 +382,28 @@ why_not(const struct vote *v)
     return CORE_UNKNOWN;
 }
 
+/* V5 */
+static bool
+may_be_gone(const struct vote *v)
+{
+    unsigned gone = count_gone(v);
+
+    return gone <= v->n - v->q && gone + count(v, BALLOT_AWAITED) > v->n - v->q;
+}
+
 bool
 vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
 {
     unsigned ok = count(v, BALLOT_OK), gone = 0, graces = 0;
 
     if (releases) {
-        gone = count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN);
+        gone = count_gone(v);
         graces = count_failed(v, CORE_GRACE);
     }
     if (count(v, BALLOT_FAILED) - gone - graces > v->n - v->q) {
+        if (!releases && may_be_gone(v)) {
+            return false;
+        }
         *outcome = why_not(v);
     } else if (gone > v->n - v->q) { /* whoever has it now, we had no majority any more */
         *outcome = CORE_GONE_IN_REDIS;

@@ -73,4 +73,6 @@ MUTANTS = [
            "is_over", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
            [FAULTS + "OutOfReach." +
             "test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there"]),
+    Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",
+           "!releases && may_be_gone(v)", "false", ["unit:test_votes"]),
 ]

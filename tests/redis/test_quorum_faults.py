@@ -93,6 +93,17 @@ class OutOfReach(Quorum):
         self.assertEqual(self.where("s"), [True, True, False])
         self.assertEqual(int(nodes(r)[2]["votes"]), before + 1)
 
+    def test_a_lock_that_two_nodes_have_lost_is_lost_though_one_is_away(self):
+        r = self.start(place=self.place, conf=PATIENT)
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        self.leave(r, 2)
+        for node in self.m.nodes[:2]:
+            self.assertEqual(node.cmd("DEL", "a"), 1)
+        answer = c.cmd("RENEW", "a", "100s")
+        self.assertTrue(str(answer).startswith("LOST"), answer)
+
 
 if __name__ == "__main__":
     harness.main()

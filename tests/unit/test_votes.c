@@ -189,6 +189,41 @@ START_TEST(what_is_held_needs_a_majority_each_time)
 }
 END_TEST
 
+/* V5: LOST has to be told when a majority says so, whatever was heard first. */
+START_TEST(a_lost_lock_is_told_from_nodes_that_are_away)
+{
+    enum core_outcome away[] = {CORE_DOWN, CORE_UNKNOWN, CORE_GRACE}, outcome;
+
+    for (size_t i = 0; i < sizeof(away) / sizeof(away[0]); i++) {
+        struct vote v = vote_of(3);
+
+        vote_failed(&v, 2, away[i], -1);
+        vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
+        ck_assert(!vote_confirmed(&v, false, &outcome)); /* the third one may say the same */
+        vote_failed(&v, 1, CORE_TAKEN, -1);
+        ck_assert(vote_confirmed(&v, false, &outcome));
+        ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
+        vote_again(&v, 1);
+        ck_assert(!vote_confirmed(&v, false, &outcome));
+        vote_ok(&v, 1, 0, 0, 0);
+        ck_assert(vote_confirmed(&v, false, &outcome));
+        ck_assert_int_eq(outcome, away[i]);
+        v = vote_of(3);
+        vote_failed(&v, 2, away[i], -1);
+        vote_failed(&v, 1, away[i], -1);
+        ck_assert(vote_confirmed(&v, false, &outcome)); /* whatever the third one says */
+        ck_assert_int_eq(outcome, away[i]);
+        v = vote_of(3);
+        vote_failed(&v, 2, CORE_FOREIGN, -1);
+        vote_failed(&v, 1, away[i], -1);
+        ck_assert(!vote_confirmed(&v, false, &outcome));
+        vote_failed(&v, 0, CORE_FOREIGN, -1);
+        ck_assert(vote_confirmed(&v, false, &outcome));
+        ck_assert_int_eq(outcome, CORE_FOREIGN);
+    }
+}
+END_TEST
+
 START_TEST(what_is_asked_again_counts_by_its_last_answer)
 {
     struct vote v = vote_of(3);
@@ -663,7 +698,8 @@ main(void)
         a_reserve_saves_the_write_back, voters_below_are_raised_and_nobody_else,
         a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
         nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
-        a_taken_name_is_told_from_a_node_that_is_away, what_is_asked_again_counts_by_its_last_answer,
+        a_taken_name_is_told_from_a_node_that_is_away, a_lost_lock_is_told_from_nodes_that_are_away,
+        what_is_asked_again_counts_by_its_last_answer,
         a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
         a_write_back_does_not_go_to_any_majority, an_emptied_node_votes_with_what_others_know,
     };
