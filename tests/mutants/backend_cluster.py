@@ -25,7 +25,7 @@ MUTANTS = [
            "if (c->asking)", "if (false)",
            ["redis:test_cluster.py Moves.test_renewed_and_freed_in_an_open_slot"]),
     Mutant("R917", "strict does not ask whether a master that is cut off stops", BACKEND + "cluster_masters.c",
-           "check_timeout", "shard_grant_until(m->shard, bounded ? CORE_FOREVER : 0)",
+           "open_master", "shard_grant_until(m->shard, m->refuses ? 0 : CORE_FOREVER)",
            "shard_grant_until(m->shard, CORE_FOREVER)", ["redis:test_cluster.py NodeTimeout.test_too_long"]),
     Mutant("R918", "any node timeout bounds an old master", BACKEND + "node_timeout.c", "node_timeout_bounded",
            "t->us > lease_us / 2", "false", ["unit:test_node_timeout"]),

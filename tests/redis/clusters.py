@@ -4,6 +4,8 @@ Nodes are told of each other, and which slots are whose, by hand: `redis-cli --c
 seconds. Everything is on loopback; the ports of the bus are free ones, too.
 """
 import os
+import shutil
+import tempfile
 
 import harness
 from harness import Closed, Conn, RError, free_port, until
@@ -152,3 +154,34 @@ class Cluster:
         for node in self.nodes:
             if node.is_master():
                 node.cmd("FLUSHALL")
+
+    def renew(self):
+        """As if it had begun just now: a node that counts a FLUSHALL is not a new one (scripts/anchor.lua)."""
+        self.clear()
+        for node in self.nodes:
+            assert node.cmd("CONFIG", "RESETSTAT") == "OK"
+
+
+class Shared:
+    """One cluster for many tests, none of which ends a node: begun with the first, ended by stop()."""
+
+    def __init__(self):
+        self.dir, self.kept, self.cluster = None, [], None
+
+    def _keep(self, p):
+        self.kept.append(p)
+        return p
+
+    def get(self):
+        if self.cluster is None:
+            self.dir = tempfile.mkdtemp(prefix="rlockd-test.")
+            self.cluster = Cluster(self.dir, self._keep, args=STEADY)
+        else:
+            self.cluster.renew()
+        return self.cluster
+
+    def stop(self):
+        for p in reversed(self.kept):
+            p.stop()
+        if self.dir is not None:
+            shutil.rmtree(self.dir, ignore_errors=True)

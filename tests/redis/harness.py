@@ -1,12 +1,13 @@
 """harness.py -- a private Redis, a private rlockd and a small client, for tests on the real thing.
 
-Everything lives in a directory of its own under /tmp and listens on Unix sockets or ports that the kernel chose.
+Everything lives in a directory of its own under /tmp and listens on Unix sockets or ports that were free.
 Every process is started here and ended here by its pid, and dies with the test that started it. Nothing sleeps for
 luck: what is waited for is asked for, again and again, until a deadline (`within`, the one place that sleeps; `until`
 fails where it is over).
 """
 import ctypes
 import os
+import random
 import re
 import shutil
 import signal
@@ -54,6 +55,20 @@ def until(what, deadline=None, pause=0.005):
 
 
 def free_port():
+    """
+    A port for a server, below those that the kernel gives to connections: it would give one of these away again before
+    the server binds it, or while the server is away.
+    """
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        end = int(f.read().split()[0])
+    for _ in range(1000 if end > 20000 else 0):
+        with socket.socket() as s:
+            port = random.randrange(10000, end)
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]

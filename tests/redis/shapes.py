@@ -153,10 +153,7 @@ class ClusterOfSix(Shape):
         return ["redis-cli", "-p", str(self.cluster.owner(slot_of(command[-1])).port), *command]
 
     def clear(self):
-        """A node that counts a FLUSHALL is not taken for a new one (scripts/anchor.lua)."""
-        self.cluster.clear()
-        for node in self.cluster.nodes:
-            assert node.cmd("CONFIG", "RESETSTAT") == "OK"
+        self.cluster.renew()
 
 
 SHAPES = {"tcp": Tcp, "tls": Tls, "sentinel": Sentinel, "sentinel+tls": SentinelTls, "quorum": Quorum,

@@ -5,17 +5,25 @@ import os
 import time
 
 import harness
-from clusters import Cluster, slot_of
+from clusters import Cluster, Shared, slot_of
 from harness import RError, until
 from test_sentinel_switch import Counting
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"
+SHARED = Shared()
+
+
+def tearDownModule():
+    SHARED.stop()
 
 
 class Case(harness.Case):
     def setUp(self):
         super().setUp()
-        self.c = Cluster(self.dir, self._keep)
+        self.c = self.cluster()
+
+    def cluster(self):
+        return Cluster(self.dir, self._keep)
 
     def daemon(self, name="rlockd", conf=CONF):
         return self.rlockd(redis=self.c.url(), conf=conf, name=name)
@@ -44,25 +52,88 @@ class Case(harness.Case):
         self.assertNotIsInstance(answer, int)
 
 
-class Lost(Case):
-    def test_one_master_is_flushed(self):
-        a, b = self.two()
-        holder, other = self.conn(a), self.conn(b)
-        token = holder.cmd("LOCK", "kept")
-        self.assertIsInstance(token, int)
-        self.c.owner(slot_of("kept")).cmd("FLUSHALL")
-        until(lambda: self.not_given(other, "kept") or self.c.cmd("kept", "EXISTS", "kept") == 1)
-        self.not_given(other, "kept")
-        self.assertEqual(holder.cmd("UNLOCK", "kept"), 0)
-        self.assertGreater(until(lambda: other.cmd("LOCK", "kept", "WAIT", "5s")), token)
+class Flushed(Case):
+    """Data that is lost while its node stays."""
 
-    def test_a_newcomer_to_flushed_data_asks_first(self):
+    LEASE = 4 * harness.SLOW
+
+    def cluster(self):
+        return SHARED.get()
+
+    def held(self):
+        """A lock in a slot in which both daemons have been granted something, and who else wants it."""
+        self.a, self.b = (self.daemon(name, CONF + "locks: { lease: %ds }\n" % self.LEASE) for name in "ab")
+        self.holder, self.other = self.conn(self.a), self.conn(self.b)
+        for c in (self.holder, self.other):
+            self.assertIsInstance(c.cmd("LOCK", "{kept}before", "WAIT", "20s"), int)
+            self.assertEqual(c.cmd("UNLOCK", "{kept}before"), 0)
+        self.token = self.holder.cmd("LOCK", "kept")
+        self.assertIsInstance(self.token, int)
+
+    def renewals(self):
+        return int(self.a.info("stats")["renewals"])
+
+    def kept(self, until_renewals, may_be_lost):
+        granted = not self.other.quiet()
+        answer = self.holder.cmd("LOCK", "kept", "ONCE")
+        if may_be_lost and str(answer).startswith("LOST"):
+            return answer
+        self.assertEqual(answer, self.token)
+        self.assertFalse(granted, "two holders")
+        return answer if self.renewals() > until_renewals else None
+
+    def kept_and_granted(self, may_be_lost=False):
+        """The holder has it for longer than a lease; it is granted when that ends, with a larger token."""
+        self.other.ask("LOCK", "kept", "WAIT", "120s")
+        first = self.renewals()
+        answer = until(lambda: self.kept(first + 4, may_be_lost), 5 * self.LEASE, pause=0.05)
+        if answer == self.token:
+            self.assertEqual(self.holder.cmd("UNLOCK", "kept"), 0)
+        until(lambda: not self.other.quiet(), 3 * (self.LEASE + 6))
+        self.assertGreater(self.other.read(), self.token)
+
+    def test_a_master(self):
+        self.held()
+        self.c.owner(slot_of("kept")).cmd("FLUSHALL")
+        self.kept_and_granted()
+        self.assertEqual(self.a.info("stats")["lost"], "0")
+
+    def test_all_masters(self):
+        """All anchors are lost: for a lease nothing is renewed, so the lock may be, and its holder is told first."""
+        self.held()
+        self.c.clear()
+        self.kept_and_granted(may_be_lost=True)
+
+    def test_a_newcomer_asks_first(self):
         holder = self.conn(self.two()[0])
         self.assertIsInstance(holder.cmd("LOCK", "kept"), int)
         self.c.owner(slot_of("kept")).cmd("FLUSHALL")
         other = self.conn(self.daemon("new"))
         until(lambda: self.not_given(other, "kept") or self.c.cmd("kept", "EXISTS", "kept") == 1)
         self.not_given(other, "kept")
+
+
+class Killed(Case):
+    def test_a_replica_takes_over_and_goes_too(self):
+        """What is held stays so; slots of other masters are granted meanwhile; a slot without a master is named."""
+        d = self.daemon()
+        c = self.conn(d)
+        slot = slot_of("here")
+        self.assertIsInstance(c.cmd("LOCK", "here", "WAIT", "20s"), int)
+        old = self.c.owner(slot)
+        name = next("n%d" % i for i in range(1000) if self.c.owner(slot_of("n%d" % i)).id != old.id)
+        until(lambda: old.cmd("WAIT", "1", "1000") == 1)
+        old.kill()
+        until(lambda: isinstance(c.cmd("LOCK", name, "NOWAIT"), int))
+        self.assertNotIsInstance(c.cmd("LOCK", "{here}down", "NOWAIT"), int)
+        until(lambda: (self.c.owner(slot) or old).id != old.id, 30)
+        began = time.monotonic()
+        until(lambda: isinstance(c.cmd("LOCK", "{here}", "WAIT", "1s"), int), 30)
+        self.assertLess(time.monotonic() - began, 5 * harness.SLOW)
+        self.assertEqual(c.cmd("UNLOCK", "here"), 0)
+        self.c.owner(slot).kill()
+        refused = until(lambda: [r for r in [c.cmd("LOCK", "{here}2", "WAIT", "200ms")] if isinstance(r, RError)])[0]
+        self.assertIn("slot %d" % slot, refused)
 
     def test_a_master_is_killed_with_writes_that_its_replica_lacks(self):
         a, b = self.two()
@@ -100,20 +171,11 @@ class Lost(Case):
             until(lambda: self.c.settled(), 20)
         self.assertEqual(counting.stop(), [])
 
-    def test_first_grant_behind_a_kill(self):
-        """How much longer it takes than the cluster itself."""
-        pair = self.two()
-        slot = slot_of("counter:0")
-        node = self.c.owner(slot)
-        c = self.conn(pair[0])
-        node.kill()
-        until(lambda: (self.c.owner(slot) or node).id != node.id, 30)
-        began = time.monotonic()
-        until(lambda: isinstance(c.cmd("LOCK", "counter:0", "WAIT", "1s"), int), 30)
-        self.assertLess(time.monotonic() - began, 3 * harness.SLOW)
-
 
 class Moves(Case):
+    def cluster(self):
+        return SHARED.get()
+
     def test_what_is_held_goes_along(self):
         a, b = self.two()
         holder, other = self.conn(a), self.conn(b)
