@@ -340,31 +340,9 @@ check_cluster_url(struct slice text, struct buf *why)
     return comma == NULL;
 }
 
-/*
- * test_generations finds a name with two holders in some of thousands of worlds: until it does not, builds for tests
- * alone may use a cluster, and are told to.
- */
-static bool
-may_use_cluster(void)
-{
-#ifdef RLOCKD_TEST_CLOCK
-    return getenv("RLOCKD_UNSAFE_CLUSTER") != NULL;
-#else
-    return false;
-#endif
-}
-
 bool
 conf_check_url(struct slice text, struct buf *why)
 {
-    static const struct {
-        const char *scheme, *sentence;
-    } later[] = {
-        {"cluster:",
-         "cluster: is refused: rare losses of data could still give a lock to two; use sentinel: or quorum:"},
-        {"cluster+tls:", "cluster+tls: is refused, as cluster: is; use sentinel+tls: or quorum:rediss://..."},
-    };
-
     if (slice_eq(text, SLICE_LIT("embedded"))) {
         return true;
     }
@@ -380,17 +358,11 @@ conf_check_url(struct slice text, struct buf *why)
     if (skip(&text, "quorum:")) {
         return check_quorum_url(text, why);
     }
-    if (may_use_cluster() && (skip(&text, "cluster:") || skip(&text, "cluster+tls:"))) {
+    if (skip(&text, "cluster:") || skip(&text, "cluster+tls:")) {
         return check_cluster_url(text, why);
     }
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-        if (skip(&text, later[i].scheme)) {
-            buf_adds(why, later[i].sentence);
-            return false;
-        }
-    }
     buf_adds(why, "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N], embedded, "
-                  "sentinel:host:port,.../MASTER[?db=N] or quorum:URL,URL,URL");
+                  "sentinel:host:port,.../MASTER[?db=N], cluster:host:port,... or quorum:URL,URL,URL");
     return false;
 }
 

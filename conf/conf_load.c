@@ -317,7 +317,7 @@ find_bad_kind(const struct conf *cf, struct buf *why)
         return find_bad_rule(cf, not_for_quorum, why);
     }
     if (strncmp(cf->redis_url, "cluster:", 8) == 0 || strncmp(cf->redis_url, "cluster+tls:", 12) == 0) {
-        buf_adds(why, "locks in a cluster do not wait for replicas yet, and ");
+        buf_adds(why, "locks in a cluster do not wait for replicas, and ");
         return find_bad_rule(cf, not_for_cluster, why);
     }
     return false;

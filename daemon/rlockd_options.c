@@ -21,6 +21,7 @@ static const char usage_text[] =
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
     "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
     "                       sentinel[+tls]:host:port,host:port/MASTER[?db=N],\n"
+    "                       cluster[+tls]:host:port,host:port,\n"
     "                       quorum:URL,URL,URL: a majority of these,\n"
     "                       or embedded: a private Redis that ends with us\n"
     "      --log-level L    error, warn, info or debug\n"

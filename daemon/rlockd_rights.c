@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/backend/address.h"
+#include "daemon/backend/cluster_url.h"
 #include "daemon/backend/names.h"
 #include "daemon/backend/rights.h"
 #include "daemon/backend/sentinel_url.h"
@@ -119,19 +120,21 @@ ask_about(struct link_address *address, const char *patterns, const char *remote
     freelist_clear(&a.freelist);
 }
 
-/* Where the master is, is not asked: of a URL of sentinels it is the files that are tested. */
+/* Where masters are, is not asked: of a URL of sentinels, or of a cluster, it is the files that are tested. */
 static bool
 test_files(const struct conf *cf)
 {
-    struct sentinel_url url;
+    struct sentinel_url sentinels;
+    struct cluster_url cluster;
     char error[160];
     struct link_address *a;
-    bool ok;
+    bool ok, of_cluster = cluster_url_parse(cf->redis_url, &cluster, error);
 
-    if (!sentinel_url_parse(cf->redis_url, &url, error)) {
+    if (!of_cluster && !sentinel_url_parse(cf->redis_url, &sentinels, error)) {
         return true; /* embedded, or a form whose error the start will report */
     }
-    a = address_unknown("sentinel", NULL, NULL, 0, url.secure);
+    a = address_unknown(of_cluster ? "cluster" : "sentinel", NULL, NULL, 0,
+                        of_cluster ? cluster.secure : sentinels.secure);
     ok = read_files(cf, a);
     address_free(a);
     return ok;

@@ -130,7 +130,6 @@ class ClusterOfSix(Shape):
     """Three masters, and a replica of each."""
 
     def begin(self):
-        os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"  # it is for tests alone yet: conf_check.c
         self.cluster = Cluster(self.dir, self._keep, args=STEADY)
         self.url = self.cluster.url()
 

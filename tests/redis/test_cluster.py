@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
 """Locks in a Redis Cluster of real nodes: many slots, slots that move under them, what nodes must be set to."""
-import os
 import select
 import signal
-import subprocess
-import unittest
 
 import harness
 from clusters import Shared, slot_of
 from harness import until
 from test_sentinel_switch import Counting
 
-os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"
 CONF = "redis: { timeout: 2s }\n"
 SHARED = Shared()
 
@@ -234,15 +230,6 @@ class NodeTimeout(Case):
         until(lambda: why in plain.log())
         self.assertIsInstance(self.conn(plain).cmd("LOCK", "a"), int)
         self.assertIn("strict: " + why, self.conn(strict).cmd("LOCK", "b", "WAIT", "300ms"))
-
-
-class Refused(unittest.TestCase):
-    def test_not_outside_of_tests(self):
-        env = {k: v for k, v in os.environ.items() if k != "RLOCKD_UNSAFE_CLUSTER"}
-        ran = subprocess.run([os.path.join(harness.BUILD, "rlockd"), "--redis", "cluster:127.0.0.1:1", "-t"], env=env,
-                             capture_output=True, text=True, check=False)
-        self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("cluster: is refused", ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":

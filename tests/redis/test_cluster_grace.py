@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """What a cluster loses, and who holds what then: masters killed with writes that their replica never had, data flushed
 away, slots that move meanwhile (cluster.md R1..R8)."""
-import os
 import time
 
 import harness
@@ -210,5 +209,4 @@ class Moves(Case):
 
 
 if __name__ == "__main__":
-    os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"
     harness.main()

@@ -7,6 +7,8 @@
 #define DURATION_SAYS "a duration such as 250ms, 30s, 2m or 1h"
 #define SENTINELS_17 "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10,a:11,a:12,a:13,a:14,a:15,a:16,a:17"
 #define QUORUM "quorum:redis://a:1,redis://b:1,redis://c:1"
+#define CLUSTER_DB "takes no database number, and nothing else behind the nodes: a cluster has one database\n"
+#define CLUSTER_SAYS "1:9: redis.url: locks in a cluster do not wait for replicas, and "
 #define QUORUM_SAYS "1:9: redis.url: a quorum has the kinds reentrant and simple, without replicas, and "
 #define URL_SAYS "1:14: redis.url: "
 #define ADDRESS_SAYS "1:10: listen: "
@@ -131,7 +133,7 @@ static const struct {
     {"redis: {url: ''}\n", URL_SAYS "must not be empty\n"},
     {"redis: {url: localhost}\n",
      URL_SAYS "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N], embedded, "
-              "sentinel:host:port,.../MASTER[?db=N] or quorum:URL,URL,URL\n"},
+              "sentinel:host:port,.../MASTER[?db=N], cluster:host:port,... or quorum:URL,URL,URL\n"},
     {"redis: {url: 'redis://h'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'redis://h:0'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'redis://h:1/x'}\n", URL_SAYS "must name the database by its number\n"},
@@ -153,10 +155,18 @@ static const struct {
     {"redis: {url: 'sentinel:a:1/m?x=1'}\n", URL_SAYS "takes nothing but ?db=N behind the master\n"},
     {"redis: {url: 'sentinel+tls:a:1/m?db=x'}\n", URL_SAYS "must name the database by its number\n"},
     {"redis: {url: 'sentinel:" SENTINELS_17 "/m'}\n", URL_SAYS "names more than 16 sentinels\n"},
-    {"redis: {url: 'cluster:a:1'}\n",
-     URL_SAYS "cluster: is refused: rare losses of data could still give a lock to two; use sentinel: or quorum:\n"},
-    {"redis: {url: 'cluster+tls:a:1'}\n",
-     URL_SAYS "cluster+tls: is refused, as cluster: is; use sentinel+tls: or quorum:rediss://...\n"},
+    {"redis: {url: 'cluster:a'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
+    {"redis: {url: 'cluster+tls:a:1,'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
+    {"redis: {url: 'cluster:" SENTINELS_17 "'}\n", URL_SAYS "names more than 16 nodes\n"},
+    {"redis: {url: 'cluster:u:p@a:1'}\n",
+     URL_SAYS "takes no user and password: redis.user and redis.password are those of all nodes\n"},
+    {"redis: {url: 'cluster:a:1/2'}\n", URL_SAYS CLUSTER_DB},
+    {"redis: {url: 'cluster:a:1,b:1?db=2'}\n", URL_SAYS CLUSTER_DB},
+    {"redis: {url: 'cluster:a:1'}\nlocks: {replicas: 1}\n", CLUSTER_SAYS "locks says replicas\n"},
+    {"redis: {url: 'cluster+tls:a:1'}\nrules: [{match: a}, {match: 'b*', replicas: 2}]\n",
+     CLUSTER_SAYS "rules.1 (b*) says replicas\n"},
+    {"redis: {url: 'cluster:a:1', tls_ca_file: ca.pem}\n",
+     "1:29: redis.tls_ca_file: redis.url does not begin with rediss://: there would be no TLS\n"},
     {"redis: {url: 'quorum:a,b,c'}\n",
      URL_SAYS "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH\n"},
     {"redis: {url: 'quorum:redis://a:1,redis://b:1'}\n",
@@ -192,39 +202,6 @@ static const struct {
      "3:14: log.level: \"x\" is not a level: one of error, warn, info, debug\n"
      "4:11: max_poll: \"1\" is out of range: 100ms to 1h\n5:1: unknown key \"foo\"\n"},
 };
-
-#define CLUSTER_DB "takes no database number, and nothing else behind the nodes: a cluster has one database\n"
-#define CLUSTER_SAYS "1:9: redis.url: locks in a cluster do not wait for replicas yet, and "
-
-/* What tests may configure: conf_check.c. */
-static const struct {
-    const char *yaml, *complaints;
-} bad_cluster[] = {
-    {"redis: {url: 'cluster:a'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
-    {"redis: {url: 'cluster+tls:a:1,'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
-    {"redis: {url: 'cluster:" SENTINELS_17 "'}\n", URL_SAYS "names more than 16 nodes\n"},
-    {"redis: {url: 'cluster:u:p@a:1'}\n",
-     URL_SAYS "takes no user and password: redis.user and redis.password are those of all nodes\n"},
-    {"redis: {url: 'cluster:a:1/2'}\n", URL_SAYS CLUSTER_DB},
-    {"redis: {url: 'cluster:a:1,b:1?db=2'}\n", URL_SAYS CLUSTER_DB},
-    {"redis: {url: 'cluster:a:1'}\nlocks: {replicas: 1}\n", CLUSTER_SAYS "locks says replicas\n"},
-    {"redis: {url: 'cluster+tls:a:1'}\nrules: [{match: a}, {match: 'b*', replicas: 2}]\n",
-     CLUSTER_SAYS "rules.1 (b*) says replicas\n"},
-    {"redis: {url: 'cluster:a:1', tls_ca_file: ca.pem}\n",
-     "1:29: redis.tls_ca_file: redis.url does not begin with rediss://: there would be no TLS\n"},
-};
-
-START_TEST(bad_clusters)
-{
-    struct conf *cf;
-
-    setenv("RLOCKD_UNSAFE_CLUSTER", "1", 1);
-    cf = load_bytes(bad_cluster[_i].yaml, strlen(bad_cluster[_i].yaml), 0600);
-    unsetenv("RLOCKD_UNSAFE_CLUSTER");
-    ck_assert_msg(cf == NULL, "was taken: %s", bad_cluster[_i].yaml);
-    ck_assert_str_eq(complaints(), bad_cluster[_i].complaints);
-}
-END_TEST
 
 START_TEST(bad_files)
 {
@@ -389,7 +366,6 @@ main(void)
     TCase *tc = tcase_create("all");
 
     tcase_add_loop_test(tc, bad_files, 0, ROWS(bad));
-    tcase_add_loop_test(tc, bad_clusters, 0, ROWS(bad_cluster));
     tcase_add_loop_test(tc, hostile_files, 0, ROWS(shapes));
     tcase_add_test(tc, files_that_cannot_be_read);
     tcase_add_test(tc, too_many_rules);
