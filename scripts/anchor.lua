@@ -145,16 +145,16 @@ local function without(ranges, others)
     return left, cut
 end
 
-local function clear_bits(ranges)
+local function set_bits(ranges, to)
     for _, r in ipairs(ranges) do
         local slot, last = r[1], r[2]
         while slot <= last do
             if slot % 8 == 0 and last - slot >= 7 then
                 local bytes = math.floor((last - slot + 1) / 8)
-                call('SETRANGE', used, slot / 8, string.rep('\0', bytes))
+                call('SETRANGE', used, slot / 8, string.rep(to == 1 and '\255' or '\0', bytes))
                 slot = slot + 8 * bytes
             else
-                call('SETBIT', used, slot, 0)
+                call('SETBIT', used, slot, to)
                 slot = slot + 1
             end
         end
@@ -197,7 +197,9 @@ local function begin(field, o, since, expected, ranges)
     entries[#entries + 1] = {number = number, field = field, origin = o, since = since, version = version,
         ranges = ranges}
     save(entries[#entries])
-    clear_bits(ranges)
+    if expected > 0 or state == 'a' then -- else it may be in use: lists that would say so have come, or will not
+        set_bits(ranges, 0)
+    end
 end
 
 for field, o, since, expected, ranges in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
@@ -249,7 +251,10 @@ else
         awaited = awaited - call('ZREM', seen, '?' .. uuid)
     end
 end
-if state == 'w' and awaited <= 0 or state == 'a' and now_ms - began / 1000 >= longest * 1.5 then
+if state == 'a' and now_ms - began / 1000 >= longest * 1.5 then
+    state = 'v'
+    set_bits({{0, 16383}}, 1) -- nobody has said which slots are in use
+elseif state == 'w' and awaited <= 0 then
     state = 'v'
 end
 local status = state == 'v' and VOTES or ABSTAINS

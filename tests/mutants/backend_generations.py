@@ -34,4 +34,6 @@ MUTANTS = [
     Mutant("R982", "of two lists that know an awaited member the latter counts", "scripts/anchor.lua", "",
            "and now_ms + tonumber(ms) > runs_out then", "and runs_out == runs_out then",
            ["redis:test_scripts_anchor.py Lost"]),
+    Mutant("R984", "an anchor without lists takes all slots to be unused", "scripts/anchor.lua", "",
+           "set_bits({{0, 16383}}, 1)", "", ["redis:test_scripts_anchor.py Lost"]),
 ]

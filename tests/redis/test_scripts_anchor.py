@@ -245,6 +245,18 @@ class Lost(Anchored):
         self.ahead += 200
         self.assertEqual(one.says().status, VOTES)
 
+    def test_which_slots_are_in_use_is_not_known_without_lists(self):
+        """Whoever finds the bit set looks for the record, and takes the data to be lost where there is none."""
+        one, _ = self.daemons()
+        self.lose()
+        one.says()
+        self.ahead = 3 * LEASE // 2 + 100
+        self.assertEqual(one.says().status, VOTES)
+        self.assertEqual(one.says(begins=[(100, O1, 7, 0, "0-16383")]).status, VOTES)
+        self.assertEqual(one.says(bits=[(7, 100), (16383, 100)]).bits, "11")
+        one.says(begins=[(101, O1, 7, 100, "7")])
+        self.assertEqual(one.says(bits=[(7, 101)]).bits, "0")
+
     def test_members_that_come_back_have_reclaimed_nothing(self):
         one, two = self.daemons()
         one.says(begins=[(100, O1, 7, 1, "0")])

@@ -98,7 +98,7 @@ aw_begin(struct aw_anchor *an, const struct generation_entry *g, uint64_t expect
     for (unsigned s = 0; s < AW_SLOTS; s++) {
         if (takes[s]) {
             an->in[s] = (uint8_t)(e + 1);
-            an->used[s] = 0;
+            an->used[s] = an->used[s] && expected == 0 && an->state != 'a';
         }
     }
     aw_forget_empty(an);
@@ -193,7 +193,10 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
     for (unsigned i = 0; i < ANCHORS; i++) {
         an->owner[i] = an->owner[i] > m->owner[i] ? an->owner[i] : m->owner[i];
     }
-    if (an->state == 'w' ? !awaited : now_us - an->began_us >= an->longest_us * 3 / 2) {
+    if (an->state == 'a' && now_us - an->began_us >= an->longest_us * 3 / 2) {
+        memset(an->used, 1, sizeof(an->used));
+        an->state = 'v';
+    } else if (an->state == 'w' && !awaited) {
         an->state = 'v';
     }
     out->a = (struct anchor_answer){.time_us = now_us,
