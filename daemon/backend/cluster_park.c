@@ -36,7 +36,7 @@ park(struct cluster *c, struct item *it)
     cluster_wake(c, PARK_US);
 }
 
-/* Whether the item takes a lock: held locks are renewed and given back in an open slot, too. */
+/* Whether it takes a lock, or breaks one: it is about none that is held here, and has to wait where a slot is open. */
 static bool
 takes(const struct item *it)
 {
@@ -55,7 +55,7 @@ cluster_dispatch(struct cluster *c, struct item *it)
         park(c, it);
         return;
     }
-    cluster_rules_slot(&c->rules, it->domain, m->number, it->verb != VERB_ACQUIRE || it->op.reclaim, &state);
+    cluster_rules_slot(&c->rules, it->domain, m->number, !takes(it) || it->op.reclaim, &state);
     it->epoch = it->epoch != 0 ? it->epoch : state.number; /* asked for before any was known */
     if (state.may == SLOT_WAITS && (takes(it) || !cluster_rules_is_open(&c->rules, it->domain))) {
         park(c, it);

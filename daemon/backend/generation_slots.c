@@ -484,7 +484,16 @@ generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
 void
 generations_restore(struct generations *g, uint16_t slot, uint64_t epoch)
 {
+    struct gslot *s = &g->slot[slot];
+
     (void)epoch; /* held locks are reclaimed, whatever their epoch was */
     g->restored = true;
-    g->slot[slot].used = true;
+    if (!s->used) {
+        s->used = true;
+        s->reclaimed = false;
+        if (s->entry != NO_INDEX) { /* the generation counts it from now on: see slot_enters() */
+            g->entry[s->entry].unreclaimed_n++;
+            report(g, GENERATION_NEW, slot);
+        }
+    }
 }

@@ -36,4 +36,7 @@ MUTANTS = [
            ["redis:test_scripts_anchor.py Lost"]),
     Mutant("R984", "an anchor without lists takes all slots to be unused", "scripts/anchor.lua", "",
            "set_bits({{0, 16383}}, 1)", "", ["redis:test_scripts_anchor.py Lost"]),
+    Mutant("R985", "a held lock in a slot that this daemon had not used is not waited for",
+           BACKEND + "generation_slots.c", "generations_restore", "g->entry[s->entry].unreclaimed_n++;", "",
+           ["unit:test_generation_use"]),
 ]

@@ -1,0 +1,139 @@
+/*
+ * test_generation_use.c -- what a daemon reports to the anchors of slots that it begins to use.
+ */
+#include <string.h>
+
+#include "daemon/backend/generations.h"
+#include "daemon/base/clock.h"
+#include "suite.h"
+
+#define SLOT 7
+
+static struct generations *g;
+static int64_t now_us;
+static uint64_t new_number; /* that the slot's news named last as new */
+
+static void
+on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+{
+    (void)ctx;
+    if (news == GENERATION_NEW && slot == SLOT) {
+        new_number = number;
+    }
+}
+
+/* All three anchors answer: their version, and the generation that it began with, if that is new. */
+static void
+anchors_answer(uint64_t version, struct generation_entry *e)
+{
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = version,
+                                  .done = version, .longest_us = 30 * US_PER_S, .entry = e, .entries_n = e != NULL};
+
+        (void)generations_message(g, i, 0);
+        generations_anchor_answered(g, i, &a, now_us, now_us + US_PER_MS);
+    }
+    now_us += 100 * US_PER_MS;
+}
+
+/* A node with all slots, in generation 100. */
+static void
+begin(void)
+{
+    static const struct anchor_identity who = {.uuid = "u", .nonce = 1, .lease_us = 30 * US_PER_S};
+    struct slot_range all = {0, 16383};
+    struct node_answer node = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 1, .range = &all,
+                               .ranges_n = 1, .id = "id"};
+    struct generation_entry e = {.number = 100, .origin = 77, .since_us = 1000, .version = 1, .range = &all,
+                                 .ranges_n = 1};
+
+    now_us = 1000 * US_PER_S;
+    new_number = 0;
+    g = generations_new(&who, 1, on_news, NULL);
+    ck_assert_uint_eq(generations_node(g, node.id), 0);
+    ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+    anchors_answer(1, &e);
+    anchors_answer(1, NULL);
+}
+
+static void
+end(void)
+{
+    generations_free(&g);
+}
+
+/* The slot alone is in a new generation. */
+static void
+another_generation(uint64_t number, uint64_t version)
+{
+    struct slot_range one = {SLOT, SLOT};
+    struct generation_entry e = {.number = number, .origin = 77, .since_us = 1500, .version = version, .range = &one,
+                                 .ranges_n = 1};
+
+    anchors_answer(version, &e);
+}
+
+static uint64_t
+reported(void)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        uint64_t n = generations_message(g, i, 0)->reclaimed;
+
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+/* An operation about a lock that this daemon may hold, in a slot that it has not used since its start. */
+START_TEST(a_held_lock_in_a_slot_that_has_its_generation)
+{
+    ck_assert_uint_eq(reported(), 1);
+    generations_restore(g, SLOT, 0);
+    ck_assert_uint_eq(new_number, 100); /* the core reclaims it */
+    ck_assert_uint_eq(reported(), 0);
+    generations_restore(g, SLOT, 0);
+    generations_reclaimed(g, SLOT, 100);
+    ck_assert_uint_eq(reported(), 1);
+}
+END_TEST
+
+START_TEST(such_a_slot_leaves_its_generation)
+{
+    generations_restore(g, SLOT, 0);
+    another_generation(200, 2);
+    ck_assert_uint_eq(new_number, 200);
+    ck_assert_uint_eq(reported(), 0);
+    generations_reclaimed(g, SLOT, 200);
+    anchors_answer(2, NULL);
+    ck_assert_uint_eq(reported(), 2);
+    another_generation(300, 3);
+    generations_reclaimed(g, SLOT, 300);
+    ck_assert_uint_eq(reported(), 3);
+}
+END_TEST
+
+/* Nothing is held there: there is nothing to reclaim. */
+START_TEST(a_first_request_in_a_slot)
+{
+    struct slot_state state;
+
+    generations_slot(g, SLOT, 0, now_us, &state);
+    ck_assert_uint_eq(new_number, 100);
+    ck_assert_uint_eq(reported(), 1);
+    another_generation(200, 2);
+    ck_assert_uint_eq(reported(), 1);
+    generations_reclaimed(g, SLOT, 200);
+    ck_assert_uint_eq(reported(), 2);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {a_held_lock_in_a_slot_that_has_its_generation,
+                                         such_a_slot_leaves_its_generation, a_first_request_in_a_slot};
+
+    return suite_main_with("generation use", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
+}
