@@ -13,7 +13,7 @@
 
 /* Wipes a secret before it is freed. */
 static void
-forget(char **secret)
+wipe(char **secret)
 {
     if (*secret != NULL) {
         explicit_bzero(*secret, strlen(*secret));
@@ -28,7 +28,7 @@ address_free(struct link_address *a)
     if (a == NULL) {
         return;
     }
-    forget(&a->password);
+    wipe(&a->password);
     tls_close(&a->tls);
     free(a->path);
     free(a->host);
@@ -37,17 +37,17 @@ address_free(struct link_address *a)
 }
 
 static bool
-is_same(bool of_url, const char *a, const char *b)
+is_same_if_given(bool given, const char *a, const char *b)
 {
-    return !of_url || strcmp(a, b) == 0;
+    return !given || strcmp(a, b) == 0;
 }
 
 bool
 address_is_same(const struct link_address *a, const struct link_address *b)
 {
     return strcmp(a->shown, b->shown) == 0 && a->db == b->db && a->url_user == b->url_user &&
-           a->url_password == b->url_password && is_same(a->url_user, a->user, b->user) &&
-           is_same(a->url_password, a->password, b->password);
+           a->url_password == b->url_password && is_same_if_given(a->url_user, a->user, b->user) &&
+           is_same_if_given(a->url_password, a->password, b->password);
 }
 
 void
@@ -56,10 +56,10 @@ address_login(struct link_address *a, const char *user, const char *password)
     if (a->url_password) {
         return;
     }
-    forget(&a->password);
+    wipe(&a->password);
     a->password = password != NULL ? mem_text(slice_of(password)) : NULL;
     if (!a->url_user) {
-        forget(&a->user);
+        wipe(&a->user);
         a->user = password != NULL && user != NULL ? mem_text(slice_of(user)) : NULL; /* a user needs a password */
     }
 }
@@ -102,7 +102,7 @@ parse_number(struct slice s, int64_t max, int *out)
 }
 
 static struct slice
-until(struct slice *rest, char stop, bool last)
+take_until(struct slice *rest, char stop, bool last)
 {
     const char *at = last ? memrchr(rest->p, stop, rest->n) : memchr(rest->p, stop, rest->n);
     struct slice head = *rest;
@@ -119,7 +119,7 @@ until(struct slice *rest, char stop, bool last)
 static bool
 parse_unix(struct link_address *a, const char *text)
 {
-    struct slice rest = slice_of(text), path = until(&rest, '?', false);
+    struct slice rest = slice_of(text), path = take_until(&rest, '?', false);
 
     a->path = decoded(path);
     snprintf(a->shown, sizeof(a->shown), "unix:%.*s", (int)path.n, path.p);
@@ -140,11 +140,11 @@ parse_tcp(struct link_address *a, const char *text)
     bool port_ok, db_ok = true;
 
     if (memchr(rest.p, '@', rest.n) != NULL) {
-        who = until(&rest, '@', true);
-        a->user = decoded(until(&who, ':', false));
+        who = take_until(&rest, '@', true);
+        a->user = decoded(take_until(&who, ':', false));
         a->password = decoded(who);
     }
-    host = until(&rest, '/', false);
+    host = take_until(&rest, '/', false);
     if (rest.n > 0) {
         db_ok = parse_number(rest, 65535, &a->db);
     }
@@ -152,10 +152,10 @@ parse_tcp(struct link_address *a, const char *text)
     rest = host;
     if (host.n > 0 && host.p[0] == '[') { /* [::1]:6379 */
         rest = (struct slice){host.p + 1, host.n - 1};
-        a->host = decoded(until(&rest, ']', false));
-        (void)until(&rest, ':', false);
+        a->host = decoded(take_until(&rest, ']', false));
+        (void)take_until(&rest, ':', false);
     } else {
-        a->host = decoded(until(&rest, ':', true));
+        a->host = decoded(take_until(&rest, ':', true));
     }
     port_ok = rest.n == 0 || parse_number(rest, 65535, &a->port);
     return a->host != NULL && port_ok && a->port > 0 && db_ok;

@@ -34,8 +34,8 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
         return;
     }
     if (r->type != REPLY_ERROR) {
-        s->heeds(s->ctx);
-    } else if (text_error_passes(r->text)) {
+        s->listening(s->ctx);
+    } else if (text_error_is_transient(r->text)) {
         link_fail(s->sub, r->text.p);
     } else if (!s->logged) {
         s->logged = true;
@@ -46,12 +46,12 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 }
 
 void
-broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx)
+broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*listening)(void *ctx), void *ctx)
 {
     struct slice word[2] = {s->sharded ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
     s->sub = sub;
-    s->heeds = heeds;
+    s->listening = listening;
     s->ctx = ctx;
     (void)link_send(sub, 2, word, on_subscribed, s);
 }
@@ -76,7 +76,7 @@ broadcasts_received(const struct broadcasts *s, struct slice channel, const stru
     }
     if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= BROADCAST_TEXT_MAX && what->text.p[0] != '+') {
         ev.received = what->text;
-        s->events->heard(s->events->ctx, &ev);
+        s->events->event(s->events->ctx, &ev);
     }
     return true;
 }

@@ -18,7 +18,7 @@ struct broadcasts {
     const struct shard_events *events;
     const struct link_address *address;
     struct redis_link *sub; /* where it listens */
-    void (*heeds)(void *ctx); /* see broadcasts_listen() */
+    void (*listening)(void *ctx); /* see broadcasts_listen() */
     void *ctx;
     char channel[32];
     bool sharded; /* by SPUBLISH, on the channel of the events */
@@ -29,8 +29,8 @@ struct broadcasts {
 void broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
                      const struct link_address *address, bool sharded);
 
-/* The subscriber link is up (again). heeds(ctx): from now on all broadcasts are received; before, perhaps not. */
-void broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
+/* The subscriber link is up (again). listening(ctx): from now on all broadcasts are received; before, perhaps not. */
+void broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*listening)(void *ctx), void *ctx);
 
 /* Nothing happens when it cannot be sent. */
 void broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice what);

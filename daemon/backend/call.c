@@ -60,7 +60,7 @@ static const struct script_row scripts[VERBS][KINDS] = {
 
 #define SCRIPT(kind, verb, t, ...)
 #define OTHER_SCRIPT(name, t) [OTHER_##name] = (t),
-static const char *const others[OTHERS] = {
+static const char *const other_scripts[OTHERS] = {
 #include "gen/scripts.h"
 };
 #undef SCRIPT
@@ -75,7 +75,7 @@ call_script_text(enum call_verb verb, enum kind kind)
 const char *
 call_other_text(enum other_script script)
 {
-    return others[script];
+    return other_scripts[script];
 }
 
 enum call_verb
@@ -209,7 +209,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
 
 /* Tokens reserved for hand-offs: the largest reserve that a name of the call wants. */
 static uint32_t
-token_room(const struct call *c)
+token_reserve(const struct call *c)
 {
     struct list *pos, *nxt;
     uint32_t reserve = 0;
@@ -342,7 +342,7 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     end_word(&derived);
     buf_add_slice(text, sender->epoch);
     end_word(&derived);
-    buf_add_u64(text, token_room(c));
+    buf_add_u64(text, token_reserve(c));
     end_word(&derived);
     put_names(c, s, &derived);
     /* The text may have moved while it grew: only now do the words point into it. */
@@ -372,7 +372,7 @@ row_of(const struct reply *r, size_t row)
 }
 
 static bool
-is_row(const struct call *c, struct row row)
+is_valid_row(const struct call *c, struct row row)
 {
     bool token = row.answer == ANSWER_OK && c->verb != VERB_RELEASE;
 
@@ -382,7 +382,7 @@ is_row(const struct call *c, struct row row)
 
 /* One number behind the rows says so. */
 static bool
-has_no_room(const struct reply *r)
+is_reserve_denied(const struct reply *r)
 {
     return r->count % ROW_NUMBERS == 2;
 }
@@ -392,7 +392,7 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 {
     size_t n = 0;
 
-    if (r->type != REPLY_ARRAY || (r->count % ROW_NUMBERS != 1 && !(has_no_room(r) && c->verb == VERB_ACQUIRE))) {
+    if (r->type != REPLY_ARRAY || (r->count % ROW_NUMBERS != 1 && !(is_reserve_denied(r) && c->verb == VERB_ACQUIRE))) {
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
@@ -401,7 +401,7 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
         }
     }
     for (size_t i = 0; i < r->count / ROW_NUMBERS; i++) {
-        if (!is_row(c, row_of(r, i))) {
+        if (!is_valid_row(c, row_of(r, i))) {
             return false;
         }
         n += (size_t)row_of(r, i).n;
@@ -411,7 +411,7 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 }
 
 static void
-plain_ok(const struct call *c, int64_t a, int64_t b, bool reserve_denied, struct core_done *done)
+fill_ok(const struct call *c, int64_t a, int64_t b, bool reserve_denied, struct core_done *done)
 {
     switch (c->verb) {
     case VERB_ACQUIRE:
@@ -433,7 +433,7 @@ plain_ok(const struct call *c, int64_t a, int64_t b, bool reserve_denied, struct
 
 /* What b says of a lock that is taken. */
 static void
-plain_taken(const struct call *c, int64_t b, struct core_done *done)
+fill_taken(const struct call *c, int64_t b, struct core_done *done)
 {
     unsigned flags = kind_rows[c->kind].flags;
 
@@ -467,7 +467,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
     switch (answer) {
     case ANSWER_OK:
         done->outcome = CORE_OK;
-        plain_ok(c, a, b, has_no_room(r), done);
+        fill_ok(c, a, b, is_reserve_denied(r), done);
         done->expiry_ms = c->verb == VERB_CLEAR ? 1 : done->expiry_ms;
         break;
     case ANSWER_TAKEN:
@@ -475,13 +475,13 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
         done->outcome = answer == ANSWER_TAKEN ? CORE_TAKEN : CORE_FOREIGN;
         done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
         if (done->outcome == CORE_TAKEN) {
-            plain_taken(c, b, done);
+            fill_taken(c, b, done);
         }
         break;
     case ANSWER_GONE:
         done->outcome = c->verb == VERB_CLEAR ? CORE_OK : CORE_GONE_IN_REDIS;
         if (c->verb == VERB_CLEAR) { /* there was nothing: expiry_ms stays 0 */
-            plain_ok(c, a, b, has_no_room(r), done);
+            fill_ok(c, a, b, is_reserve_denied(r), done);
         }
         break;
     case ANSWER_GRACE:

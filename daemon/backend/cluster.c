@@ -35,7 +35,7 @@ self(struct backend *b)
 }
 
 static const struct cluster *
-look_at(const struct backend *b)
+const_self(const struct backend *b)
 {
     return (const struct cluster *)(const void *)b;
 }
@@ -89,12 +89,12 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     cluster_masters_check(c);
     cluster_unpark(c);
     next_us = cluster_watches_poll(c) ? OPEN_US : LOOK_US;
-    if (now_us >= c->asked_us + (c->astray || !c->known ? MAP_SOON_US : MAP_US)) {
+    if (now_us >= c->asked_us + (c->map_outdated || !c->known ? MAP_SOON_US : MAP_US)) {
         c->asked_us = now_us;
-        c->astray = false;
+        c->map_outdated = false;
         cluster_seeds_ask(c->seeds);
     }
-    cluster_wake(c, c->astray || !c->known || !list_empty(&c->parked) ? MAP_SOON_US : next_us);
+    cluster_wake(c, c->map_outdated || !c->known || !list_empty(&c->parked) ? MAP_SOON_US : next_us);
 }
 
 /* ---- what the rules want ---- */
@@ -104,7 +104,7 @@ owner_of(void *ctx, uint16_t slot)
 {
     const struct cluster *c = ctx;
 
-    return c->of[slot] != NULL ? c->of[slot]->number : GENERATION_NODES_MAX;
+    return c->master_of[slot] != NULL ? c->master_of[slot]->number : GENERATION_NODES_MAX;
 }
 
 static bool
@@ -174,7 +174,7 @@ static void
 cluster_look(struct backend *b, uint64_t id, struct slice key)
 {
     struct cluster *c = self(b);
-    struct cluster_master *m = c->of[slot_of(key)];
+    struct cluster_master *m = c->master_of[slot_of(key)];
 
     if (m != NULL) {
         shard_look(m->shard, id, key);
@@ -186,7 +186,7 @@ cluster_look(struct backend *b, uint64_t id, struct slice key)
 static void
 cluster_broadcast(struct backend *b, struct slice what)
 {
-    struct cluster_master *m = self(b)->of[CLUSTER_TAG_SLOT];
+    struct cluster_master *m = self(b)->master_of[CLUSTER_TAG_SLOT];
 
     if (m != NULL) {
         shard_broadcast(m->shard, what);
@@ -232,7 +232,7 @@ cluster_flush(struct backend *b)
 static bool
 cluster_idle(const struct backend *b)
 {
-    const struct cluster *c = look_at(b);
+    const struct cluster *c = const_self(b);
     struct list *pos, *nxt;
     bool idle = list_empty(&c->parked) && deferred_idle(&c->down) && !anchors_busy(c->rules.anchors);
 
@@ -266,7 +266,7 @@ add_status(struct backend_status *sum, const struct backend_status *one)
 static void
 cluster_status(const struct backend *b, struct backend_status *out)
 {
-    const struct cluster *c = look_at(b);
+    const struct cluster *c = const_self(b);
     struct list *pos, *nxt;
     const char *doubt = "";
     bool first = true;
@@ -286,7 +286,7 @@ cluster_status(const struct backend *b, struct backend_status *out)
         first = false;
         doubt = m->refuses && m->owns ? m->timeout.doubt : doubt;
     }
-    snprintf(out->address, sizeof(out->address), "%s", c->like->shown);
+    snprintf(out->address, sizeof(out->address), "%s", c->template->shown);
     out->run_id[0] = '\0'; /* of one of them */
     out->daemons = 0;
     snprintf(out->refusal, sizeof(out->refusal), "%s", c->refusal);
@@ -301,7 +301,7 @@ cluster_status(const struct backend *b, struct backend_status *out)
 static size_t
 cluster_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
 {
-    const struct cluster *c = look_at(b);
+    const struct cluster *c = const_self(b);
     size_t n = 0;
 
     for (size_t i = 0; i < c->map.nodes_n && n < BACKEND_NODES_MAX; i++) {
@@ -345,9 +345,9 @@ cluster_takes(const struct backend *b, enum kind kind, struct slice key, char wh
 static void
 cluster_refusal(const struct backend *b, struct slice key, char why[160])
 {
-    const struct cluster *c = look_at(b);
+    const struct cluster *c = const_self(b);
     uint16_t slot = slot_of(key);
-    struct cluster_master *m = c->of[slot];
+    struct cluster_master *m = c->master_of[slot];
     struct slot_state state;
 
     if (c->known && m == NULL) {
@@ -391,9 +391,9 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
         free(c);
         return NULL;
     }
-    c->like = address_unknown(shown, conf->user, conf->password, 0, c->url.secure);
-    if (!single_secure(c->like, &conf->tls, env->log, error)) {
-        address_free(c->like);
+    c->template = address_unknown(shown, conf->user, conf->password, 0, c->url.secure);
+    if (!single_secure(c->template, &conf->tls, env->log, error)) {
+        address_free(c->template);
         free(c);
         return NULL;
     }
@@ -429,17 +429,17 @@ cluster_login(struct backend *b, const struct backend_conf *conf, char error[160
     if (!cluster_url_parse(conf->url, &now, error) || memcmp(&now, &c->url, sizeof(now)) != 0) {
         return true; /* these are for another URL, and that takes a restart */
     }
-    if (!single_secure(c->like, &conf->tls, c->env.log, error)) {
+    if (!single_secure(c->template, &conf->tls, c->env.log, error)) {
         return false;
     }
-    address_login(c->like, conf->user, conf->password);
+    address_login(c->template, conf->user, conf->password);
     list_for_each_safe(pos, nxt, &c->masters)
     {
         struct link_address *a = container_of(pos, struct cluster_master, node)->address;
 
         address_login(a, conf->user, conf->password);
         tls_close(&a->tls);
-        a->tls = tls_share(c->like->tls);
+        a->tls = tls_share(c->template->tls);
     }
     cluster_seeds_login(c->seeds, conf);
     return true;
@@ -459,7 +459,7 @@ cluster_close(struct backend *b)
     cluster_rules_fini(&c->rules);
     script_forms_fini(&c->forms);
     cluster_map_fini(&c->map);
-    address_free(c->like);
+    address_free(c->template);
     freelist_clear(&c->freelist);
     explicit_bzero(&c->env.secret, sizeof(c->env.secret));
     free(c);

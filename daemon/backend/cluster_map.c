@@ -49,7 +49,7 @@ find(const struct cluster_map *m, const char *id)
 
 /* The text before the next `mark`, or all that is left; it is taken from `text`. */
 static struct slice
-before(struct slice *text, char mark)
+take_until(struct slice *text, char mark)
 {
     const char *at = text->n > 0 ? memchr(text->p, mark, text->n) : NULL;
     size_t n = at != NULL ? (size_t)(at - text->p) : text->n, skip = n + (at != NULL);
@@ -63,7 +63,7 @@ static bool
 has_flag(struct slice flags, const char *flag)
 {
     while (flags.n > 0) {
-        if (slice_eq(before(&flags, ','), slice_of(flag))) {
+        if (slice_eq(take_until(&flags, ','), slice_of(flag))) {
             return true;
         }
     }
@@ -74,7 +74,8 @@ has_flag(struct slice flags, const char *flag)
 static bool
 take_address(struct cluster_node *node, struct slice word, const char *asked_host, bool secure)
 {
-    struct slice address = before(&word, ','), name = before(&word, ','), host = before(&address, '@'), port;
+    struct slice address = take_until(&word, ','), name = take_until(&word, ',');
+    struct slice host = take_until(&address, '@'), port;
     const char *colon = host.n > 0 ? memrchr(host.p, ':', host.n) : NULL;
     int64_t n;
 
@@ -104,7 +105,7 @@ take_node(struct cluster_node *node, struct slice *line, const char *asked_host,
     int64_t epoch;
 
     for (int i = 0; i < WORDS; i++) {
-        word[i] = before(line, ' ');
+        word[i] = take_until(line, ' ');
     }
     *node = (struct cluster_node){0};
     *myself = has_flag(word[2], "myself");
@@ -126,7 +127,7 @@ take_node(struct cluster_node *node, struct slice *line, const char *asked_host,
 static bool
 take_range(struct slice word, int64_t *first, int64_t *last)
 {
-    struct slice from = before(&word, '-');
+    struct slice from = take_until(&word, '-');
 
     if (!number_parse(from, first)) {
         return false;
@@ -148,12 +149,12 @@ static bool
 take_slots(struct answer *a, size_t node, struct slice line)
 {
     while (line.n > 0) {
-        struct slice word = before(&line, ' ');
+        struct slice word = take_until(&line, ' ');
         int64_t first, last;
 
         if (word.n > 1 && word.p[0] == '[') { /* of the asked node: a slot that is open there */
             word = (struct slice){word.p + 1, word.n - 1};
-            if (!number_parse(before(&word, '-'), &first) || first < 0 || first >= SLOTS) {
+            if (!number_parse(take_until(&word, '-'), &first) || first < 0 || first >= SLOTS) {
                 return false;
             }
             slot_set_add(&a->news->open, (uint16_t)first);
@@ -174,7 +175,7 @@ static bool
 read_answer(struct answer *a, struct slice text, char error[160])
 {
     while (text.n > 0) {
-        struct slice line = before(&text, '\n');
+        struct slice line = take_until(&text, '\n');
         struct cluster_node node;
         bool myself;
 

@@ -23,7 +23,7 @@ self(struct continuity *c)
 }
 
 static const struct cluster_master *
-look_at(const struct continuity *c)
+const_self(const struct continuity *c)
 {
     return (const struct cluster_master *)(const void *)c;
 }
@@ -38,14 +38,14 @@ domain_of(const struct continuity *c, struct slice key)
 static uint64_t
 epoch_of(const struct continuity *c, uint16_t slot)
 {
-    return cluster_rules_number(&look_at(c)->cluster->rules, slot);
+    return cluster_rules_number(&const_self(c)->cluster->rules, slot);
 }
 
 /* The word lies in the scratch behind the keys: it is copied before the next question. */
 static struct slice
 word_of(const struct continuity *c, uint16_t slot, bool reclaim)
 {
-    struct cluster_master *m = look_at(c)->cluster->of[slot];
+    struct cluster_master *m = const_self(c)->cluster->master_of[slot];
     struct slot_state state;
 
     if (m == NULL || &m->head != c) { /* a call behind ASK, which does not look at it */
@@ -77,7 +77,7 @@ on_lost(struct continuity *c, const struct redis_link *l)
     (void)l;
     generations_node_lost(rules_of(&self(c)->cluster->rules), self(c)->number, clock_now_us());
     anchors_wake(self(c)->cluster->rules.anchors);
-    self(c)->cluster->astray = true;
+    self(c)->cluster->map_outdated = true;
     cluster_wake(self(c)->cluster, 100 * US_PER_MS);
 }
 
@@ -102,7 +102,7 @@ on_token(struct continuity *c, uint16_t slot, uint64_t token)
 static uint64_t
 floor_of(const struct continuity *c)
 {
-    return generations_floor(rules_of(&look_at(c)->cluster->rules));
+    return generations_floor(rules_of(&const_self(c)->cluster->rules));
 }
 
 static bool
@@ -147,7 +147,7 @@ on_done(void *ctx, const struct core_done *done)
 }
 
 static void
-on_heard(void *ctx, const struct core_event *ev)
+on_core_event(void *ctx, const struct core_event *ev)
 {
     cluster_post(((struct cluster_master *)ctx)->cluster, ev);
 }
@@ -209,7 +209,7 @@ set_up(struct cluster_master *m, bool up)
         anchors_reached(c->rules.anchors);
         cluster_post_slots(c, m, CORE_REACHED, false);
     }
-    c->astray = c->astray || !up;
+    c->map_outdated = c->map_outdated || !up;
     cluster_wake(c, 50 * US_PER_MS);
 }
 
@@ -230,9 +230,9 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     case SHARD_CLOCK_BACK:
         cluster_post(c, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
         break;
-    case SHARD_ASTRAY:
-        slot_set_add(&c->stray, (uint16_t)n);
-        c->astray = true;
+    case SHARD_SLOT_LEFT:
+        slot_set_add(&c->resubscribe, (uint16_t)n);
+        c->map_outdated = true;
         cluster_wake(c, 50 * US_PER_MS);
         break;
     case SHARD_NEW:
@@ -266,10 +266,10 @@ open_master(struct cluster *c, const struct cluster_node *node)
 {
     struct cluster_master *m = mem_zalloc(sizeof(*m));
     struct link_address *a =
-        address_unknown("node", c->like->user, c->like->password, 0, c->url.secure);
+        address_unknown("node", c->template->user, c->template->password, 0, c->url.secure);
 
     address_move(a, node->host, node->port);
-    a->tls = tls_share(c->like->tls);
+    a->tls = tls_share(c->template->tls);
     m->head.ops = &by_slot;
     m->cluster = c;
     m->poll.cluster = c;
@@ -283,7 +283,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
     m->shard = shard_open(a, &c->conf, &c->env,
                           (struct shard_events){.done = on_done,
                                                 .life = on_life,
-                                                .heard = on_heard,
+                                                .event =on_core_event,
                                                 .seen = on_seen,
                                                 .ctx = m,
                                                 .greet = on_greet,
@@ -319,7 +319,7 @@ give_slots(struct cluster *c, struct cluster_master *const *of_node)
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t owner = c->map.owner[slot];
 
-        c->of[slot] = owner != CLUSTER_NO_OWNER ? of_node[owner] : NULL;
+        c->master_of[slot] = owner != CLUSTER_NO_OWNER ? of_node[owner] : NULL;
     }
 }
 
@@ -344,7 +344,7 @@ cluster_masters_follow(struct cluster *c)
     {
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
-        shard_talks(m->shard, c->of[CLUSTER_TAG_SLOT] == m);
+        shard_want_broadcasts(m->shard, c->master_of[CLUSTER_TAG_SLOT] == m);
     }
 }
 

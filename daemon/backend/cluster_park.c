@@ -48,7 +48,7 @@ takes(const struct item *it)
 void
 cluster_dispatch(struct cluster *c, struct item *it)
 {
-    struct cluster_master *m = c->of[it->domain];
+    struct cluster_master *m = c->master_of[it->domain];
     struct slot_state state;
 
     if (m == NULL) {
@@ -100,7 +100,7 @@ cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error)
         in_open_slot(m, it, NULL);
     } else {
         it->one_key = it->asking = false;
-        c->astray = true;
+        c->map_outdated = true;
         park(c, it);
     }
 }

@@ -54,7 +54,7 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
     for (size_t i = 0; i < p->n; i++) {
         size_t from = channels.n;
 
-        if (m->cluster->of[slot_of(p->name[i].key)] == m) {
+        if (m->cluster->master_of[slot_of(p->name[i].key)] == m) {
             call_channel(p->name[i].kind, p->name[i].key, &channels);
             word[2 + part->n].n = channels.n - from;
             part->at[part->n++] = (uint16_t)i;

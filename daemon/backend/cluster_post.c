@@ -42,7 +42,7 @@ void
 cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
-        if (c->of[slot] == m && (!used || cluster_rules_used(&c->rules, (uint16_t)slot))) {
+        if (c->master_of[slot] == m && (!used || cluster_rules_used(&c->rules, (uint16_t)slot))) {
             cluster_post(c, &(struct core_event){.type = type, .domain = (uint16_t)slot});
         }
     }

@@ -59,7 +59,7 @@ struct cluster {
     struct backend_env env;
     struct freelist freelist;
     struct cluster_url url;
-    struct link_address *like; /* login and TLS of all nodes; no link has it */
+    struct link_address *template; /* login and TLS of all nodes; no link has it */
     struct cluster_map map;
     struct script_forms forms;
     struct slot_tags tags;
@@ -67,7 +67,7 @@ struct cluster {
     struct cluster_seeds *seeds; /* owned: who is asked for the map */
     struct list masters;         /* cluster_master.node; owned */
     unsigned masters_n;
-    struct cluster_master *of[SLOTS]; /* NULL: no master of it is known, or it has no shard yet */
+    struct cluster_master *master_of[SLOTS]; /* NULL: no master of it is known, or it has no shard yet */
     struct list parked;          /* item.node: cluster_park.c */
     struct deferred down;
     struct shard_events events;  /* of `down` */
@@ -81,8 +81,8 @@ struct cluster {
     char channel[32];            /* of broadcasts */
     char refusal[160];           /* why nothing is served at all; "" = it is */
     bool known;                  /* a map, and which scripts the nodes run, are known */
-    bool up, astray;             /* astray: the map is to be asked for */
-    struct slot_set stray;       /* watches of these slots have to be asked for again */
+    bool up, map_outdated;             /* map_outdated: the map is to be asked for */
+    struct slot_set resubscribe;       /* watches of these slots have to be asked for again */
     int64_t asked_us;            /* when the map was asked for last */
     struct event *timer;
     int64_t due_us;              /* when it comes */
@@ -129,7 +129,7 @@ struct cluster_master *cluster_master_at(const struct cluster *c, const char *ho
 
 void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb);
 
-/* Moves watches to the present master of their slot; those of cluster.stray in any case. */
+/* Moves watches to the present master of their slot; those of cluster.resubscribe in any case. */
 void cluster_watches_follow(struct cluster *c);
 
 /* Waiters in an open slot are not woken by it: they try by themselves. True: there are some. */

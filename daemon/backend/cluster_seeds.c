@@ -164,7 +164,7 @@ cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf)
 {
     address_login(s->address, conf->user, conf->password);
     tls_close(&s->address->tls);
-    s->address->tls = tls_share(s->cluster->like->tls);
+    s->address->tls = tls_share(s->cluster->template->tls);
 }
 
 const char *
@@ -182,8 +182,8 @@ cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
     s->cluster = c;
     s->events = events;
     s->names = names_new(c->env.base);
-    s->address = address_unknown("node", c->like->user, c->like->password, 0, c->url.secure);
-    s->address->tls = tls_share(c->like->tls);
+    s->address = address_unknown("node", c->template->user, c->template->password, 0, c->url.secure);
+    s->address->tls = tls_share(c->template->tls);
     address_move(s->address, c->url.listed[0].host, c->url.listed[0].port);
     s->turn = 1;
     s->link = link_open(s->address, &c->conf, &c->env, s->names, false, owner);

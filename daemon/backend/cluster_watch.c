@@ -36,7 +36,7 @@ leave(struct cluster_watch *w)
 static void
 join(struct cluster *c, struct cluster_watch *w)
 {
-    w->at = c->of[w->slot];
+    w->at = c->master_of[w->slot];
     if (w->at != NULL) {
         shard_perform(w->at->shard, &w->op, CORE_WATCH);
     }
@@ -78,7 +78,7 @@ cluster_watches_follow(struct cluster *c)
     {
         struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
 
-        if (w->at != c->of[w->slot] || slot_set_has(&c->stray, w->slot)) {
+        if (w->at != c->master_of[w->slot] || slot_set_has(&c->resubscribe, w->slot)) {
             leave(w);
             cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = w->op.lock});
             w = find(c, w->op.lock); /* the core has not taken it back */
@@ -87,7 +87,7 @@ cluster_watches_follow(struct cluster *c)
             }
         }
     }
-    memset(&c->stray, 0, sizeof(c->stray));
+    memset(&c->resubscribe, 0, sizeof(c->resubscribe));
 }
 
 bool

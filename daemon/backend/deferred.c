@@ -41,7 +41,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
 
 /* Puts an item or a question, by its node, on its list, which the event empties. */
 static void
-tell_down(struct deferred *d, struct list *list, struct list *node)
+defer(struct deferred *d, struct list *list, struct list *node)
 {
     list_remove(node);
     list_push_back(list, node);
@@ -51,13 +51,13 @@ tell_down(struct deferred *d, struct list *list, struct list *node)
 void
 deferred_item(struct deferred *d, struct item *it)
 {
-    tell_down(d, &d->items, &it->node);
+    defer(d, &d->items, &it->node);
 }
 
 void
 deferred_look(struct deferred *d, struct inspect *q)
 {
-    tell_down(d, &d->questions, &q->node);
+    defer(d, &d->questions, &q->node);
 }
 
 bool

@@ -26,10 +26,10 @@ denied_begin(struct denied *d, int64_t now_us)
 }
 
 void
-denied_key(struct denied *d, uint64_t hash)
+denied_refuse(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
-        d->tables->passed[hash % DENIED_PASSED] = 0;
+        d->tables->accepted[hash % DENIED_ACCEPTED] = 0;
         d->tables->refused[hash % DENIED_REFUSED] = tag_of(hash);
     }
 }
@@ -43,10 +43,10 @@ denied_inside(struct denied *d, uint64_t hash)
 }
 
 void
-denied_pass(struct denied *d, uint64_t hash)
+denied_accept(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
-        d->tables->passed[hash % DENIED_PASSED] = tag_of(hash);
+        d->tables->accepted[hash % DENIED_ACCEPTED] = tag_of(hash);
         if (d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)) {
             d->tables->refused[hash % DENIED_REFUSED] = 0;
         }
@@ -77,7 +77,7 @@ denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us)
         return true;
     }
     return held ? d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)
-                : d->tables->passed[hash % DENIED_PASSED] != tag_of(hash);
+                : d->tables->accepted[hash % DENIED_ACCEPTED] != tag_of(hash);
 }
 
 void

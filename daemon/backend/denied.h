@@ -16,12 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DENIED_PASSED = 16 * 1024, DENIED_REFUSED = 1024, DENIED_US = 10 * 1000 * 1000 };
+enum { DENIED_ACCEPTED = 16 * 1024, DENIED_REFUSED = 1024, DENIED_US = 10 * 1000 * 1000 };
 
 struct denied {
     int64_t until_us; /* end of the suspicion; 0 = there is none */
     struct {
-        uint32_t passed[DENIED_PASSED], refused[DENIED_REFUSED];
+        uint32_t accepted[DENIED_ACCEPTED], refused[DENIED_REFUSED];
         uint32_t broken[DENIED_REFUSED]; /* of calls that the ACL has ended in the middle of the script */
     } *tables; /* owned; NULL: no suspicion yet */
 };
@@ -30,13 +30,13 @@ struct denied {
 void denied_begin(struct denied *d, int64_t now_us);
 
 /* The key may be the forbidden one: it was in the refused call, perhaps alone. */
-void denied_key(struct denied *d, uint64_t hash);
+void denied_refuse(struct denied *d, uint64_t hash);
 
 /* The key was in a call whose script the ACL ended in the middle: sent alone until the suspicion ends. */
 void denied_inside(struct denied *d, uint64_t hash);
 
 /* Redis has accepted the key. */
-void denied_pass(struct denied *d, uint64_t hash);
+void denied_accept(struct denied *d, uint64_t hash);
 
 static inline bool
 denied_suspects(const struct denied *d)

@@ -16,24 +16,24 @@ enum { ANSWER_OK = 1, ANSWER_DUPLICATE_UUID };
 enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT_ANEW, AT_BRING, HEAD };
 
 /* The numbers behind the nonces, and behind the channel. */
-enum { MADE_MAX = 24 };
+enum { DERIVED_MAX = 24 };
 
 /* Texts that are made one behind the other; they may move until all of them are made. */
 struct derived {
     struct buf *text;
-    size_t end[MADE_MAX];
+    size_t end[DERIVED_MAX];
     int n;
 };
 
 static void
-put(struct derived *m, int64_t number)
+derive_number(struct derived *m, int64_t number)
 {
     buf_printf(m->text, "%" PRId64, number);
     m->end[m->n++] = m->text->n;
 }
 
 static void
-put_nonces(struct derived *m, const struct epoch *e)
+derive_nonces(struct derived *m, const struct epoch *e)
 {
     buf_printf(m->text, "%016" PRIx64, e->nonce);
     m->end[m->n++] = m->text->n;
@@ -51,17 +51,17 @@ at_least(int64_t a, int64_t b)
 
 /* What this daemon knows of other members. */
 static void
-put_list(struct derived *m, const struct epoch *e, const struct members *members)
+derive_list(struct derived *m, const struct epoch *e, const struct members *members)
 {
     bool whole = e->until_ms == 0 && !e->members_unknown;
     int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
 
-    put(m, (int64_t)(e->from != 0 ? e->from : e->number));
-    put(m, (int64_t)(e->from != 0 ? e->from_whole : whole ? e->since : 0));
-    put(m, (int64_t)members->last);
-    put(m, (int64_t)members_count(members));
-    put(m, e->members_unknown);
-    put(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
+    derive_number(m, (int64_t)(e->list_epoch != 0 ? e->list_epoch : e->number));
+    derive_number(m, (int64_t)(e->list_epoch != 0 ? e->list_whole : whole ? e->since : 0));
+    derive_number(m, (int64_t)members->last);
+    derive_number(m, (int64_t)members_count(members));
+    derive_number(m, e->members_unknown);
+    derive_number(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
     if (e->until_ms != 0) { /* a duration: its end is a time of the clock of a Redis that may be another one now */
         buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
     }
@@ -79,22 +79,22 @@ epoch_words(const struct epoch *e, const struct members *members, const struct e
     int n = 0, channel_at;
 
     buf_clear(text, SIZE_MAX);
-    put_nonces(&m, e);
-    put(&m, (int64_t)e->number);
-    put(&m, (int64_t)e->reclaimed);
-    put(&m, e->grace_us / US_PER_MS);
-    put(&m, EPOCH_BEAT_MS);
-    put(&m, e->strict);
-    put(&m, (int64_t)ask->token_floor);
-    put(&m, e->leaving);
-    put(&m, e->rolled_back);
+    derive_nonces(&m, e);
+    derive_number(&m, (int64_t)e->number);
+    derive_number(&m, (int64_t)e->reclaimed);
+    derive_number(&m, e->grace_us / US_PER_MS);
+    derive_number(&m, EPOCH_BEAT_MS);
+    derive_number(&m, e->strict);
+    derive_number(&m, (int64_t)ask->token_floor);
+    derive_number(&m, e->leaving);
+    derive_number(&m, e->rolled_back);
     channel_at = m.n;
-    put(&m, (int64_t)e->since);
-    put(&m, (int64_t)e->cursor);
-    put(&m, ask->changes ? EPOCH_PAGE : 0);
-    put_list(&m, e, members);
-    put(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
-    assert(m.n <= MADE_MAX);
+    derive_number(&m, (int64_t)e->since);
+    derive_number(&m, (int64_t)e->cursor);
+    derive_number(&m, ask->changes ? EPOCH_PAGE : 0);
+    derive_list(&m, e, members);
+    derive_number(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
+    assert(m.n <= DERIVED_MAX);
     words[n++] = ask->sha != NULL ? SLICE_LIT("EVALSHA") : SLICE_LIT("EVAL");
     words[n++] = slice_of(ask->sha != NULL ? ask->sha : call_other_text(OTHER_PRESENCE));
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
@@ -177,7 +177,8 @@ is_shaped(const struct reply *r)
             return false;
         }
     }
-    return r->item[AT_BRING]->n <= EPOCH_BRING_NOW && r->item[AT_OPEN]->text.n < sizeof(((struct epoch *)0)->open);
+    return r->item[AT_BRING]->n <= EPOCH_BRING_NOW &&
+           r->item[AT_OPEN]->text.n < sizeof(((struct epoch *)0)->granting_word);
 }
 
 /*
@@ -246,12 +247,12 @@ epoch_newcomer(const struct epoch *e, struct members *members, struct slice text
 
 /* What is known of members is of the epoch before. */
 static void
-begin(struct epoch *e)
+leave_epoch(struct epoch *e)
 {
     bool grace = e->until_ms != 0;
 
-    e->from = e->number;
-    e->from_whole = grace || e->members_unknown ? 0 : e->since;
+    e->list_epoch = e->number;
+    e->list_whole = grace || e->members_unknown ? 0 : e->since;
     /*
      * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is no
      * exception. Another one may have registered, and locked, when this one stood still or was cut off before the first
@@ -279,7 +280,7 @@ epoch_answer(struct epoch *e, struct members *members, const struct reply *r)
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        begin(e);
+        leave_epoch(e);
         news = EPOCH_NEW;
     } else if (e->until_ms != 0 && r->item[AT_UNTIL]->n == 0) {
         news = EPOCH_OVER;
@@ -293,9 +294,10 @@ epoch_answer(struct epoch *e, struct members *members, const struct reply *r)
     e->until_ms = r->item[AT_UNTIL]->n;
     e->left_ms = e->until_ms == 0 ? 0 : at_least(e->until_ms - r->item[AT_TIME]->n / US_PER_MS, 0);
     e->bring = (enum epoch_bring)r->item[AT_BRING]->n;
-    e->from = e->bring == EPOCH_BRING_NOTHING ? 0 : e->from;
-    snprintf(e->open, sizeof(e->open), "%s", r->item[AT_OPEN]->text.p);
-    snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);
+    e->list_epoch = e->bring == EPOCH_BRING_NOTHING ? 0 : e->list_epoch;
+    snprintf(e->granting_word, sizeof(e->granting_word), "%s", r->item[AT_OPEN]->text.p);
+    snprintf(e->last_word, sizeof(e->last_word), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->granting_word,
+             e->until_ms);
     take_members(e, members, r);
     return news;
 }

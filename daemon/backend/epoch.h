@@ -42,8 +42,8 @@ struct epoch {
     uint64_t reclaimed;     /* the last one in which all that is held here has been reclaimed */
     int64_t until_ms;       /* its grace period lasts until then at most, by Redis's clock; 0 = none */
     int64_t left_ms;        /* ... for so long, when that was last heard */
-    char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
-    char now[72];           /* ... and as it was last */
+    char granting_word[48]; /* what rlock:epoch is while Redis grants; "" = not known */
+    char last_word[72];    /* ... and as it was last */
     bool rolled_back;       /* no Redis in that epoch can be reached: one in an older epoch begins a new one */
     bool members_unknown;   /* not all are known: of the former process, of a grace cut off, unheard, not yet told */
 
@@ -51,8 +51,8 @@ struct epoch {
     uint64_t cursor;        /* ... up to which they have been told */
     bool anew;              /* they are told from the beginning */
     bool complete;          /* the last answer ended with the last change there was */
-    uint64_t from;          /* the epoch whose list may have to be brought to this one; 0 = none */
-    uint64_t from_whole;    /* the version up to which it has all members; 0 = it may not have all */
+    uint64_t list_epoch;    /* the epoch whose list may have to be brought to this one; 0 = none */
+    uint64_t list_whole;    /* the version up to which it has all members; 0 = it may not have all */
     enum epoch_bring bring;
 };
 

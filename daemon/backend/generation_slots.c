@@ -33,7 +33,7 @@ report(struct generations *g, enum generation_news news, uint16_t slot)
 /* ---- records ---- */
 
 static void
-queue(struct generations *g, uint16_t slot, enum record_is is, struct ring *r)
+queue(struct generations *g, uint16_t slot, enum record_state is, struct ring *r)
 {
     struct gslot *s = &g->slot[slot];
 
@@ -70,7 +70,7 @@ slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
 
 /* Takes the next slot in state `is` from the queue; slots in another state move to their own queue. */
 static bool
-pop(struct generations *g, struct ring *r, enum record_is is, uint16_t *slot)
+pop(struct generations *g, struct ring *r, enum record_state is, uint16_t *slot)
 {
     for (unsigned n = r->n; n > 0; n--) {
         struct gslot *s = &g->slot[*slot = ring_pop(r)];

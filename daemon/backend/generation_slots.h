@@ -16,7 +16,7 @@ struct generations;
 enum { SLOTS_N = 16384, NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
 
 /* What is known of a slot's record in its generation. */
-enum record_is {
+enum record_state {
     RECORD_UNKNOWN,  /* it is not needed yet */
     RECORD_NEEDS_BIT, /* in the queue `bits` */
     RECORD_IN_BATCH, /* the anchors are asked for its bit */
@@ -30,7 +30,7 @@ enum record_is {
 struct gslot {
     uint64_t open_us;    /* when it was open last, by its node's clock; 0 = never */
     uint16_t entry, node; /* NO_INDEX: none */
-    uint8_t record;      /* enum record_is */
+    uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */
     bool used : 1;       /* by this daemon: the core gets news of its generations */
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */

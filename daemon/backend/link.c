@@ -56,7 +56,7 @@ void
 link_enter(struct redis_link *l, enum link_state to)
 {
     l->state = to;
-    l->since_us = l->heard_us = clock_now_us();
+    l->since_us = l->received_us = clock_now_us();
     l->pinged_us = 0;
     l->silent = false;
 }
@@ -64,7 +64,7 @@ link_enter(struct redis_link *l, enum link_state to)
 /* ---- the end of a connection ---- */
 
 static void
-tell_unknown(struct sent *s)
+report_unknown(struct sent *s)
 {
     link_reply_fn *fn = s->fn;
 
@@ -128,7 +128,7 @@ drop(struct redis_link *l, const char *reason)
 
         list_remove(&s->node);
         l->sent_n--;
-        tell_unknown(s);
+        report_unknown(s);
         freelist_give(l->env->freelist, s, sizeof(*s));
     }
     l->owner.state(l->owner.ctx, l, false);
@@ -165,18 +165,18 @@ link_retarget(struct redis_link *l)
 
 /* The output of TLS leaves as well: its handshake, and the encrypted commands. */
 static void
-push_made(struct redis_link *l)
+push_tls_output(struct redis_link *l)
 {
-    struct slice made = tls_out(l->tls);
+    struct slice output = tls_out(l->tls);
 
-    if (made.n > 0) {
-        push_bytes(l->bev, made.p, made.n);
+    if (output.n > 0) {
+        push_bytes(l->bev, output.p, output.n);
     }
     tls_sent(l->tls);
 }
 
 static void
-leave(struct redis_link *l)
+write_out(struct redis_link *l)
 {
     if (l->bev != NULL && l->out.n > 0 && l->tls == NULL) {
         push_bytes(l->bev, l->out.p, l->out.n);
@@ -184,7 +184,7 @@ leave(struct redis_link *l)
         if (!tls_write(l->tls, buf_slice(&l->out))) {
             link_fail(l, tls_reason(l->tls));
         }
-        push_made(l);
+        push_tls_output(l);
     }
     buf_clear(&l->out, OUT_KEEP_BYTES);
 }
@@ -199,11 +199,11 @@ void
 link_uncork(struct redis_link *l)
 {
     l->corked = false;
-    leave(l);
+    write_out(l);
 }
 
 static bool
-ready(const struct redis_link *l)
+may_send(const struct redis_link *l)
 {
     return (l->state == LINK_GREETING || l->state == LINK_UP) && l->failing[0] == '\0';
 }
@@ -213,7 +213,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
 {
     struct sent *s;
 
-    if (!ready(l)) {
+    if (!may_send(l)) {
         return false;
     }
     s = freelist_take(l->env->freelist, sizeof(*s));
@@ -230,7 +230,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
         link_arm(l);
     }
     if (!l->corked) {
-        leave(l);
+        write_out(l);
     }
     return true;
 }
@@ -272,7 +272,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
     s = container_of(l->sent.next, struct sent, node);
     list_remove(&s->node);
     l->sent_n--;
-    l->rtt_us = l->heard_us - s->sent_us;
+    l->rtt_us = l->received_us - s->sent_us;
     if (s->fn != NULL) {
         s->fn(s->arg, LINK_ANSWERED, reply, s->sent_us);
     }
@@ -319,7 +319,7 @@ take_secure(struct redis_link *l, struct slice bytes)
     while (state == TLS_OPEN && l->failing[0] == '\0' && (n = tls_read(l->tls, chunk, sizeof(chunk))) > 0) {
         take_bytes(l, (struct slice){chunk, (size_t)n});
     }
-    push_made(l);
+    push_tls_output(l);
     if (state == TLS_FAILED || n < 0) {
         l->refused = l->state != LINK_UP; /* and it will be again: come back slowly */
         link_fail(l, tls_reason(l->tls));
@@ -333,7 +333,7 @@ on_read(struct bufferevent *bev, void *ctx)
     struct evbuffer *in = bufferevent_get_input(bev);
     size_t n;
 
-    l->heard_us = clock_now_us();
+    l->received_us = clock_now_us();
     l->pinged_us = 0;
     l->silent = false;
     while (l->failing[0] == '\0' && (n = evbuffer_get_contiguous_space(in)) > 0) {
@@ -361,7 +361,7 @@ on_read(struct bufferevent *bev, void *ctx)
  * certificate.
  */
 static void
-take_last_words(struct redis_link *l)
+read_last_bytes(struct redis_link *l)
 {
     char chunk[CHUNK_BYTES];
     ssize_t n = recv(bufferevent_getfd(l->bev), chunk, sizeof(chunk), MSG_DONTWAIT);
@@ -376,10 +376,10 @@ static void
 drop_ended(struct redis_link *l, const char *reason)
 {
     char text[sizeof(l->failing)];
-    bool unheard = l->state == LINK_GREETING && l->address->path == NULL && l->rtt_us == 0;
+    bool never_answered = l->state == LINK_GREETING && l->address->path == NULL && l->rtt_us == 0;
 
     if (l->tls != NULL) {
-        take_last_words(l);
+        read_last_bytes(l);
     }
     if (l->failing[0] != '\0') {
         snprintf(text, sizeof(text), "%s", l->failing);
@@ -387,7 +387,7 @@ drop_ended(struct redis_link *l, const char *reason)
         snprintf(text, sizeof(text), "no name server has said in time where this host is");
     } else if (l->tls != NULL && l->state == LINK_CONNECTING) {
         snprintf(text, sizeof(text), "%s in the handshake of TLS; does it speak TLS at this port?", reason);
-    } else if (unheard && l->tls == NULL) {
+    } else if (never_answered && l->tls == NULL) {
         snprintf(text, sizeof(text),
                  "closed before Redis said anything; at a port that speaks TLS the URL begins with rediss://");
     } else {
@@ -437,7 +437,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
             link_greet(l);
         } else {
             l->tls = tls_begin(l->address->tls, l->address->host);
-            push_made(l);
+            push_tls_output(l);
         }
     } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
         int error = EVUTIL_SOCKET_ERROR();
@@ -506,7 +506,7 @@ expire(struct redis_link *l, int64_t now_us)
             break;
         }
         l->silent = true;
-        tell_unknown(s);
+        report_unknown(s);
     }
     if (list_empty(&l->sent)) {
         return false;
@@ -540,7 +540,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
                (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
     } else {
-        if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->heard_us + IDLE_PING_US) {
+        if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->received_us + IDLE_PING_US) {
             l->pinged_us = now_us;
             (void)link_send(l, 1, &ping, NULL, NULL);
         }

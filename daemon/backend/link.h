@@ -77,7 +77,7 @@ void link_uncork(struct redis_link *l);
 bool link_up(const struct redis_link *l);
 bool link_silent(const struct redis_link *l); /* up, but it has not answered in time, and not since */
 bool link_gone(const struct redis_link *l); /* not connected, or not yet greeted: nothing of ours is in flight on it */
-bool link_owes(const struct redis_link *l);   /* a reply to a command that was given up; it may yet run */
+bool link_has_straggler(const struct redis_link *l);   /* a reply to a command that was given up; it may yet run */
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */
 int64_t link_rtt_us(const struct redis_link *l);

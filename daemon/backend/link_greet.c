@@ -42,7 +42,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
 
 /* After AUTH, what must be answered before the link is up. Redis drops unauthenticated clients with large queries. */
 static void
-on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+on_authenticated(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
     struct redis_link *l = arg;
     struct slice word[3] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), SLICE_LIT("rlockd")};
@@ -78,6 +78,6 @@ link_greet(struct redis_link *l)
         (void)link_send(l, 2, word, on_greeting, l);
     }
     word[0] = SLICE_LIT("PING");
-    (void)link_send(l, 1, word, on_let_in, l);
+    (void)link_send(l, 1, word, on_authenticated, l);
     link_arm(l);
 }

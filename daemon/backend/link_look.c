@@ -26,7 +26,7 @@ link_next_us(const struct redis_link *l)
     case LINK_GREETING:
         return l->since_us + l->conf->connect_us;
     case LINK_UP:
-        at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->heard_us + IDLE_PING_US;
+        at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->received_us + IDLE_PING_US;
         break;
     }
     list_for_each_safe(pos, nxt, &l->sent)
@@ -60,7 +60,7 @@ link_gone(const struct redis_link *l)
 }
 
 bool
-link_owes(const struct redis_link *l)
+link_has_straggler(const struct redis_link *l)
 {
     return !list_empty(&l->sent) && container_of(l->sent.next, struct sent, node)->fn == NULL;
 }

@@ -48,7 +48,7 @@ struct redis_link {
     struct list sent;
     size_t sent_n;
     int64_t since_us;        /* of this state */
-    int64_t heard_us;        /* last bytes from Redis */
+    int64_t received_us;        /* last bytes from Redis */
     bool silent;             /* a command has passed its deadline, and no byte came since */
     int64_t pinged_us;       /* an idle PING is out since; 0 = none */
     int64_t backoff_us;

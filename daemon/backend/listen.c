@@ -61,7 +61,7 @@ source_new(struct listen *in, enum source_type type, struct slice name)
 bool
 source_free(struct source *src)
 {
-    if (!list_empty(&src->parts) || src->asked > 0) {
+    if (!list_empty(&src->parts) || src->unanswered > 0) {
         return false;
     }
     map_remove(&src->in->source[src->type], &src->by_name);
@@ -81,7 +81,7 @@ make_due(struct listen *in, struct watch *wa)
 static void
 note_hint(struct listen *in, struct watch *wa)
 {
-    wa->hint = true;
+    wa->hint_due = true;
     make_due(in, wa);
 }
 
@@ -89,17 +89,17 @@ note_hint(struct listen *in, struct watch *wa)
 static void
 note_subscribed(struct listen *in, struct watch *wa)
 {
-    bool heard = false;
+    bool active = false;
 
     for (int i = 0; i < PARTS_MAX; i++) {
         if (wa->part[i].source != NULL && wa->part[i].state == PART_WAITING) {
             return;
         }
-        heard = heard || wa->part[i].state == PART_HEARD;
+        active = active || wa->part[i].state == PART_ACTIVE;
     }
-    if (heard) {
-        wa->watching = true;
-        wa->deaf = wa->part[PART_CHANNEL].state != PART_HEARD;
+    if (active) {
+        wa->subscribed_due = true;
+        wa->unsubscribed_due = wa->part[PART_CHANNEL].state != PART_ACTIVE;
         make_due(in, wa);
     }
 }
@@ -107,7 +107,7 @@ note_subscribed(struct listen *in, struct watch *wa)
 static void
 note_unsubscribed(struct listen *in, struct watch *wa)
 {
-    wa->deaf = true;
+    wa->unsubscribed_due = true;
     make_due(in, wa);
 }
 
@@ -118,20 +118,20 @@ listen_post(struct listen *in)
         struct watch *wa = container_of(in->due.next, struct watch, due);
         struct core_event ev = {.lock = wa->lock};
 
-        if (wa->watching) {
-            wa->watching = false;
+        if (wa->subscribed_due) {
+            wa->subscribed_due = false;
             ev.type = CORE_SUBSCRIBED;
-        } else if (wa->deaf) {
-            wa->deaf = false;
+        } else if (wa->unsubscribed_due) {
+            wa->unsubscribed_due = false;
             ev.type = CORE_UNSUBSCRIBED;
         } else {
-            wa->hint = false;
+            wa->hint_due = false;
             ev.type = CORE_HINT;
         }
-        if (!wa->watching && !wa->deaf && !wa->hint) {
+        if (!wa->subscribed_due && !wa->unsubscribed_due && !wa->hint_due) {
             list_remove(&wa->due);
         }
-        in->events->heard(in->events->ctx, &ev); /* the watch may be gone now */
+        in->events->event(in->events->ctx, &ev); /* the watch may be gone now */
     }
 }
 
@@ -158,7 +158,7 @@ move_parts(struct source *src, enum part_state from, enum part_state to)
 
         if (p->state == from) {
             p->state = to;
-            if (from == PART_HEARD && p == &p->watch->part[PART_CHANNEL]) {
+            if (from == PART_ACTIVE && p == &p->watch->part[PART_CHANNEL]) {
                 note_unsubscribed(src->in, p->watch);
             }
             if (to != PART_WAITING) {
@@ -169,22 +169,22 @@ move_parts(struct source *src, enum part_state from, enum part_state to)
 }
 
 void
-source_heard(struct source *src)
+source_activate(struct source *src)
 {
-    move_parts(src, PART_WAITING, PART_HEARD);
+    move_parts(src, PART_WAITING, PART_ACTIVE);
 }
 
 void
-source_unheard(struct source *src)
+source_suspend(struct source *src)
 {
-    move_parts(src, PART_HEARD, PART_WAITING);
+    move_parts(src, PART_ACTIVE, PART_WAITING);
     move_parts(src, PART_REFUSED, PART_WAITING);
 }
 
 void
-source_refused(struct source *src)
+source_refuse(struct source *src)
 {
-    move_parts(src, PART_HEARD, PART_WAITING);
+    move_parts(src, PART_ACTIVE, PART_WAITING);
     move_parts(src, PART_WAITING, PART_REFUSED);
 }
 

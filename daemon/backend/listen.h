@@ -16,7 +16,7 @@
 /* A channel is subscribed once however many listen; a key is tracked (track.h). */
 enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
 
-enum part_state { PART_WAITING, PART_HEARD, PART_REFUSED };
+enum part_state { PART_WAITING, PART_ACTIVE, PART_REFUSED };
 
 enum { PART_CHANNEL, PART_OWN_CHANNEL, PART_KEY, PARTS_MAX }; /* of a watch: the second is its owner's */
 
@@ -31,7 +31,7 @@ struct watch {
     uint64_t lock;
     struct part part[PARTS_MAX];
     struct list due; /* listen.due, when something is to be posted */
-    bool watching, deaf, hint;
+    bool subscribed_due, unsubscribed_due, hint_due;
     struct map_node by_lock; /* listen.watch */
 };
 
@@ -39,9 +39,9 @@ struct source {
     struct listen *in;
     enum source_type type;
     struct list parts;
-    size_t asked; /* questions to Redis about it that are not answered */
-    bool moved;   /* key: the read in flight was sent because it had changed */
-    bool again;   /* key: it has changed while a read was in flight */
+    size_t unanswered; /* questions to Redis about it that are not answered */
+    bool changed; /* key: the read in flight was sent because it had changed */
+    bool changed_again; /* key: it has changed while a read was in flight */
     struct map_node by_name; /* listen.source; a keyed hash */
     size_t name_n;
     char name[];
@@ -74,13 +74,13 @@ bool source_free(struct source *src);
 void source_hint(struct source *src);
 
 /* The parts of the source that waited are heard. */
-void source_heard(struct source *src);
+void source_activate(struct source *src);
 
 /* The parts of the source wait (again): what may have moved meanwhile is not known. */
-void source_unheard(struct source *src);
+void source_suspend(struct source *src);
 
 /* Redis refuses the subscription: its parts are not waited for. */
-void source_refused(struct source *src);
+void source_refuse(struct source *src);
 
 /* Some part of it waits. */
 bool source_waits(const struct source *src);

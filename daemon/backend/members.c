@@ -50,7 +50,7 @@ members_count(const struct members *p)
 
 /* The longest lease of all, when one of those has gone, or has become shorter. */
 static void
-settle(struct members *p)
+update_longest(struct members *p)
 {
     struct map_node *n, *nxt;
 
@@ -110,7 +110,7 @@ members_put(struct members *p, struct slice uuid, int64_t lease_ms, uint64_t ver
         m->lease_ms = lease_ms;
         m->version = version;
     }
-    settle(p);
+    update_longest(p);
 }
 
 void
@@ -120,7 +120,7 @@ members_remove(struct members *p, struct slice uuid, uint64_t version)
 
     if (m != NULL && m->version < version) {
         drop(p, m);
-        settle(p);
+        update_longest(p);
     }
 }
 
@@ -143,7 +143,7 @@ members_end(struct members *p, uint64_t version)
             drop(p, m);
         }
     }
-    settle(p);
+    update_longest(p);
 }
 
 int64_t

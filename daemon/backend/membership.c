@@ -22,7 +22,7 @@ enum { SOON_MS = 50, SPREAD_MS = 300 };
  * is up, else the last line.
  */
 static struct membership_line *
-last_of(struct membership *p)
+best_line(struct membership *p)
 {
     struct membership_line *last = &p->line[p->lines_n - 1];
 
@@ -47,13 +47,13 @@ spread_ms(const struct membership *p)
 }
 
 static bool
-brings(const struct membership *p)
+has_list(const struct membership *p)
 {
     return p->list.uuids.n > 0;
 }
 
 static bool
-is_asked(const struct membership *p)
+awaits_answer(const struct membership *p)
 {
     bool asked = false;
 
@@ -65,7 +65,7 @@ is_asked(const struct membership *p)
 
 /* True: a registration has to leave before the next beat, to report, or to ask for changes of members. */
 static bool
-is_wanted(const struct membership *p)
+is_urgent(const struct membership *p)
 {
     const struct epoch *e = &p->epoch;
 
@@ -81,11 +81,11 @@ arm(struct membership *p)
     if (e->until_ms != 0 && end_ms < ms) { /* the grace period ends with a registration, and there may be no other */
         ms = end_ms;
     }
-    if (e->bring != EPOCH_BRING_NOTHING && !brings(p)) {
+    if (e->bring != EPOCH_BRING_NOTHING && !has_list(p)) {
         ms = SOON_MS + spread;
     }
-    if (is_wanted(p)) { /* after the registrations in flight: their answers arm the timer again */
-        ms = p->flapping || is_asked(p) || !link_up(last_of(p)->link) ? SOON_MS : spread;
+    if (is_urgent(p)) { /* after the registrations in flight: their answers arm the timer again */
+        ms = p->flapping || awaits_answer(p) || !link_up(best_line(p)->link) ? SOON_MS : spread;
     }
     if (p->again) {
         ms = SOON_MS;
@@ -94,7 +94,7 @@ arm(struct membership *p)
 }
 
 static void
-tell(const struct membership *p, enum shard_life what)
+report_life(const struct membership *p, enum shard_life what)
 {
     p->events->life(p->events->ctx, what, p->epoch.number);
 }
@@ -121,12 +121,12 @@ ask_all(struct membership *p)
 
 /* A registration that Redis refuses on one link it would refuse on the others: those that are up are asked. */
 static void
-refused(struct membership_line *line, const char *what, const char *reason)
+refuse(struct membership_line *line, const char *what, const char *reason)
 {
     struct membership *p = line->of;
 
     if (!p->refusal_logged) {
-        enum log_level level = text_error_passes(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
+        enum log_level level = text_error_is_transient(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
 
         log_event(p->env->log, level, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
                   "uuid", LOG_S(p->epoch.uuid), NULL);
@@ -141,13 +141,13 @@ cannot_register(struct membership_line *line, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
-    refused(line, "cannot register",
+    refuse(line, "cannot register",
             r->type != REPLY_ERROR ? "an answer of an unexpected shape"
                                    : text_error(text, r->text, line->of->address->user));
 }
 
 static void
-begins(struct membership *p, bool first)
+begin_epoch(struct membership *p, bool first)
 {
     if (!first || p->epoch.until_ms != 0) {
         log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address",
@@ -157,7 +157,7 @@ begins(struct membership *p, bool first)
     p->env->metrics->epochs += !first;
     p->flapping = clock_now_us() - p->begun_us < SOON_MS * US_PER_MS;
     p->begun_us = clock_now_us();
-    tell(p, SHARD_NEW);
+    report_life(p, SHARD_NEW);
 }
 
 /*
@@ -165,7 +165,7 @@ begins(struct membership *p, bool first)
  * lost what was granted since: the next greeting begins a new epoch, unless another link is answered before.
  */
 static void
-is_behind(struct membership_line *line)
+leave_older_epoch(struct membership_line *line)
 {
     struct membership *p = line->of;
 
@@ -176,7 +176,7 @@ is_behind(struct membership_line *line)
 
 /* A passing error, such as BUSY, on a link that is up: the registration is repeated soon, and the link stays. */
 static bool
-is_of_the_moment(const struct membership_line *line, const struct reply *r)
+is_transient(const struct membership_line *line, const struct reply *r)
 {
     bool drop;
 
@@ -191,17 +191,17 @@ has_others(const struct membership *p)
 }
 
 static void
-tell_met(struct membership *p)
+report_others(struct membership *p)
 {
     if (p->others_reported != has_others(p)) {
         p->others_reported = !p->others_reported;
-        tell(p, p->others_reported ? SHARD_SHARED : SHARD_ALONE);
+        report_life(p, p->others_reported ? SHARD_SHARED : SHARD_ALONE);
     }
 }
 
 /* Redis has answered on that link to what was sent at sent_us. True: this daemon is registered. */
 static bool
-heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
+take_answer(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
     struct membership *p = line->of;
     bool first = p->epoch.number == 0;
@@ -213,35 +213,35 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 
         p->fresh_until_us = until_us > p->fresh_until_us ? until_us : p->fresh_until_us;
         if (p->epoch.complete || p->epoch.until_ms != 0) {
-            p->known_us = sent_us > p->known_us ? sent_us : p->known_us;
+            p->members_known_us = sent_us > p->members_known_us ? sent_us : p->members_known_us;
         }
-        line->heard = true;
+        line->answered = true;
     }
     switch (news) {
     case EPOCH_NEW:
-        begins(p, first);
+        begin_epoch(p, first);
         break;
     case EPOCH_OVER:
         log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->address->shown), NULL);
-        tell(p, SHARD_GRANTING);
+        report_life(p, SHARD_GRANTING);
         break;
     case EPOCH_SAME:
         p->refusal_logged = false;
         break;
     case EPOCH_OLD:
-        is_behind(line);
+        leave_older_epoch(line);
         break;
     case EPOCH_DUPLICATE_UUID:
-        refused(line, "twin", "another daemon has our id");
+        refuse(line, "twin", "another daemon has our id");
         break;
     case EPOCH_BROKEN:
-        p->again = is_of_the_moment(line, r);
+        p->again = is_transient(line, r);
         if (!p->again) {
             cannot_register(line, r);
         }
         break;
     }
-    tell_met(p);
+    report_others(p);
     return registered;
 }
 
@@ -255,7 +255,7 @@ send_registration(struct membership_line *line, bool part, bool whole)
     struct membership *p = line->of;
     struct slice word[EPOCH_WORDS_MAX];
     struct epoch_ask ask = {.sha = whole || !link_up(line->link) ? NULL : p->sha, .token_floor = p->token_floor,
-                            .changes = !is_asked(p)};
+                            .changes = !awaits_answer(p)};
     int words;
 
     if (part) {
@@ -290,9 +290,9 @@ begin_list(struct membership_line *line)
 {
     struct membership *p = line->of;
 
-    if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.from != 0 && !brings(p)) {
+    if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.list_epoch != 0 && !has_list(p)) {
         members_print(&p->members, &p->list.uuids);
-        if (brings(p)) {
+        if (has_list(p)) {
             bring(line, 0, false);
         }
     }
@@ -304,7 +304,7 @@ answered(struct membership_line *line, enum link_result result, const struct rep
     struct membership *p = line->of;
     uint64_t epoch = p->epoch.number;
     bool again = p->again;
-    bool registered = result == LINK_ANSWERED && heard(line, r, sent_us);
+    bool registered = result == LINK_ANSWERED && take_answer(line, r, sent_us);
 
     if (p->epoch.number != epoch) {
         buf_clear(&p->list.uuids, 0);
@@ -313,7 +313,7 @@ answered(struct membership_line *line, enum link_result result, const struct rep
         membership_beat(p);
     }
     /* The answer to a registration sent before the wait began neither ends the wait nor counts as a failure. */
-    p->over = p->awaited_us != 0 && !is_asked(p) && !(registered && sent_us < p->awaited_us);
+    p->wait_over = p->awaited_us != 0 && !awaits_answer(p) && !(registered && sent_us < p->awaited_us);
 }
 
 static void
@@ -339,11 +339,11 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     struct membership *p = line->of;
 
     line->asked--;
-    if (result == LINK_ANSWERED && call_is_noscript(r) && brings(p)) {
+    if (result == LINK_ANSWERED && call_is_noscript(r) && has_list(p)) {
         bring(line, p->list.at, true);
     } else {
         answered(line, result, r, sent_us);
-        if (brings(p)) {
+        if (has_list(p)) {
             size_t next = p->list.at + p->list.n;
 
             if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && p->epoch.bring == EPOCH_BRING_NOW &&
@@ -380,7 +380,7 @@ membership_greet(struct membership *p, struct redis_link *l)
  * are silent for longer.
  */
 static int64_t
-found_out_us(const struct membership *p)
+hang_found_us(const struct membership *p)
 {
     return EPOCH_FRESH_MS * US_PER_MS + 2 * p->conf->timeout_us;
 }
@@ -391,15 +391,15 @@ membership_lost(struct membership *p, const struct redis_link *l)
     struct membership_line *line = line_of(p, l);
     int64_t now_us = clock_now_us();
 
-    if (!line->heard) {
+    if (!line->answered) {
         return;
     }
-    line->heard = false;
-    if (now_us - p->known_us > found_out_us(p)) {
+    line->answered = false;
+    if (now_us - p->members_known_us > hang_found_us(p)) {
         p->epoch.members_unknown = true;
-        tell_met(p);
+        report_others(p);
     } else {
-        p->known_us = now_us;
+        p->members_known_us = now_us;
     }
 }
 
@@ -416,22 +416,22 @@ membership_ask(struct membership *p, struct redis_link *l)
 void
 membership_beat(struct membership *p)
 {
-    membership_ask(p, last_of(p)->link);
+    membership_ask(p, best_line(p)->link);
 }
 
 bool
 membership_pending(struct membership *p)
 {
     int64_t now_us = clock_now_us(), since_us = p->awaited_us != 0 ? p->awaited_us : now_us;
-    bool over = p->over;
+    bool over = p->wait_over;
 
     p->awaited_us = 0;
-    p->over = false;
+    p->wait_over = false;
     if (!over && !membership_fresh(p, now_us)) {
-        if (!is_asked(p)) {
+        if (!awaits_answer(p)) {
             membership_beat(p);
         }
-        p->awaited_us = is_asked(p) ? since_us : 0;
+        p->awaited_us = awaits_answer(p) ? since_us : 0;
     }
     return p->awaited_us != 0;
 }
@@ -462,7 +462,7 @@ void
 membership_newcomer(struct membership *p, struct slice text)
 {
     epoch_newcomer(&p->epoch, &p->members, text);
-    tell_met(p);
+    report_others(p);
 }
 
 void
@@ -483,15 +483,15 @@ void
 membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
-    if (link_up(last_of(p)->link)) {
-        (void)send_registration(last_of(p), false, false); /* a heartbeat in flight does not say that we leave */
+    if (link_up(best_line(p)->link)) {
+        (void)send_registration(best_line(p), false, false); /* a heartbeat in flight does not say that we leave */
     }
 }
 
 bool
 membership_busy(const struct membership *p)
 {
-    return p->epoch.leaving && is_asked(p);
+    return p->epoch.leaving && awaits_answer(p);
 }
 
 /* ---- begin and end ---- */

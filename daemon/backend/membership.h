@@ -17,7 +17,7 @@ struct membership_line {
     struct membership *of;
     struct redis_link *link;
     unsigned asked; /* answers to come */
-    bool heard;     /* an answer came on this connection */
+    bool answered;  /* an answer came on this connection */
 };
 
 /* A list of members that is brought to a Redis that has lost it, part by part: the next one behind an answer. */
@@ -49,9 +49,9 @@ struct membership {
     bool again;             /* the members have to be asked for once more, by a registration that has not left yet */
     bool report;            /* that all is reclaimed has to be said, by one that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
-    int64_t known_us;       /* by our clock: since when a member may have come unheard, see membership_lost() */
+    int64_t members_known_us; /* by our clock: since when a member may have come unheard, see membership_lost() */
     int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */
-    bool over;              /* that wait has ended, one way or the other */
+    bool wait_over;         /* that wait has ended, one way or the other */
 };
 
 /* What a shard asks of its head: membership_domain.c. */
@@ -107,7 +107,7 @@ bool membership_pending(struct membership *p);
 static inline bool
 membership_is_calm(const struct membership *p, int64_t now_us)
 {
-    return !p->over && p->awaited_us == 0 && membership_fresh(p, now_us);
+    return !p->wait_over && p->awaited_us == 0 && membership_fresh(p, now_us);
 }
 
 /* Registers now, on the link that heartbeats go by. */

@@ -12,7 +12,7 @@ self(struct continuity *c)
 }
 
 static const struct membership *
-look_at(const struct continuity *c)
+const_self(const struct continuity *c)
 {
     return (const struct membership *)(const void *)c;
 }
@@ -29,16 +29,16 @@ static uint64_t
 one_epoch(const struct continuity *c, uint16_t domain)
 {
     (void)domain;
-    return look_at(c)->epoch.number;
+    return const_self(c)->epoch.number;
 }
 
 static struct slice
 one_word(const struct continuity *c, uint16_t domain, bool reclaim)
 {
-    const struct epoch *e = &look_at(c)->epoch;
+    const struct epoch *e = &const_self(c)->epoch;
 
     (void)domain;
-    return slice_of(reclaim ? e->now : e->open);
+    return slice_of(reclaim ? e->last_word : e->granting_word);
 }
 
 static struct continuity_keys
@@ -80,13 +80,13 @@ static bool
 one_fresh(struct continuity *c, uint16_t domain, int64_t now_us)
 {
     (void)domain;
-    return membership_fresh(look_at(c), now_us);
+    return membership_fresh(const_self(c), now_us);
 }
 
 static bool
 one_pending(struct continuity *c)
 {
-    return !membership_is_calm(look_at(c), clock_now_us()) && membership_pending(self(c));
+    return !membership_is_calm(const_self(c), clock_now_us()) && membership_pending(self(c));
 }
 
 const struct continuity_ops membership_one_domain = {

@@ -39,7 +39,7 @@ offset_guess(const struct offset *o)
 }
 
 int64_t
-offset_way_us(const struct offset *o)
+offset_rtt_us(const struct offset *o)
 {
     return o->high_us - o->low_us;
 }

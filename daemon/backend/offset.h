@@ -20,6 +20,6 @@ int64_t offset_guess(const struct offset *o);
 int64_t offset_error(const struct offset *o, int64_t now_us);
 
 /* The round trip, by the fastest answers of late: time spent waiting behind other commands does not count. */
-int64_t offset_way_us(const struct offset *o);
+int64_t offset_rtt_us(const struct offset *o);
 
 #endif

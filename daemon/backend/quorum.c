@@ -34,7 +34,7 @@ self(struct backend *b)
 }
 
 static const struct quorum *
-look_at(const struct backend *b)
+const_self(const struct backend *b)
 {
     return (const struct quorum *)(const void *)b;
 }
@@ -80,14 +80,14 @@ on_due(evutil_socket_t fd, short what, void *ctx)
     while (!list_empty(&qu->begun)) {
         quorum_op_begun(qu, container_of(qu->begun.next, struct quorum_op, node));
     }
-    quorum_errands_over(qu);
+    quorum_answer_unsent(qu);
     while (heap_min_at(&qu->timers) <= now_us) { /* each is set to later, or off */
         timer_due(qu, heap_min(&qu->timers));
     }
     if (qu->look_us <= now_us) {
         quorum_look_at_nodes(qu);
     }
-    if (qu->settled_us != 0 && qu->settled_us <= now_us) {
+    if (qu->startup_until_us != 0 && qu->startup_until_us <= now_us) {
         quorum_voting_changed(qu);
     }
     for (unsigned i = 0; i < qu->n; i++) {
@@ -100,13 +100,13 @@ on_due(evutil_socket_t fd, short what, void *ctx)
 
 /* A node is in another epoch than before, or its first one is heard of. */
 static void
-node_began(struct quorum_node *node, uint64_t epoch)
+enter_epoch(struct quorum_node *node, uint64_t epoch)
 {
     struct quorum *qu = node->of;
 
     node->epoch = epoch;
     node->epoch_us = clock_now_us();
-    node->voting = node->looked = node->heard = node->over = false;
+    node->voting = node->answered = node->in_round = node->quarantine_was_over = false;
     quorum_voting_changed(qu);
     qu->look_us = 0;
     quorum_wake(qu);
@@ -124,7 +124,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         quorum_up_changed(node, what == SHARD_UP);
         break;
     case SHARD_NEW:
-        node_began(node, n);
+        enter_epoch(node, n);
         break;
     case SHARD_GRANTING:
         qu->look_us = 0;
@@ -141,7 +141,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     case SHARD_ALONE:
         quorum_shared_changed(node, what == SHARD_SHARED);
         break;
-    case SHARD_ASTRAY:
+    case SHARD_SLOT_LEFT:
         break; /* of a cluster */
     }
 }
@@ -207,7 +207,7 @@ open_shards(struct quorum *qu)
         node->shard = shard_open(node->address, &qu->conf, &qu->env,
                                  (struct shard_events){.done = on_done,
                                                        .life = on_life,
-                                                       .heard = quorum_heard,
+                                                       .event =quorum_core_event,
                                                        .seen = quorum_seen,
                                                        .ctx = node});
     }
@@ -239,11 +239,11 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->conf.proposes = true;
     qu->env.freelist = &qu->freelist;
     qu->env.epoch = NULL; /* one number says nothing of several nodes: each has its own */
-    qu->random = qu->said = env->nonce; /* serials of a process before this one may be remembered */
+    qu->random = qu->broadcast_serial = env->nonce; /* serials of a process before this one may be remembered */
     qu->look_us = CORE_FOREVER;
-    qu->settled_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
+    qu->startup_until_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
     list_init(&qu->begun);
-    list_init(&qu->over);
+    list_init(&qu->unsent);
     heap_init(&qu->timers);
     qu->due = event_new(env->base, -1, 0, on_due, qu);
     arm(qu);
@@ -351,7 +351,7 @@ quorum_flush(struct backend *b)
 static bool
 quorum_idle(const struct backend *b)
 {
-    const struct quorum *qu = look_at(b);
+    const struct quorum *qu = const_self(b);
     bool idle = qu->ops_n == 0;
 
     for (unsigned i = 0; i < qu->n; i++) {
@@ -391,7 +391,7 @@ explain(const struct quorum *qu, char out[160])
 static void
 quorum_status(const struct backend *b, struct backend_status *out)
 {
-    const struct quorum *qu = look_at(b);
+    const struct quorum *qu = const_self(b);
     int64_t rtt_us[VOTES_NODES_MAX] = {0};
 
     shard_status(qu->node[0].shard, out);
@@ -422,7 +422,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
 static size_t
 quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
 {
-    const struct quorum *qu = look_at(b);
+    const struct quorum *qu = const_self(b);
 
     for (unsigned i = 0; i < qu->n; i++) {
         const struct quorum_node *node = &qu->node[i];

@@ -61,7 +61,7 @@ take(struct quorum_node *node, const struct reply *r)
     if (node->epoch == 0 || strtoull(node->text, NULL, 10) != node->epoch) {
         return;
     }
-    node->looked = node->heard = true;
+    node->answered = node->in_round = true;
     node->established = r->item[ESTABLISHED]->n == 1;
     node->granting = strchr(node->text, ' ') != NULL && strchr(node->text, ' ') == strrchr(node->text, ' ');
     node->clock = (uint64_t)r->item[CLOCK]->n;
@@ -99,19 +99,19 @@ highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock
     for (unsigned i = 0; i < qu->n; i++) {
         const struct quorum_node *other = &qu->node[i];
 
-        heard += other->heard;
-        open += other->heard && other->granting;
-        of_all = other->heard && other->clock > of_all ? other->clock : of_all;
-        if (other != node && other->heard && other->established) {
+        heard += other->in_round;
+        open += other->in_round && other->granting;
+        of_all = other->in_round && other->clock > of_all ? other->clock : of_all;
+        if (other != node && other->in_round && other->established) {
             established++;
             of_established = other->clock > of_established ? other->clock : of_established;
         }
     }
     *clock = established >= qu->q ? of_established : of_all;
     if (established >= qu->q) {
-        return node->over;
+        return node->quarantine_was_over;
     }
-    return heard == qu->n && (node->over || (established == 0 && open == qu->n && !qu->conf.strict));
+    return heard == qu->n && (node->quarantine_was_over || (established == 0 && open == qu->n && !qu->conf.strict));
 }
 
 /* All have answered that will. */
@@ -124,7 +124,7 @@ round_over(struct quorum *qu)
         struct quorum_node *node = &qu->node[i];
         uint64_t clock;
 
-        if (node->heard && !node->established && node->granting && highest(qu, node, &clock)) {
+        if (node->in_round && !node->established && node->granting && highest(qu, node, &clock)) {
             log_event(qu->env.log, LOG_INFO, "redis", "node admitted", "address", LOG_S(node->address->shown), "epoch",
                       LOG_N(node->epoch), "clock", LOG_N(clock), NULL);
             (void)ask(node, node->text, clock);
@@ -132,7 +132,7 @@ round_over(struct quorum *qu)
         all = all && (!node->up || node->voting);
     }
     for (unsigned i = 0; i < qu->n; i++) {
-        qu->node[i].over = qu->node[i].heard && qu->node[i].left_us == 0;
+        qu->node[i].quarantine_was_over = qu->node[i].in_round && qu->node[i].left_us == 0;
     }
     qu->look_us = all ? CORE_FOREVER : clock_now_us() + LOOK_AGAIN_US;
     quorum_wake(qu);
@@ -150,9 +150,9 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         quorum_voting_changed(qu);
         quorum_loss_changed(qu);
     }
-    if (node->looking) {
-        node->looking = false;
-        if (--qu->looking_n == 0) {
+    if (node->asked) {
+        node->asked = false;
+        if (--qu->asked_n == 0) {
             round_over(qu);
         }
     }
@@ -162,14 +162,14 @@ void
 quorum_look_at_nodes(struct quorum *qu)
 {
     qu->look_us = clock_now_us() + 2 * qu->conf.timeout_us;
-    if (qu->looking_n > 0) {
+    if (qu->asked_n > 0) {
         return;
     }
     for (unsigned i = 0; i < qu->n; i++) {
         struct quorum_node *node = &qu->node[i];
 
-        node->heard = false;
-        node->looking = node->up && ask(node, "", 0);
-        qu->looking_n += node->looking;
+        node->in_round = false;
+        node->asked = node->up && ask(node, "", 0);
+        qu->asked_n += node->asked;
     }
 }

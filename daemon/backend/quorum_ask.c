@@ -91,7 +91,7 @@ ask_all(struct quorum *qu, struct quorum_op *o)
             vote_failed(&o->vote, i, CORE_DENIED, -1);
         } else if (gives_back && o->entry->part[i].clean && list_empty(&o->entry->part[i].queue)) {
             vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
-        } else if (!node->up || (o->op.reclaim && !node->looked)) {
+        } else if (!node->up || (o->op.reclaim && !node->answered)) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
         } else {
             part_push(qu, o, i, verb, verb == CORE_EXTEND || verb == CORE_RELEASE ? 0 : o->token);
@@ -116,7 +116,7 @@ sort_of(const struct core_op *op, enum core_action_type verb)
 
 /* What the entry is from now on. */
 static void
-note(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
+update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {
     if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
         entry->incarnation++;
@@ -124,7 +124,7 @@ note(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op
             entry->part[i].deadline_us = 0;
         }
     }
-    entry->known = entry->known && o->sort == SORT_CONFIRM;
+    entry->confirmed = entry->confirmed && o->sort == SORT_CONFIRM;
     entry->wanted = o->sort != SORT_RELEASE && o->sort != SORT_BREAK;
 }
 
@@ -137,7 +137,7 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
 
     entry->op = o->op;
     entry->op.key = key;
-    note(qu, entry, o);
+    update_entry(qu, entry, o);
     o->incarnation = entry->incarnation;
     o->errands_n++;
     if (o->op.exact) {

@@ -14,7 +14,7 @@ quorum_post(const struct quorum *qu, const struct core_event *ev)
 }
 
 void
-quorum_tell_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen)
+quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen)
 {
     qu->env.seen(qu->env.ctx, id, seen);
 }
@@ -60,9 +60,9 @@ quorum_up(const struct quorum *qu)
 static void
 log_voting(struct quorum *qu, unsigned voting)
 {
-    bool first = qu->settled_us != 0;
+    bool first = qu->startup_until_us != 0;
 
-    if (first && voting <= qu->q && clock_now_us() < qu->settled_us) {
+    if (first && voting <= qu->q && clock_now_us() < qu->startup_until_us) {
         return;
     }
     if (first || (voting != qu->voting_n && (voting <= qu->q || qu->voting_n <= qu->q))) {
@@ -73,7 +73,7 @@ log_voting(struct quorum *qu, unsigned voting)
                   "voting", LOG_N(voting), "of", LOG_N(qu->n), NULL);
     }
     qu->voting_n = voting;
-    qu->settled_us = 0;
+    qu->startup_until_us = 0;
 }
 
 void
@@ -102,9 +102,9 @@ quorum_loss_changed(struct quorum *qu)
 
     for (unsigned i = 0; i < qu->n; i++) {
         const struct quorum_node *node = &qu->node[i];
-        bool is_lost = node->looked && !node->voting;
+        bool is_lost = node->answered && !node->voting;
 
-        known += node->looked;
+        known += node->answered;
         more = more || (is_lost && node->lost_epoch != node->epoch);
     }
     if (qu->epoch == 0 ? known < qu->q : !more) {
@@ -114,7 +114,7 @@ quorum_loss_changed(struct quorum *qu)
         struct quorum_node *node = &qu->node[i];
 
         qu->epoch = node->epoch > qu->epoch ? node->epoch : qu->epoch;
-        node->lost_epoch = node->looked && !node->voting ? node->epoch : node->lost_epoch;
+        node->lost_epoch = node->answered && !node->voting ? node->epoch : node->lost_epoch;
     }
     qu->epoch++;
     quorum_post(qu, &(struct core_event){.type = CORE_RECLAIM, .epoch = qu->epoch});

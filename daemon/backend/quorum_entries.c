@@ -154,7 +154,7 @@ entries_free(struct quorum *qu)
 /* ---- how long it is held ---- */
 
 static int64_t
-trusted_us(const struct part *p, const struct quorum_node *node)
+deadline_without_jumps_us(const struct part *p, const struct quorum_node *node)
 {
     int64_t admitted_us;
 
@@ -171,13 +171,13 @@ trusted_us(const struct part *p, const struct quorum_node *node)
 int64_t
 part_deadline_us(const struct part *p, const struct quorum_node *node)
 {
-    return p->sent_us <= node->jumped_us ? 0 : trusted_us(p, node);
+    return p->sent_us <= node->jumped_us ? 0 : deadline_without_jumps_us(p, node);
 }
 
 bool
 part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us)
 {
-    return part_deadline_us(p, node) <= now_us && trusted_us(p, node) > now_us;
+    return part_deadline_us(p, node) <= now_us && deadline_without_jumps_us(p, node) > now_us;
 }
 
 int64_t
@@ -197,7 +197,7 @@ entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
 
     for (unsigned i = 0; i < qu->n; i++) {
-        deadline_us[i] = trusted_us(&entry->part[i], &qu->node[i]);
+        deadline_us[i] = deadline_without_jumps_us(&entry->part[i], &qu->node[i]);
     }
     return entry_deadline_us(qu, entry) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
 }
@@ -257,7 +257,7 @@ ends_in_release(const struct list *queue)
 
 /* It is of no use any more, or may not be asked now. */
 static bool
-is_over(const struct part *p, const struct errand *e, int64_t now_us)
+is_void(const struct part *p, const struct errand *e, int64_t now_us)
 {
     const struct quorum_op *o = e->op;
 
@@ -267,8 +267,8 @@ is_over(const struct part *p, const struct errand *e, int64_t now_us)
     if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
         return false;
     }
-    return o->incarnation != o->entry->incarnation || (!e->raises && p->release_until_us > now_us) ||
-           (!e->raises && !e->to->voting && o->sort == SORT_ATTEMPT);
+    return o->incarnation != o->entry->incarnation || (!e->is_write_back && p->release_until_us > now_us) ||
+           (!e->is_write_back && !e->to->voting && o->sort == SORT_ATTEMPT);
 }
 
 /* What the shard is asked for. */
@@ -292,10 +292,10 @@ op_of(const struct part *p, const struct errand *e)
 }
 
 static void
-not_sent(struct quorum *qu, struct errand *e)
+put_unsent(struct quorum *qu, struct errand *e)
 {
     list_remove(&e->node);
-    list_push_back(&qu->over, &e->node);
+    list_push_back(&qu->unsent, &e->node);
     quorum_wake(qu);
 }
 
@@ -303,16 +303,16 @@ not_sent(struct quorum *qu, struct errand *e)
 void
 part_launch(struct quorum *qu, struct part *p)
 {
-    while (!p->flying && !list_empty(&p->queue)) {
+    while (!p->in_flight && !list_empty(&p->queue)) {
         struct errand *e = container_of(p->queue.next, struct errand, node);
         int64_t now_us = clock_now_us();
         struct core_op op;
 
-        if (is_over(p, e, now_us)) {
-            not_sent(qu, e);
+        if (is_void(p, e, now_us)) {
+            put_unsent(qu, e);
             continue;
         }
-        p->flying = true;
+        p->in_flight = true;
         e->was_clean = p->clean;
         e->of_other = gives_all_back(e) && has_other(p, &e->op->op);
         if (e->verb == CORE_ACQUIRE || e->verb == CORE_EXTEND) {
@@ -344,12 +344,12 @@ part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_actio
     e->op = o;
     e->to = &qu->node[node];
     e->verb = verb;
-    e->raises = o->sort == SORT_ATTEMPT && verb == CORE_EXTEND;
+    e->is_write_back = o->sort == SORT_ATTEMPT && verb == CORE_EXTEND;
     e->number = number;
     o->errands_n++;
     list_init(&e->node);
     if (length(&p->queue) >= QUEUE_MAX) {
-        not_sent(qu, e);
+        put_unsent(qu, e);
         return;
     }
     list_push_back(&p->queue, &e->node);
@@ -414,6 +414,6 @@ part_done(struct quorum *qu, struct errand *e, const struct core_done *done)
 
     map_remove(&qu->errands, &e->by_serial);
     list_remove(&e->node);
-    p->flying = false;
+    p->in_flight = false;
     learn(p, e, done);
 }

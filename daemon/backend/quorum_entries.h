@@ -27,8 +27,8 @@ struct written {
 
 /* One node's part of an entry. Times by our clock. */
 struct part {
-    struct list queue;   /* of errands, in their order: the first one is in flight if `flying` */
-    bool flying;
+    struct list queue;   /* of errands, in their order: the first one is in flight if `in_flight` */
+    bool in_flight;
     bool clean;          /* our key is not there, and no command in flight can put it there */
     struct written written; /* what our key is, where it may be there */
     int64_t sent_us;     /* when the command left that set the expiry last */
@@ -46,7 +46,7 @@ struct quorum_entry {
     struct core_op op;       /* the last one of the core; the entry owns its key */
     uint64_t incarnation;    /* rises with each attempt and each release: what older operations learn is outdated */
     bool wanted;             /* the core requests or holds it: our key may stay on nodes */
-    bool known;              /* this process was granted it, or has confirmed it: deadlines count */
+    bool confirmed;          /* this process was granted it, or has confirmed it: deadlines count */
     unsigned ops_n;          /* operations in progress */
     int64_t until_us;        /* from then on no node can have our key */
     struct part part[];      /* one for each node */
@@ -75,7 +75,7 @@ struct quorum_op {
     uint32_t reserve;
     bool reported;       /* the core knows its outcome */
     bool begun;          /* all nodes are asked */
-    uint32_t again;      /* nodes that were asked a second time because a clock was set, a bit each */
+    uint32_t asked_again; /* nodes that were asked a second time because a clock was set, a bit each */
     unsigned errands_n;
     int64_t asked_us;
     int64_t guard_us;    /* the latest */
@@ -90,7 +90,7 @@ struct errand {
     struct quorum_op *op;
     struct quorum_node *to;
     enum core_action_type verb;
-    bool raises;               /* a write-back */
+    bool is_write_back;
     uint64_t number;           /* ACQUIRE: the token proposed; a write-back: the token to be reached; 0 = none */
     bool was_clean;
     bool of_other;             /* RELEASE: of what another claim has written */
@@ -110,7 +110,7 @@ void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);
 void quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node);
 
 void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done);
-void quorum_errands_over(struct quorum *qu); /* answers the errands that were not sent */
+void quorum_answer_unsent(struct quorum *qu); /* answers the errands that were not sent */
 void quorum_entry_due(struct quorum *qu, struct quorum_entry *entry); /* its timer */
 void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
 void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb is over */
@@ -137,7 +137,7 @@ bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t 
 void entries_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
 void entries_free(struct quorum *qu);
 
-/* Queues a new errand for the node, or, if it cannot be sent, puts it on quorum.over; number: see struct errand. */
+/* Queues a new errand for the node, or, if it cannot be sent, puts it on quorum.unsent; number: see struct errand. */
 void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
 
 /* The errand is answered: takes it off its queue, and sends the next one. */

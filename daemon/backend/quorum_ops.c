@@ -66,7 +66,7 @@ op_drop(struct quorum *qu, struct quorum_op *o)
 }
 
 static void
-tell(struct quorum *qu, struct quorum_op *o, struct core_done *done)
+report(struct quorum *qu, struct quorum_op *o, struct core_done *done)
 {
     struct core_event ev;
 
@@ -128,7 +128,7 @@ static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
     o->entry->incarnation++;
-    o->entry->wanted = o->entry->known = false;
+    o->entry->wanted = o->entry->confirmed = false;
     quorum_sweep(qu, o->entry);
 }
 
@@ -143,11 +143,11 @@ ask_again(struct quorum *qu, struct quorum_op *o)
         struct ballot *b = &o->vote.node[i];
 
         open = open || b->raising;
-        if (b->state != BALLOT_OK || b->raising || (o->again & (1u << i)) ||
+        if (b->state != BALLOT_OK || b->raising || (o->asked_again & (1u << i)) ||
             !part_suspect(&o->entry->part[i], &qu->node[i], now_us)) {
             continue;
         }
-        o->again |= 1u << i;
+        o->asked_again |= 1u << i;
         open = true;
         if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote stands if our key does */
             vote_raising(&o->vote, i);
@@ -161,7 +161,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 }
 
 static void
-held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
     int64_t known_us = entry_deadline_us(qu, o->entry), ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
     struct core_done done = {.outcome = CORE_OK,
@@ -172,12 +172,12 @@ held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
                              .expiry_ms = o->expiry_ms,
                              .reserve_denied = r->ceiling < r->token + o->op.reserve};
 
-    o->entry->known = true;
-    tell(qu, o, &done);
+    o->entry->confirmed = true;
+    report(qu, o, &done);
 }
 
 static void
-refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+report_refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
     struct core_done done = {.outcome = r->outcome, .sent_us = clock_now_us(), .pttl_us = r->pttl_us};
 
@@ -187,7 +187,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
     if (o->incarnation == o->entry->incarnation) {
         give_up(qu, o);
     }
-    tell(qu, o, &done);
+    report(qu, o, &done);
     quorum_watch_refused(qu, o);
 }
 
@@ -219,13 +219,13 @@ count_votes(struct quorum *qu, struct quorum_op *o)
             break;
         }
         if (entry_deadline_us(qu, o->entry) <= clock_now_us() + o->vote.validity_us) { /* O6 */
-            refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
+            report_refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
         } else {
-            held(qu, o, &r);
+            report_held(qu, o, &r);
         }
         break;
     case VOTE_REFUSED:
-        refused(qu, o, &r);
+        report_refused(qu, o, &r);
         break;
     }
 }
@@ -238,7 +238,7 @@ until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome o
 {
     int64_t us = entry_deadline_us(qu, o->entry);
 
-    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->entry->known) ||
+    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->entry->confirmed) ||
         entry_suspect(qu, o->entry, clock_now_us())) {
         return 0;
     }
@@ -263,7 +263,7 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
             p->hole_us = 0;
         } else if (p->hole_us == 0) {
             p->hole_us = now_us;
-        } else if (now_us - p->hole_us >= 2 * qu->conf.timeout_us && qu->node[i].looked && qu->node[i].up) {
+        } else if (now_us - p->hole_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
             o->op.reclaim = !qu->node[i].voting;
             part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
         }
@@ -291,14 +291,14 @@ count_others(struct quorum *qu, struct quorum_op *o)
     done.until_us = until_us(qu, o, done.outcome);
     done.sent_us = done.until_us != 0 ? sent_us(done.until_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
-        o->entry->known = o->entry->known || done.outcome == CORE_OK;
+        o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
         } else if (done.outcome == CORE_OK && o->verb == CORE_EXTEND && !o->op.exact && o->op.holds > 0) {
             repair(qu, o);
         }
     }
-    tell(qu, o, &done);
+    report(qu, o, &done);
 }
 
 static void
@@ -317,12 +317,12 @@ count(struct quorum *qu, struct quorum_op *o)
 /* ---- answers ---- */
 
 static void
-vote_heard(struct quorum_op *o, const struct errand *e, const struct core_done *done)
+take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *done)
 {
     struct ballot *b = &o->vote.node[e->to->index];
     int64_t lease_us = o->op.lease_us;
 
-    if (e->raises) {
+    if (e->is_write_back) {
         if (!b->raising) {
             return;
         }
@@ -342,7 +342,7 @@ vote_heard(struct quorum_op *o, const struct errand *e, const struct core_done *
 }
 
 static void
-other_heard(struct quorum_op *o, const struct errand *e, const struct core_done *done)
+take_other_answer(struct quorum_op *o, const struct errand *e, const struct core_done *done)
 {
     enum core_outcome outcome = done->outcome;
 
@@ -375,10 +375,10 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
     }
     o->guard_us = done->guard_us > o->guard_us ? done->guard_us : o->guard_us;
     if (o->sort == SORT_ATTEMPT) {
-        e->to->votes += done->outcome == CORE_OK && !e->raises;
-        vote_heard(o, e, done);
+        e->to->votes += done->outcome == CORE_OK && !e->is_write_back;
+        take_vote(o, e, done);
     } else {
-        other_heard(o, e, done);
+        take_other_answer(o, e, done);
     }
     freelist_give(&qu->freelist, e, sizeof(*e));
     count(qu, o);
@@ -400,10 +400,10 @@ quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *don
 }
 
 void
-quorum_errands_over(struct quorum *qu)
+quorum_answer_unsent(struct quorum *qu)
 {
-    while (!list_empty(&qu->over)) {
-        struct errand *e = container_of(qu->over.next, struct errand, node);
+    while (!list_empty(&qu->unsent)) {
+        struct errand *e = container_of(qu->unsent.next, struct errand, node);
         struct quorum_entry *entry = e->op->entry;
 
         entry->ops_n++;
@@ -488,7 +488,7 @@ quorum_ops_free(struct quorum *qu)
             drop_errands(qu, &entry->part[i].queue);
         }
     }
-    drop_errands(qu, &qu->over);
+    drop_errands(qu, &qu->unsent);
     while (!list_empty(&qu->begun)) {
         struct quorum_op *o = container_of(qu->begun.next, struct quorum_op, node);
 

@@ -13,7 +13,7 @@
 #include "daemon/base/map.h"
 #include "daemon/base/timer.h"
 
-enum { NODE_EPOCH_ROOM = 72, HEARD_MAX = 256 };
+enum { NODE_EPOCH_ROOM = 72, RECENT_MAX = 256 };
 
 /* One master. */
 struct quorum_node {
@@ -28,11 +28,11 @@ struct quorum_node {
     int64_t epoch_us;   /* since when it is known, by our clock */
     int64_t jumped_us;  /* what was sent before, by our clock, says nothing of expiries: a clock was set; 0 = none */
     /* The answer to the last look at it (quorum_admit.c). */
-    bool looking;       /* the question is on its way */
-    bool looked;        /* it has answered in this epoch */
-    bool heard;         /* ... in this round */
+    bool asked;         /* the question is on its way */
+    bool answered;      /* it has answered in this epoch */
+    bool in_round;      /* ... in this round */
     bool established, granting;
-    bool over;          /* its quarantine was over before this round began */
+    bool quarantine_was_over; /* its quarantine was over before this round began */
     uint64_t lost_epoch; /* the last one that a RECLAIM was for */
     char text[NODE_EPOCH_ROOM]; /* rlock:epoch */
     uint64_t clock;     /* rlock:clock */
@@ -50,19 +50,19 @@ struct quorum {
     struct map entries, errands, watches, looks;
     struct heap timers;
     struct list begun;   /* of quorum_op.node: asked for since the loop was here last */
-    struct list over;    /* of errand.node: not sent, and nobody knows yet */
+    struct list unsent;  /* of errand.node: not sent, and nobody knows yet */
     struct event *due;   /* the first of the timers, or at once */
     uint64_t serial;     /* of errands */
     uint64_t ops_n;
     uint64_t epoch;      /* told to the core with RECLAIM; 0 = none */
     bool up, granting, shared; /* as was told to the core */
     unsigned voting_n;   /* as the log knows */
-    int64_t settled_us;  /* until then a healthy node may still be on its way to its vote; 0 = a spare one has voted */
-    unsigned looking_n;  /* answers of this round to come */
+    int64_t startup_until_us; /* until then healthy nodes are still being admitted; 0 = a spare node has voted */
+    unsigned asked_n;  /* answers of this round to come */
     int64_t look_us;     /* when the nodes are looked at again; CORE_FOREVER = when something happens */
-    uint64_t heard[HEARD_MAX]; /* digests of broadcasts that were heard lately */
-    unsigned heard_at;
-    uint64_t said;       /* serial of our own */
+    uint64_t recent[RECENT_MAX]; /* digests of broadcasts that were heard lately */
+    unsigned recent_at;
+    uint64_t broadcast_serial; /* serial of our own */
     struct core_waiters_polled polled;
     int64_t polled_max[CORE_WAITER_POLL_MAX];
     unsigned polled_n;   /* nodes that have answered */
@@ -79,7 +79,7 @@ void quorum_wake(struct quorum *qu);
 void quorum_post(const struct quorum *qu, const struct core_event *ev);
 
 /* The answer to a LOCKINFO. */
-void quorum_tell_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen);
+void quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen);
 
 /* How many nodes vote; are up. */
 unsigned quorum_voting(const struct quorum *qu);
@@ -89,7 +89,7 @@ unsigned quorum_up(const struct quorum *qu);
 void quorum_up_changed(struct quorum_node *node, bool up);
 void quorum_shared_changed(struct quorum_node *node, bool is_shared);
 
-/* Something has changed about which nodes vote, or settled_us is over: tells the core, and the log. */
+/* Something has changed about which nodes vote, or startup_until_us is over: tells the core, and the log. */
 void quorum_voting_changed(struct quorum *qu);
 
 /* What is known of their data has changed. */

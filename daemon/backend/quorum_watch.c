@@ -72,7 +72,7 @@ bits(uint32_t mask)
 }
 
 static void
-tell(const struct quorum *qu, const struct quorum_watch *w, enum core_event_type type)
+post(const struct quorum *qu, const struct quorum_watch *w, enum core_event_type type)
 {
     quorum_post(qu, &(struct core_event){.type = type, .lock = w->lock});
 }
@@ -82,12 +82,12 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
 {
     bool majority;
 
-    w->closed &= ~(1u << node); /* it may have given something back unheard */
+    w->refused &= ~(1u << node); /* it may have given something back unheard */
     w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
     majority = bits(w->subscribed) >= qu->q;
     if (majority != w->reported) {
         w->reported = majority;
-        tell(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
+        post(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
     }
 }
 
@@ -95,9 +95,9 @@ void
 quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 {
     timer_set(&qu->timers, &w->timer, INT64_MAX);
-    if (qu->n - bits(w->closed) >= qu->q) { /* QW3 */
+    if (qu->n - bits(w->refused) >= qu->q) { /* QW3 */
         w->hinted = 0;
-        tell(qu, w, CORE_HINT);
+        post(qu, w, CORE_HINT);
     }
 }
 
@@ -118,7 +118,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
         first = true;
     }
     w->hinted |= 1u << node;
-    w->closed &= ~(1u << node);
+    w->refused &= ~(1u << node);
     w->hint_us[node] = clock_now_us();
     if (bits(w->hinted) >= qu->q) {
         quorum_watch_due(qu, w);
@@ -137,19 +137,19 @@ quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
     if (w == NULL) {
         return;
     }
-    w->closed = 0;
+    w->refused = 0;
     for (unsigned i = 0; i < qu->n; i++) {
         const struct ballot *b = &o->vote.node[i];
-        bool is_heard = (w->subscribed & (1u << i)) != 0;
+        bool is_subscribed = (w->subscribed & (1u << i)) != 0;
         bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
 
-        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN || (is_taken && !is_heard)) {
+        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN || (is_taken && !is_subscribed)) {
             continue;
         }
         if (w->hint_us[i] >= o->asked_us) {
             outdated = true;
         } else {
-            w->closed |= 1u << i;
+            w->refused |= 1u << i;
         }
     }
     if (outdated) {
@@ -184,7 +184,7 @@ quorum_broadcast(struct backend *b, struct slice what)
     struct buf text;
 
     buf_init(&text, 0);
-    buf_printf(&text, "%s %" PRIu64 " ", qu->env.uuid, ++qu->said);
+    buf_printf(&text, "%s %" PRIu64 " ", qu->env.uuid, ++qu->broadcast_serial);
     buf_add_slice(&text, what);
     for (unsigned i = 0; i < qu->n; i++) {
         shard_broadcast(qu->node[i].shard, (struct slice){text.p, text.n});
@@ -194,23 +194,23 @@ quorum_broadcast(struct backend *b, struct slice what)
 
 /* The text of the broadcast; n == 0: it was received before, or is no broadcast of a quorum. */
 static struct slice
-once(struct quorum *qu, struct slice heard)
+take_new(struct quorum *qu, struct slice received)
 {
-    const char *first = memchr(heard.p, ' ', heard.n), *second;
+    const char *first = memchr(received.p, ' ', received.n), *second;
     uint64_t digest;
 
-    second = first == NULL ? NULL : memchr(first + 1, ' ', heard.n - (size_t)(first + 1 - heard.p));
+    second = first == NULL ? NULL : memchr(first + 1, ' ', received.n - (size_t)(first + 1 - received.p));
     if (second == NULL) {
         return (struct slice){NULL, 0};
     }
-    digest = hash_bytes(&qu->env.secret, heard.p, (size_t)(second - heard.p));
-    for (unsigned i = 0; i < HEARD_MAX; i++) {
-        if (qu->heard[i] == digest) {
+    digest = hash_bytes(&qu->env.secret, received.p, (size_t)(second - received.p));
+    for (unsigned i = 0; i < RECENT_MAX; i++) {
+        if (qu->recent[i] == digest) {
             return (struct slice){NULL, 0};
         }
     }
-    qu->heard[qu->heard_at++ % HEARD_MAX] = digest;
-    return (struct slice){second + 1, heard.n - (size_t)(second + 1 - heard.p)};
+    qu->recent[qu->recent_at++ % RECENT_MAX] = digest;
+    return (struct slice){second + 1, received.n - (size_t)(second + 1 - received.p)};
 }
 
 /* ---- waiter polls ---- */
@@ -248,7 +248,7 @@ polled(struct quorum *qu, const struct core_waiters_polled *of_node)
 }
 
 void
-quorum_heard(void *ctx, const struct core_event *ev)
+quorum_core_event(void *ctx, const struct core_event *ev)
 {
     const struct quorum_node *node = ctx;
     struct quorum *qu = node->of;
@@ -257,7 +257,7 @@ quorum_heard(void *ctx, const struct core_event *ev)
 
     switch (ev->type) {
     case CORE_RECEIVED:
-        up.received = once(qu, ev->received);
+        up.received = take_new(qu, ev->received);
         if (up.received.n > 0) {
             quorum_post(qu, &up);
         }
@@ -359,5 +359,5 @@ quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
     all = agreed(qu, look);
     map_remove(&qu->looks, n);
     free(look);
-    quorum_tell_seen(qu, id, &all);
+    quorum_post_seen(qu, id, &all);
 }

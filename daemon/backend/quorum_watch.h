@@ -20,13 +20,13 @@ struct quorum_watch {
     struct timer timer;
     uint64_t lock;
     uint32_t subscribed, hinted; /* a bit for each node */
-    uint32_t closed;             /* nodes that refused the last attempt, and have hinted at nothing since */
+    uint32_t refused;            /* nodes that refused the last attempt, and have hinted at nothing since */
     bool reported;               /* the core knows that a majority is subscribed */
     int64_t hint_us[];           /* of each node the last one; 0 = none */
 };
 
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
-void quorum_heard(void *ctx, const struct core_event *ev);
+void quorum_core_event(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
 void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
 void quorum_broadcast(struct backend *b, struct slice what);

@@ -109,7 +109,7 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
 
 /* RE4 */
 static bool
-is_of_now(const struct replicas *r, const struct grant *g)
+is_current(const struct replicas *r, const struct grant *g)
 {
     return g->epoch == continuity_epoch(r->data, 0) && g->jumps == r->jumps;
 }
@@ -120,7 +120,7 @@ finish(struct replicas *r, struct grant *g, int64_t n)
 {
     struct core_done done = g->done;
 
-    n = is_of_now(r, g) ? n : -1;
+    n = is_current(r, g) ? n : -1;
     grant_free(r, g);
     done.replicas = n < 0 ? 0 : n < CORE_REPLICAS_MAX ? (uint32_t)n : CORE_REPLICAS_MAX;
     if (n < 0) {
@@ -195,7 +195,7 @@ replicas_flush(struct replicas *r)
     while (!list_empty(&r->waiting)) {
         struct grant *g = container_of(r->waiting.next, struct grant, node);
 
-        if (!link_up(r->link) || !is_of_now(r, g)) {
+        if (!link_up(r->link) || !is_current(r, g)) {
             finish(r, g, -1);
             continue;
         }

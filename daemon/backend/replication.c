@@ -94,7 +94,7 @@ replication_tick(struct replication *r, struct shard *sh)
 {
     int64_t now_us = clock_now_us();
 
-    if (now_us >= r->asked_us + (r->doubt[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
+    if (now_us >= r->asked_us + (r->unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
         shard_ask(sh, 3, settings, on_settings, r)) {
         r->asked_us = now_us;
     }
@@ -102,7 +102,7 @@ replication_tick(struct replication *r, struct shard *sh)
 
 /* Why an old master is not bounded; NULL: it is. */
 static const char *
-doubt(const struct replication *r, int64_t down_after_ms)
+why_unbounded(const struct replication *r, int64_t down_after_ms)
 {
     if (r->refused) {
         return "CONFIG GET is refused: allow it (+config|get)";
@@ -123,15 +123,15 @@ doubt(const struct replication *r, int64_t down_after_ms)
 bool
 replication_bounded(struct replication *r, int64_t down_after_ms)
 {
-    const char *why = doubt(r, down_after_ms);
+    const char *why = why_unbounded(r, down_after_ms);
     bool known = r->refused || r->min_replicas >= 0;
 
-    snprintf(r->doubt, sizeof(r->doubt), "%s", why != NULL ? why : "");
+    snprintf(r->unbounded, sizeof(r->unbounded), "%s", why != NULL ? why : "");
     if (known && down_after_ms > 0 && (why != NULL) != r->logged) {
         r->logged = why != NULL;
         log_event(r->env->log, r->logged ? LOG_WARN : LOG_INFO, "redis",
                   r->logged ? "a master that is cut off may go on granting" : "a master that is cut off stops granting",
-                  "address", LOG_S(r->address->shown), r->logged ? "reason" : NULL, LOG_S(r->doubt), NULL);
+                  "address", LOG_S(r->address->shown), r->logged ? "reason" : NULL, LOG_S(r->unbounded), NULL);
     }
     return why == NULL;
 }

@@ -21,7 +21,7 @@ struct replication {
     int64_t min_replicas, lag_ms;  /* -1 = not known */
     bool refused;                  /* Redis does not tell them to us */
     bool logged;                   /* the log knows that nothing bounds an old master */
-    char doubt[128];               /* why nothing does; "" = something does, or nothing is known yet */
+    char unbounded[128];               /* why nothing does; "" = something does, or nothing is known yet */
 };
 
 void replication_init(struct replication *r, const struct backend_env *env, const struct link_address *address);

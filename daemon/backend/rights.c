@@ -40,7 +40,7 @@ rights_advice(const struct rights *r, struct buf *out)
 }
 
 static void
-tell(const struct rights *r)
+log_advice(const struct rights *r)
 {
     struct buf advice;
 
@@ -61,7 +61,7 @@ on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t
     r->asked = r->answered = result == LINK_ANSWERED;
     r->wider = result == LINK_ANSWERED && reply->type == REPLY_INT;
     if (r->wider) {
-        tell(r);
+        log_advice(r);
     }
 }
 

@@ -40,7 +40,7 @@ self(struct backend *b)
 }
 
 static const struct sentinel_topology *
-look_at(const struct backend *b)
+const_self(const struct backend *b)
 {
     return (const struct sentinel_topology *)(const void *)b;
 }
@@ -109,7 +109,7 @@ decide(void *ctx)
     if (!t->agreed) {
         explain(t, &v, t->refusal);
     } else if (t->one.conf.strict && !bounded) {
-        snprintf(t->refusal, sizeof(t->refusal), "strict: %s", t->replication.doubt);
+        snprintf(t->refusal, sizeof(t->refusal), "strict: %s", t->replication.unbounded);
     }
     snprintf(t->address->unknown, sizeof(t->address->unknown), "%s", t->refusal);
     shard_grant_until(t->one.shard, t->refusal[0] == '\0' ? v.until_us : 0);
@@ -194,7 +194,7 @@ sentinel_login(struct backend *b, const struct backend_conf *conf, char error[16
 static void
 sentinel_status(const struct backend *b, struct backend_status *out)
 {
-    const struct sentinel_topology *t = look_at(b);
+    const struct sentinel_topology *t = const_self(b);
 
     single_status(b, out);
     snprintf(out->refusal, sizeof(out->refusal), "%s", t->refusal);
@@ -203,7 +203,7 @@ sentinel_status(const struct backend *b, struct backend_status *out)
 static size_t
 sentinel_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
 {
-    const struct sentinel_topology *t = look_at(b);
+    const struct sentinel_topology *t = const_self(b);
 
     (void)single_nodes(b, out);
     if (t->address->host == NULL) {

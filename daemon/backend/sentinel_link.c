@@ -17,7 +17,7 @@
 
 struct sentinel {
     struct link_address *address; /* owned, as are the links */
-    struct redis_link *asks, *hears;
+    struct redis_link *query, *sub; /* for questions, and for messages */
     const char *master;
     const struct backend_env *env;
     struct sentinel_events events;
@@ -45,7 +45,7 @@ field(const struct reply *r, const char *name)
 }
 
 static bool
-take_place(struct slice host, struct slice digits, char out[SENTINEL_HOST_ROOM], int *port)
+take_host_port(struct slice host, struct slice digits, char out[SENTINEL_HOST_ROOM], int *port)
 {
     int64_t n;
 
@@ -80,8 +80,8 @@ on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent
     s->asking = false;
     if (result == LINK_ANSWERED) {
         s->vote.host[0] = '\0';
-        s->vote.said_us = sent_us;
-        if (whole && !take_place(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
+        s->vote.asked_us = sent_us;
+        if (whole && !take_host_port(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
             s->vote.host[0] = '\0';
         }
     }
@@ -92,7 +92,7 @@ on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent
 }
 
 static void
-on_fellows(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+on_sentinels(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct sentinel *s = arg;
     char host[SENTINEL_HOST_ROOM];
@@ -104,8 +104,8 @@ on_fellows(void *arg, enum link_result result, const struct reply *r, int64_t se
     }
     s->vote.others = (unsigned)r->count;
     for (size_t i = 0; i < r->count && i < SENTINELS_MAX; i++) {
-        if (take_place(field(r->item[i], "ip"), field(r->item[i], "port"), host, &port)) {
-            s->events.fellow(s->events.ctx, field(r->item[i], "runid"), host, port);
+        if (take_host_port(field(r->item[i], "ip"), field(r->item[i], "port"), host, &port)) {
+            s->events.discovered(s->events.ctx, field(r->item[i], "runid"), host, port);
         }
     }
 }
@@ -135,7 +135,7 @@ on_replicas(void *arg, enum link_result result, const struct reply *r, int64_t s
     for (size_t i = 0; i < r->count && s->replicas_n < SENTINEL_REPLICAS_MAX; i++) {
         struct sentinel_replica *at = &s->replica[s->replicas_n];
 
-        if (take_place(field(r->item[i], "ip"), field(r->item[i], "port"), at->host, &at->port)) {
+        if (take_host_port(field(r->item[i], "ip"), field(r->item[i], "port"), at->host, &at->port)) {
             at->up = slice_is(field(r->item[i], "flags"), "slave"); /* else with a reason why it is not */
             s->replicas_n++;
         }
@@ -149,14 +149,14 @@ send_about(struct sentinel *s, const char *what, link_reply_fn *fn)
 {
     struct slice word[3] = {SLICE_LIT("SENTINEL"), slice_of(what), slice_of(s->master)};
 
-    return link_send(s->asks, 3, word, fn, s);
+    return link_send(s->query, 3, word, fn, s);
 }
 
 static void
 look(struct sentinel *s, int64_t now_us)
 {
     s->looked_us = now_us;
-    (void)send_about(s, "SENTINELS", on_fellows);
+    (void)send_about(s, "SENTINELS", on_sentinels);
     (void)send_about(s, "MASTER", on_settings);
     (void)send_about(s, "REPLICAS", on_replicas);
 }
@@ -171,7 +171,7 @@ sentinel_ask(struct sentinel *s, bool again)
         return;
     }
     s->again = false;
-    if (link_up(s->asks) && now_us >= s->looked_us + LOOK_US) {
+    if (link_up(s->query) && now_us >= s->looked_us + LOOK_US) {
         look(s, now_us);
     }
     s->asking = send_about(s, "GET-MASTER-ADDR-BY-NAME", on_named);
@@ -179,7 +179,7 @@ sentinel_ask(struct sentinel *s, bool again)
 
 /* The named master comes last: by then it is known which sentinel answers, and how many others there are. */
 static void
-on_asks_greet(void *ctx, struct redis_link *l)
+on_query_greet(void *ctx, struct redis_link *l)
 {
     struct sentinel *s = ctx;
     struct slice word[2] = {SLICE_LIT("SENTINEL"), SLICE_LIT("MYID")};
@@ -191,7 +191,7 @@ on_asks_greet(void *ctx, struct redis_link *l)
 }
 
 static void
-on_asks_state(void *ctx, struct redis_link *l, bool up)
+on_query_state(void *ctx, struct redis_link *l, bool up)
 {
     struct sentinel *s = ctx;
 
@@ -222,7 +222,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 }
 
 static void
-on_hears_greet(void *ctx, struct redis_link *l)
+on_sub_greet(void *ctx, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), SLICE_LIT("+switch-master")};
 
@@ -230,7 +230,7 @@ on_hears_greet(void *ctx, struct redis_link *l)
 }
 
 static void
-on_hears_state(void *ctx, struct redis_link *l, bool up)
+on_sub_state(void *ctx, struct redis_link *l, bool up)
 {
     (void)ctx;
     (void)l;
@@ -253,15 +253,15 @@ sentinel_open(struct link_address *address, const char *master, const struct bac
               const struct backend_env *env, struct names *names, struct sentinel_events events)
 {
     struct sentinel *s = mem_zalloc(sizeof(*s));
-    struct link_owner asks = {.greet = on_asks_greet, .state = on_asks_state, .ctx = s};
-    struct link_owner hears = {.greet = on_hears_greet, .state = on_hears_state, .message = on_message, .ctx = s};
+    struct link_owner query = {.greet = on_query_greet, .state = on_query_state, .ctx = s};
+    struct link_owner sub = {.greet = on_sub_greet, .state = on_sub_state, .message = on_message, .ctx = s};
 
     s->address = address;
     s->master = master;
     s->env = env;
     s->events = events;
-    s->asks = link_open(address, conf, env, names, false, asks);
-    s->hears = link_open(address, conf, env, names, true, hears);
+    s->query = link_open(address, conf, env, names, false, query);
+    s->sub = link_open(address, conf, env, names, true, sub);
     return s;
 }
 
@@ -278,8 +278,8 @@ sentinel_close(struct sentinel **sp)
     struct sentinel *s = *sp;
 
     if (s != NULL) {
-        link_close(&s->asks, forget);
-        link_close(&s->hears, forget);
+        link_close(&s->query, forget);
+        link_close(&s->sub, forget);
         address_free(s->address);
         free(s);
         *sp = NULL;
@@ -303,13 +303,13 @@ sentinel_vote(const struct sentinel *s)
 bool
 sentinel_up(const struct sentinel *s)
 {
-    return link_up(s->asks);
+    return link_up(s->query);
 }
 
 const char *
 sentinel_last_error(const struct sentinel *s)
 {
-    return link_last_error(s->asks);
+    return link_last_error(s->query);
 }
 
 int64_t
@@ -328,9 +328,9 @@ sentinel_replicas(const struct sentinel *s, const struct sentinel_replica **out)
 void
 sentinel_node(const struct sentinel *s, struct backend_node *out)
 {
-    bool knows = s->vote.said_us == 0 || s->vote.host[0] != '\0';
+    bool knows = s->vote.asked_us == 0 || s->vote.host[0] != '\0';
 
-    *out = (struct backend_node){.role = "sentinel", .rtt_us = link_rtt_us(s->asks)};
+    *out = (struct backend_node){.role = "sentinel", .rtt_us = link_rtt_us(s->query)};
     snprintf(out->address, sizeof(out->address), "%s", s->address->shown);
     snprintf(out->state, sizeof(out->state), "%s", !sentinel_up(s) ? "down" : knows ? "up" : "knows no such master");
 }

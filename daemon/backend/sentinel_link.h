@@ -26,7 +26,7 @@ struct sentinel_replica {
 /* Called from the loop, never from inside a sentinel_ call. */
 struct sentinel_events {
     void (*changed)(void *ctx); /* an answer has come, or the connection has gone */
-    void (*fellow)(void *ctx, struct slice id, const char *host, int port); /* it knows another sentinel, there */
+    void (*discovered)(void *ctx, struct slice id, const char *host, int port); /* it knows another sentinel, there */
     void *ctx;
 };
 

@@ -26,7 +26,7 @@ sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM])
 }
 
 bool
-sentinel_place(struct slice one, char out[SENTINEL_HOST_ROOM], int *port)
+sentinel_host_port(struct slice one, char out[SENTINEL_HOST_ROOM], int *port)
 {
     const char *colon = one.n > 0 ? memrchr(one.p, ':', one.n) : NULL;
     struct slice host, digits;
@@ -53,7 +53,7 @@ static bool
 take_sentinel(struct sentinel_url *u, struct slice one)
 {
     if (u->listed_n == SENTINELS_MAX ||
-        !sentinel_place(one, u->listed[u->listed_n].host, &u->listed[u->listed_n].port)) {
+        !sentinel_host_port(one, u->listed[u->listed_n].host, &u->listed[u->listed_n].port)) {
         return false;
     }
     u->listed_n++;

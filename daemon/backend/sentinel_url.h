@@ -31,6 +31,6 @@ bool sentinel_url_parse(const char *url, struct sentinel_url *out, char error[16
 bool sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM]);
 
 /* "HOST:PORT", an IPv6 address in brackets. False: it is none. */
-bool sentinel_place(struct slice text, char host[SENTINEL_HOST_ROOM], int *port);
+bool sentinel_host_port(struct slice text, char host[SENTINEL_HOST_ROOM], int *port);
 
 #endif

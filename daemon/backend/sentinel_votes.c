@@ -11,7 +11,7 @@
 static bool
 counts(const struct sentinel_vote *v, int64_t now_us)
 {
-    return v->id[0] != '\0' && v->host[0] != '\0' && v->said_us != 0 && now_us < v->said_us + SENTINEL_FRESH_US;
+    return v->id[0] != '\0' && v->host[0] != '\0' && v->asked_us != 0 && now_us < v->asked_us + SENTINEL_FRESH_US;
 }
 
 /* Of one sentinel that is reached twice, its later answer counts. */
@@ -20,7 +20,7 @@ is_outdated(const struct sentinel_vote *const *vote, size_t n, size_t i, int64_t
 {
     for (size_t k = 0; k < n; k++) {
         if (k != i && counts(vote[k], now_us) && strcmp(vote[k]->id, vote[i]->id) == 0 &&
-            (vote[k]->said_us > vote[i]->said_us || (vote[k]->said_us == vote[i]->said_us && k < i))) {
+            (vote[k]->asked_us > vote[i]->asked_us || (vote[k]->asked_us == vote[i]->asked_us && k < i))) {
             return true;
         }
     }
@@ -35,22 +35,22 @@ agree(const struct sentinel_vote *a, const struct sentinel_vote *b)
 
 /* The time of the need-th latest vote for that server; 0: there are fewer. */
 static int64_t
-said_by(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *who, size_t need)
+majority_us(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *who, size_t need)
 {
-    int64_t said_us[SENTINELS_MAX];
-    size_t said = 0;
+    int64_t asked_us[SENTINELS_MAX];
+    size_t named = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (agree(voter[i], who)) {
-            size_t at = said++;
+            size_t at = named++;
 
-            for (; at > 0 && said_us[at - 1] < voter[i]->said_us; at--) {
-                said_us[at] = said_us[at - 1];
+            for (; at > 0 && asked_us[at - 1] < voter[i]->asked_us; at--) {
+                asked_us[at] = asked_us[at - 1];
             }
-            said_us[at] = voter[i]->said_us;
+            asked_us[at] = voter[i]->asked_us;
         }
     }
-    return said >= need ? said_us[need - 1] : 0;
+    return named >= need ? asked_us[need - 1] : 0;
 }
 
 void
@@ -71,11 +71,11 @@ sentinel_votes_count(const struct sentinel_vote *const *vote, size_t n, unsigned
     out->answering = (unsigned)voters;
     out->electorate = out->electorate < voters ? (unsigned)voters : out->electorate;
     for (size_t i = 0; i < voters && out->master == NULL; i++) {
-        int64_t said_us = said_by(voter, voters, voter[i], out->electorate / 2 + 1);
+        int64_t asked_us = majority_us(voter, voters, voter[i], out->electorate / 2 + 1);
 
-        if (said_us != 0) {
+        if (asked_us != 0) {
             out->master = voter[i];
-            out->until_us = said_us + SENTINEL_FRESH_US;
+            out->until_us = asked_us + SENTINEL_FRESH_US;
         }
     }
 }

@@ -24,7 +24,7 @@ struct sentinel_vote {
     char host[SENTINEL_HOST_ROOM]; /* the master that it names; "" = it knows no such master */
     int port;
     unsigned others; /* how many other sentinels it knows */
-    int64_t said_us; /* when the question left; 0 = it has not answered */
+    int64_t asked_us; /* when the question left; 0 = it has not answered */
 };
 
 struct sentinel_verdict {

@@ -18,7 +18,7 @@
 #include "daemon/base/memory.h"
 
 #define ASK_US US_PER_S
-#define PATIENCE_US ASK_US        /* for answers to the first question behind a pause of this process */
+#define AWAITED_US ASK_US        /* for answers to the first question behind a pause of this process */
 #define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped after this time down and unnamed */
 
 struct entry {
@@ -33,7 +33,7 @@ struct sentinels {
     struct sentinel_url url;
     struct backend_conf conf; /* without its texts */
     const struct backend_env *env;
-    const struct link_address *like; /* borrowed: its TLS is theirs */
+    const struct link_address *template; /* borrowed: its TLS is theirs */
     char *user, *password;           /* owned; NULL = none */
     struct names *names;
     struct event *timer;
@@ -41,12 +41,12 @@ struct sentinels {
     void *ctx;
     struct entry entry[SENTINELS_MAX];
     size_t n;
-    int64_t asked_us, patient_until_us;
+    int64_t asked_us, awaited_until_us;
     bool full; /* the log knows that there are too many */
 };
 
 static void on_changed(void *ctx);
-static void on_fellow(void *ctx, struct slice id, const char *host, int port);
+static void on_discovered(void *ctx, struct slice id, const char *host, int port);
 
 /* ---- the list ---- */
 
@@ -56,7 +56,7 @@ address_of(const struct sentinels *ss, const char *host, int port)
     struct link_address *a = address_unknown("sentinel", ss->user, ss->password, 0, ss->url.secure);
 
     address_move(a, host, port);
-    a->tls = tls_share(ss->like->tls);
+    a->tls = tls_share(ss->template->tls);
     return a;
 }
 
@@ -69,11 +69,11 @@ add(struct sentinels *ss, const char *host, int port, bool listed)
     *e = (struct entry){.listed = listed, .port = port, .named_us = clock_now_us()};
     snprintf(e->host, sizeof(e->host), "%s", host);
     e->sentinel = sentinel_open(a, ss->url.master, &ss->conf, ss->env, ss->names,
-                                (struct sentinel_events){on_changed, on_fellow, ss});
+                                (struct sentinel_events){on_changed, on_discovered, ss});
 }
 
 static void
-on_fellow(void *ctx, struct slice id, const char *host, int port)
+on_discovered(void *ctx, struct slice id, const char *host, int port)
 {
     struct sentinels *ss = ctx;
 
@@ -142,7 +142,7 @@ sentinels_ask(struct sentinels *ss)
     bool again = stood_still(ss, now_us);
 
     if (again) {
-        ss->patient_until_us = now_us + PATIENCE_US;
+        ss->awaited_until_us = now_us + AWAITED_US;
     }
     ss->asked_us = now_us;
     for (size_t i = 0; i < ss->n; i++) {
@@ -200,7 +200,7 @@ sentinels_verdict(const struct sentinels *ss, struct sentinel_verdict *out)
 bool
 sentinels_awaited(const struct sentinels *ss)
 {
-    return clock_now_us() < ss->patient_until_us;
+    return clock_now_us() < ss->awaited_until_us;
 }
 
 int64_t
@@ -291,7 +291,7 @@ sentinels_login(struct sentinels *ss, const char *user, const char *password)
 
         address_login(a, ss->user, ss->password);
         tls_close(&a->tls);
-        a->tls = tls_share(ss->like->tls);
+        a->tls = tls_share(ss->template->tls);
     }
 }
 
@@ -299,14 +299,14 @@ sentinels_login(struct sentinels *ss, const char *user, const char *password)
 
 struct sentinels *
 sentinels_open(const struct sentinel_url *url, const struct backend_conf *conf, const struct backend_env *env,
-               const struct link_address *like, void (*changed)(void *ctx), void *ctx)
+               const struct link_address *template, void (*changed)(void *ctx), void *ctx)
 {
     struct sentinels *ss = mem_zalloc(sizeof(*ss));
 
     ss->url = *url;
     ss->conf = *conf;
     ss->env = env;
-    ss->like = like;
+    ss->template = template;
     ss->changed = changed;
     ss->ctx = ctx;
     take_login(ss, conf->sentinel_user, conf->sentinel_password);

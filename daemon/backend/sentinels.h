@@ -12,11 +12,11 @@
 struct sentinels;
 
 /*
- * `changed` is called from the loop: after each answer, and once a second. env and `like` are borrowed: the address of
- * the master, whose TLS the sentinels have too. Of conf the login of sentinels is copied.
+ * `changed` is called from the loop: after each answer, and once a second. env and `template` are borrowed. `template`
+ * is the address of the master; the sentinels share its TLS. The login of the sentinels in conf is copied.
  */
 struct sentinels *sentinels_open(const struct sentinel_url *url, const struct backend_conf *conf,
-                                 const struct backend_env *env, const struct link_address *like,
+                                 const struct backend_env *env, const struct link_address *template,
                                  void (*changed)(void *ctx), void *ctx);
 void sentinels_close(struct sentinels **ss);
 
@@ -35,7 +35,7 @@ int64_t sentinels_down_after_ms(const struct sentinels *ss);
 /* Why the one that was tried last is down; "" = none is. */
 const char *sentinels_last_error(const struct sentinels *ss);
 
-/* User, password, and the TLS that `like` has now: for connections from now on. */
+/* User, password, and the TLS that `template` has now: for connections from now on. */
 void sentinels_login(struct sentinels *ss, const char *user, const char *password);
 
 /* Replicas, then sentinels: how many were put there, `max` at most. */

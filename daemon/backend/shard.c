@@ -205,18 +205,18 @@ is_new_cause(struct shard *sh, const char *reason)
 static const char *
 server_of(const struct shard *sh, const struct redis_link *l)
 {
-    return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->left : sh->address->shown;
+    return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->former_server : sh->address->shown;
 }
 
 /* Logs the state of one link of several, since the others may hide that it is down: each cause once, and its end. */
 static void
-log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
+log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool is_logged)
 {
     unsigned i = index_of(sh, l), all = 0;
     bool logged = (sh->link_logged & (1u << i)) != 0;
     const char *what = job_of(sh, i);
 
-    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !said) {
+    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !is_logged) {
         sh->link_logged |= 1u << i;
         log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
@@ -234,20 +234,21 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sai
 }
 
 static void
-hear_broadcasts(struct shard *sh)
+subscribe_broadcasts(struct shard *sh)
 {
-    if (sh->talks && !sh->listens && link_up(sub_link(sh))) {
-        sh->listens = true;
+    if (sh->broadcasts_wanted && !sh->broadcasts_subscribed && link_up(sub_link(sh))) {
+        sh->broadcasts_subscribed = true;
         broadcasts_listen(&sh->broadcasts, sub_link(sh), on_listening, sh);
     }
 }
 
 void
-shard_talks(struct shard *sh, bool talks)
+shard_want_broadcasts(struct shard *sh, bool want)
 {
-    sh->listens = sh->listens && talks; /* where the slot has left, the server has ended the subscription */
-    sh->talks = talks;
-    hear_broadcasts(sh);
+    /* If the slot of broadcasts has left this node, the node has ended the subscription. */
+    sh->broadcasts_subscribed = sh->broadcasts_subscribed && want;
+    sh->broadcasts_wanted = want;
+    subscribe_broadcasts(sh);
 }
 
 static void
@@ -259,9 +260,11 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     if (l == sub_link(sh) || l == sh->link[0]) {
         watches_link(sh->watches, l, link_is_up);
     }
-    sh->listens = sh->listens && (link_is_up || l != sub_link(sh));
-    sh->talks = sh->talks || (registers(sh) && sh->membership.epoch.number != 0); /* not sooner: see presence.lua */
-    hear_broadcasts(sh);
+    sh->broadcasts_subscribed = sh->broadcasts_subscribed && (link_is_up || l != sub_link(sh));
+    if (registers(sh) && sh->membership.epoch.number != 0) { /* listens once it knows an epoch: see presence.lua */
+        sh->broadcasts_wanted = true;
+    }
+    subscribe_broadcasts(sh);
     if (l == sub_link(sh) || l == sh->replicas.link) {
         if (link_is_up || sh->up) { /* of a server that is down the links of locks tell, once for all links */
             log_link(sh, l, link_is_up, false);
@@ -295,9 +298,9 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
     struct shard *sh = ctx;
 
     if (what->type == REPLY_INT && slice_eq(channel, slice_of(sh->broadcasts.channel))) {
-        sh->listens = false; /* the slot of broadcasts has left; the topology says where they are to be heard */
+        sh->broadcasts_subscribed = false; /* the slot of broadcasts has left: the topology finds its new node */
     } else if (!broadcasts_received(&sh->broadcasts, channel, what)) {
-        watches_heard(sh->watches, channel, what);
+        watches_message(sh->watches, channel, what);
     } else if (what->type == REPLY_TEXT && registers(sh)) {
         if (what->text.n == 0) {
             membership_dirty(&sh->membership); /* a new epoch has begun, or its grace period is over */
@@ -316,7 +319,7 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 void
 shard_retarget(struct shard *sh, const char *host, int port)
 {
-    memcpy(sh->left, sh->address->shown, sizeof(sh->left));
+    memcpy(sh->former_server, sh->address->shown, sizeof(sh->former_server));
     address_move(sh->address, host, port);
     for (unsigned i = 0; i < sh->links_n; i++) {
         link_retarget(sh->link[i]);
@@ -334,7 +337,7 @@ open_link(struct shard *sh, bool subscriber)
 }
 
 bool
-shard_asks_replicas(struct shard *sh)
+shard_replicas_link_up(struct shard *sh)
 {
     if (sh->replicas.link == NULL) {
         sh->replicas.link = open_link(sh, false);
@@ -437,7 +440,7 @@ tls_status(const struct shard *sh, struct backend_status *out)
 bool
 shard_idle(const struct shard *sh)
 {
-    return sh->batched == 0 && sh->flying == 0 && !shard_waits(sh) && deferred_idle(&sh->down) &&
+    return sh->batched == 0 && sh->in_flight == 0 && !shard_waits(sh) && deferred_idle(&sh->down) &&
            replicas_idle(&sh->replicas) && (!registers(sh) || !membership_busy(&sh->membership));
 }
 

@@ -24,14 +24,14 @@ enum shard_life {
     SHARD_CLOCK_BACK, /* its clock was set back by n us, seen from ours, besides earlier reports */
     SHARD_SHARED,     /* other daemons may hold locks there */
     SHARD_ALONE,      /* none does any more */
-    SHARD_ASTRAY,     /* what was to be heard of the slot with that number is at another node */
+    SHARD_SLOT_LEFT,     /* what was to be heard of the slot with that number is at another node */
 };
 
 /* Calls of a shard to the topology above it: from the loop, never from inside a shard_ call. */
 struct shard_events {
     void (*done)(void *ctx, const struct core_done *done); /* an operation has ended */
     void (*life)(void *ctx, enum shard_life what, uint64_t n);
-    void (*heard)(void *ctx, const struct core_event *ev); /* of a watch, a waiter poll, or from another daemon */
+    void (*event)(void *ctx, const struct core_event *ev); /* of a watch, a waiter poll, or from another daemon */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen); /* what a shard_look() asked for */
     void *ctx;
     /* A link greets, also the one of subscriptions: what must be answered besides before it is up. NULL: nothing. */
@@ -45,7 +45,7 @@ struct shard_events {
     void (*elsewhere)(void *ctx, struct item *it, struct slice error);
     /*
      * Of the scripts, borrowed; NULL: the plain ones. Where they are sharded, channels are those of slots, too. Then
-     * `channel` is that of broadcasts, which are heard where shard_talks() says so; borrowed.
+     * `channel` is that of broadcasts, which are heard where shard_want_broadcasts() says so; borrowed.
      */
     const struct script_forms *forms;
     const char *channel;
@@ -81,7 +81,7 @@ void shard_look(struct shard *sh, uint64_t id, struct slice key);
 void shard_broadcast(struct shard *sh, struct slice what);
 
 /* Of a topology with a continuity of its own: whether broadcasts are heard here, from now on. */
-void shard_talks(struct shard *sh, bool talks);
+void shard_want_broadcasts(struct shard *sh, bool want);
 
 void shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p);
 void shard_configure(struct shard *sh, int64_t grace_us);

@@ -41,7 +41,7 @@ enum { JUMP_US = 100 * 1000 }; /* one of the clocks was set, or stood still; les
 /* ---- outcomes ---- */
 
 static void
-tell_done(struct shard *sh, const struct core_op *op, struct core_done *done)
+report_done(struct shard *sh, const struct core_op *op, struct core_done *done)
 {
     done->claim = op->claim;
     done->op = op->op;
@@ -64,15 +64,15 @@ call_free(void *arg)
 static void
 call_unlink(struct shard *sh, const struct call *c)
 {
-    sh->flying -= c->n;
+    sh->in_flight -= c->n;
     sh->calls[c->link]--;
     sh->renewing -= c->verb == VERB_RENEW;
 }
 
 void
-shard_take_off(struct shard *sh, const struct call *c)
+shard_note_in_flight(struct shard *sh, const struct call *c)
 {
-    sh->flying += c->n;
+    sh->in_flight += c->n;
     sh->calls[c->link]++;
     sh->renewing += c->verb == VERB_RENEW;
 }
@@ -92,7 +92,7 @@ finish_all(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t 
                                  .pttl_us = -1,
                                  .denied = c->denied};
 
-        tell_done(sh, &it->op, &done);
+        report_done(sh, &it->op, &done);
         item_free(sh->env->freelist, it);
     }
     freelist_give(sh->env->freelist, c, sizeof(*c));
@@ -104,9 +104,9 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
     int64_t jump_us = offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
 
     sh->back_us -= jump_us < 0 ? jump_us : 0;
-    if (sh->back_us - sh->back_told_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
-        sh->events.life(sh->events.ctx, SHARD_CLOCK_BACK, (uint64_t)(sh->back_us - sh->back_told_us));
-        sh->back_told_us = sh->back_us;
+    if (sh->back_us - sh->back_reported_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
+        sh->events.life(sh->events.ctx, SHARD_CLOCK_BACK, (uint64_t)(sh->back_us - sh->back_reported_us));
+        sh->back_reported_us = sh->back_us;
     }
     if (jump_us > JUMP_US || jump_us < -JUMP_US) {
         log_event(sh->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(sh->address->shown), "by_ms",
@@ -194,7 +194,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
             done.replicas_wanted = it->op.replicas;
             replicas_take(&sh->replicas, &it->op, &done);
         } else {
-            tell_done(sh, &it->op, &done);
+            report_done(sh, &it->op, &done);
         }
         item_free(sh->env->freelist, it);
     }
@@ -215,7 +215,7 @@ send_alone(struct shard *sh, const struct call *from, struct item *it)
     list_remove(&it->node);
     list_push_back(&c->items, &it->node);
     if (shard_call_send(sh, c)) {
-        shard_take_off(sh, c);
+        shard_note_in_flight(sh, c);
     } else {
         deferred_item(&sh->down, it);
         freelist_give(sh->env->freelist, c, sizeof(*c));
@@ -313,14 +313,14 @@ may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
 {
     return it->verb != VERB_ACQUIRE || (sh->grant_until_us != 0 &&
                                         (!sh->conf->strict || server_info_may_grant(&sh->server, l)) &&
-                                        (it->op.replicas == 0 || shard_asks_replicas(sh)));
+                                        (it->op.replicas == 0 || shard_replicas_link_up(sh)));
 }
 
 /* The link by which the item leaves. Items that had gathered before it for a link that is gone leave by others, too. */
 static unsigned
 link_of(struct shard *sh, const struct item *it)
 {
-    unsigned link = sh->at[it->home];
+    unsigned link = sh->current[it->home];
 
     if (it->verb == VERB_RENEW) {
         return shard_renew_link(sh, it->home);
@@ -328,7 +328,7 @@ link_of(struct shard *sh, const struct item *it)
     if (link_gone(sh->link[link]) && shard_route_leave(sh, link)) {
         shard_gather_again(sh, link);
     }
-    return sh->at[it->home];
+    return sh->current[it->home];
 }
 
 /* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */

@@ -36,7 +36,7 @@ void
 shard_accepted(struct shard *sh, const struct call *c)
 {
     if (denied_suspects(&sh->denied)) {
-        note_each(sh, c, denied_pass);
+        note_each(sh, c, denied_accept);
     }
 }
 
@@ -48,7 +48,7 @@ shard_denied(struct shard *sh, const struct call *c)
 
     denied_begin(&sh->denied, clock_now_us());
     if (!again) {
-        note_each(sh, c, denied_key);
+        note_each(sh, c, denied_refuse);
     }
     return again;
 }

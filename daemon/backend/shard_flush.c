@@ -6,7 +6,7 @@
 
 enum {
     BATCH_MAX = 128,
-    PASSED_MAX = 128, /* items of other domains, while a call is filled */
+    SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
     WIDE = 16, /* names: then the cost of a call is little for each, and Redis works while its last answer is read */
     RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
     RENEW_CALL_US = 1000, /* ... one more for each such time to Redis and back */
@@ -40,7 +40,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 {
     struct call *c = freelist_take(sh->env->freelist, sizeof(*c)); /* all is set below */
     struct list *node, *next;
-    size_t passed = 0;
+    size_t skipped = 0;
 
     *c = call_of(batch->next);
     c->shard = sh;
@@ -50,11 +50,11 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
     {
         struct call alike;
 
-        if (c->n == (c->alone ? 1 : max) || passed == PASSED_MAX) {
+        if (c->n == (c->alone ? 1 : max) || skipped == SKIPPED_MAX) {
             break;
         }
         if (container_of(node, struct item, node)->domain != c->domain) { /* another name: it has a call of its own */
-            passed++;
+            skipped++;
             continue;
         }
         alike = call_of(node);
@@ -69,7 +69,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
         sh->gathered[link]--;
     }
     if (shard_call_send(sh, c)) {
-        shard_take_off(sh, c);
+        shard_note_in_flight(sh, c);
         return;
     }
     while (!list_empty(&c->items)) {
@@ -87,7 +87,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 static bool
 may_renew(const struct shard *sh)
 {
-    int64_t calls = RENEW_NEAR + offset_way_us(&sh->offset) / RENEW_CALL_US;
+    int64_t calls = RENEW_NEAR + offset_rtt_us(&sh->offset) / RENEW_CALL_US;
 
     return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
@@ -126,10 +126,10 @@ static void
 go_home(struct shard *sh)
 {
     for (unsigned home = 0; home < sh->lock_links; home++) {
-        unsigned link = sh->at[home];
+        unsigned link = sh->current[home];
 
         if (sh->calls[link] == 0 && shard_may_return(sh, home)) {
-            sh->at[home] = home;
+            sh->current[home] = home;
             shard_gather_again(sh, link);
         }
     }

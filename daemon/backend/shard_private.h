@@ -26,18 +26,18 @@ enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
     struct link_address *address; /* owned */
-    char left[160];               /* the server before, as people are shown it: shard_retarget() */
+    char former_server[160];      /* the server before, as people are shown it: shard_retarget() */
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
-    unsigned at[LINKS_MAX];       /* the current link of the names of each home: shard_route.c */
+    unsigned current[LINKS_MAX];  /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* SC5 */
     unsigned renewing;            /* of them calls of renewals, on whichever link */
     struct denied denied;
-    size_t batched, flying;
+    size_t batched, in_flight;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;             /* the kind behind the one whose renewals left last */
     struct server_info server;
@@ -48,12 +48,12 @@ struct shard {
     struct replicas replicas;
     struct broadcasts broadcasts;
     struct waiter_poller waiter_poll;
-    bool talks, listens;          /* broadcasts are to be heard here; they are */
+    bool broadcasts_wanted, broadcasts_subscribed; /* broadcasts are to be heard here; they are */
     struct buf text;              /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
-    int64_t back_told_us;         /* ... of which the core knows */
+    int64_t back_reported_us;         /* ... of which the core knows */
     struct deferred down;
     struct names *names;          /* owned; NULL: the address is a path */
     bool up, logged;              /* logged: the state is in the log */
@@ -70,7 +70,7 @@ void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 void shard_forget(link_reply_fn *fn, void *arg);
 
 /* The link on which replicas are asked is up; it is made for the first name that has a rule with `replicas`. */
-bool shard_asks_replicas(struct shard *sh);
+bool shard_replicas_link_up(struct shard *sh);
 
 void shard_route_init(struct shard *sh);
 unsigned shard_home_of(const struct shard *sh, struct slice key);
@@ -97,7 +97,7 @@ void shard_gather_again(struct shard *sh, unsigned link);
 bool shard_call_send(struct shard *sh, struct call *c);
 
 /* The call is in flight from now on. */
-void shard_take_off(struct shard *sh, const struct call *c);
+void shard_note_in_flight(struct shard *sh, const struct call *c);
 
 /* The acquisitions that waited for shard_grant_until() gather, or wait on, or are DOWN. */
 void shard_gather_waiting(struct shard *sh);

@@ -22,7 +22,7 @@ void
 shard_route_init(struct shard *sh)
 {
     for (unsigned i = 0; i < sh->lock_links; i++) {
-        sh->at[i] = i;
+        sh->current[i] = i;
     }
 }
 
@@ -63,9 +63,9 @@ shard_route_leave(struct shard *sh, unsigned link)
     bool left = false;
 
     for (unsigned home = 0; home < sh->lock_links; home++) {
-        if (sh->at[home] == link) {
-            sh->at[home] = pick(sh, home);
-            left = left || sh->at[home] != link;
+        if (sh->current[home] == link) {
+            sh->current[home] = pick(sh, home);
+            left = left || sh->current[home] != link;
         }
     }
     return left;
@@ -74,7 +74,7 @@ shard_route_leave(struct shard *sh, unsigned link)
 bool
 shard_may_return(const struct shard *sh, unsigned home)
 {
-    return sh->at[home] != home && link_up(sh->link[home]) && !link_owes(sh->link[sh->at[home]]);
+    return sh->current[home] != home && link_up(sh->link[home]) && !link_has_straggler(sh->link[sh->current[home]]);
 }
 
 bool
@@ -83,7 +83,7 @@ shard_is_fenced(const struct shard *sh, unsigned link)
     bool fenced = false;
 
     for (unsigned home = 0; home < sh->lock_links; home++) {
-        fenced = fenced || (sh->at[home] == link && shard_may_return(sh, home));
+        fenced = fenced || (sh->current[home] == link && shard_may_return(sh, home));
     }
     return fenced;
 }

@@ -14,7 +14,7 @@ self(struct backend *b)
 }
 
 static const struct single *
-look_at(const struct backend *b)
+const_self(const struct backend *b)
 {
     return (const struct single *)(const void *)b;
 }
@@ -49,7 +49,7 @@ single_life(void *ctx, enum shard_life what, uint64_t n)
             s->env.others_changed(s->env.ctx, what == SHARD_SHARED);
         }
         return;
-    case SHARD_ASTRAY:
+    case SHARD_SLOT_LEFT:
         return;
     case SHARD_NEW:
         ev.type = CORE_RECLAIM;
@@ -69,7 +69,7 @@ single_life(void *ctx, enum shard_life what, uint64_t n)
 }
 
 static void
-on_heard(void *ctx, const struct core_event *ev)
+on_core_event(void *ctx, const struct core_event *ev)
 {
     const struct single *s = ctx;
 
@@ -111,7 +111,7 @@ single_open(struct single *s, const struct backend_ops *ops, const struct backen
     s->shard = shard_open(address, &s->conf, &s->env,
                           (struct shard_events){.done = on_done,
                                                 .life = more.life != NULL ? more.life : single_life,
-                                                .heard = on_heard,
+                                                .event =on_core_event,
                                                 .seen = on_seen,
                                                 .ctx = s,
                                                 .greet = more.greet});
@@ -179,18 +179,18 @@ single_flush(struct backend *b)
 bool
 single_idle(const struct backend *b)
 {
-    return shard_idle(look_at(b)->shard);
+    return shard_idle(const_self(b)->shard);
 }
 
 void
 single_status(const struct backend *b, struct backend_status *out)
 {
-    shard_status(look_at(b)->shard, out);
+    shard_status(const_self(b)->shard, out);
 }
 
 size_t
 single_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
 {
-    shard_node(look_at(b)->shard, out);
+    shard_node(const_self(b)->shard, out);
     return 1;
 }

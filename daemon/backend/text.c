@@ -79,7 +79,7 @@ text_error(char out[TEXT_ERROR_ROOM], struct slice error, const char *user)
 }
 
 bool
-text_error_passes(struct slice error)
+text_error_is_transient(struct slice error)
 {
     bool drop;
 

@@ -20,7 +20,7 @@ enum { TEXT_ERROR_ROOM = 320 };
 const char *text_error(char out[TEXT_ERROR_ROOM], struct slice error, const char *user);
 
 /* Whether the error is of the moment (BUSY, LOADING, ...); another one (NOPERM, unknown command) comes again. */
-bool text_error_passes(struct slice error);
+bool text_error_is_transient(struct slice error);
 
 /* The text behind "key:" in INFO, up to the end of the line; out is left alone when there is no such line. */
 void text_info_field(struct slice info, const char *key, char *out, size_t room);

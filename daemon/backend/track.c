@@ -56,7 +56,7 @@ on_again(evutil_socket_t fd, short what, void *arg)
 
 /* Waiters are woken by their timers, which are always armed. */
 static void
-tell(struct track *t, struct slice error)
+log_refusal(struct track *t, struct slice error)
 {
     char text[TEXT_ERROR_ROOM];
 
@@ -70,12 +70,12 @@ tell(struct track *t, struct slice error)
 static void
 refuse(struct track *t, struct slice error)
 {
-    if (text_error_passes(error)) {
+    if (text_error_is_transient(error)) {
         t->state = TRACK_OFF;
         again_soon(t);
         return;
     }
-    tell(t, error);
+    log_refusal(t, error);
     t->state = TRACK_NO;
     t->owner.refused(t->owner.ctx);
 }
@@ -192,7 +192,7 @@ on_cached(void *arg, enum link_result result, const struct reply *r, int64_t sen
 
     (void)sent_us;
     t->cached = result == LINK_ANSWERED && r->type != REPLY_ERROR;
-    if (result == LINK_ANSWERED && !t->cached && t->state == TRACK_ON && !text_error_passes(r->text)) {
+    if (result == LINK_ANSWERED && !t->cached && t->state == TRACK_ON && !text_error_is_transient(r->text)) {
         refuse(t, r->text);
     }
 }
@@ -219,8 +219,8 @@ track_answer(struct track *t, enum link_result result, const struct reply *r)
 {
     bool failed = result != LINK_ANSWERED;
 
-    if (!failed && r->type == REPLY_ERROR && !text_error_passes(r->text)) {
-        tell(t, r->text);
+    if (!failed && r->type == REPLY_ERROR && !text_error_is_transient(r->text)) {
+        log_refusal(t, r->text);
         return TRACK_REFUSED;
     }
     if (t->state == TRACK_NO) {

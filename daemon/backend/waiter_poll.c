@@ -65,11 +65,11 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
         return;
     }
     if (r->type == REPLY_ERROR) {
-        if (!text_error_passes(r->text)) {
+        if (!text_error_is_transient(r->text)) {
             on_refused(p, r->text);
         }
     } else if (waiter_poll_read(r, p->n, subscribers)) {
-        p->events->heard(p->events->ctx, &ev);
+        p->events->event(p->events->ctx, &ev);
     } else {
         p->env->metrics->redis_protocol_errors++;
     }

@@ -34,9 +34,9 @@ struct watches {
 
 /* The slot of the channel is another node's: the topology moves its watches when it knows of which. */
 static void
-is_elsewhere(const struct watches *w, struct slice channel)
+report_slot_left(const struct watches *w, struct slice channel)
 {
-    w->events->life(w->events->ctx, SHARD_ASTRAY, slot_of(channel));
+    w->events->life(w->events->ctx, SHARD_SLOT_LEFT, slot_of(channel));
 }
 
 /* A refusal is about one channel; after an error that passes, or silence, all of them are asked for again. */
@@ -49,28 +49,28 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
-    src->asked--;
+    src->unanswered--;
     if (refused && call_is_elsewhere(r->text)) {
-        is_elsewhere(w, source_name(src));
+        report_slot_left(w, source_name(src));
         (void)source_free(src);
         return;
     }
     if (result != LINK_ANSWERED) {
         link_fail(w->sub, "no answer");
-    } else if (refused && text_error_passes(r->text)) {
+    } else if (refused && text_error_is_transient(r->text)) {
         link_fail(w->sub, r->text.p);
     } else if (refused && !w->logged) {
         w->logged = true;
         log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
                   LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
     }
-    if (source_free(src) || src->asked > 0 || !link_up(w->sub)) {
+    if (source_free(src) || src->unanswered > 0 || !link_up(w->sub)) {
         return; /* no watch wants it any more, or the last answer is still to come */
     }
     if (refused) {
-        source_refused(src);
+        source_refuse(src);
     } else {
-        source_heard(src);
+        source_activate(src);
     }
     listen_post(&w->in);
 }
@@ -88,7 +88,7 @@ send_channel(struct source *src, bool on)
         word[0] = on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE");
     }
     (void)link_send(w->sub, 2, word, on ? on_subscribed : NULL, src);
-    src->asked += on;
+    src->unanswered += on;
 }
 
 /* ---- keys ---- */
@@ -101,27 +101,27 @@ on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t s
     struct source *src = arg;
     struct watches *w = src->in->owner;
     enum track_answer answer = track_answer(w->track, result, r);
-    bool again = src->again, moved = src->moved;
+    bool changed_again = src->changed_again, changed = src->changed;
 
     (void)sent_us;
-    src->asked--;
-    src->again = src->moved = false;
+    src->unanswered--;
+    src->changed_again = src->changed = false;
     if (source_free(src)) {
         return;
     }
     if (answer == TRACK_REFUSED) {
-        source_refused(src);
+        source_refuse(src);
     } else if (answer == TRACK_FAILED) {
-        source_unheard(src);
+        source_suspend(src);
     } else {
-        if (moved) {
+        if (changed) {
             source_hint(src);
         }
-        if (again) {
-            src->moved = true;
+        if (changed_again) {
+            src->changed = true;
             read_key(src);
         } else {
-            source_heard(src);
+            source_activate(src);
         }
     }
     listen_post(&w->in);
@@ -133,35 +133,35 @@ read_key(struct source *src)
 {
     struct track *t = ((struct watches *)src->in->owner)->track;
 
-    if (src->asked > 0) {
+    if (src->unanswered > 0) {
         return;
     }
     if (track_arm(t, source_name(src), on_read_key, src)) {
-        src->asked++;
+        src->unanswered++;
         return;
     }
-    src->moved = false;
+    src->changed = false;
     if (track_refused(t)) {
-        source_refused(src);
+        source_refuse(src);
     } else {
-        source_unheard(src);
+        source_suspend(src);
     }
 }
 
 static void
-key_moved(struct source *src)
+key_changed(struct source *src)
 {
-    if (src->asked > 0) {
-        src->again = true;
+    if (src->unanswered > 0) {
+        src->changed_again = true;
         return;
     }
-    src->moved = true;
+    src->changed = true;
     read_key(src);
 }
 
 /* Each name changed, as RESP2 has it: without its database, so it may be another key of that name. Nil: all of them. */
 static void
-keys_moved(struct watches *w, const struct reply *names)
+keys_changed(struct watches *w, const struct reply *names)
 {
     struct map_node *n, *next;
     struct source *src;
@@ -170,13 +170,13 @@ keys_moved(struct watches *w, const struct reply *names)
         for (size_t i = 0; i < names->count; i++) {
             src = names->item[i]->type == REPLY_TEXT ? source_find(&w->in, SOURCE_KEY, names->item[i]->text) : NULL;
             if (src != NULL) {
-                key_moved(src);
+                key_changed(src);
             }
         }
     } else if (names->type == REPLY_NULL) {
         map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
         {
-            key_moved(container_of(n, struct source, by_name));
+            key_changed(container_of(n, struct source, by_name));
         }
     }
 }
@@ -207,7 +207,7 @@ on_refused(void *ctx)
 
     map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
     {
-        source_refused(container_of(n, struct source, by_name));
+        source_refuse(container_of(n, struct source, by_name));
     }
     listen_post(&w->in);
 }
@@ -287,13 +287,13 @@ watches_greet(struct watches *w)
 }
 
 static void
-lost(struct watches *w, enum source_type type)
+suspend_all(struct watches *w, enum source_type type)
 {
     struct map_node *n, *next;
 
     map_for_each_safe(n, next, &w->in.source[type])
     {
-        source_unheard(container_of(n, struct source, by_name));
+        source_suspend(container_of(n, struct source, by_name));
     }
 }
 
@@ -304,9 +304,9 @@ watches_link(struct watches *w, const struct redis_link *l, bool up)
 
     if (!up) {
         track_lost(w->track);
-        lost(w, SOURCE_KEY);
+        suspend_all(w, SOURCE_KEY);
         if (l == w->sub) {
-            lost(w, SOURCE_CHANNEL);
+            suspend_all(w, SOURCE_CHANNEL);
         }
         listen_post(&w->in);
         return;
@@ -323,17 +323,17 @@ watches_link(struct watches *w, const struct redis_link *l, bool up)
 }
 
 void
-watches_heard(struct watches *w, struct slice channel, const struct reply *what)
+watches_message(struct watches *w, struct slice channel, const struct reply *what)
 {
     struct source *src;
 
     if (slice_eq(channel, SLICE_LIT(TRACK_CHANNEL))) {
-        keys_moved(w, what);
+        keys_changed(w, what);
     } else {
         src = source_find(&w->in, SOURCE_CHANNEL, channel);
         if (src != NULL && what->type == REPLY_INT) {
-            source_unheard(src);
-            is_elsewhere(w, channel);
+            source_suspend(src);
+            report_slot_left(w, channel);
         } else if (src != NULL) {
             source_hint(src);
         }
@@ -388,7 +388,7 @@ watches_free(struct watches **wp)
         {
             struct source *src = container_of(n, struct source, by_name);
 
-            src->asked = 0; /* the links are gone, and no answer will come */
+            src->unanswered = 0; /* the links are gone, and no answer will come */
             (void)source_free(src);
         }
     }

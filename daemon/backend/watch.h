@@ -30,7 +30,7 @@ void watches_greet(struct watches *w);
 void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
 /* A message: its locks get a HINT. An integer: the channel is not heard here any more. */
-void watches_heard(struct watches *w, struct slice channel, const struct reply *what);
+void watches_message(struct watches *w, struct slice channel, const struct reply *what);
 
 /* Subscribed channels. */
 size_t watches_count(const struct watches *w);

@@ -39,7 +39,7 @@ error(struct choices *c)
 
     text_print(out, 20, (struct slice){text, in.n});
     CHECK(memchr(out, '\0', 20) != NULL && is_printable_line(slice_of(out)));
-    passes = text_error_passes((struct slice){text, in.n});
+    passes = text_error_is_transient((struct slice){text, in.n});
     CHECK(passes == (call_error((struct slice){text, in.n}, &drop) == CORE_DOWN));
     free(text);
     free(out);

@@ -504,7 +504,7 @@ START_TEST(what_errors_mean)
 
         ck_assert_int_eq(call_error(text, &drop), rows[i].outcome);
         ck_assert(drop == rows[i].drop);
-        ck_assert(text_error_passes(text) == rows[i].passes);
+        ck_assert(text_error_is_transient(text) == rows[i].passes);
         ck_assert(call_is_noscript(&(struct reply){.type = REPLY_ERROR, .text = text}) == rows[i].noscript);
         ck_assert(!call_is_noscript(&(struct reply){.type = REPLY_TEXT, .text = text}));
     }
@@ -579,22 +579,22 @@ START_TEST(suspicion)
     struct denied d = {0};
 
     ck_assert(!denied_suspects(&d) && !denied_alone(&d, good, false, 5));
-    denied_pass(&d, good); /* nobody asks: nothing is noted */
+    denied_accept(&d, good); /* nobody asks: nothing is noted */
     denied_begin(&d, 1000);
     ck_assert(denied_suspects(&d));
     ck_assert(denied_alone(&d, good, false, 1000) && !denied_alone(&d, good, true, 1000));
-    denied_pass(&d, good);
+    denied_accept(&d, good);
     ck_assert(!denied_alone(&d, good, false, 1000));
     ck_assert(denied_alone(&d, other, false, 1000)); /* of the same slot */
-    denied_key(&d, other);
+    denied_refuse(&d, other);
     ck_assert(denied_alone(&d, other, true, 1000) && !denied_alone(&d, good, true, 1000));
     ck_assert(denied_alone(&d, good, false, 1000)); /* it had the place, and goes alone once more */
-    denied_pass(&d, other);
+    denied_accept(&d, other);
     ck_assert(!denied_alone(&d, other, true, 1000) && !denied_alone(&d, other, false, 1000));
     denied_inside(&d, good);
-    denied_pass(&d, good); /* by another operation, perhaps */
+    denied_accept(&d, good); /* by another operation, perhaps */
     ck_assert(denied_alone(&d, good, false, 1000) && denied_alone(&d, good, true, 1000));
-    denied_pass(&d, other);
+    denied_accept(&d, other);
     ck_assert(!denied_alone(&d, other, false, 1000));
     denied_begin(&d, 2000);
     ck_assert(!denied_alone(&d, other, false, 1999 + DENIED_US));
@@ -690,7 +690,7 @@ START_TEST(the_offset_is_narrowed)
     ck_assert_int_eq(offset_learn(&o, 1000, 3000, 1002000), 0); /* between 999000 and 1001000 */
     ck_assert_int_eq(offset_guess(&o), 1000000);
     ck_assert_int_eq(offset_error(&o, o.at_us), 1000);
-    ck_assert_int_eq(offset_way_us(&o), 2000);
+    ck_assert_int_eq(offset_rtt_us(&o), 2000);
     ck_assert_int_eq(offset_learn(&o, 5000, 5100, 1005080), 0); /* between 999980 and 1000080 */
     ck_assert_int_ge(offset_guess(&o), 999980);
     ck_assert_int_le(offset_guess(&o), 1000080);
@@ -698,7 +698,7 @@ START_TEST(the_offset_is_narrowed)
     ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow one adds nothing */
     ck_assert_int_ge(offset_guess(&o), 999600);
     ck_assert_int_le(offset_guess(&o), 1000500);
-    ck_assert_int_lt(offset_way_us(&o), 1000); /* nor is it farther now */
+    ck_assert_int_lt(offset_rtt_us(&o), 1000); /* nor is it farther now */
 }
 END_TEST
 

@@ -201,7 +201,7 @@ START_TEST(as_many_words_as_there_is_room_for)
     struct buf text;
     int n;
 
-    e.number = e.since = e.cursor = e.from = e.from_whole = EPOCH_FAR - 1;
+    e.number = e.since = e.cursor = e.list_epoch = e.list_whole = EPOCH_FAR - 1;
     e.until_ms = INT64_MAX;
     buf_init(&text, 0);
     n = epoch_words(&e, &known, &(struct epoch_ask){.token_floor = EPOCH_FAR, .part = {part, sizeof(part)}}, &text,
@@ -219,16 +219,16 @@ START_TEST(a_life)
 
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW); /* the first */
     ck_assert_uint_eq(e.number, 5);
-    ck_assert_str_eq(e.open, OPEN);
-    ck_assert_str_eq(e.now, OPEN);
+    ck_assert_str_eq(e.granting_word, OPEN);
+    ck_assert_str_eq(e.last_word, OPEN);
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 8, 9000, NULL), EPOCH_NEW);
     ck_assert_int_eq(e.until_ms, 9000);
-    ck_assert_str_eq(e.open, OPEN);
-    ck_assert_str_eq(e.now, OPEN " 9000");
+    ck_assert_str_eq(e.granting_word, OPEN);
+    ck_assert_str_eq(e.last_word, OPEN " 9000");
     ck_assert_int_eq(answers(&e, 1, 8, 9000, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_OVER);
-    ck_assert_str_eq(e.now, OPEN);
+    ck_assert_str_eq(e.last_word, OPEN);
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 9, 0, NULL), EPOCH_NEW); /* its grace was over before we came */
     ck_assert_int_eq(answers(&e, 1, 9, 100, NULL), EPOCH_SAME);
@@ -452,11 +452,11 @@ START_TEST(a_list_to_bring)
     ck_assert_int_eq(e.bring, EPOCH_BRING_NOW);
     expect_words(&e, 0, words);
     answers(&e, 1, 7, 900, NULL); /* lost again: what is known now is of a grace period that was cut off */
-    ck_assert_uint_eq(e.from, 6);
-    ck_assert_uint_eq(e.from_whole, 0);
+    ck_assert_uint_eq(e.list_epoch, 6);
+    ck_assert_uint_eq(e.list_whole, 0);
     list.bring = EPOCH_BRING_NOTHING;
     answers(&e, 1, 7, 900, NULL);
-    ck_assert_uint_eq(e.from, 0);
+    ck_assert_uint_eq(e.list_epoch, 0);
 }
 END_TEST
 

@@ -487,17 +487,17 @@ END_TEST
 /* Who stood still from then on has not heard of newcomers, whatever else was answered. */
 START_TEST(what_is_known_of_members)
 {
-    int64_t was_us = t.p.known_us, now_us;
+    int64_t was_us = t.p.members_known_us, now_us;
 
     t.upto = 0; /* another connection greets: it does not ask who is there */
     now_us = clock_now_us() + US_PER_S;
     membership_beat(&t.p);
     answer_sent(now_us);
-    ck_assert_int_eq(t.p.known_us, was_us);
+    ck_assert_int_eq(t.p.members_known_us, was_us);
     t.upto = 1;
     membership_beat(&t.p);
     answer_sent(now_us);
-    ck_assert_int_eq(t.p.known_us, now_us);
+    ck_assert_int_eq(t.p.members_known_us, now_us);
 }
 END_TEST
 

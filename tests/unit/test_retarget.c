@@ -164,7 +164,7 @@ begin(void)
                                .nonce = 1,
                                .secret = {0x0123456789abcdef, 0xfedcba9876543210}};
     address = address_unknown("somewhere", NULL, NULL, 0, false);
-    sh = shard_open(address, &w.conf, &env, (struct shard_events){.done = on_done, .life = on_life, .heard = on_post});
+    sh = shard_open(address, &w.conf, &env, (struct shard_events){.done = on_done, .life = on_life, .event =on_post});
 }
 
 static void

@@ -77,7 +77,7 @@ count(const char *said, unsigned others, unsigned least)
     size_t n = strlen(said);
 
     for (size_t i = 0; i < n; i++) {
-        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .said_us = said[i] == '-' ? 0 : NOW_US - 1};
+        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .asked_us = said[i] == '-' ? 0 : NOW_US - 1};
         vote[i].id[0] = (char)('a' + i);
         vote[i].host[0] = (char)(said[i] == '?' ? '\0' : said[i]);
         each[i] = &vote[i];
@@ -120,9 +120,9 @@ END_TEST
 
 START_TEST(one_sentinel_has_one_vote_its_latest)
 {
-    struct sentinel_vote a = {.id = "a", .host = "old", .port = 1, .others = 2, .said_us = NOW_US - 3};
-    struct sentinel_vote twice = {.id = "a", .host = "new", .port = 1, .others = 2, .said_us = NOW_US - 2};
-    struct sentinel_vote b = {.id = "b", .host = "new", .port = 1, .others = 2, .said_us = NOW_US - 1};
+    struct sentinel_vote a = {.id = "a", .host = "old", .port = 1, .others = 2, .asked_us = NOW_US - 3};
+    struct sentinel_vote twice = {.id = "a", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 2};
+    struct sentinel_vote b = {.id = "b", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 1};
     const struct sentinel_vote *each[] = {&a, &twice, &b};
     struct sentinel_verdict v;
 
@@ -131,7 +131,7 @@ START_TEST(one_sentinel_has_one_vote_its_latest)
     ck_assert_uint_eq(v.answering, 1);
     sentinel_votes_count(each, 3, 0, NOW_US, &v);
     ck_assert_str_eq(v.master->host, "new");
-    a.said_us = twice.said_us; /* both at once: still one */
+    a.asked_us = twice.asked_us; /* both at once: still one */
     sentinel_votes_count(each, 2, 0, NOW_US, &v);
     ck_assert_uint_eq(v.answering, 1);
 }
@@ -139,7 +139,7 @@ END_TEST
 
 START_TEST(who_does_not_say_who_it_is_has_none)
 {
-    struct sentinel_vote a = {.host = "new", .port = 1, .said_us = NOW_US - 2};
+    struct sentinel_vote a = {.host = "new", .port = 1, .asked_us = NOW_US - 2};
     const struct sentinel_vote *each[] = {&a};
     struct sentinel_verdict v;
 
@@ -157,7 +157,7 @@ START_TEST(a_majority_is_as_old_as_its_oldest)
 
     for (int i = 0; i < 5; i++) {
         vote[i] = (struct sentinel_vote){.id = "a", .host = "m", .port = 1, .others = 4};
-        vote[i].said_us = NOW_US - 10 * (i + 1);
+        vote[i].asked_us = NOW_US - 10 * (i + 1);
         vote[i].id[0] = (char)('a' + i);
         each[4 - i] = &vote[i];
     }
@@ -172,8 +172,8 @@ END_TEST
 
 START_TEST(a_port_is_part_of_the_address_and_a_name_has_no_case)
 {
-    struct sentinel_vote a = {.id = "a", .host = "Host", .port = 1, .others = 1, .said_us = NOW_US - 2};
-    struct sentinel_vote b = {.id = "b", .host = "host", .port = 1, .others = 1, .said_us = NOW_US - 2};
+    struct sentinel_vote a = {.id = "a", .host = "Host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
+    struct sentinel_vote b = {.id = "b", .host = "host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
     const struct sentinel_vote *each[] = {&a, &b};
     struct sentinel_verdict v;
 
