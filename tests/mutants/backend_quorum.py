@@ -70,7 +70,7 @@ MUTANTS = [
            BACKEND + "quorum_entries.c", "part_push", "has_other(p, &o->op)", "false",
            [FAULTS + "OutOfReach.test_a_node_with_a_value_from_before_gets_that_of_the_present_lock"]),
     Mutant("R903", "a node is asked for a claim's key that may have another one's", BACKEND + "quorum_entries.c",
-           "is_over", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
+           "is_void", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
            [FAULTS + "OutOfReach." +
             "test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there"]),
     Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",
