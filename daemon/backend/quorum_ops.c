@@ -271,16 +271,29 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     op_drop(qu, o);
 }
 
+static enum vote_aim
+aim_of(const struct quorum_op *o)
+{
+    switch (o->sort) {
+    case SORT_RELEASE:
+    case SORT_SWEEP:
+        return VOTE_GIVES_BACK;
+    case SORT_BREAK:
+        return VOTE_BREAKS;
+    default:
+        return VOTE_KEEPS;
+    }
+}
+
 static void
 count_others(struct quorum *qu, struct quorum_op *o)
 {
-    bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         (void)ask_again(qu, o);
     }
-    if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
+    if (!vote_confirmed(&o->vote, aim_of(o), &done.outcome)) {
         return;
     }
     if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && entry_suspect(qu, o->entry, clock_now_us())) {

@@ -78,11 +78,18 @@ void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 /* What an attempt comes to so far. */
 struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
+enum vote_aim {
+    VOTE_KEEPS,      /* our key is to be there */
+    VOTE_GIVES_BACK, /* our key is not to be there any more */
+    VOTE_BREAKS,     /* nobody's key is */
+};
+
 /*
- * The outcome of an operation on a name that is held, or given back: OK when q nodes did it. False: it is still open.
- * releases: where a majority did not have the key it is GONE; else a node that does not have it counts as done.
+ * The outcome of an operation on a name that is held, given back or broken: OK when q nodes did it. False: it is still
+ * open. Where our key is not wanted any more, a node that does not have it counts as done; where a majority did not
+ * have it, it is GONE.
  */
-bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome);
+bool vote_confirmed(const struct vote *v, enum vote_aim aim, enum core_outcome *outcome);
 
 /* The q-th largest of the n times: so long a majority has it. */
 int64_t votes_deadline(const int64_t *deadline_us, unsigned n);

@@ -73,6 +73,8 @@ MUTANTS = [
            "is_void", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
            [FAULTS + "OutOfReach." +
             "test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there"]),
+    Mutant("R905", "a BREAK is done where a node has somebody else's key", BACKEND + "votes.c", "vote_confirmed",
+           "gone = count_failed(v, CORE_GONE_IN_REDIS);", "gone = count_gone(v);", ["unit:test_votes"]),
     Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",
-           "!releases && may_be_gone(v)", "false", ["unit:test_votes"]),
+           "aim == VOTE_KEEPS && may_be_gone(v)", "false", ["unit:test_votes"]),
 ]

@@ -104,6 +104,17 @@ class OutOfReach(Quorum):
         answer = c.cmd("RENEW", "a", "100s")
         self.assertTrue(str(answer).startswith("LOST"), answer)
 
+    def test_break_of_what_a_node_lacks_while_another_is_away(self):
+        r, other = self.start(place=self.place, conf=PATIENT), self.daemon(name="other", conf=PATIENT)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.leave(other, 2)
+        self.assertEqual(self.m.nodes[1].cmd("DEL", "a"), 1)
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        until(lambda: r.info("stats")["lost"] == "1")
+        self.assertGreater(self.granted(self.conn(other), "a"), t)
+
 
 if __name__ == "__main__":
     harness.main()
