@@ -16,6 +16,9 @@ local function get(key)
 end
 
 local epoch, clock = get(KEYS[2]), tonumber(get(KEYS[1])) or 0
+if not (clock >= 0 and clock < 2 ^ 53) then
+    clock = 0 -- not written by us: the next vote begins it anew (common.lua)
+end
 if ARGV[1] ~= '' and epoch == ARGV[1] then
     if clock < tonumber(ARGV[2]) then
         clock = tonumber(ARGV[2])

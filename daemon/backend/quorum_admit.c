@@ -23,9 +23,12 @@
  *     quarantine; the highest of their clocks counts. Tokens rise then as with one Redis that was emptied: by the time,
  *     and by what the daemons have seen.
  * A5  Where no node is established, all answer, and none is in a grace period (presence.lua), the quorum is new.
+ * A6  A number that is no token raises no clock: the link that it came by ends, and its node says nothing.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
+
+#define TOKENS_END (INT64_C(1) << 53)
 
 /* By clocks of other rates, too. */
 static int64_t
@@ -46,7 +49,7 @@ is_answer(const struct reply *r)
 {
     return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[EPOCH]->type == REPLY_TEXT &&
            r->item[EPOCH]->text.n < NODE_EPOCH_ROOM && r->item[ESTABLISHED]->type == REPLY_INT &&
-           r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0;
+           r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[CLOCK]->n < TOKENS_END;
 }
 
 /* What it says of itself; in another epoch than we know of it says nothing: that is heard of soon. */
@@ -149,6 +152,8 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         take(node, r);
         quorum_voting_changed(qu);
         quorum_loss_changed(qu);
+    } else if (result == LINK_ANSWERED && r->type != REPLY_ERROR) { /* A6 */
+        shard_nonsense(node->shard);
     }
     if (node->asked) {
         node->asked = false;

@@ -76,6 +76,13 @@ shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *
 }
 
 void
+shard_nonsense(struct shard *sh)
+{
+    sh->env->metrics->redis_protocol_errors++;
+    link_fail(any_link(sh), "an answer of an unexpected shape");
+}
+
+void
 shard_grant_until(struct shard *sh, int64_t until_us)
 {
     sh->grant_until_us = until_us;

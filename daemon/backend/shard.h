@@ -73,6 +73,9 @@ bool shard_waits(const struct shard *sh);
 /* Sends a question that needs no order, by a link that is up; false: there is none. */
 bool shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
+/* Such a question was answered by what is no answer: gives the link up by which it would be asked now. */
+void shard_nonsense(struct shard *sh);
+
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);
 /* Takes an item over, from wherever it stands, as if it had been asked for here. */
 void shard_take(struct shard *sh, struct item *it);

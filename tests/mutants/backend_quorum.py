@@ -73,6 +73,12 @@ MUTANTS = [
            "is_void", "e->verb == CORE_ACQUIRE && has_other(p, &o->op)", "false",
            [FAULTS + "OutOfReach." +
             "test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there"]),
+    Mutant("R906", "a node raises the clocks of others to a number that is no token", BACKEND + "quorum_admit.c",
+           "is_answer", "r->item[CLOCK]->n < TOKENS_END", "true",
+           [FAULTS + "Nonsense.test_a_node_that_says_what_is_no_token_does_not_vote"]),
+    Mutant("R907", "a node says as its clock what somebody else has written there", "scripts/quorum.lua", "",
+           "not (clock >= 0 and clock < 2 ^ 53)", "false",
+           [FAULTS + "Nonsense.test_a_clock_that_is_no_token_is_begun_anew"]),
     Mutant("R905", "a BREAK is done where a node has somebody else's key", BACKEND + "votes.c", "vote_confirmed",
            "gone = count_failed(v, CORE_GONE_IN_REDIS);", "gone = count_gone(v);", ["unit:test_votes"]),
     Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """A quorum of which a node keeps its data and is out of reach, is full, takes no writes, or says nonsense."""
+import re
+
 import harness
 from harness import free_port, until
 from test_quorum import PATIENT, Quorum
 from test_sentinel import nodes
+from test_tls import Proxy
+
+TOKENS_END = 1 << 53
 
 
 class OutOfReach(Quorum):
@@ -114,6 +119,50 @@ class OutOfReach(Quorum):
         self.assertEqual(other.cmd("BREAK", "a"), 1)
         until(lambda: r.info("stats")["lost"] == "1")
         self.assertGreater(self.granted(self.conn(other), "a"), t)
+
+
+class Nonsense(Quorum):
+    """What a node says of its token clock raises those of others, so a number that is no token is not taken."""
+
+    ANSWER = re.compile(rb"(\*3\r\n\$\d+\r\n[^\r]*\r\n:\d\r\n:)\d+\r\n")  # of scripts/quorum.lua
+
+    def place(self, i):
+        port = free_port()
+        if i < 2:
+            return {}
+        self.proxy = Proxy(port)
+        self.addCleanup(self.proxy.close)
+        return {"at": "redis://127.0.0.1:%d" % self.proxy.port, "args": ("--port", str(port))}
+
+    def test_a_node_that_says_what_is_no_token_does_not_vote(self):
+        r = self.start(place=self.place)
+        self.proxy.change = lambda said: self.ANSWER.sub(rb"\g<1>%d\r\n" % TOKENS_END, said)
+        self.proxy.cut(False)
+        until(lambda: int(r.info("stats")["redis_protocol_errors"]) >= 2)  # each time that it is back
+        until(lambda: self.voting(r) == 2)
+        token = self.granted(self.conn(r), "a")
+        self.m.nodes[0].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == 1)
+        errors = int(r.info("stats")["redis_protocol_errors"])
+        until(lambda: nodes(r)[0]["state"] == "quarantine" and
+              int(r.info("stats")["redis_protocol_errors"]) >= errors + 2, 30)
+        self.proxy.change = lambda said: said
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertGreaterEqual(int(self.m.nodes[0].cmd("GET", "rlock:clock")), token)
+        self.assertLess(int(self.m.nodes[0].cmd("GET", "rlock:clock")), TOKENS_END)
+
+    def test_a_clock_that_is_no_token_is_begun_anew(self):
+        """As each vote takes it: somebody else has written the key."""
+        r = self.start(place=self.place)
+        for wrong in (str(TOKENS_END), "1e300", "nan", "-5", "x"):
+            self.assertEqual(self.m.nodes[2].cmd("SET", "rlock:clock", wrong), "OK")
+            at = int(r.info("stats")["redis_connects"])
+            self.proxy.cut(False)
+            until(lambda: int(r.info("stats")["redis_connects"]) > at and self.voting(r) == 3)
+            token = self.granted(self.conn(r), "a" + wrong)
+            self.assertLess(token, TOKENS_END)
+            until(lambda: token <= int(self.m.nodes[2].cmd("GET", "rlock:clock")) < TOKENS_END)
+        self.assertEqual(r.info("stats")["redis_protocol_errors"], "0")
 
 
 if __name__ == "__main__":
