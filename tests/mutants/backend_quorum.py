@@ -1,4 +1,4 @@
-"""backend_quorum.py -- mutants of a quorum: of its votes, and of what its nodes are asked for. R880 to R909."""
+"""backend_quorum.py -- mutants of a quorum, of its votes and of its nodes. R880 to R909, R920 to R939."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -79,6 +79,12 @@ MUTANTS = [
     Mutant("R907", "a node says as its clock what somebody else has written there", "scripts/quorum.lua", "",
            "not (clock >= 0 and clock < 2 ^ 53)", "false",
            [FAULTS + "Nonsense.test_a_clock_that_is_no_token_is_begun_anew"]),
+    Mutant("R908", "a node that votes takes a name anew for a reclaim", BACKEND + "quorum_ask.c", "ask_all",
+           "verb = CORE_EXTEND;", "verb = CORE_ACQUIRE;",
+           ["redis:test_quorum_nodes.py Reclaimed.test_what_nodes_that_vote_do_not_have_is_lost"]),
+    Mutant("R920", "renewals and releases of a reclaim gather with what is reclaimed", BACKEND + "quorum_entries.c",
+           "op_of", "op.reclaim && e->verb == CORE_ACQUIRE", "op.reclaim",
+           ["redis:test_quorum_nodes.py Reclaimed.test_what_is_put_anew_and_what_is_released_is_not_mixed_up"]),
     Mutant("R905", "a BREAK is done where a node has somebody else's key", BACKEND + "votes.c", "vote_confirmed",
            "gone = count_failed(v, CORE_GONE_IN_REDIS);", "gone = count_gone(v);", ["unit:test_votes"]),
     Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",

@@ -77,6 +77,35 @@ class OneByOne(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
 
+class Reclaimed(Quorum):
+    """A node is emptied: what is held is put there anew, and confirmed by the nodes that vote."""
+
+    def test_what_nodes_that_vote_do_not_have_is_lost(self):
+        """They answer as to a renewal: no grace period excuses them."""
+        c = self.conn(r := self.start(conf=PATIENT))  # renewed far behind our deadline
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        for node in self.m.nodes[1:]:
+            self.assertEqual(node.cmd("DEL", "a"), 1)
+        self.assertEqual(self.m.nodes[0].cmd("FLUSHALL"), "OK")
+        until(lambda: r.info("stats")["lost"] == "1")
+
+    def test_what_is_put_anew_and_what_is_released_is_not_mixed_up(self):
+        """Reclaims gather at the emptied node while others find out that theirs are lost, and sweep the same node."""
+        r = self.start(conf=PATIENT.replace("timeout: 10s", "timeout: 500ms"))  # several rounds of reclaims
+        c, names = self.conn(r), ["n%03d" % i for i in range(3000)]
+        for name in names:
+            c.ask("LOCK", name)
+        self.assertEqual([c.read() for _ in names].count(None), 0)
+        until(lambda: self.m.cmd("EXISTS", *names) == [len(names)] * 3)
+        for node in self.m.nodes[1:]:
+            self.assertEqual(node.cmd("DEL", *names[1::2]), len(names) // 2)
+        self.assertEqual(self.m.nodes[0].cmd("FLUSHALL"), "OK")
+        until(lambda: r.info("stats")["lost"] == str(len(names) // 2), 30)
+        until(lambda: [self.m.cmd("EXISTS", *names[i::2]) for i in (0, 1)] == [[len(names) // 2] * 3, [0] * 3])
+        self.assertEqual(c.cmd("MUNLOCK", "32", *names[:64:2]), [0] * 32)
+
+
 class TlsNodes(Quorum):
     """Each node has a certificate of its own; the daemon trusts who signed them."""
 
