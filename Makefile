@@ -80,15 +80,15 @@ run: ## install what is missing, build, and serve with a private Redis until ^C;
 	@$(MAKE) --no-print-directory all
 	@scripts/run $(TOPOLOGY)
 
-check: ## install what is missing, build with every warning an error, run every test; ALL=1: and every mutant
+check: ## install what is missing, build with every warning an error, run every test; with ALL=1 also every mutant
 	@scripts/setup test
 	@scripts/check $(if $(ALL),all)
 
-tests: all $(UNIT) ## build the daemon and its unit tests in B
+tests: all $(UNIT) ## build the daemon and its unit tests in the directory B (B=build)
 objects: all $(UNIT:=.o)
 .SECONDARY: $(UNIT:=.o)
 
-unit: $(UNIT) ## run the unit tests of B
+unit: $(UNIT) ## run the unit tests in B
 	@scripts/check-unit $(UNIT)
 
 test: ## build/test: the daemon with a clock that tests can move, and the unit tests
@@ -118,12 +118,12 @@ wire: test ## the wire scripts alone
 redis: test ## the tests on a real Redis alone
 	@set -e; for t in tests/redis/test_*.py; do /usr/bin/python3 $$t; done
 
-interop: ## real lock libraries and stock clients beside and in front of rlockd, by their registries
+interop: ## run real lock libraries and stock clients beside rlockd and in front of it; installs them from registries
 	@scripts/setup interop || echo "interop: not all of Debian's packages are here; what needs them is skipped"
 	@$(MAKE) --no-print-directory all
 	@/usr/bin/python3 tests/interop/run.py
 
-arrows: ## prove what rooms may see, from the includes, and call, from the objects; and that no line is too long
+arrows: ## prove from includes and calls that each room uses only what it may; and that no line is too long
 	@scripts/arrows
 	@scripts/columns
 	@$(MAKE) -s --no-print-directory $(ALL_CPUS) B=build/arrows TEST_CLOCK=1 CFLAGS=-O0 build/arrows/librlockd.a

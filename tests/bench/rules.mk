@@ -15,7 +15,7 @@ $(B)/tests/bench/floor: $(B)/tests/bench/floor.o
 bench-programs: $(BENCH)
 
 # QUICK=1: one short round of the core rows. ROWS=pattern: those rows alone.
-bench: ## rlockd beside Redis itself, the floor and what others use: build/bench/report.md (QUICK=1, ROWS=hot-64)
+bench: ## measure rlockd beside Redis, the floor and other services: build/bench/report.md (QUICK=1, ROWS=hot-64)
 	@scripts/setup bench || echo "bench: not all of Debian's packages are here; what needs them is skipped"
 	@$(MAKE) --no-print-directory all bench-programs
 	@/usr/bin/python3 tests/bench/run.py $(if $(QUICK),--quick) $(if $(ROWS),--rows '$(ROWS)')

@@ -31,7 +31,7 @@ chaos: chaos-build asan-build ## processes harmed in 57 ways for DURATION s, ROU
 chaos-short: chaos-build
 	@tests/chaos/chaos short
 
-failover: chaos-build ## failover with lost writes, ROUNDS times, beside the plain SET NX PX
+failover: chaos-build ## failovers with lost writes, ROUNDS times, compared with the plain SET NX PX
 	@/usr/bin/python3 tests/chaos/failover.py $(ROUNDS)
 
 switches: test ## switches of the master by real sentinels with lost writes, ROUNDS times, while clients count

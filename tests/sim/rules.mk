@@ -34,13 +34,13 @@ sim-redis-here: sim-redis-build
 	@$(B)/tests/sim/differ $(B)/tests/sim/clock.so prove
 	@$(B)/tests/sim/differ $(B)/tests/sim/clock.so $(SIM_SEED) $(SIM_N)
 
-sim-redis: ## the simulated Redis: unit test, and shortly against a real one
+sim-redis: ## test the simulated Redis: its unit test, and a short comparison with a real one
 	+@$(IN_TEST) SIM_N=40000 sim-redis-here
 
 sim-redis-asan:
 	+@$(IN_ASAN) SIM_N=20000 sim-redis-here
 
-sim-differ: ## the simulated Redis against a real one: SIM_N commands from SIM_SEED
+sim-differ: ## compare the simulated Redis with a real one: SIM_N commands from SIM_SEED
 	+@$(IN_TEST) sim-redis-here
 
 sim-bench: ## script calls of the simulated Redis in a second

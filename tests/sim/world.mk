@@ -20,7 +20,7 @@ sim-build: test
 	+@$(IN_TEST) sim-programs
 
 ifneq ($(SEED),)
-sim: $(B)/tests/sim/rlsim ## the simulator: SIM_SEEDS seeds and the controls; SEED=n tells one, TRACE=1 step by step
+sim: $(B)/tests/sim/rlsim ## simulate SIM_SEEDS worlds and the controls; SEED=n runs one world, TRACE=1 prints each step
 	@$< --seed $(SEED) $(if $(TRACE),--trace)
 else
 sim: $(B)/tests/sim/rlsim
@@ -33,10 +33,10 @@ endif
 test-sim:
 	+@$(IN_TEST) sim
 
-sim-fleet: $(B)/tests/sim/rlsim ## fleets of 10, 100 and 1,000 daemons: a heartbeat, a grace, a start
+sim-fleet: $(B)/tests/sim/rlsim ## measure fleets of 10, 100 and 1,000 daemons: a beat, a grace period, a start of all
 	@$< --fleet
 
-sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on, reported in build/sim.txt
+sim-long: $(B)/tests/sim/rlsim ## simulate SEEDS=n worlds, beginning at a seed made of the date; report in build/sim.txt
 	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \
 	    status=$$?; cat build/sim.txt; exit $$status
 
