@@ -15,22 +15,22 @@ static const char usage_text[] =
     "\n"
     "usage: rlockd [-c FILE] [-t | -T] [--listen ADDR]... [--redis URL] [--log-level LEVEL]\n"
     "\n"
-    "  -c, --config FILE    configuration; without it the defaults hold (no file is read)\n"
+    "  -c, --config FILE    read this configuration; without -c the defaults hold\n"
     "  -t, --test           check the configuration, print every error, end\n"
     "  -T, --print          print the effective configuration, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
     "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
     "                       sentinel[+tls]:host:port,host:port/MASTER[?db=N],\n"
     "                       cluster[+tls]:host:port,host:port,\n"
-    "                       quorum:URL,URL,URL: a majority of these,\n"
-    "                       or embedded: a private Redis that ends with us\n"
+    "                       quorum:URL,URL,URL (a majority of them),\n"
+    "                       or embedded (a private Redis that ends with rlockd)\n"
     "      --log-level L    error, warn, info or debug\n"
     "      --sample-config  print a configuration with every key explained, end\n"
     "      --version        print the version, end\n"
     "  -h, --help           print this, end\n"
     "\n"
-    "signals: HUP reloads the configuration; TERM drains, then ends; INT or a second TERM ends now\n"
-    "exit:    0 as asked, 1 error, 64 usage, 71 out of memory\n";
+    "signals: HUP reloads the configuration; TERM drains, then ends; INT or a second TERM ends at once\n"
+    "exit:    0 success, 1 error, 64 usage, 71 out of memory\n";
 
 enum { OPT_LISTEN = 256, OPT_REDIS, OPT_LOG_LEVEL, OPT_SAMPLE, OPT_VERSION };
 
