@@ -140,6 +140,15 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
     }
 }
 
+/* A planned failover, and a slot that moves, end no connection: this is how they are known soon. */
+static void
+look_for_moves(struct anchors *a, const struct reply *r, bool sound)
+{
+    if (!sound || (r != NULL && r->type == REPLY_ERROR && call_is_elsewhere(r->text))) {
+        a->io.map_outdated(a->io.ctx);
+    }
+}
+
 static bool
 node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t sent_us)
 {
@@ -150,6 +159,7 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
         log_refusal(a, "cannot ask for origins", r);
     }
     sound = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
+    look_for_moves(a, r, sound);
     if (ok) {
         node_answer_free(&answer);
     }
@@ -167,6 +177,7 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
         uint8_t bit = (uint8_t)(1u << f->send.type);
 
         a->cached[f->node] = (uint8_t)(call_is_noscript(r) ? a->cached[f->node] & ~bit : a->cached[f->node] | bit);
+        look_for_moves(a, r, true);
     }
     switch (f->send.type) {
     case SEND_REGISTER:

@@ -19,6 +19,7 @@ struct anchors_io {
     /* Sends by any link to that node that is up; false: none is. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
+    void (*map_outdated)(void *ctx); /* a node has said that it is not what the map says */
     generations_news_fn *on_news;
     void *ctx;
 };

@@ -131,6 +131,15 @@ tag_of(void *ctx, uint16_t slot)
 }
 
 static void
+on_map_outdated(void *ctx)
+{
+    struct cluster *c = ctx;
+
+    c->map_outdated = true;
+    cluster_wake(c, MAP_SOON_US);
+}
+
+static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
 {
     struct cluster *c = ctx;
@@ -413,7 +422,8 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     c->events = (struct shard_events){.done = on_down, .seen = on_seen, .ctx = c};
     deferred_init(&c->down, &c->env, &c->events);
     c->timer = event_new(env->base, -1, 0, on_timer, c);
-    cluster_rules_init(&c->rules, &c->conf, &c->env, &(struct anchors_io){owner_of, send_to, tag_of, on_news, c});
+    cluster_rules_init(&c->rules, &c->conf, &c->env,
+                       &(struct anchors_io){owner_of, send_to, tag_of, on_map_outdated, on_news, c});
     cluster_wake(c, MAP_SOON_US);
     c->seeds = cluster_seeds_open(c, (struct cluster_seeds_events){on_map, on_version});
     return &c->head;

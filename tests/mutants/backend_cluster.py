@@ -31,4 +31,7 @@ MUTANTS = [
            "t->us > lease_us / 2", "false", ["unit:test_node_timeout"]),
     Mutant("R919", "who may not ask for the node timeout has no reason for its doubt", BACKEND + "node_timeout.c",
            "node_timeout_take", "t->refused = reply->type == REPLY_ERROR;", "", ["unit:test_node_timeout"]),
+    Mutant("R930", "an anchor's former master is asked until the map comes by itself", BACKEND + "anchors.c",
+           "look_for_moves", "a->io.map_outdated(a->io.ctx);", "(void)a;",
+           ["redis:test_cluster_grace.py Planned.test_known_soon"]),
 ]

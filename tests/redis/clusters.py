@@ -5,6 +5,7 @@ seconds. Everything is on loopback; the ports of the bus are free ones, too.
 """
 import os
 import shutil
+import subprocess
 import tempfile
 
 import harness
@@ -36,18 +37,22 @@ STEADY = ("--cluster-node-timeout", "60000")  # where no replica is to take over
 class Node(harness.Redis):
     def __init__(self, directory, name, port=None, bus=None, args=()):
         self.bus, self.words = bus or free_port(), args
-        self.name = name
+        self.name, self.dump = name, name + ".rdb"
         port = port or free_port()
         super().__init__(directory, name, tcp=True, args=(
             "--port", str(port), "--cluster-enabled", "yes", "--cluster-config-file", name + ".nodes",
+            "--dbfilename", self.dump,
             "--cluster-port", str(self.bus), "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
             "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0",
             "--cluster-allow-replica-migration", "no", *args))
         self.port = port
         self.id = self.cmd("CLUSTER", "MYID")
 
-    def again(self):
-        """Another process with the same place in the cluster, and without data."""
+    def again(self, old=False):
+        """Another process with the same place in the cluster: without data, or with that of its last SAVE."""
+        dump = os.path.join(self.directory, self.dump)
+        if not old and os.path.exists(dump):
+            os.unlink(dump)
         return Node(self.directory, self.name, self.port, self.bus, self.words)
 
     @property
@@ -121,6 +126,66 @@ class Cluster:
                     if text[0] != "[" and int(first) <= slot <= int(last or first):
                         return next(n for n in self.nodes if n.id == other)
         return None
+
+    def masters_now(self):
+        return [node for node in self.nodes if node.is_master()]
+
+    def replica_of(self, master):
+        """A replica of that master, as itself sees it."""
+        for node in self.nodes:
+            for line in str(node.ask("CLUSTER", "NODES")).split("\n"):
+                if "myself,slave" in line and line.split(" ")[3] == master.id:
+                    return node
+        return None
+
+    def fail_over(self, master):
+        """A failover that an operator asks for; returns the new master when every node knows it, and has its data."""
+        replica = until(lambda: self.replica_of(master), 20)
+
+        def takes_over():
+            """the replica has become the master"""
+            if not replica.is_master():
+                replica.ask("CLUSTER", "FAILOVER")
+            return replica.is_master()
+        until(takes_over, 20, pause=0.1)
+
+        def known():
+            """every node sees the new master, and the one before as a replica"""
+            return all("master" in node.nodes().get(replica.id, ([], []))[0] and
+                       "slave" in node.nodes().get(master.id, ([], []))[0] for node in self.nodes)
+        until(known, 20)
+        until(self.settled, 20)
+        return replica
+
+    def tool(self, *words, timeout=120):
+        """redis-cli --cluster with these words; its status and all that it said."""
+        done = subprocess.run(["redis-cli", "--cluster", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=timeout * harness.SLOW, check=False)
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    def reshard(self, source, to, slots):
+        """redis-cli moves so many slots, the lowest that the source has, while everything goes on."""
+        status, said = self.tool("reshard", to.addr, "--cluster-from", source.id, "--cluster-to", to.id,
+                                 "--cluster-slots", str(slots), "--cluster-yes")
+        assert status == 0, said[-2000:]
+
+    def fix(self, node):
+        """redis-cli closes what was left open, until it finds nothing more to do."""
+        def mended():
+            """redis-cli --cluster fix finds every slot covered, and none open"""
+            _, said = self.tool("fix", node.addr, "--cluster-yes", "--cluster-fix-with-unreachable-masters")
+            self.said = said
+            return self.tool("check", node.addr)[0] == 0
+        until(mended, 30, pause=0.2)
+
+    def move_half(self, slot, to):
+        """Opens the slot, and moves every second of its keys; the source."""
+        source = self.owner(slot)
+        assert to.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id) == "OK"
+        assert source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", to.id) == "OK"
+        for key in sorted(source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "1000"))[::2]:
+            source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+        return source
 
     def move(self, slot, to, stop=None):
         """Moves a slot, key by key, as redis-cli does. `stop`: called when half of its keys have gone."""

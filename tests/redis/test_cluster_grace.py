@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a cluster loses, and who holds what then: masters killed with writes that their replica never had, data flushed
 away, slots that move meanwhile (cluster.md R1..R8)."""
+import re
 import time
 
 import harness
@@ -169,6 +170,25 @@ class Killed(Case):
             self._keep(node.again())
             until(lambda: self.c.settled(), 20)
         self.assertEqual(counting.stop(), [])
+
+
+class Planned(Case):
+    def cluster(self):
+        return SHARED.get()
+
+    def test_known_soon(self):
+        """No connection ends: what an anchor's former master answers makes the daemon ask for the map at once."""
+        def asked():
+            return sum(int(line.split("calls=")[1].split(",")[0]) for n in self.c.nodes
+                       for line in n.cmd("INFO", "commandstats").split("\r\n") if "cmdstat_cluster|nodes" in line)
+        d = self.daemon()
+        old = self.c.owner(slot_of("{54h}"))  # the tag of an anchor: slot 2730
+        before = asked()
+        until(lambda: asked() > before)  # the next question that comes by itself is 5 s away
+        self.c.fail_over(old)
+        until(lambda: "slots moved" in d.log())
+        refused = re.search(r"errorstat_MOVED:count=(\d+)", old.cmd("INFO", "errorstats"))
+        self.assertLess(int(refused.group(1)), 8)  # four each second
 
 
 class Moves(Case):
