@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import harness
-from harness import Closed, Conn, RError, free_port, until
+from harness import Closed, Conn, RError, free_port, until, within
 
 SLOTS = 16384
 
@@ -157,6 +157,12 @@ class Cluster:
         until(self.settled, 20)
         return replica
 
+    @staticmethod
+    def cut_off(node):
+        """From now on its replicas hear of nothing that is written there."""
+        assert node.cmd("ACL", "SETUSER", "default", "-psync", "-sync") == "OK"
+        node.cmd("CLIENT", "KILL", "TYPE", "replica")
+
     def tool(self, *words, timeout=120):
         """redis-cli --cluster with these words; its status and all that it said."""
         done = subprocess.run(["redis-cli", "--cluster", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -170,13 +176,14 @@ class Cluster:
         assert status == 0, said[-2000:]
 
     def fix(self, node):
-        """redis-cli closes what was left open, until it finds nothing more to do."""
+        """redis-cli closes what was left open, until it finds nothing more to do. Older keys may replace newer ones."""
         def mended():
             """redis-cli --cluster fix finds every slot covered, and none open"""
-            _, said = self.tool("fix", node.addr, "--cluster-yes", "--cluster-fix-with-unreachable-masters")
+            _, said = self.tool("fix", node.addr, "--cluster-yes", "--cluster-replace",
+                                     "--cluster-fix-with-unreachable-masters")
             self.said = said
             return self.tool("check", node.addr)[0] == 0
-        until(mended, 30, pause=0.2)
+        assert within(mended, 30, pause=0.2), self.said[-3000:]
 
     def move_half(self, slot, to):
         """Opens the slot, and moves every second of its keys; the source."""

@@ -38,11 +38,6 @@ class Case(harness.Case):
                     c.cmd("UNLOCK", "counter:%d" % i)
         return pair
 
-    def loses_writes(self, node):
-        """From now on its replica hears of nothing that is written there."""
-        self.assertEqual(node.cmd("ACL", "SETUSER", "default", "-psync", "-sync"), "OK")
-        node.cmd("CLIENT", "KILL", "TYPE", "replica")
-
     def replaced(self, node, slot):
         node.kill()
         until(lambda: (self.c.owner(slot) or node).id != node.id, 30)
@@ -140,7 +135,7 @@ class Killed(Case):
         holder, other = self.conn(a), self.conn(b)
         slot = slot_of("kept")
         node = self.c.owner(slot)
-        self.loses_writes(node)
+        self.c.cut_off(node)
         token = holder.cmd("LOCK", "kept")
         self.assertIsInstance(token, int)
         self.replaced(node, slot)
@@ -158,7 +153,7 @@ class Killed(Case):
         for i in range(2):
             slot = slot_of("counter:%d" % i)
             node = self.c.owner(slot)
-            self.loses_writes(node)
+            self.c.cut_off(node)
             done = counting.done
             until(lambda done=done: counting.done > done + 20)
             self.replaced(node, slot)

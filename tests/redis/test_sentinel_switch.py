@@ -19,11 +19,12 @@ SHORT = "redis: { timeout: 300ms, connect_timeout: 300ms }\nlocks: { lease: 3s }
 class Counting:
     """Clients that count under locks, without any other protection; what two holders do at once is lost."""
 
-    NAMES = 4
+    NAMES = tuple("counter:%d" % k for k in range(4))
 
-    def __init__(self, daemons, clients):
-        self.counter, self.done, self.wrong, self.stopped = [0] * self.NAMES, 0, [], False
-        self.last = [0] * self.NAMES  # token
+    def __init__(self, daemons, clients, names=NAMES):
+        self.names, self.done, self.wrong, self.stopped = names, 0, [], False
+        self.counter = [0] * len(names)
+        self.last = [0] * len(names)  # token
         self.mutex = threading.Lock()  # of `done` and `wrong` alone
         self.threads = [threading.Thread(target=self.run, args=(daemons[i % len(daemons)], i)) for i in range(clients)]
         for t in self.threads:
@@ -42,8 +43,8 @@ class Counting:
                     return
 
     def count(self, c, i):
-        k = i % self.NAMES
-        token = c.cmd("LOCK", "counter:%d" % k, "WAIT", "1s")
+        k = i % len(self.names)
+        token = c.cmd("LOCK", self.names[k], "WAIT", "1s")
         if not isinstance(token, int):
             return
         seen, before = self.counter[k], self.last[k]
@@ -53,7 +54,7 @@ class Counting:
         self.counter[k], self.last[k] = seen + 1, token
         with self.mutex:
             self.done += 1
-        c.cmd("UNLOCK", "counter:%d" % k)
+        c.cmd("UNLOCK", self.names[k])
 
     def stop(self):
         self.stopped = True

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Slots that move, by redis-cli and key by key, and masters that end, come back, or come back old, while clients of two
+daemons count under locks: no update is lost, no lock has two holders, tokens rise (cluster.md R1 to R8)."""
+import signal
+
+import harness
+from clusters import STEADY, Cluster, slot_of
+from harness import until
+from moving import CONF, Load, answered
+
+LEASE = 8
+SLOTS = 12  # that move at a time; those that are used are among them
+
+
+class Case(harness.Case):
+    REPLICAS, WORDS = 1, ()
+
+    def setUp(self):
+        super().setUp()
+        self.c = Cluster(self.dir, self._keep, replicas=self.REPLICAS, args=self.WORDS)
+
+    def daemon(self, name):
+        return self.rlockd(redis=self.c.url(), conf=CONF % LEASE, name=name)
+
+    def load(self):
+        self.a, self.b = self.daemon("a"), self.daemon("b")
+        load = Load([self.a, self.b], SLOTS, self.conn)
+        self.addCleanup(load.counting.stop)
+        load.goes_on()
+        return load
+
+    def other(self, slot):
+        """A master that does not own the slot."""
+        owner = self.c.owner(slot)
+        return next(n for n in self.c.masters_now() if n.id != owner.id)
+
+    def nothing_wrong(self, wrong):
+        self.assertEqual(wrong, [], "%s%s" % (self.a.log()[-3000:], self.b.log()[-3000:]))
+
+
+class Reshards(Case):
+    WORDS = STEADY
+
+    def test_back_and_forth(self):
+        """By redis-cli, as an operator does it."""
+        load = self.load()
+        one, two = self.c.masters[:2]
+        for source, to in ((one, two), (two, one)) * 2:
+            self.c.reshard(source, to, SLOTS)
+            self.assertEqual({self.c.owner(slot).id for slot in load.slots}, {to.id})
+            load.goes_on()
+            self.nothing_wrong(load.kept.wrong())
+        self.nothing_wrong(load.end())
+        self.assertEqual([d.info("stats")["lost"] for d in (self.a, self.b)], ["0", "0"])
+
+
+class Killed(Case):
+    """
+    kill -9 of one end in the middle of a move, with writes that its replica never had; the replica takes over, and
+    redis-cli mends what is open.
+    """
+
+    def interrupted(self, of_target):
+        load = self.load()
+        slot = load.slots[0]
+        source, to = self.c.owner(slot), self.other(slot)
+        dies, stays = (to, source) if of_target else (source, to)
+        heir = until(lambda: self.c.replica_of(dies))
+        self.c.cut_off(dies)
+        load.keep("late-")
+        self.c.move_half(slot, to)
+        dies.kill()
+        until(heir.is_master, 30)
+        self.c.fix(stays)
+        until(lambda: self.c.owner(slot), 20)
+        load.goes_on()
+        # Of two versions of a key redis-cli may take the older one, which for a string does not say whose it was.
+        self.nothing_wrong(load.end(may_be_lost=("si", "co")))
+
+    def test_the_source(self):
+        self.interrupted(of_target=False)
+
+    def test_the_target(self):
+        self.interrupted(of_target=True)
+
+
+class Failovers(Case):
+    def test_planned(self):
+        load = self.load()
+        for _ in range(2):
+            self.c.fail_over(self.c.owner(load.slots[0]))
+            load.goes_on()
+            self.nothing_wrong(load.kept.wrong())
+        self.nothing_wrong(load.end())
+
+    def test_a_master_that_stood_still(self):
+        """It believes to be the master when it goes on, until the others tell it."""
+        load = self.load()
+        old = self.c.owner(load.slots[0])
+        heir = until(lambda: self.c.replica_of(old))
+        self.c.cut_off(old)
+        load.keep("late-")
+        old.signal(signal.SIGSTOP)
+        until(heir.is_master, 30)
+        load.goes_on()
+        old.signal(signal.SIGCONT)
+        until(lambda: not old.is_master(), 30)
+        load.goes_on()
+        self.nothing_wrong(load.end())
+
+
+class Disks(Case):
+    """No replica: a node that is started again is the master of its slots, with whatever data it has."""
+
+    REPLICAS, WORDS = 0, STEADY
+
+    def test_empty(self):
+        """A daemon that is new to the slots asks first."""
+        load = self.load()
+        new = self.conn(self.daemon("new"))
+        node = self.c.owner(load.slots[0])
+        self.a.signal(signal.SIGSTOP)  # so that nothing is reclaimed before the new one asks
+        node.kill()
+        self._keep(node.again())
+        name = next(iter(load.kept.waiting))
+        answer = answered(new, "LOCK", name, "WAIT", "300ms", deadline=1)
+        self.a.signal(signal.SIGCONT)
+        self.assertNotIsInstance(answer, int)
+        load.goes_on()
+        self.nothing_wrong(load.end())
+
+    def test_old(self):
+        """It has locks that were given back since, and lacks those that were granted."""
+        load = self.load()
+        holder, other = self.conn(self.a), self.conn(self.b)
+        name = "{%s}since" % load.tags[0]
+        node = self.c.owner(slot_of(name))
+        earlier = answered(holder, "LOCK", name)
+        self.assertEqual(node.cmd("SAVE"), "OK")
+        self.assertEqual(holder.cmd("UNLOCK", name), 0)
+        token = answered(other, "LOCK", name, "WAIT", "10s")
+        self.assertGreater(token, earlier)
+        node.kill()
+        self._keep(node.again(old=True))
+        self.assertGreater(len(node.cmd("KEYS", "*")), 0)
+        self.assertNotIsInstance(answered(holder, "LOCK", name, "WAIT", "300ms"), int)
+        self.assertEqual(answered(other, "LOCK", name, "ONCE"), token)
+        load.goes_on()
+        self.assertEqual(answered(other, "UNLOCK", name), 0)
+        self.assertGreater(answered(holder, "LOCK", name, "WAIT", "10s"), token)
+        # What a string said when it was saved does not say whose it was.
+        self.nothing_wrong(load.end(may_be_lost=("si", "co")))
+
+
+if __name__ == "__main__":
+    harness.main()
