@@ -31,7 +31,10 @@ struct item {
     int64_t parked_us;  /* since when it waits for a node that may be asked: cluster_park.c; 0 = it never had to */
 };
 
-/* Scripts that are no verb of a kind: of LOCKINFO, of membership.h, replicas.h, anchor_words.h, quorum_admit.c. */
+/*
+ * Scripts that are no verb of a kind: of LOCKINFO, of membership.h, replicas.h, anchor_words.h, quorum_admit.c,
+ * bundle.h.
+ */
 enum other_script {
     OTHER_LOOK,
     OTHER_PRESENCE,
@@ -40,6 +43,7 @@ enum other_script {
     OTHER_ANCHOR,
     OTHER_RECORD,
     OTHER_QUORUM,
+    OTHER_BUNDLE,
     OTHERS,
 };
 
@@ -49,6 +53,7 @@ enum other_script {
 
 /* The names of one script call. */
 struct call {
+    struct list node; /* in a bundle: bundle.h */
     struct list items;
     size_t n;
     enum call_verb verb;
@@ -102,6 +107,9 @@ void call_channel(enum kind kind, struct slice key, struct buf *out);
  * most LINK_WORDS_MAX.
  */
 int call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words);
+
+/* How the holder of the name is written in Redis: by the owner, or for a kind that is a string by its value. */
+void call_put_holder(const struct core_op *op, const struct call_sender *sender, struct buf *text);
 
 /*
  * Whether the reply has the shape of an answer to the call; time_us is TIME of Redis then. Only of such a reply may

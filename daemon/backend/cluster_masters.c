@@ -68,7 +68,7 @@ keys_of(struct continuity *c, uint16_t slot)
 
     snprintf(m->key[0], sizeof(m->key[0]), "rlock:{%s}:clock", tag);
     snprintf(m->key[1], sizeof(m->key[1]), "rlock:{%s}:epoch", tag);
-    return (struct continuity_keys){slice_of(m->key[0]), slice_of(m->key[1])};
+    return (struct continuity_keys){slice_of(m->key[0]), slice_of(m->key[1]), slice_of(tag)};
 }
 
 static void

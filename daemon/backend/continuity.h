@@ -18,6 +18,7 @@ struct redis_link;
 /* The two keys that each script call names first: the clock of tokens, and the epoch. */
 struct continuity_keys {
     struct slice clock, epoch; /* valid until the next continuity_ call */
+    struct slice tag;          /* the hash tag of both, in a cluster */
 };
 
 struct continuity_ops {

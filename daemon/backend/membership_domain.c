@@ -46,7 +46,7 @@ one_pair_of_keys(struct continuity *c, uint16_t domain)
 {
     (void)c;
     (void)domain;
-    return (struct continuity_keys){SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)};
+    return (struct continuity_keys){.clock = SLICE_LIT(CALL_CLOCK_KEY), .epoch = SLICE_LIT(CALL_EPOCH_KEY)};
 }
 
 static void

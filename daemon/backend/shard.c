@@ -16,6 +16,8 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/names.h"
+#include "daemon/backend/anchors.h"
+#include "daemon/backend/bundle.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
@@ -333,25 +335,6 @@ shard_retarget(struct shard *sh, const char *host, int port)
     }
 }
 
-static struct redis_link *
-open_link(struct shard *sh, bool subscriber)
-{
-    struct link_owner owner = {on_greet, on_state, on_message, sh};
-    struct redis_link *l = link_open(sh->address, sh->conf, sh->env, sh->names, subscriber, owner);
-
-    sh->link[sh->links_n++] = l;
-    return l;
-}
-
-bool
-shard_replicas_link_up(struct shard *sh)
-{
-    if (sh->replicas.link == NULL) {
-        sh->replicas.link = open_link(sh, false);
-    }
-    return link_up(sh->replicas.link);
-}
-
 struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
            struct shard_events events)
@@ -364,6 +347,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->conf = conf;
     sh->env = env;
     sh->events = events;
+    sh->owner = (struct link_owner){on_greet, on_state, on_message, sh};
     sh->lock_links = links;
     sh->grant_until_us = CORE_FOREVER;
     list_init(&sh->waiting);
@@ -374,6 +358,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     broadcasts_init(&sh->broadcasts, env, &sh->events, address, sharded);
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
+    bundle_sha(sh->bundle_sha);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&sh->batch[i][k / KINDS][k % KINDS]);
@@ -389,16 +374,25 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     }
     replicas_init(&sh->replicas, conf, env, &sh->events, sh->data, address);
     while (sh->links_n <= links) {
-        struct redis_link *l = open_link(sh, false);
+        struct redis_link *l = shard_open_link(sh, false);
 
         if (registers(sh)) {
             membership_add(&sh->membership, l);
         }
     }
-    (void)open_link(sh, true);
+    (void)shard_open_link(sh, true);
     /* No link says anything before we return. */
     sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0], sharded);
     return sh;
+}
+
+/* The link is closing with this in flight. */
+static void
+forget(link_reply_fn *fn, void *arg)
+{
+    if (!shard_call_forget(fn, arg) && !shard_bundle_forget(fn, arg) && !anchors_forget(fn, arg)) {
+        inspect_forget(fn, arg);
+    }
 }
 
 void
@@ -411,7 +405,7 @@ shard_close(struct shard **shp)
     }
     shard_drop_gathered(sh);
     for (unsigned i = 0; i < sh->links_n; i++) {
-        link_close(&sh->link[i], shard_forget);
+        link_close(&sh->link[i], forget);
     }
     replicas_fini(&sh->replicas);
     deferred_fini(&sh->down);

@@ -9,7 +9,6 @@
  * Memory, when Redis is slow: at most an operation and a renewal for each claim gather or are in flight, and sessions
  * with too many open requests are not read.
  */
-#include "daemon/backend/anchors.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
@@ -31,7 +30,7 @@
  *     Gathered items of a lost link leave by others that are up; see shard_route.c.
  * SC5 calls[link] is the number of calls in flight there, gathered[link] of items in its batches. Behind shard_flush()
  *     batches are empty unless a call is in flight there and they are less than WIDE, or fenced (SR2), or hold
- *     renewals while a call of renewals is in flight on any link, or by SC6.
+ *     renewals while a call of renewals is in flight on any link, or by SC6. A bundle is one call here (SB3).
  * SC6 A call is sent only while our registration is fresh (membership.h). Else all gathered items stay, releases too
  *     (SC3), until the next registration is answered; where that fails, they are DOWN.
  */
@@ -48,10 +47,9 @@ report_done(struct shard *sh, const struct core_op *op, struct core_done *done)
     sh->events.done(sh->events.ctx, done);
 }
 
-static void
-call_free(void *arg)
+void
+shard_call_free(struct call *c)
 {
-    struct call *c = arg;
     const struct shard *sh = c->shard;
 
     while (!list_empty(&c->items)) {
@@ -77,9 +75,8 @@ shard_note_in_flight(struct shard *sh, const struct call *c)
     sh->renewing += c->verb == VERB_RENEW;
 }
 
-/* The same outcome for every name of the call; the call is gone then. */
-static void
-finish_all(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us)
+void
+shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us)
 {
     int64_t guard_us = c->guard_us + c->slack_us + (sh->back_us - c->back_us) + JUMP_US;
 
@@ -104,7 +101,7 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
     int64_t jump_us = offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
 
     sh->back_us -= jump_us < 0 ? jump_us : 0;
-    if (sh->back_us - sh->back_reported_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
+    if (sh->back_us - sh->back_reported_us > JUMP_US) { /* of less each guard has a margin: shard_call_end() */
         sh->events.life(sh->events.ctx, SHARD_CLOCK_BACK, (uint64_t)(sh->back_us - sh->back_reported_us));
         sh->back_reported_us = sh->back_us;
     }
@@ -116,26 +113,10 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
     }
 }
 
-static void on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
-
-bool
-shard_call_send(struct shard *sh, struct call *c)
+void
+shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us)
 {
-    int64_t now_us = clock_now_us();
-    struct slice word[LINK_WORDS_MAX];
-    struct call_sender sender = {.sha = c->one_key ? "" : sh->server.sha[c->verb][c->kind],
-                                 .uuid = sh->env->uuid,
-                                 .secret = &sh->env->secret,
-                                 .offset_us = offset_guess(&sh->offset),
-                                 .floor = continuity_floor(sh->data),
-                                 .proposes = sh->conf->proposes};
-    int words;
-
     c->epoch = continuity_epoch(sh->data, c->domain);
-    sender.epoch = continuity_word(sh->data, c->domain, c->reclaim);
-    sender.keys = continuity_keys(sh->data, c->domain);
-    c->whole = c->whole || sender.sha[0] == '\0';
-    sender.text = c->whole ? script_forms_text(sh->events.forms, c->verb, c->kind, c->one_key) : NULL;
     c->guard_us = now_us + sh->conf->timeout_us;
     c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
@@ -143,6 +124,32 @@ shard_call_send(struct shard *sh, struct call *c)
     if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->proposes) {
         c->guard_us = 0;
     }
+}
+
+struct call_sender
+shard_sender(struct shard *sh, const struct call *c)
+{
+    return (struct call_sender){.uuid = sh->env->uuid,
+                                .secret = &sh->env->secret,
+                                .offset_us = offset_guess(&sh->offset),
+                                .floor = continuity_floor(sh->data),
+                                .keys = continuity_keys(sh->data, c->domain),
+                                .epoch = continuity_word(sh->data, c->domain, c->reclaim),
+                                .proposes = sh->conf->proposes};
+}
+
+bool
+shard_call_send(struct shard *sh, struct call *c)
+{
+    int64_t now_us = clock_now_us();
+    struct slice word[LINK_WORDS_MAX];
+    struct call_sender sender = shard_sender(sh, c);
+    int words;
+
+    shard_call_prepare(sh, c, now_us);
+    sender.sha = c->one_key ? "" : sh->server.sha[c->verb][c->kind];
+    c->whole = c->whole || sender.sha[0] == '\0';
+    sender.text = c->whole ? script_forms_text(sh->events.forms, c->verb, c->kind, c->one_key) : NULL;
     buf_clear(&sh->text, SIZE_MAX);
     words = call_words(c, &sender, &sh->text, word);
     if (!continuity_fresh(sh->data, c->domain, now_us)) {
@@ -151,7 +158,7 @@ shard_call_send(struct shard *sh, struct call *c)
     if (c->asking) { /* it is for the next command alone */
         (void)link_send(sh->link[c->link], 1, &(struct slice){"ASKING", 6}, NULL, NULL);
     }
-    return link_send(sh->link[c->link], words, word, on_call, c);
+    return link_send(sh->link[c->link], words, word, shard_on_call, c);
 }
 
 static void
@@ -163,13 +170,13 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
     if (!call_answer_ok(c, r, &time_us)) {
         sh->env->metrics->redis_protocol_errors++;
         link_fail(sh->link[c->link], "an answer of an unexpected shape");
-        finish_all(sh, c, CORE_UNKNOWN, sent_us);
+        shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     shard_learn(sh, sent_us, time_us);
     shard_accepted(sh, c);
     if (c->epoch != continuity_epoch(sh->data, c->domain)) { /* said of data that Redis may not have any more */
-        finish_all(sh, c, CORE_UNKNOWN, sent_us);
+        shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
@@ -229,7 +236,7 @@ denied(struct shard *sh, struct call *c, int64_t sent_us)
     struct redis_link *l = sh->link[c->link];
 
     if (!shard_denied(sh, c)) {
-        finish_all(sh, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
+        shard_call_end(sh, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
     call_unlink(sh, c);
@@ -255,8 +262,8 @@ send_elsewhere(struct shard *sh, struct call *c, struct slice error)
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-static void
-on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+void
+shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct call *c = arg;
     struct shard *sh = c->shard;
@@ -264,16 +271,16 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     bool drop;
 
     if (result == LINK_UNKNOWN) {
-        finish_all(sh, c, CORE_UNKNOWN, sent_us);
+        shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will, if that is still wanted */
         c->whole = true;
         if (c->reclaim) { /* a later release may have freed its locks; next time it leaves with its text */
             sh->server.sha[c->verb][c->kind][0] = '\0';
-            finish_all(sh, c, CORE_DOWN, sent_us);
+            shard_call_end(sh, c, CORE_DOWN, sent_us);
         } else if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
-            finish_all(sh, c, CORE_DOWN, sent_us);
+            shard_call_end(sh, c, CORE_DOWN, sent_us);
         }
         return;
     }
@@ -293,16 +300,26 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     }
     if (call_is_denied_inside(r)) {
         shard_denied_inside(sh, c);
-        finish_all(sh, c, CORE_UNKNOWN, sent_us);
+        shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (drop) {
         link_fail(sh->link[c->link], r->text.p);
     }
-    finish_all(sh, c, outcome, sent_us);
+    shard_call_end(sh, c, outcome, sent_us);
 }
 
 /* ---- operations ---- */
+
+/* The link on which replicas are asked is up; it is made for the first name that has a rule with `replicas`. */
+static bool
+replicas_link_up(struct shard *sh)
+{
+    if (sh->replicas.link == NULL) {
+        sh->replicas.link = shard_open_link(sh, false);
+    }
+    return link_up(sh->replicas.link);
+}
 
 /*
  * Nothing is taken where the topology refuses it; nor, in strict mode, in a Redis that could lose it; nor what replicas
@@ -313,7 +330,7 @@ may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
 {
     return it->verb != VERB_ACQUIRE || (sh->grant_until_us != 0 &&
                                         (!sh->conf->strict || server_info_may_grant(&sh->server, l)) &&
-                                        (it->op.replicas == 0 || shard_replicas_link_up(sh)));
+                                        (it->op.replicas == 0 || replicas_link_up(sh)));
 }
 
 /* The link by which the item leaves. Items that had gathered before it for a link that is gone leave by others, too. */
@@ -441,14 +458,14 @@ shard_move_gathered(struct shard *sh, unsigned link)
 
 /* ---- the end ---- */
 
-void
-shard_forget(link_reply_fn *fn, void *arg)
+bool
+shard_call_forget(link_reply_fn *fn, void *arg)
 {
-    if (fn == on_call) {
-        call_free(arg);
-    } else if (!anchors_forget(fn, arg)) {
-        inspect_forget(fn, arg);
+    if (fn != shard_on_call) {
+        return false;
     }
+    shard_call_free(arg);
+    return true;
 }
 
 void

@@ -5,7 +5,6 @@
 #include "daemon/base/freelist.h"
 
 enum {
-    BATCH_MAX = 128,
     SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
     WIDE = 16, /* names: then the cost of a call is little for each, and Redis works while its last answer is read */
     RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
@@ -68,6 +67,9 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
         sh->batched--;
         sh->gathered[link]--;
     }
+    if (shard_bundle_add(sh, c)) {
+        return;
+    }
     if (shard_call_send(sh, c)) {
         shard_note_in_flight(sh, c);
         return;
@@ -96,7 +98,7 @@ may_renew(const struct shard *sh)
 static void
 flush_link(struct shard *sh, unsigned link)
 {
-    size_t max = sh->conf->batch_max > BATCH_MAX ? BATCH_MAX : sh->conf->batch_max;
+    size_t max = sh->conf->batch_max > SHARD_BATCH_MAX ? SHARD_BATCH_MAX : sh->conf->batch_max;
 
     for (int b = 0; b < BATCHES; b++) {
         bool renews = b == BATCH_VERB + VERB_RENEW;
@@ -117,6 +119,7 @@ flush_link(struct shard *sh, unsigned link)
                     deferred_item(&sh->down, it);
                 }
             }
+            shard_bundle_send(sh); /* SC3: what leaves behind it is of another verb or kind */
         }
     }
 }

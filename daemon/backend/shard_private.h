@@ -15,11 +15,13 @@
 #include "daemon/backend/waiter_poll.h"
 #include "daemon/backend/replicas.h"
 #include "daemon/backend/rights.h"
+#include "daemon/backend/sha1.h"
 #include "daemon/backend/broadcasts.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/buf.h"
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
+enum { SHARD_BATCH_MAX = 128 }; /* names of a call, and calls of a bundle */
 
 /* Batches, in the order in which they are sent: reclaims, the verbs, items sent alone. See SC3 of shard_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
@@ -30,6 +32,7 @@ struct shard {
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
+    struct link_owner owner;      /* of each link */
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
     unsigned current[LINKS_MAX];  /* the current link of the names of each home: shard_route.c */
@@ -50,6 +53,9 @@ struct shard {
     struct waiter_poller waiter_poll;
     bool broadcasts_wanted, broadcasts_subscribed; /* broadcasts are to be heard here; they are */
     struct buf text;              /* scratch of call_words() */
+    struct bundle *bundle;        /* the one that is being filled: shard_bundle.c; owned */
+    char bundle_sha[SHA1_HEX_BYTES + 1];
+    bool bundle_loads;            /* Redis lacks its script: the next one brings the text */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
@@ -66,11 +72,12 @@ struct shard {
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */
 void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 
-/* The link is closing with this in flight. */
-void shard_forget(link_reply_fn *fn, void *arg);
-
-/* The link on which replicas are asked is up; it is made for the first name that has a rule with `replicas`. */
-bool shard_replicas_link_up(struct shard *sh);
+/* A link of the shard's to its server. */
+static inline struct redis_link *
+shard_open_link(struct shard *sh, bool subscriber)
+{
+    return sh->link[sh->links_n++] = link_open(sh->address, sh->conf, sh->env, sh->names, subscriber, sh->owner);
+}
 
 void shard_route_init(struct shard *sh);
 unsigned shard_home_of(const struct shard *sh, struct slice key);
@@ -95,6 +102,27 @@ void shard_gather_again(struct shard *sh, unsigned link);
 
 /* Sends the call; false: the link takes nothing, or SC6, and nothing was sent. */
 bool shard_call_send(struct shard *sh, struct call *c);
+
+/* What the call is sent with from now on: its epoch, and its guard. */
+void shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us);
+struct call_sender shard_sender(struct shard *sh, const struct call *c); /* but for the script */
+
+/* The answer to the call (link_reply_fn); it has been in flight. */
+void shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+
+/* The same outcome for every name of the call, which has been in flight; the call is gone then. */
+void shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us);
+
+/* Without an outcome. */
+void shard_call_free(struct call *c);
+
+/* The link is closing with this in flight; false: it is no call. */
+bool shard_call_forget(link_reply_fn *fn, void *arg);
+
+/* The call leaves with the bundle. False: it is none for a bundle. Behind the last one, shard_bundle_send(). */
+bool shard_bundle_add(struct shard *sh, struct call *c);
+void shard_bundle_send(struct shard *sh);
+bool shard_bundle_forget(link_reply_fn *fn, void *arg); /* as shard_call_forget() */
 
 /* The call is in flight from now on. */
 void shard_note_in_flight(struct shard *sh, const struct call *c);

@@ -67,7 +67,7 @@ def _cells(bench):
         if not bench.got[c]:
             continue
         some = bench.got[c][0]
-        redis, daemon = "redis" in some["cpu"], "rlockd" in some["cpu"]
+        redis, daemon = any(label.startswith("redis") for label in some["cpu"]), "rlockd" in some["cpu"]
         figures = [rows.rate, rows.p50, rows.wait_p99, rows.longest_wait, rows.redis_cpu if redis else None,
                    rows.daemon_cpu if daemon else None, rows.calls if redis else None, rows.unfair]
         words = [spread(Figure(bench.values(c, f))) if f else "-" for f in figures]

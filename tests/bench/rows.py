@@ -30,8 +30,8 @@ def longest_wait(m):
 
 
 def redis_cpu(m):
-    """Microseconds of Redis's processor time per pair."""
-    return m["cpu"]["redis"] * 1e6 / max(1, m["pair_us"]["n"])
+    """Microseconds of Redis's processor time per pair; of all nodes together, where there are several."""
+    return sum(s for label, s in m["cpu"].items() if label.startswith("redis")) * 1e6 / max(1, m["pair_us"]["n"])
 
 
 def daemon_cpu(m):
@@ -214,8 +214,21 @@ def _quorum():
         yield Row("quorum-%s-cpu" % name, "the same: rlockd's processor time", daemon_cpu, ours, theirs)
 
 
+def _cluster():
+    """What slots cost: a cluster of three masters, each call at its slot's, beside one server. Both by TCP."""
+    for name, title, load, most in (("one", "1 client, own name", {}, None),
+                                    ("64", "64 connections, own names", {"clients": 64}, "<= 1.25"),
+                                    ("deep", "16 connections x 16 pipelined", {"clients": 16, "pipeline": 16}, None)):
+        ours, theirs = Cell("cluster", "rlockd", **load), Cell("by-tcp", "rlockd", **load)
+        yield Row("cluster-%s-redis" % name, title + ": processor time of a cluster's three masters / of one server",
+                  redis_cpu, ours, theirs, most)
+        yield Row("cluster-%s-cpu" % name, "the same: rlockd's", daemon_cpu, ours, theirs)
+        yield Row("cluster-%s-p50" % name, "the same: p50 of a pair", p50, ours, theirs)
+        yield Row("cluster-%s-calls" % name, "the same: Redis commands per pair", calls, ours, theirs)
+
+
 CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin(), *_tls(), *_replicated(),
-        *_quorum()]
+        *_quorum(), *_cluster()]
 
 
 def cells(rows):

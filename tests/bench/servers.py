@@ -15,6 +15,7 @@ os.environ.setdefault("RLOCKD_BUILD", os.path.join(TOP, "build"))
 sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 
 import certificates  # noqa: E402
+import clusters  # noqa: E402
 import harness  # noqa: E402
 import quorums  # noqa: E402
 import sentinels  # noqa: E402
@@ -130,6 +131,23 @@ class OfQuorum(Server):
         return isinstance(self.daemon.cmd("LOCK", "begin", "NOWAIT"), int)
 
 
+class OfCluster(Server):
+    """rlockd with a cluster of three masters."""
+
+    is_empty, takes = Rlockd.is_empty, OfQuorum.takes
+
+    def __init__(self, stage, name):
+        case = Keeps(stage, name)
+        there = clusters.Cluster(case.dir, case._keep, replicas=0, args=clusters.STEADY)
+        self.daemon = stage.keep(harness.Rlockd(case.dir, name=name, conf=LIMITS, redis=there.url()))
+        harness.until(self.takes, 30)
+        super().__init__(self.daemon.addr, {"rlockd": self.daemon.pid,
+                                            **{"redis%d" % i: node.pid for i, node in enumerate(there.masters)}})
+
+    def rest(self):
+        harness.until(self.is_empty, 60)
+
+
 class Keeps:
     """What a deployment wants of a test: a directory, and somebody who ends what it starts."""
 
@@ -187,6 +205,7 @@ SERVERS = {
     "by-sentinels": lambda stage: Replicated(stage, "by-sentinels", by_sentinels=True),
     "acknowledged": lambda stage: Replicated(stage, "acknowledged", conf="locks: { replicas: 1 }\n"),
     "quorum": lambda stage: OfQuorum(stage, "quorum", True),
+    "cluster": lambda stage: OfCluster(stage, "cluster"),
     "of-quorum": lambda stage: OfQuorum(stage, "of-quorum", False),
     "floor-echo": lambda stage: Floor(stage, "echo"),
     "floor-hot": lambda stage: Floor(stage, "hot"),

@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 LINES_LEAST = 95.0
 THROUGH = ("daemon/core/", "proto/reader.c", "daemon/backend/reply.c", "daemon/backend/call.c",
-           "daemon/backend/epoch.c", "daemon/backend/text.c")
+           "daemon/backend/call_words.c", "daemon/backend/epoch.c", "daemon/backend/text.c")
 RULES = """\
 A line or branch is reached when any test reached it: the same function in several objects (a header's, or a file that a
 test compiles into itself with another malloc) is one. Branches not counted, and no others:

@@ -1,4 +1,4 @@
-"""backend_cluster.py -- mutants of a cluster: slots, maps, redirections. R910 to R939."""
+"""backend_cluster.py -- mutants of a cluster: slots, maps, redirections. R910 to R939, of bundles R960 to R969."""
 from row import BACKEND, Mutant
 
 MUTANTS = [
@@ -34,4 +34,25 @@ MUTANTS = [
     Mutant("R930", "an anchor's former master is asked until the map comes by itself", BACKEND + "anchors.c",
            "look_for_moves", "a->io.map_outdated(a->io.ctx);", "(void)a;",
            ["redis:test_cluster_grace.py Planned.test_known_soon"]),
+    Mutant("R960", "a bundle takes a name whatever its slot's record says", "scripts/bundle.lua", "",
+           "pcall('GET', own .. 'epoch') == ARGV[i + 1]", "true",
+           ["redis:test_scripts_bundle.py Bundles.test_an_epoch_that_differs"]),
+    Mutant("R961", "a bundle takes a name that another owner has", "scripts/bundle.lua", "",
+           "pcall('EXISTS', key) == 0 and", "",
+           ["redis:test_scripts_bundle.py Bundles.test_a_name_that_is_taken_stays_as_it_is"]),
+    Mutant("R962", "a bundle turns a token clock back", "scripts/bundle.lua", "tick",
+           "if type(was) == 'string' then pcall('SET', clock, was) end", "",
+           ["redis:test_scripts_bundle.py Bundles.test_a_clock_that_is_ahead_is_kept"]),
+    Mutant("R963", "a bundle gives a token that is not above all others", "scripts/bundle.lua", "tick",
+           "(tonumber(was) or token) < token", "true",
+           ["redis:test_scripts_bundle.py Bundles.test_a_clock_that_is_ahead_is_kept"]),
+    Mutant("R964", "a bundle runs late", "scripts/bundle.lua", "",
+           "now > tonumber(ARGV[3])", "false", ["redis:test_scripts_bundle.py Bundles.test_too_late"]),
+    Mutant("R965", "what a bundle leaves is taken for done", BACKEND + "bundle.c", "bundle_answer",
+           "if (said == 0)", "if (false)", ["redis:test_cluster_bundles.py Bundles.test_some_are_taken"]),
+    Mutant("R966", "names of one bundle have the lease of the first", BACKEND + "bundle.c", "bundle_joins",
+           "op_of(c)->lease_us == op_of(other)->lease_us", "true",
+           ["redis:test_cluster_bundles.py Bundles.test_leases_that_differ"]),
+    Mutant("R967", "a reclaim is bundled, and may go twice", BACKEND + "bundle.c", "bundle_takes",
+           "c->whole || c->reclaim ||", "c->whole ||", ["unit:test_bundle"]),
 ]

@@ -62,7 +62,7 @@ def embed(*words):
 
 
 TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
-OTHERS = ("look", "presence", "replicas", "node", "anchor", "record", "quorum")  # scripts that are no verb
+OTHERS = ("look", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
 LOOK, PRESENCE, REPLICAS = embed("look"), embed("presence"), embed("replicas")
 HEADER = embed()
 # What each script asks for, as the header for the daemon says; and how many of these are terms.

@@ -2,7 +2,7 @@
  * test_backend_memory.c -- the memory of what the backend reads and writes down: nothing of it leaks, none is taken
  * where records go round, and replies that are larger than anything that we ask for are not kept.
  *
- * reply.c, call.c and freelist.c are compiled into this file, with allocators that count what is out.
+ * reply.c, call.c, call_words.c and freelist.c are compiled into this file, with allocators that count what is out.
  */
 #include <check.h>
 #include <hiredis.h>
@@ -17,6 +17,7 @@
 static bool none_spared = true; /* each record is an allocation */
 #define FREELIST_NONE none_spared
 #include "daemon/backend/call.c"
+#include "daemon/backend/call_words.c"
 #include "daemon/backend/reply.c"
 #include "daemon/base/freelist.c"
 #include "tests/unit/counted_alloc_end.h"

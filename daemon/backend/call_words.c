@@ -1,0 +1,321 @@
+/*
+ * call_words.c -- the scripts of the verbs, and operations of one verb and kind as the words of one script command.
+ */
+#include "daemon/backend/call.h"
+
+#include <assert.h>
+
+#include "daemon/backend/link.h"
+#include "daemon/backend/value.h"
+#include "daemon/base/clock.h"
+
+/* The parameters of the scripts' verbs; scripts/embed names them after the Lua functions. */
+enum column {
+    COLUMN_OWNER,
+    COLUMN_VALUE,
+    COLUMN_STAMP,
+    COLUMN_LEASE,
+    COLUMN_HOLDS,
+    COLUMN_REENTRY,
+    COLUMN_EXACT,
+    COLUMN_CHANNEL,
+    COLUMN_MODE,
+    COLUMN_PLACE,
+    COLUMN_LIMIT,
+    COLUMN_REST,
+    COLUMN_PERMIT,
+    COLUMN_DECLARED,
+    COLUMN_SHAPE,
+    COLUMN_WAKES,
+};
+
+/* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
+enum { COLUMNS_MAX = 6 };
+
+struct script_row {
+    const char *text;
+    unsigned char column[COLUMNS_MAX]; /* terms first: what several names may have in common */
+    unsigned char columns_n, terms_n;
+};
+
+#define OTHER_SCRIPT(name, t)
+#define SCRIPT(kind, verb, t, terms, ...)                                                                             \
+    [VERB_##verb][KIND_##kind] = {.text = (t),                                                                        \
+                                  .terms_n = (terms),                                                                 \
+                                  .column = {__VA_ARGS__},                                                            \
+                                  .columns_n = sizeof((unsigned char[]){__VA_ARGS__})},
+static const struct script_row scripts[VERBS][KINDS] = {
+#include "gen/scripts.h"
+};
+#undef SCRIPT
+#undef OTHER_SCRIPT
+
+#define SCRIPT(kind, verb, t, ...)
+#define OTHER_SCRIPT(name, t) [OTHER_##name] = (t),
+static const char *const other_scripts[OTHERS] = {
+#include "gen/scripts.h"
+};
+#undef SCRIPT
+#undef OTHER_SCRIPT
+
+const char *
+call_script_text(enum call_verb verb, enum kind kind)
+{
+    return scripts[verb][kind].text;
+}
+
+const char *
+call_other_text(enum other_script script)
+{
+    return other_scripts[script];
+}
+
+/* Redisson's channels of a kind; for kinds that Redisson lacks, daemons use the channel of its RLock. */
+static const char *const channel_prefix[KINDS] = {
+    [KIND_RW] = "redisson_rwlock:",
+    [KIND_SEMAPHORE] = "redisson_sc:",
+};
+
+/* prefixName of Redisson: braces around the key unless it brings its own. */
+void
+call_channel(enum kind kind, struct slice key, struct buf *out)
+{
+    bool braces = memchr(key.p, '{', key.n) == NULL;
+
+    buf_adds(out, channel_prefix[kind] != NULL ? channel_prefix[kind] : "redisson_lock__channel:");
+    buf_adds(out, braces ? "{" : "");
+    buf_add_slice(out, key);
+    buf_adds(out, braces ? "}" : "");
+}
+
+/* What the word of a column says, as a number; of the columns that are no terms: 0. */
+static int64_t
+term_of(enum column column, const struct core_op *op)
+{
+    switch (column) {
+    case COLUMN_LEASE:
+        return op->lease_us / US_PER_MS;
+    case COLUMN_HOLDS:
+        return op->holds;
+    case COLUMN_REENTRY:
+        return op->reentry;
+    case COLUMN_EXACT:
+        return op->exact;
+    case COLUMN_MODE:
+        return op->shared;
+    case COLUMN_PLACE:
+        return op->ticket;
+    case COLUMN_LIMIT:
+        return op->limit;
+    case COLUMN_REST:
+        return op->rest;
+    case COLUMN_DECLARED:
+        return op->declared;
+    case COLUMN_SHAPE:
+        return op->value;
+    case COLUMN_WAKES:
+        return op->wakes;
+    case COLUMN_OWNER:
+    case COLUMN_VALUE:
+    case COLUMN_STAMP:
+    case COLUMN_PERMIT:
+    case COLUMN_CHANNEL:
+        break;
+    }
+    return 0;
+}
+
+static void
+put_column(enum column column, const struct core_op *op, const char *uuid, const struct hash_key *secret,
+           struct buf *text)
+{
+    unsigned char permit[VALUE_BYTES];
+    char value[VALUE_ROOM];
+
+    switch (column) {
+    case COLUMN_OWNER:
+        buf_adds(text, uuid);
+        buf_add(text, ":", 1);
+        buf_add_u64(text, op->owner);
+        break;
+    case COLUMN_VALUE:
+        buf_add(text, value, value_of_claim(secret, op->claim, op->owner, op->value, value));
+        break;
+    case COLUMN_STAMP:
+        buf_add_i64(text, op->expiry_ms);
+        break;
+    case COLUMN_PERMIT:
+        value_bytes(secret, op->claim, op->owner, permit);
+        buf_add(text, permit, sizeof(permit));
+        break;
+    case COLUMN_CHANNEL:
+        call_channel(op->kind, op->key, text);
+        break;
+    case COLUMN_MODE:
+        buf_adds(text, op->shared ? "read" : "write");
+        break;
+    case COLUMN_SHAPE:
+        buf_adds(text, value_format_shape(op->value));
+        break;
+    default:
+        buf_add_i64(text, term_of(column, op));
+        break;
+    }
+}
+
+void
+call_put_holder(const struct core_op *op, const struct call_sender *sender, struct buf *text)
+{
+    bool by_value = (kind_rows[op->kind].flags & KIND_F_STRING) != 0;
+
+    put_column(by_value ? COLUMN_VALUE : COLUMN_OWNER, op, sender->uuid, sender->secret, text);
+}
+
+/* Tokens reserved for hand-offs: the largest reserve that a name of the call wants. */
+static uint32_t
+token_reserve(const struct call *c)
+{
+    struct list *pos, *nxt;
+    uint32_t reserve = 0;
+
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        const struct item *it = container_of(pos, struct item, node);
+
+        reserve = it->op.reserve > reserve ? it->op.reserve : reserve;
+    }
+    return reserve;
+}
+
+/* Every token that was given here so far, and elsewhere (floor), is at most this. */
+static uint64_t
+token_floor(const struct call *c, uint64_t floor)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        const struct item *it = container_of(pos, struct item, node);
+
+        floor = it->op.token_floor > floor ? it->op.token_floor : floor;
+    }
+    return floor;
+}
+
+/*
+ * What scripts/common.lua calls floor. A node of a quorum is told which token is proposed, or the ceiling of a renewal,
+ * where there is one.
+ */
+static void
+put_floor(const struct call *c, const struct call_sender *sender, struct buf *text)
+{
+    uint64_t floor = token_floor(c, sender->floor);
+
+    if (sender->proposes && floor != 0) {
+        buf_adds(text, "=");
+    }
+    buf_add_u64(text, floor);
+}
+
+/* The derived words of a command: where each of them ends in the text. */
+struct derived {
+    const struct call_sender *sender;
+    struct buf *text;
+    size_t end[LINK_WORDS_MAX];
+    int n;
+};
+
+static void
+end_word(struct derived *m)
+{
+    m->end[m->n++] = m->text->n;
+}
+
+static void
+put_columns(struct derived *m, const struct script_row *s, unsigned from, unsigned to, const struct core_op *op)
+{
+    for (unsigned i = from; i < to; i++) {
+        put_column(s->column[i], op, m->sender->uuid, m->sender->secret, m->text);
+        end_word(m);
+    }
+}
+
+static bool
+have_same_terms(const struct call *c, const struct script_row *s)
+{
+    const struct core_op *first = &container_of(c->items.next, struct item, node)->op;
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        const struct core_op *op = &container_of(pos, struct item, node)->op;
+
+        for (unsigned i = 0; i < s->terms_n; i++) {
+            if (term_of(s->column[i], op) != term_of(s->column[i], first)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The columns of all names, in the order that common.lua asks for. */
+static void
+put_names(const struct call *c, const struct script_row *s, struct derived *m)
+{
+    bool same = have_same_terms(c, s);
+    struct list *pos, *nxt;
+
+    if (same) {
+        put_columns(m, s, 0, s->terms_n, &container_of(c->items.next, struct item, node)->op);
+    }
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        put_columns(m, s, same ? s->terms_n : 0, s->columns_n, &container_of(pos, struct item, node)->op);
+    }
+}
+
+int
+call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words)
+{
+    const struct script_row *s = &scripts[c->verb][c->kind];
+    struct derived derived;
+    struct list *pos, *nxt;
+    size_t at;
+    int n = 0;
+
+    derived.sender = sender;
+    derived.text = text;
+    derived.n = 0;
+    words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
+    words[n++] = c->whole ? slice_of(sender->text) : slice_of(sender->sha);
+    buf_add_u64(text, c->n + (c->one_key ? 0 : 2));
+    end_word(&derived);
+    n++; /* the number of keys, the first derived word */
+    if (!c->one_key) {
+        words[n++] = sender->keys.clock;
+        words[n++] = sender->keys.epoch;
+    }
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        words[n++] = container_of(pos, struct item, node)->op.key;
+    }
+    buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
+    end_word(&derived);
+    put_floor(c, sender, text);
+    end_word(&derived);
+    buf_add_slice(text, sender->epoch);
+    end_word(&derived);
+    buf_add_u64(text, token_reserve(c));
+    end_word(&derived);
+    put_names(c, s, &derived);
+    /* The text may have moved while it grew: only now do the words point into it. */
+    words[2] = (struct slice){text->p, derived.end[0]};
+    at = derived.end[0];
+    for (int i = 1; i < derived.n; i++) {
+        words[n++] = (struct slice){text->p + at, derived.end[i] - at};
+        at = derived.end[i];
+    }
+    assert(n <= LINK_WORDS_MAX);
+    return n;
+}

@@ -1,0 +1,228 @@
+/*
+ * shard_bundle.c -- calls of one name each, whose slots differ, leave as one command: bundle.h.
+ *
+ * SB1 A call that the script leaves, or whose bundle ends in an error, goes again at once, by the script of its verb,
+ *     which says what is the matter. So it may run twice: acquisitions and renewals set what they find; a release that
+ *     the script left has changed nothing.
+ * SB2 A call that goes again is UNKNOWN if it may not be sent any more: what the bundle did to it is not known.
+ * SB3 A bundle is one command in flight (SC5), whatever the number of its calls; a call that goes again counts by
+ *     itself.
+ */
+#include "daemon/backend/bundle.h"
+#include "daemon/backend/shard_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/freelist.h"
+
+struct bundle {
+    struct shard *shard;
+    struct list calls; /* call.node; of the same link */
+    size_t n;
+    unsigned link;
+    enum call_verb verb;
+    bool whole;
+};
+
+static struct call *
+first_of(const struct bundle *b)
+{
+    return container_of(b->calls.next, struct call, node);
+}
+
+static struct call *
+pop(struct bundle *b)
+{
+    struct call *c = first_of(b);
+
+    list_remove(&c->node);
+    return c;
+}
+
+static void
+bundle_free(struct bundle *b)
+{
+    while (!list_empty(&b->calls)) {
+        shard_call_free(pop(b));
+    }
+    freelist_give(b->shard->env->freelist, b, sizeof(*b));
+}
+
+/* ---- answers ---- */
+
+static void
+land(struct shard *sh, const struct bundle *b)
+{
+    sh->in_flight -= b->n;
+    sh->calls[b->link]--;
+    sh->renewing -= b->verb == VERB_RENEW;
+}
+
+/* SB1, SB2. Each call counts as in flight by itself. */
+static void
+go_again(struct shard *sh, struct bundle *b, int64_t sent_us)
+{
+    struct redis_link *l = sh->link[b->link];
+
+    link_cork(l);
+    while (!list_empty(&b->calls)) {
+        struct call *c = pop(b);
+
+        if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
+            shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
+        }
+    }
+    link_uncork(l);
+}
+
+static void
+on_bundle(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct bundle *b = arg;
+    struct shard *sh = b->shard;
+    bool refused = result == LINK_ANSWERED && r->type == REPLY_ERROR;
+    struct list *pos, *nxt;
+    size_t i = 0;
+
+    sh->bundle_loads = refused && call_is_noscript(r);
+    land(sh, b);
+    if (result == LINK_ANSWERED && !refused && !bundle_answer_ok(r, b->n)) {
+        sh->env->metrics->redis_protocol_errors++;
+        link_fail(sh->link[b->link], "an answer of an unexpected shape");
+        result = LINK_UNKNOWN;
+    }
+    list_for_each_safe(pos, nxt, &b->calls)
+    {
+        struct call *c = container_of(pos, struct call, node);
+        struct bundle_answer room;
+        const struct reply *own = NULL;
+
+        shard_note_in_flight(sh, c);
+        if (result == LINK_ANSWERED && !refused) {
+            own = bundle_answer(r, i++, b->verb, &room);
+        }
+        if (own != NULL || result == LINK_UNKNOWN) {
+            list_remove(&c->node);
+            shard_on_call(c, result, own, sent_us);
+        }
+    }
+    if (!list_empty(&b->calls)) {
+        go_again(sh, b, sent_us);
+    }
+    bundle_free(b);
+}
+
+/* ---- sending ---- */
+
+static bool
+send(struct shard *sh, struct bundle *b)
+{
+    struct slice word[LINK_WORDS_MAX];
+    struct bundle_words w;
+    struct call_sender sender;
+    struct list *pos, *nxt;
+    int words;
+
+    buf_clear(&sh->text, SIZE_MAX);
+    sender = shard_sender(sh, first_of(b));
+    bundle_begin(&w, &sh->text, &b->calls, first_of(b)->guard_us == 0 ? 0 : first_of(b)->guard_us + sender.offset_us,
+                 &sender);
+    list_for_each_safe(pos, nxt, &b->calls)
+    {
+        struct call *c = container_of(pos, struct call, node);
+
+        if (b->verb == VERB_ACQUIRE) { /* the only verb whose words say what is known of the slot */
+            sender.keys = continuity_keys(sh->data, c->domain);
+            sender.epoch = continuity_word(sh->data, c->domain, false);
+        }
+        bundle_add(&w, c, &sender);
+    }
+    words = bundle_end(&w, b->whole, sh->bundle_sha, word);
+    return link_send(sh->link[b->link], words, word, on_bundle, b);
+}
+
+/* The call has not been sent, and is not going to be. */
+static void
+give_up(struct shard *sh, struct call *c)
+{
+    while (!list_empty(&c->items)) {
+        deferred_item(&sh->down, container_of(c->items.next, struct item, node));
+    }
+    shard_call_free(c);
+}
+
+static void
+send_single(struct shard *sh, struct call *c)
+{
+    if (shard_call_send(sh, c)) {
+        shard_note_in_flight(sh, c);
+    } else {
+        give_up(sh, c);
+    }
+}
+
+bool
+shard_bundle_add(struct shard *sh, struct call *c)
+{
+    struct bundle *b = sh->bundle;
+
+    if (sh->events.forms == NULL || !sh->events.forms->sharded || !bundle_takes(c)) {
+        return false;
+    }
+    if (b != NULL && (b->n == SHARD_BATCH_MAX || !bundle_joins(first_of(b), c))) {
+        shard_bundle_send(sh);
+        b = NULL;
+    }
+    if (b == NULL) {
+        b = sh->bundle = freelist_take(sh->env->freelist, sizeof(*b));
+        *b = (struct bundle){.shard = sh, .link = c->link, .verb = c->verb, .whole = sh->bundle_loads};
+        list_init(&b->calls);
+    }
+    list_push_back(&b->calls, &c->node);
+    b->n++;
+    return true;
+}
+
+void
+shard_bundle_send(struct shard *sh)
+{
+    struct bundle *b = sh->bundle;
+    int64_t now_us = clock_now_us();
+    struct list *pos, *nxt;
+
+    if (b == NULL) {
+        return;
+    }
+    sh->bundle = NULL;
+    list_for_each_safe(pos, nxt, &b->calls)
+    {
+        struct call *c = container_of(pos, struct call, node);
+
+        shard_call_prepare(sh, c, now_us);
+        if (!continuity_fresh(sh->data, c->domain, now_us)) {
+            list_remove(&c->node);
+            b->n--;
+            give_up(sh, c);
+        }
+    }
+    if (b->n == 1) {
+        send_single(sh, pop(b));
+    } else if (b->n > 1 && send(sh, b)) {
+        sh->in_flight += b->n;
+        sh->calls[b->link]++;
+        sh->renewing += b->verb == VERB_RENEW;
+        return;
+    }
+    while (!list_empty(&b->calls)) {
+        give_up(sh, pop(b));
+    }
+    bundle_free(b);
+}
+
+bool
+shard_bundle_forget(link_reply_fn *fn, void *arg)
+{
+    if (fn != on_bundle) {
+        return false;
+    }
+    bundle_free(arg);
+    return true;
+}
