@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""switch.py [RUNS] -- how long a switch to another master keeps clients waiting, beside what Sentinel itself takes.
+"""switch.py [SHAPE] [RUNS] -- how long the death of a master keeps clients waiting, beside what the servers take.
 
-Each run has servers of its own: a master, two replicas, three sentinels (down-after 1 s) and two daemons, of which
-one holds a lock. The master is killed by KILL, and a client of the other daemon asks for a lock. Counted from the
-kill: when the first sentinel says +switch-master, when a majority has said it, and when the client is granted its
-lock; which is behind the grace period, in which the holder's daemon reclaims what it has. Goal: half a second behind
-the first one.
+SHAPE is sentinel (if none is given), cluster or quorum. Each run has servers of its own and two daemons, of which one
+holds a lock. A master is killed by KILL, and a client of the other daemon asks for a lock. Counted from the kill: when
+the servers have another master, and when the client is granted its lock. The grant comes behind the grace period, in
+which the holder's daemon reclaims its lock. The goal is half a second behind the servers.
+
+sentinel: a master, two replicas, three sentinels (down-after 3 s); another master: the first says +switch-master.
+cluster: three masters with a replica each (node timeout 2 s); another master: the replica says that it is one, and
+    another node that all slots are served. Both locks are in slots of the dead master.
+quorum: three masters, of which one dies: nothing else has to happen.
 """
 import os
 import shutil
@@ -17,7 +21,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "redis"))
 import harness  # noqa: E402
+from clusters import Cluster, slot_of  # noqa: E402
 from harness import Closed, Conn, Rlockd, RError, until  # noqa: E402
+from quorums import Masters  # noqa: E402
 from sentinels import Deployment  # noqa: E402
 
 GOAL_S = 0.5
@@ -58,37 +64,102 @@ class Ear(threading.Thread):
             pass
 
 
-def run():
+class Looker(threading.Thread):
+    """Notes when a condition holds, looking every 5 ms."""
+
+    def __init__(self, holds):
+        super().__init__(daemon=True)
+        self.holds, self.at = holds, None
+        self.start()
+
+    def run(self):
+        until(self.holds, 60)
+        self.at = time.monotonic()
+
+
+class BySentinels:
+    held, first = "held", "first"
+
+    def __init__(self, stage):
+        self.there = Deployment(stage)
+        self.url = self.there.url()
+
+    def kill(self):
+        """What notes when there is another master; the master is dead then."""
+        ears = [Ear(s) for s in self.there.sentinels]
+        self.there.servers[0].kill()
+        return ears
+
+
+class InCluster:
+    def __init__(self, stage):
+        self.there = Cluster(stage.dir, stage._keep)
+        self.url = self.there.url()
+        names = ["name%d" % i for i in range(100)]
+        self.held, self.first = [n for n in names if self.there.owner(slot_of(n)) is self.there.masters[1]][:2]
+
+    def kill(self):
+        replica, other = self.there.nodes[4], self.there.masters[0]
+        self.there.masters[1].kill()
+        return [Looker(lambda: replica.is_master() and "cluster_state:ok" in str(other.ask("CLUSTER", "INFO")))]
+
+
+class OfQuorum:
+    held, first = "held", "first"
+
+    def __init__(self, stage):
+        self.there = Masters(stage)
+        self.url = self.there.url()
+
+    def kill(self):
+        self.there.nodes[0].kill()
+        now = Looker(lambda: True)
+        now.join()
+        return [now]
+
+
+SHAPES = {"sentinel": BySentinels, "cluster": InCluster, "quorum": OfQuorum}
+
+
+def lock(conn, name):
+    """Its token; an attempt that Redis could not answer is made again."""
+    while isinstance(got := conn.cmd("LOCK", name, "WAIT", "30s"), RError):
+        pass
+    return got
+
+
+def run(shape):
+    """(when the servers have another master, when the client has its lock), from the kill on."""
     with Stage() as stage:
-        d = Deployment(stage)
-        a, b = [stage._keep(Rlockd(stage.dir, redis=d.url(), name=name, build=BUILD)) for name in "ab"]
-        for daemon in (a, b):
-            until(lambda daemon=daemon: daemon.info("redis")["redis_other_daemons"] == "1")
+        there = SHAPES[shape](stage)
+        a, b = [stage._keep(Rlockd(stage.dir, redis=there.url, name=name, build=BUILD)) for name in "ab"]
         with a.conn() as holder, Conn(b.path, timeout=60) as c:
-            held = holder.cmd("LOCK", "held")
-            ears = [Ear(s) for s in d.sentinels]
+            held = lock(holder, there.held)
+            # Whatever a first use takes is over: the other daemon has had the lock that it will want.
+            lock(c, there.first)
+            assert c.cmd("UNLOCK", there.first) == 0
             killed = time.monotonic()
-            d.servers[0].kill()
-            while isinstance(c.cmd("LOCK", "first", "WAIT", "30s"), RError):
-                pass
+            notes = there.kill()
+            lock(c, there.first)
             granted = time.monotonic()
-            until(lambda: all(e.at is not None for e in ears), deadline=30)
-            assert holder.cmd("LOCK", "held", "ONCE") == held, "the holder has lost its lock"
-        said = sorted(e.at for e in ears)
-        return [at - killed for at in (said[0], said[1], granted)]
+            until(lambda: notes[0].at is not None and all(n.at is not None for n in notes), deadline=30)
+            assert holder.cmd("LOCK", there.held, "ONCE") == held, "the holder has lost its lock"
+        return min(n.at for n in notes) - killed, granted - killed
 
 
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    words = sys.argv[1:]
+    shape = words.pop(0) if words and words[0] in SHAPES else "sentinel"
+    runs = int(words[0]) if words else 20
     rows = []
-    print("run  first +switch-master  majority  first grant  behind the first  (s)")
+    print("%s: seconds from the kill\nrun  another master  first grant  behind it" % shape)
     for i in range(runs):
-        first, majority, granted = run()
-        rows.append((first, majority, granted, granted - first))
-        print("%3d  %20.3f  %8.3f  %11.3f  %16.3f" % (i + 1, *rows[-1]), flush=True)
-    print("median %18.3f  %8.3f  %11.3f  %16.3f" % tuple(statistics.median(column) for column in zip(*rows)))
-    print("max    %18.3f  %8.3f  %11.3f  %16.3f" % tuple(max(column) for column in zip(*rows)))
-    return 0 if statistics.median(row[3] for row in rows) <= GOAL_S else 1
+        another, granted = run(shape)
+        rows.append((another, granted, granted - another))
+        print("%3d  %14.3f  %11.3f  %9.3f" % (i + 1, *rows[-1]), flush=True)
+    print("median %12.3f  %11.3f  %9.3f" % tuple(statistics.median(column) for column in zip(*rows)))
+    print("max    %12.3f  %11.3f  %9.3f" % tuple(max(column) for column in zip(*rows)))
+    return 0 if statistics.median(row[2] for row in rows) <= GOAL_S else 1
 
 
 if __name__ == "__main__":
