@@ -62,7 +62,7 @@ $(B)/gen/scripts.h: scripts/embed $(wildcard scripts/*.lua)
 	@mkdir -p $(@D)
 	$(Q)scripts/embed >$@.new && mv $@.new $@
 
-$(B)/daemon/backend/call.o $(B)/tests/unit/test_backend_memory.o: $(B)/gen/scripts.h
+$(B)/daemon/backend/call_words.o $(B)/tests/unit/test_backend_memory.o: $(B)/gen/scripts.h
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
