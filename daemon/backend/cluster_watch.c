@@ -3,6 +3,9 @@
  *
  * The core is told that it hears nothing (UNSUBSCRIBED) when a watch leaves a shard, and SUBSCRIBED when the next shard
  * has it confirmed: then it tries.
+ *
+ * CW1  The core may end and begin watches inside of each event. So nothing is posted while the map of watches is walked:
+ *      those that are due are gathered on a list, which a watch that ends leaves.
  */
 #include <stdlib.h>
 
@@ -11,6 +14,7 @@
 
 struct cluster_watch {
     struct map_node by_lock;
+    struct list due; /* on a list of those that are to be told of; CW1 */
     struct core_op op; /* op.key points behind it */
     uint16_t slot;
     struct cluster_master *at; /* NULL: nowhere */
@@ -46,6 +50,7 @@ static void
 forget(struct cluster *c, struct cluster_watch *w)
 {
     map_remove(&c->watches, &w->by_lock);
+    list_remove(&w->due);
     free(w);
 }
 
@@ -60,6 +65,7 @@ cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type
     }
     if (verb == CORE_WATCH) {
         w = mem_zalloc(sizeof(*w) + op->key.n);
+        list_init(&w->due);
         w->op = *op;
         memcpy(w + 1, op->key.p, op->key.n);
         w->op.key.p = (char *)(w + 1);
@@ -69,41 +75,69 @@ cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type
     }
 }
 
-void
-cluster_watches_follow(struct cluster *c)
+/* Those for which is_due() is true. */
+static void
+gather(struct cluster *c, struct list *due, bool (*is_due)(const struct cluster *c, const struct cluster_watch *w))
 {
     struct map_node *n, *next;
 
+    list_init(due);
     map_for_each_safe(n, next, &c->watches)
     {
         struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
 
-        if (w->at != c->master_of[w->slot] || slot_set_has(&c->resubscribe, w->slot)) {
-            leave(w);
-            cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = w->op.lock});
-            w = find(c, w->op.lock); /* the core has not taken it back */
-            if (w != NULL) {
-                join(c, w);
-            }
+        if (is_due(c, w)) {
+            list_push_back(due, &w->due);
         }
     }
+}
+
+static bool
+is_elsewhere(const struct cluster *c, const struct cluster_watch *w)
+{
+    return w->at != c->master_of[w->slot] || slot_set_has(&c->resubscribe, w->slot);
+}
+
+static bool
+is_in_open_slot(const struct cluster *c, const struct cluster_watch *w)
+{
+    return cluster_rules_is_open(&c->rules, w->slot);
+}
+
+void
+cluster_watches_follow(struct cluster *c)
+{
+    struct list due;
+
+    gather(c, &due, is_elsewhere);
     memset(&c->resubscribe, 0, sizeof(c->resubscribe));
+    while (!list_empty(&due)) {
+        struct cluster_watch *w = container_of(due.next, struct cluster_watch, due);
+        uint64_t lock = w->op.lock;
+
+        list_remove(&w->due);
+        leave(w);
+        cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = lock});
+        w = find(c, lock);
+        if (w != NULL && w->at == NULL) { /* the core has not ended it */
+            join(c, w);
+        }
+    }
 }
 
 bool
 cluster_watches_poll(struct cluster *c)
 {
-    struct map_node *n, *next;
-    bool any = false;
+    struct list due;
+    bool any;
 
-    map_for_each_safe(n, next, &c->watches)
-    {
-        const struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
+    gather(c, &due, is_in_open_slot);
+    any = !list_empty(&due);
+    while (!list_empty(&due)) {
+        struct cluster_watch *w = container_of(due.next, struct cluster_watch, due);
 
-        if (cluster_rules_is_open(&c->rules, w->slot)) {
-            any = true;
-            cluster_post(c, &(struct core_event){.type = CORE_HINT, .lock = w->op.lock});
-        }
+        list_remove(&w->due);
+        cluster_post(c, &(struct core_event){.type = CORE_HINT, .lock = w->op.lock});
     }
     return any;
 }

@@ -1,0 +1,151 @@
+/*
+ * test_cluster_watch.c -- watches that come and go while the core hears of others.
+ */
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "daemon/backend/cluster_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+#include "suite.h"
+
+enum { WATCHES = 300, SLOT = 15495 }; /* the slot of "a" */
+
+static struct cluster *c;
+static unsigned heard[2 * WATCHES];
+static unsigned events;
+static void (*then)(uint64_t lock); /* what the core does when it hears of that lock */
+
+static void
+watch(uint64_t lock, enum core_action_type verb)
+{
+    struct core_op op = {.lock = lock, .key = SLICE_LIT("a")};
+
+    cluster_watch(c, &op, verb);
+}
+
+static void
+on_post(void *ctx, const struct core_event *ev)
+{
+    (void)ctx;
+    ck_assert_uint_lt(ev->lock, 2 * WATCHES);
+    heard[ev->lock]++;
+    events++;
+    then(ev->lock);
+}
+
+/* None of these is called: nothing is sent. */
+static const char *
+no_tag(void *ctx, uint16_t slot)
+{
+    (void)ctx;
+    (void)slot;
+    return "";
+}
+
+static void
+no_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+{
+    (void)ctx;
+    (void)news;
+    (void)slot;
+    (void)number;
+}
+
+/* A cluster without masters, of which one node has said that the slot is open. */
+static void
+begin(void)
+{
+    struct slot_range all = {0, SLOTS - 1};
+    uint16_t open = SLOT;
+    struct node_answer node = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 1, .range = &all,
+                               .ranges_n = 1, .open = &open, .open_n = 1, .id = "id"};
+    int64_t now_us = clock_now_us();
+
+    c = mem_zalloc(sizeof(*c));
+    map_init(&c->watches);
+    c->env = (struct backend_env){.base = event_base_new(), .post = on_post};
+    cluster_rules_init(&c->rules, &c->conf, &c->env, &(struct anchors_io){.tag = no_tag, .on_news = no_news});
+    ck_assert_uint_eq(generations_node(rules_of(&c->rules), node.id), 0);
+    ck_assert(generations_node_answered(rules_of(&c->rules), 0, &node, now_us, now_us));
+    ck_assert(cluster_rules_is_open(&c->rules, SLOT));
+    events = 0;
+    for (uint64_t i = 0; i < WATCHES; i++) {
+        heard[i] = heard[WATCHES + i] = 0;
+        watch(i, CORE_WATCH);
+    }
+}
+
+static void
+end(void)
+{
+    cluster_watches_forget(c);
+    cluster_rules_fini(&c->rules);
+    event_base_free(c->env.base);
+    free(c);
+}
+
+static void
+all_others_end(uint64_t lock)
+{
+    for (uint64_t i = 0; i < WATCHES; i++) {
+        if (i != lock) {
+            watch(i, CORE_UNWATCH);
+        }
+    }
+}
+
+static void
+another_begins(uint64_t lock)
+{
+    watch(WATCHES + lock, CORE_WATCH);
+}
+
+static void
+poll(void)
+{
+    ck_assert(cluster_watches_poll(c));
+}
+
+static void
+follow(void)
+{
+    slot_set_add(&c->stray, SLOT);
+    cluster_watches_follow(c);
+}
+
+static void (*const walk[])(void) = {poll, follow};
+
+START_TEST(one_is_heard_and_all_others_end)
+{
+    then = all_others_end;
+    walk[_i]();
+    ck_assert_uint_eq(events, 1);
+    ck_assert_uint_eq(c->watches.count, 1);
+}
+END_TEST
+
+START_TEST(each_is_heard_once_while_others_begin)
+{
+    then = another_begins;
+    walk[_i]();
+    for (unsigned i = 0; i < WATCHES; i++) {
+        ck_assert_uint_eq(heard[i], 1);
+        ck_assert_uint_eq(heard[WATCHES + i], 0);
+    }
+    ck_assert_uint_eq(c->watches.count, 2 * WATCHES);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("cluster watch");
+    TCase *t = tcase_create("all");
+
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(t, one_is_heard_and_all_others_end, 0, 2);
+    tcase_add_loop_test(t, each_is_heard_once_while_others_begin, 0, 2);
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
