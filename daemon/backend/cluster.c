@@ -27,6 +27,7 @@
 #define MAP_SOON_US (100 * US_PER_MS)  /* ... where something is elsewhere */
 #define OPEN_US (200 * US_PER_MS)      /* between looks at open slots */
 #define LOOK_US US_PER_S
+#define REPLACE_US (5 * US_PER_S)      /* behind the loss of all masters another cluster may have their place */
 
 static struct cluster *
 self(struct backend *b)
@@ -42,16 +43,49 @@ const_self(const struct backend *b)
 
 /* ---- the map ---- */
 
+/* Why no map is known; once one is, the log alone is told which answers are refused. */
 static void
+refuse_map(struct cluster *c, const char *host, const char *error)
+{
+    if (!c->known) {
+        snprintf(c->refusal, sizeof(c->refusal), "%s", error);
+    }
+    log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason", LOG_S(error),
+              NULL);
+}
+
+/* All that was known of nodes and their config epochs was of the cluster before. */
+static void
+begin_other(struct cluster *c, const char *host)
+{
+    log_event(c->env.log, LOG_WARN, "redis", "another cluster", "asked", LOG_S(host), NULL);
+    generations_other_cluster(rules_of(&c->rules), clock_now_us());
+    anchors_wake(c->rules.anchors);
+}
+
+/* Another cluster may take the place of this one when no master of this one has been up for a while. */
+static bool
+may_replace(const struct cluster *c)
+{
+    return !c->known || (!c->up && clock_now_us() >= c->lost_us + REPLACE_US);
+}
+
+static bool
 on_map(struct cluster *c, struct slice text, const char *host)
 {
     struct cluster_news *news = mem_alloc(sizeof(*news));
+    struct cluster_asked asked = {host, c->url.secure, may_replace(c)};
+    char error[160];
+    bool ok = cluster_map_take(&c->map, text, &asked, news, error);
 
-    if (!cluster_map_take(&c->map, text, host, c->url.secure, news, c->refusal)) {
-        log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason",
-                  LOG_S(c->refusal), NULL);
+    if (!ok) {
+        refuse_map(c, host, error);
     } else {
         c->refusal[0] = '\0';
+        c->lost_us = c->known ? c->lost_us : clock_now_us();
+        if (news->other_cluster && c->known) {
+            begin_other(c, host);
+        }
         if (news->moved_n > 0) {
             log_event(c->env.log, LOG_INFO, "redis", c->known ? "slots moved" : "cluster", "asked", LOG_S(host),
                       "nodes", LOG_N(c->map.nodes_n), "slots", LOG_N(news->moved_n), NULL);
@@ -62,6 +96,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
         cluster_unpark(c);
     }
     free(news);
+    return ok;
 }
 
 /* Which scripts nodes run, all of them alike, is known before the first shard is opened. */

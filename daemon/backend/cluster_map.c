@@ -99,7 +99,7 @@ take_address(struct cluster_node *node, struct slice word, const char *asked_hos
 
 /* A line up to its slots, which are left in it. False: it is none. */
 static bool
-take_node(struct cluster_node *node, struct slice *line, const char *asked_host, bool secure, bool *myself)
+take_node(struct cluster_node *node, struct slice *line, const struct cluster_asked *asked, bool *myself)
 {
     struct slice word[WORDS];
     int64_t epoch;
@@ -111,6 +111,7 @@ take_node(struct cluster_node *node, struct slice *line, const char *asked_host,
     *myself = has_flag(word[2], "myself");
     node->master = has_flag(word[2], "master");
     node->failed = has_flag(word[2], "fail") || has_flag(word[2], "fail?");
+    node->reached = *myself || (!node->failed && slice_is(word[7], "connected"));
     if (word[0].n != CLUSTER_ID_ROOM - 1 || word[7].n == 0 || !number_parse(word[6], &epoch) || epoch < 0) {
         return false;
     }
@@ -120,7 +121,7 @@ take_node(struct cluster_node *node, struct slice *line, const char *asked_host,
         snprintf(node->host, sizeof(node->host), "%s", "?");
         return true;
     }
-    return take_address(node, word[1], asked_host, secure);
+    return take_address(node, word[1], asked->host, asked->secure);
 }
 
 /* "5" or "0-99". */
@@ -140,9 +141,9 @@ take_range(struct slice word, int64_t *first, int64_t *last)
 
 struct answer {
     struct cluster_map map; /* as the answer alone has it: epoch[] is not set */
+    bool slots;             /* it has any */
     struct cluster_news *news;
-    const char *asked_host;
-    bool secure;
+    const struct cluster_asked *asked;
 };
 
 static bool
@@ -166,6 +167,7 @@ take_slots(struct answer *a, size_t node, struct slice line)
         for (int64_t slot = first; slot <= last; slot++) {
             a->map.owner[slot] = (uint16_t)node;
         }
+        a->slots = true;
     }
     return true;
 }
@@ -186,7 +188,7 @@ read_answer(struct answer *a, struct slice text, char error[160])
             snprintf(error, 160, "a cluster of more than %d nodes", CLUSTER_NODES_MAX);
             return false;
         }
-        if (!take_node(&node, &line, a->asked_host, a->secure, &myself)) {
+        if (!take_node(&node, &line, a->asked, &myself)) {
             snprintf(error, 160, "no answer to CLUSTER NODES");
             return false;
         }
@@ -233,6 +235,28 @@ carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
     return (uint16_t)(had - to->node);
 }
 
+/* The owner itself has answered. */
+static bool
+gives(const struct cluster_map *m, uint16_t owner, const struct cluster_news *news)
+{
+    return strcmp(m->node[owner].id, news->myself) == 0;
+}
+
+/* CM4 */
+static void
+keep_addresses(const struct cluster_map *m, struct cluster_map *answer)
+{
+    for (size_t i = 0; i < answer->nodes_n; i++) {
+        struct cluster_node *node = &answer->node[i];
+        const struct cluster_node *had = find(m, node->id);
+
+        if (had != NULL && !node->reached && had->port != 0) {
+            memcpy(node->host, had->host, sizeof(node->host));
+            node->port = had->port;
+        }
+    }
+}
+
 /* Sets the owner of each slot in the answer's map: by the answer, or as it was (CM1, CM2). */
 static void
 merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct cluster_news *news)
@@ -243,11 +267,12 @@ merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct clus
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t was = m->owner[slot], is = answer->owner[slot];
         uint64_t epoch = is != CLUSTER_NO_OWNER ? answer->node[is].epoch : 0;
-        bool same = is != CLUSTER_NO_OWNER && was != CLUSTER_NO_OWNER &&
+        bool lower = is == CLUSTER_NO_OWNER, same = is != CLUSTER_NO_OWNER && was != CLUSTER_NO_OWNER &&
                     strcmp(m->node[was].id, answer->node[is].id) == 0;
 
+        lower = lower || (epoch < m->epoch[slot] && (same || (was != CLUSTER_NO_OWNER && !gives(m, was, news))));
         answer->epoch[slot] = epoch;
-        if (was != CLUSTER_NO_OWNER && (is == CLUSTER_NO_OWNER || epoch < m->epoch[slot])) {
+        if (was != CLUSTER_NO_OWNER && lower) {
             if (index[was] == CLUSTER_NO_OWNER) {
                 index[was] = carry(answer, m, was);
             }
@@ -263,27 +288,41 @@ merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct clus
     }
 }
 
+/* Whether the answer may be taken in; else why not. */
+static bool
+is_ours(const struct cluster_map *m, const struct answer *a, char error[160])
+{
+    if (a->map.nodes_n + m->nodes_n > MERGED_MAX) { /* many left with slots to their name */
+        snprintf(error, 160, "too many nodes have come and gone");
+    } else if (!a->slots) {
+        snprintf(error, 160, "the node is in no cluster: it knows of no slot that a node has");
+    } else if (a->news->other_cluster && !a->asked->replaces) {
+        snprintf(error, 160, "the node is in another cluster: it names none of the nodes that are known");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 bool
-cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_host, bool secure,
+cluster_map_take(struct cluster_map *m, struct slice text, const struct cluster_asked *asked,
                  struct cluster_news *news, char error[160])
 {
     struct answer *a = mem_zalloc(sizeof(*a));
     bool ok;
 
     memset(news, 0, sizeof(*news));
-    *a = (struct answer){.news = news, .asked_host = asked_host, .secure = secure};
+    *a = (struct answer){.news = news, .asked = asked};
     cluster_map_init(&a->map);
     ok = read_answer(a, text, error);
-    if (ok && a->map.nodes_n + m->nodes_n > MERGED_MAX) { /* many left with slots to their name */
-        snprintf(error, 160, "too many nodes have come and gone");
-        ok = false;
-    }
+    news->other_cluster = ok && is_other_cluster(m, &a->map);
+    ok = ok && is_ours(m, a, error);
     if (ok) {
-        news->other_cluster = is_other_cluster(m, &a->map);
         if (news->other_cluster) {
             cluster_map_fini(m);
             cluster_map_init(m);
         }
+        keep_addresses(m, &a->map);
         merge_slots(m, &a->map, news);
         free(m->node);
         *m = a->map;

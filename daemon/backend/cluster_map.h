@@ -5,9 +5,13 @@
  * each node, by which maps are ordered, and the slots that the asked node has open.
  *
  * CM1 A slot never goes to a node with a lower config epoch than that of the node it is taken from (R10): so
- *     the map of an old master that is cut off does not win. Of the same owner the highest one counts.
+ *     the map of an old master that is cut off does not win. Of the same owner the highest one counts. Only the owner
+ *     itself may say that it is not the slot's any more, whatever the epochs.
  * CM2 A slot that an answer gives to nobody stays where it is.
- * CM3 An answer that names none of the nodes that are known is of another cluster, and replaces the whole map.
+ * CM3 An answer that names none of the nodes that are known is of another cluster. It replaces the whole map where the
+ *     caller allows that; else it is refused. So is an answer without any slot: that node is in no cluster (yet, or any
+ *     more).
+ * CM4 The address of a node stays as it is known while the answering node cannot reach it.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
 #define RLOCKD_BACKEND_CLUSTER_MAP_H
@@ -27,6 +31,7 @@ struct cluster_node {
     int port;           /* 0: it has none that clients could use */
     uint64_t epoch;     /* its config epoch, as the latest answer has it */
     bool master, failed; /* failed: the asked node reports or suspects it */
+    bool reached;        /* the asked node is connected to it, or is it */
     unsigned slots_n;   /* that it owns by this map */
 };
 
@@ -67,11 +72,16 @@ void cluster_map_init(struct cluster_map *m);
 void cluster_map_fini(struct cluster_map *m);
 
 /*
- * Takes in the answer of a node that was reached as asked_host; `secure`: by TLS, where a host name that the node
- * announces is what its certificate names, and used. False with a message: it is no answer, or has more than
- * CLUSTER_NODES_MAX nodes, and nothing has changed.
+ * Takes in the answer of a node that was reached as asked.host; `secure`: by TLS, where a host name that the node
+ * announces is what its certificate names, and used; `replaces`: CM3. False with a message, and nothing has changed: it
+ * is no answer, is refused, or has more than CLUSTER_NODES_MAX nodes.
  */
-bool cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_host, bool secure,
+struct cluster_asked {
+    const char *host;
+    bool secure, replaces;
+};
+
+bool cluster_map_take(struct cluster_map *m, struct slice text, const struct cluster_asked *asked,
                       struct cluster_news *news, char error[160]);
 
 #endif

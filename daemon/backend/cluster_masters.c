@@ -202,6 +202,7 @@ set_up(struct cluster_master *m, bool up)
     }
     if (any != c->up) {
         c->up = any;
+        c->lost_us = clock_now_us();
         cluster_state(c, any);
     }
     if (up) {

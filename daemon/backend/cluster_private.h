@@ -84,6 +84,7 @@ struct cluster {
     bool up, map_outdated;             /* map_outdated: the map is to be asked for */
     struct slot_set resubscribe;       /* watches of these slots have to be asked for again */
     int64_t asked_us;            /* when the map was asked for last */
+    int64_t lost_us;             /* !up: since when, or since when the map is known */
     struct event *timer;
     int64_t due_us;              /* when it comes */
 };

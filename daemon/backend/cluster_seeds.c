@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/cluster_private.h"
@@ -16,7 +17,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define MOVE_US (200 * US_PER_MS) /* so long a node has to let us in, at least */
+#define MOVE_US (200 * US_PER_MS) /* between two moves, at least */
 
 struct cluster_seeds {
     struct cluster *cluster;
@@ -28,21 +29,27 @@ struct cluster_seeds {
     unsigned master;    /* ... and asked */
     int64_t moved_us;
     bool asking;
+    bool useless;       /* this node: its link has failed, or it has given no answer, or one of no use */
     char error[160];
 };
 
-/* The host that was asked is the link's address: it has not changed, or the answer would have been dropped. */
-static void
+/*
+ * The host that was asked is the link's address: it has not changed, or the answer would have been dropped. False: it
+ * was of no use.
+ */
+static bool
 take(struct cluster_seeds *s, const char *host, enum link_result result, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
         s->error[0] = '\0';
-        s->events.map(s->cluster, r->text, host);
-    } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
+        return s->events.map(s->cluster, r->text, host);
+    }
+    if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
         snprintf(s->error, sizeof(s->error), "%.150s", text_error(text, r->text, s->address->user));
     }
+    return false;
 }
 
 static void
@@ -52,7 +59,10 @@ on_map(void *arg, enum link_result result, const struct reply *r, int64_t sent_u
 
     (void)sent_us;
     s->asking = false;
-    take(s, s->address->host, result, r);
+    if (!take(s, s->address->host, result, r)) {
+        s->useless = true;
+        cluster_wake(s->cluster, MOVE_US);
+    }
 }
 
 static void
@@ -62,7 +72,7 @@ on_master_map(void *arg, enum link_result result, const struct reply *r, int64_t
 
     (void)sent_us;
     m->asked = false;
-    take(m->cluster->seeds, m->address->host, result, r);
+    (void)take(m->cluster->seeds, m->address->host, result, r);
 }
 
 static void
@@ -104,6 +114,9 @@ on_state(void *ctx, struct redis_link *l, bool up)
 
     if (!up) {
         s->asking = false;
+    }
+    if (!up && strcmp(link_last_error(l), LINK_MOVED) != 0) {
+        s->useless = true;
         snprintf(s->error, sizeof(s->error), "%.80s: %.70s", s->address->shown, link_last_error(l));
         cluster_wake(s->cluster, MOVE_US);
     }
@@ -114,13 +127,15 @@ static void
 move_on(struct cluster_seeds *s)
 {
     const struct cluster *c = s->cluster;
-    unsigned listed = c->url.listed_n, all = listed + (unsigned)c->map.nodes_n, i = s->turn++ % all;
+    unsigned listed = c->url.listed_n, all = listed + (unsigned)c->map.nodes_n, i;
     int64_t now_us = clock_now_us();
 
     if (now_us < s->moved_us + MOVE_US) {
         return;
     }
+    i = s->turn++ % all;
     s->moved_us = now_us;
+    s->useless = false;
     if (i < listed) {
         address_move(s->address, c->url.listed[i].host, c->url.listed[i].port);
     } else if (c->map.node[i - listed].port != 0) {
@@ -145,10 +160,10 @@ cluster_seeds_ask(struct cluster_seeds *s)
     struct list *pos, *nxt;
     unsigned i = 0, n = s->cluster->masters_n;
 
-    if (link_gone(s->link)) {
+    if (s->useless) {
         move_on(s);
     } else {
-        ask_map(s);
+        ask_map(s); /* a link that is on its way up asks by itself */
     }
     s->master++;
     list_for_each_safe(pos, nxt, &s->cluster->masters)

@@ -11,7 +11,8 @@ struct cluster;
 struct cluster_seeds;
 
 struct cluster_seeds_events {
-    void (*map)(struct cluster *c, struct slice text, const char *host);
+    /* False: the answer is of no use, and another node is to be asked. */
+    bool (*map)(struct cluster *c, struct slice text, const char *host);
     void (*version)(struct cluster *c, const char *version);
 };
 
@@ -19,8 +20,8 @@ struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds
 void cluster_seeds_close(struct cluster_seeds **s);
 
 /*
- * Asks for the map by its own link and by one of the masters that are up; if its link is down, it moves on to the next
- * node.
+ * Asks for the map by its own link and by one of the masters that are up. Its link moves on to the next node when it
+ * has failed, or its last question had no answer, or one of no use.
  */
 void cluster_seeds_ask(struct cluster_seeds *s);
 void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);

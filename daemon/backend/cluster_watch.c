@@ -4,8 +4,8 @@
  * The core is told that it hears nothing (UNSUBSCRIBED) when a watch leaves a shard, and SUBSCRIBED when the next shard
  * has it confirmed: then it tries.
  *
- * CW1  The core may end and begin watches inside of each event. So nothing is posted while the map of watches is walked:
- *      those that are due are gathered on a list, which a watch that ends leaves.
+ * CW1  The core may end and begin watches inside of each event. So nothing is posted while the map of watches is
+ *      walked: those that are due are gathered on a list, which a watch that ends leaves.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * generations.c -- the anchors and the nodes: when each is asked, and what its answers mean.
+ * generations.c -- the anchors: when each is asked, and what its answers mean.
  */
 #include "daemon/backend/generations.h"
 
@@ -7,13 +7,11 @@
 #include <string.h>
 
 #include "daemon/backend/generations_private.h"
-#include "daemon/base/hash.h"
 #include "daemon/base/memory.h"
 
 enum {
     GRACE_US = 50 * 1000, /* the first pause while members are awaited */
     SOON_US = 10 * 1000, /* between two registrations at an anchor */
-    AWAY_BEATS = 5,      /* between two questions to a node that is down; a new connection asks at once */
 };
 
 struct generations *
@@ -125,177 +123,6 @@ const struct anchor_identity *
 generations_identity(const struct generations *g)
 {
     return &g->identity;
-}
-
-/* ---- nodes ---- */
-
-/* The index of a node that is down and owns no slot. */
-static unsigned
-unused(const struct generations *g)
-{
-    bool owns[GENERATION_NODES_MAX] = {false};
-    unsigned i = 0;
-
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        if (g->slot[slot].node != NO_INDEX) {
-            owns[g->slot[slot].node] = true;
-        }
-    }
-    while (i < GENERATION_NODES_MAX &&
-           (owns[i] || g->node[i].answered_us != 0 || g->node[i].asked || g->proposal[i].live)) {
-        i++;
-    }
-    return i;
-}
-
-uint16_t
-generations_node(struct generations *g, const char id[NODE_ID_ROOM])
-{
-    unsigned i = 0;
-
-    while (i < g->nodes_n && strcmp(g->node[i].id, id) != 0) {
-        i++;
-    }
-    if (i < g->nodes_n) {
-        return (uint16_t)i;
-    }
-    if (i < GENERATION_NODES_MAX) {
-        g->node = mem_array(g->node, i + 1, sizeof(*g->node));
-        g->proposal = mem_array(g->proposal, i + 1, sizeof(*g->proposal));
-        g->nodes_n++;
-    } else if ((i = unused(g)) == GENERATION_NODES_MAX) {
-        return (uint16_t)i;
-    }
-    g->node[i] = (struct gnode){.due_us = 0};
-    g->proposal[i] = (struct proposal){.live = false};
-    memcpy(g->node[i].id, id, NODE_ID_ROOM - 1);
-    return (uint16_t)i;
-}
-
-void
-generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
-{
-    struct gnode *n = &g->node[node];
-
-    n->answered_us = 0;
-    n->digest = 0;
-    n->valid_from_us = now_us;
-    n->due_us = 0;
-}
-
-static uint64_t
-digest_of(const struct node_answer *a)
-{
-    static const struct hash_key key = {1, 2};
-
-    return (hash_bytes(&key, a->range, a->ranges_n * sizeof(*a->range)) ^ hash_bytes(&key, a->open, a->open_n * 2) * 3 ^
-            hash_bytes(&key, &a->origin, sizeof(a->origin)) * 5 ^
-            hash_bytes(&key, &a->config_epoch, sizeof(a->config_epoch)) * 7) | 1;
-}
-
-/* The node claims the slot. It gets the slot unless the present node has the same or a higher config epoch (R10). */
-static void
-assign_slot(struct generations *g, uint16_t slot, uint16_t node)
-{
-    struct gslot *s = &g->slot[slot];
-
-    if (s->node != NO_INDEX && s->node != node && g->node[s->node].config_epoch >= g->node[node].config_epoch) {
-        return;
-    }
-    if (s->node != node) {
-        s->node = node;
-        s->open_us = 0; /* it was by the other node's clock, and the new node has another origin */
-    }
-}
-
-static bool
-is_open(const struct node_answer *a, uint16_t slot)
-{
-    size_t i = 0;
-
-    while (i < a->open_n && a->open[i] != slot) {
-        i++;
-    }
-    return i < a->open_n;
-}
-
-static void
-take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
-{
-    uint64_t time_us = (uint64_t)a->time_us;
-    size_t at = 0;
-
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        struct gslot *s = &g->slot[slot];
-
-        while (at < a->ranges_n && a->range[at].last < slot) {
-            at++;
-        }
-        if (at < a->ranges_n && a->range[at].first <= slot) {
-            assign_slot(g, (uint16_t)slot, node);
-        } else if (s->node == node) {
-            s->node = NO_INDEX;
-        }
-        if (s->node == node) {
-            s->open = s->open && is_open(a, (uint16_t)slot);
-            s->open_us = s->open_us > time_us ? time_us : s->open_us; /* the node's clock was set back */
-        }
-    }
-    for (size_t i = 0; i < a->open_n; i++) {
-        struct gslot *s = &g->slot[a->open[i]];
-
-        if (s->node == node) {
-            slot_opens(g, a->open[i], time_us);
-        }
-    }
-}
-
-static void
-report_slots(struct generations *g, uint16_t node)
-{
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        const struct gslot *s = &g->slot[slot];
-
-        if (s->used && (s->node == node || s->node == NO_INDEX)) {
-            g->on_news(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
-        }
-    }
-}
-
-bool
-generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
-                          int64_t now_us)
-{
-    struct gnode *n = &g->node[node];
-    uint64_t digest;
-
-    n->asked = false;
-    n->due_us = now_us + (a == NULL && n->answered_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
-    if (a == NULL) {
-        return true;
-    }
-    if (!a->master || strcmp(a->id, n->id) != 0) {
-        generations_node_lost(g, node, now_us);
-        n->due_us = now_us + GENERATION_BEAT_US;
-        return false;
-    }
-    if (sent_us < n->valid_from_us) {
-        n->due_us = 0;
-        return true;
-    }
-    n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* to see slots close soon */
-    digest = digest_of(a);
-    n->answered_us = sent_us;
-    n->time_us = (uint64_t)a->time_us;
-    if (digest != n->digest || a->open_n > 0) {
-        n->digest = digest;
-        n->origin = a->origin;
-        n->config_epoch = a->config_epoch;
-        take_slots(g, node, a);
-        report_slots(g, node);
-    }
-    begin_due(g); /* the node's clock may have passed open_us of a slot */
-    return true;
 }
 
 /* ---- the anchors: what is sent ---- */

@@ -122,6 +122,12 @@ void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
 bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                                int64_t now_us);
 
+/*
+ * The nodes are those of another cluster from now on, whose config epochs say nothing about those known before: no node
+ * has a slot until it says so, and no answer of an anchor counts before the next one.
+ */
+void generations_other_cluster(struct generations *g, int64_t now_us);
+
 /* ---- what to send ---- */
 
 /* The next request that is due; SEND_NOTHING: none is due before generations_due_us(). */

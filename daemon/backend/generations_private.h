@@ -2,6 +2,7 @@
  * generations_private.h -- what the files of generations.h share.
  *
  *   generations.c         the anchors: what is sent to each, and what its answers mean
+ *   generation_nodes.c    the nodes: which slots each has, and whether these are open
  *   generation_table.c    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation

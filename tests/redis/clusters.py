@@ -82,25 +82,26 @@ class Node(harness.Redis):
 
 
 class Cluster:
-    """`keep` keeps a process for the end of the test."""
+    """`keep`: a process, for the end of the test. `epoch`: of the first master; `like`: at the places of another."""
 
-    def __init__(self, directory, keep, masters=3, replicas=1, args=()):
-        self.dir, self.keep = os.path.join(directory, "cluster"), keep
+    def __init__(self, directory, keep, masters=3, replicas=1, args=(), epoch=1, like=None, name="cluster"):
+        self.dir, self.keep = os.path.join(directory, name), keep
         os.makedirs(self.dir, exist_ok=True)
         n = masters * (1 + replicas)
-        self.nodes = [keep(Node(self.dir, "node%d" % i, args=args)) for i in range(n)]
+        places = [(node.port, node.bus) for node in like.nodes] if like else [(None, None)] * n
+        self.nodes = [keep(Node(self.dir, "node%d" % i, *places[i], args=args)) for i in range(n)]
         self.masters = self.nodes[:masters]
         for i, m in enumerate(self.masters):
-            assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1)) == "OK"
+            assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(epoch + i)) == "OK"
             assert m.cmd("CLUSTER", "ADDSLOTSRANGE", str(SLOTS * i // masters),
                          str(SLOTS * (i + 1) // masters - 1)) == "OK"
         for node in self.nodes[1:]:
             assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
         until(lambda: all(len(node.nodes()) == n and all("handshake" not in f for f, _ in node.nodes().values())
-                          for node in self.nodes))
+                          for node in self.nodes), 30)
         for i, node in enumerate(self.nodes[masters:]):
             until(lambda node=node, i=i: node.ask("CLUSTER", "REPLICATE", self.masters[i % masters].id) == "OK")
-        until(self.settled, 20)
+        until(self.settled, 30)
 
     def settled(self):
         """every node knows all slots and all replicas, and these have their data"""

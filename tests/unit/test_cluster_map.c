@@ -157,12 +157,19 @@ end(void)
     cluster_map_fini(&map);
 }
 
+static char error[160];
+
+static bool
+take_of(const char *text, bool secure, bool replaces)
+{
+    error[0] = '\0';
+    return cluster_map_take(&map, slice_of(text), &(struct cluster_asked){"asked", secure, replaces}, &news, error);
+}
+
 static bool
 take(const char *text)
 {
-    char error[160] = "";
-
-    return cluster_map_take(&map, slice_of(text), "asked", false, &news, error);
+    return take_of(text, false, false);
 }
 
 static const struct cluster_node *
@@ -225,12 +232,9 @@ END_TEST
 
 START_TEST(by_tls_the_name_counts)
 {
-    char error[160];
-
-    ck_assert(cluster_map_take(&map, SLICE_LIT(ID_A " 10.0.0.1:1@2,a.example,shard-id=x master - 0 0 1 connected 1\n"
-                                               ID_B " 10.0.0.2:1@2,,shard-id=x master - 0 0 1 connected 2\n"
-                                               ID_C " 10.0.0.3:1@2,shard-id=x master - 0 0 1 connected 3\n"),
-                               "asked", true, &news, error));
+    ck_assert(take_of(ID_A " 10.0.0.1:1@2,a.example,shard-id=x master - 0 0 1 connected 1\n"
+                      ID_B " 10.0.0.2:1@2,,shard-id=x master - 0 0 1 connected 2\n"
+                      ID_C " 10.0.0.3:1@2,shard-id=x master - 0 0 1 connected 3\n", true, false));
     ck_assert_str_eq(owner_node(1)->host, "a.example");
     ck_assert_str_eq(owner_node(2)->host, "10.0.0.2");
     ck_assert_str_eq(owner_node(3)->host, "10.0.0.3");
@@ -253,7 +257,7 @@ START_TEST(never_to_a_lower_config_epoch)
     /* The owner itself, as somebody saw it before; then it is back where it was. */
     ck_assert(take(ID_B " b:1@2 myself,master - 0 0 6 connected 0-99\n"));
     ck_assert_uint_eq(map.epoch[7], 7);
-    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 8 connected 0-99\n"));
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 8 connected 0-99\n" ID_B " b:1@2 master - 0 0 6 connected\n"));
     ck_assert_str_eq(owner(7), ID_A);
 }
 END_TEST
@@ -271,14 +275,67 @@ START_TEST(a_slot_of_nobody_stays)
 }
 END_TEST
 
-START_TEST(another_cluster_replaces_the_map)
+START_TEST(another_cluster_replaces_the_map_where_it_may)
 {
+    const char *other = ID_B " a:1@2 myself,master - 0 0 1 connected 0-9\n";
+
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 9 connected 0-19\n"));
     ck_assert(!news.other_cluster);
-    ck_assert(take(ID_B " a:1@2 myself,master - 0 0 1 connected 0-9\n"));
+    ck_assert(!take(other));
+    ck_assert_str_eq(error, "the node is in another cluster: it names none of the nodes that are known");
+    ck_assert_str_eq(owner(0), ID_A);
+    ck_assert(take_of(other, false, true));
     ck_assert(news.other_cluster);
     ck_assert_str_eq(owner(0), ID_B);
     ck_assert_str_eq(owner(10), "");
+}
+END_TEST
+
+/* It was taken out of the cluster (CLUSTER RESET), or has not joined it yet. */
+START_TEST(a_node_alone_says_nothing)
+{
+    const char *alone = ID_B " b:1@2 myself,master - 0 0 9 connected\n";
+
+    ck_assert(!take_of(alone, false, true));
+    ck_assert_str_eq(error, "the node is in no cluster: it knows of no slot that a node has");
+    ck_assert_uint_eq(map.nodes_n, 0);
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-19\n"));
+    ck_assert(!take_of(alone, false, true));
+    ck_assert_str_eq(owner(0), ID_A);
+}
+END_TEST
+
+/* CLUSTER DELSLOTS and ADDSLOTS: the epoch of the new owner may be the lower one. */
+START_TEST(an_owner_may_give_a_slot_to_a_lower_epoch)
+{
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 9 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
+    ck_assert(take(ID_A " a:1@2 master - 0 0 9 connected 1-9\n"
+                   ID_B " b:1@2 myself,master - 0 0 2 connected 0 10-19\n"));
+    ck_assert_str_eq(owner(0), ID_A);
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 9 connected 1-9\n"
+                   ID_B " b:1@2 master - 0 0 2 connected 0 10-19\n"));
+    ck_assert_str_eq(owner(0), ID_B);
+    ck_assert_uint_eq(news.moved_n, 1);
+}
+END_TEST
+
+/* A node that is cut off from the others goes on naming the address that one of them had. */
+START_TEST(an_address_is_that_of_who_reaches_it)
+{
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n"
+                   ID_B " old:3@4 master,fail - 0 0 2 connected 10-19\n"));
+    ck_assert_str_eq(node_of(ID_B)->host, "b");
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n"
+                   ID_B " old:3@4 master - 0 0 2 disconnected 10-19\n"));
+    ck_assert_str_eq(node_of(ID_B)->host, "b");
+    ck_assert_int_eq(node_of(ID_B)->port, 1);
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n"
+                   ID_B " new:5@6 master - 0 0 2 connected 10-19\n"));
+    ck_assert_str_eq(node_of(ID_B)->host, "new");
+    ck_assert(take(ID_A " a:1@2 master,fail? - 0 0 1 disconnected 0-9\n"
+                   ID_B " newest:7@8 myself,master - 0 0 2 connected 10-19\n"));
+    ck_assert_str_eq(node_of(ID_B)->host, "newest");
 }
 END_TEST
 
@@ -339,8 +396,9 @@ main(void)
     const TTest *const tests[] = {
         slots_are_those_of_redis, each_slot_has_a_tag, a_key_suits_when_its_channel_is_in_its_slot, redirections,
         what_is_no_redirection, an_answer_becomes_a_map, by_tls_the_name_counts, never_to_a_lower_config_epoch,
-        a_slot_of_nobody_stays, another_cluster_replaces_the_map, what_is_no_map_changes_nothing,
-        nodes_that_come_and_go_are_bounded,
+        a_slot_of_nobody_stays, another_cluster_replaces_the_map_where_it_may, a_node_alone_says_nothing,
+        an_owner_may_give_a_slot_to_a_lower_epoch, an_address_is_that_of_who_reaches_it,
+        what_is_no_map_changes_nothing, nodes_that_come_and_go_are_bounded,
     };
 
     return suite_main_with("cluster_map", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
