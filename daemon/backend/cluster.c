@@ -350,7 +350,7 @@ cluster_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX
 
     for (size_t i = 0; i < c->map.nodes_n && n < BACKEND_NODES_MAX; i++) {
         const struct cluster_node *node = &c->map.node[i];
-        const struct cluster_master *m = cluster_master_at(c, node->host, node->port);
+        const struct cluster_master *m = cluster_master_of(c, node);
 
         out[n] = (struct backend_node){.role = ""};
         if (m != NULL && node->slots_n > 0) {

@@ -45,6 +45,30 @@ find(const struct cluster_map *m, const char *id)
     return NULL;
 }
 
+/*
+ * By the address or the announced name; where neither is known (cluster-preferred-endpoint-type unknown-endpoint: then
+ * `host` is the asked node's), by the port, if one master alone has it.
+ */
+const struct cluster_node *
+cluster_map_at(const struct cluster_map *m, const char *host, int port)
+{
+    const struct cluster_node *by_port = NULL;
+    unsigned with_port = 0;
+
+    for (size_t i = 0; i < m->nodes_n; i++) {
+        const struct cluster_node *n = &m->node[i];
+
+        if (n->port == port && (strcmp(n->host, host) == 0 || strcmp(n->name, host) == 0)) {
+            return n;
+        }
+        if (n->port == port && n->master) {
+            by_port = n;
+            with_port++;
+        }
+    }
+    return with_port == 1 ? by_port : NULL;
+}
+
 /* ---- words of a line ---- */
 
 /* The text before the next `mark`, or all that is left; it is taken from `text`. */
@@ -84,7 +108,7 @@ take_address(struct cluster_node *node, struct slice word, const char *asked_hos
     }
     port = (struct slice){colon + 1, host.n - (size_t)(colon + 1 - host.p)};
     host.n = (size_t)(colon - host.p);
-    if (secure && name.n > 0 && memchr(name.p, '=', name.n) == NULL) {
+    if (name.n > 0 && memchr(name.p, '=', name.n) == NULL && sentinel_host(name, node->name) && secure) {
         host = name;
     }
     if (host.n == 0 || slice_eq(host, SLICE_LIT("?"))) {

@@ -28,6 +28,7 @@ enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NO_OWNER = 0xffff 
 struct cluster_node {
     char id[CLUSTER_ID_ROOM];
     char host[SENTINEL_HOST_ROOM];
+    char name[SENTINEL_HOST_ROOM]; /* the host name that it announces; "" = none. Redirections may say it */
     int port;           /* 0: it has none that clients could use */
     uint64_t epoch;     /* its config epoch, as the latest answer has it */
     bool master, failed; /* failed: the asked node reports or suspects it */
@@ -67,6 +68,9 @@ struct cluster_news {
     unsigned moved_n;
     bool other_cluster;    /* CM3 */
 };
+
+/* Whom a redirection to that address means; NULL: no node that is known. */
+const struct cluster_node *cluster_map_at(const struct cluster_map *m, const char *host, int port);
 
 void cluster_map_init(struct cluster_map *m);
 void cluster_map_fini(struct cluster_map *m);

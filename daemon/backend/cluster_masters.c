@@ -1,5 +1,5 @@
 /*
- * cluster_masters.c -- a shard for each master that owns slots.
+ * cluster_masters.c -- a shard for each master.
  *
  * M1  A master is known by its id: a replica that was promoted is another one, with a shard of its own. That of the one
  *     before stays until nothing of it is in flight any more.
@@ -339,6 +339,11 @@ cluster_masters_follow(struct cluster *c)
             of_node[i] = follow(c, &c->map.node[i]);
         }
     }
+    for (size_t i = 0; i < c->map.nodes_n; i++) { /* a slot may be on its way to it: ASK names it before it has any */
+        if (c->map.node[i].slots_n == 0 && c->map.node[i].master && c->map.node[i].reached) {
+            (void)follow(c, &c->map.node[i]);
+        }
+    }
     give_slots(c, of_node);
     free(of_node);
     list_for_each_safe(pos, nxt, &c->masters)
@@ -381,17 +386,7 @@ cluster_masters_close(struct cluster *c, bool all)
 }
 
 struct cluster_master *
-cluster_master_at(const struct cluster *c, const char *host, int port)
+cluster_master_of(const struct cluster *c, const struct cluster_node *node)
 {
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &c->masters)
-    {
-        struct cluster_master *m = container_of(pos, struct cluster_master, node);
-
-        if (address_names(m->address, host, port)) {
-            return m;
-        }
-    }
-    return NULL;
+    return node != NULL ? find(c, node->id) : NULL;
 }

@@ -70,7 +70,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
 {
     struct cluster *c = m->cluster;
     bool one_key = script_forms_text(&c->forms, it->verb, it->op.kind, true) != NULL;
-    struct cluster_master *at = to != NULL ? cluster_master_at(c, to->host, to->port) : m;
+    struct cluster_master *at = to != NULL ? cluster_master_of(c, cluster_map_at(&c->map, to->host, to->port)) : m;
 
     cluster_rules_open(&c->rules, it->domain, m->number);
     cluster_wake(c, PARK_US);

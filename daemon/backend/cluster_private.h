@@ -35,7 +35,7 @@ struct cluster_poll_part {
     size_t n;
 };
 
-/* A master that owns slots, or that owned some when a call that is still in flight was sent. */
+/* A master in the map, or one that was in it when a call that is still in flight was sent. */
 struct cluster_master {
     struct continuity head; /* first */
     struct list node;       /* cluster.masters */
@@ -44,7 +44,7 @@ struct cluster_master {
     uint16_t number; /* of the node, for the rules */
     struct link_address *address; /* the shard's */
     struct shard *shard;          /* owned */
-    bool up, owns;                /* owns: it is in the map with slots */
+    bool up, owns;                /* owns: it is a master in the map, maybe of no slot yet */
     bool asked;                   /* for its map */
     bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
     struct node_timeout timeout;
@@ -122,9 +122,9 @@ void cluster_masters_follow(struct cluster *c);
 /* Their node timeouts: asked for again when they are old, and what follows from them. */
 void cluster_masters_check(struct cluster *c);
 
-/* Closes masters that own no slots any more and have nothing in flight. */
+/* Closes masters that are none any more and have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
-struct cluster_master *cluster_master_at(const struct cluster *c, const char *host, int port);
+struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */
 
 /* ---- cluster_watch.c: waiters are subscribed at the master of their slot ---- */
 

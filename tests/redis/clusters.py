@@ -103,6 +103,13 @@ class Cluster:
             until(lambda node=node, i=i: node.ask("CLUSTER", "REPLICATE", self.masters[i % masters].id) == "OK")
         until(self.settled, 30)
 
+    def join(self, node):
+        """One more node, which is a master without slots."""
+        assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
+        self.nodes.append(node)
+        until(lambda: all(len(n.nodes()) == len(self.nodes) and "cluster_state:ok" in str(n.ask("CLUSTER", "INFO")) and
+                          all("handshake" not in f for f, _ in n.nodes().values()) for n in self.nodes), 30)
+
     def settled(self):
         """every node knows all slots and all replicas, and these have their data"""
         for node in self.nodes:

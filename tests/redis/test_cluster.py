@@ -4,7 +4,7 @@ import select
 import signal
 
 import harness
-from clusters import Shared, slot_of
+from clusters import STEADY, Cluster, Node, Shared, slot_of
 from harness import until
 from test_sentinel_switch import Counting
 
@@ -155,10 +155,25 @@ class Waiters(Case):
 
 
 class Moves(Case):
+    CONF = CONF + "locks: { lease: %ds }\n" % (5 * harness.SLOW)
+
     def test_renewed_and_freed_in_an_open_slot(self):
-        d = self.daemon(conf=CONF + "locks: { lease: %ds }\n" % (5 * harness.SLOW))
+        self.renewed_and_freed(self.target("open"))
+
+    def test_on_its_way_to_a_master_that_had_none(self):
+        """As each new node is given its first slots. ASK names it by its host name, and the map by its address."""
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=(
+            *STEADY, "--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"))
+        d = self.daemon(conf=self.CONF)
+        to = self._keep(Node(self.dir, "new", args=self.c.nodes[0].words))
+        self.c.join(to)
+        until(lambda: d.info("redis")["redis_nodes"] == "4", 20)
+        self.renewed_and_freed(to, d)
+
+    def renewed_and_freed(self, to, d=None):
+        d = d or self.daemon(conf=self.CONF)
         c = self.conn(d)
-        slot, to = slot_of("open"), self.target("open")
+        slot = slot_of("open")
         self.assertIsInstance(c.cmd("LOCK", "open"), int)
         self.assertIsInstance(c.cmd("LOCK", "{open}2"), int)
         self.c.move(slot, to, stop=lambda: self.while_open(d, c))

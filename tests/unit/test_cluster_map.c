@@ -339,6 +339,19 @@ START_TEST(an_address_is_that_of_who_reaches_it)
 }
 END_TEST
 
+START_TEST(whom_a_redirection_means)
+{
+    ck_assert(take(ID_A " 10.0.0.1:1@2,a.example myself,master - 0 0 1 connected 0-19\n"
+                   ID_B " 10.0.0.2:1@2,b.example master - 0 0 2 connected\n"
+                   ID_C " 10.0.0.3:3@4,c.example master - 0 0 3 connected\n"));
+    ck_assert_str_eq(cluster_map_at(&map, "10.0.0.2", 1)->id, ID_B);
+    ck_assert_str_eq(cluster_map_at(&map, "b.example", 1)->id, ID_B);
+    ck_assert_ptr_null(cluster_map_at(&map, "elsewhere", 1)); /* two have this port */
+    ck_assert_str_eq(cluster_map_at(&map, "10.0.0.1", 3)->id, ID_C);
+    ck_assert_ptr_null(cluster_map_at(&map, "10.0.0.1", 2));
+}
+END_TEST
+
 START_TEST(what_is_no_map_changes_nothing)
 {
     static const char *const bad[] = {
@@ -398,7 +411,7 @@ main(void)
         what_is_no_redirection, an_answer_becomes_a_map, by_tls_the_name_counts, never_to_a_lower_config_epoch,
         a_slot_of_nobody_stays, another_cluster_replaces_the_map_where_it_may, a_node_alone_says_nothing,
         an_owner_may_give_a_slot_to_a_lower_epoch, an_address_is_that_of_who_reaches_it,
-        what_is_no_map_changes_nothing, nodes_that_come_and_go_are_bounded,
+        whom_a_redirection_means, what_is_no_map_changes_nothing, nodes_that_come_and_go_are_bounded,
     };
 
     return suite_main_with("cluster_map", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
