@@ -37,6 +37,7 @@ on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     struct backend_seen seen = {.pttl_ms = -1};
 
     (void)sent_us;
+    --*q->in_flight;
     if (result == LINK_ANSWERED && is_answer(r)) {
         seen.ok = true;
         seen.exists = !slice_is(r->item[TYPE]->text, "none");
@@ -61,12 +62,16 @@ inspect_new(const struct backend_env *env, const struct shard_events *events, ui
 }
 
 bool
-inspect_send(struct inspect *q, struct redis_link *l, struct slice key)
+inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight)
 {
     struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_LOOK)), SLICE_LIT("1"), key};
+    bool sent;
 
     q->key = hash_bytes(&q->env->secret, key.p, key.n);
-    return link_up(l) && link_send(l, 4, word, on_seen, q);
+    q->in_flight = in_flight;
+    sent = link_up(l) && link_send(l, 4, word, on_seen, q);
+    *in_flight += sent;
+    return sent;
 }
 
 void

@@ -14,12 +14,13 @@ struct inspect {
     const struct shard_events *events;
     uint64_t id;
     uint64_t key; /* its digest */
+    unsigned *in_flight; /* of its owner: it is counted there while its answer is awaited */
 };
 
 struct inspect *inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id);
 
-/* False: could not be sent, and stays its owner's. */
-bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key);
+/* False: could not be sent, and stays its owner's. in_flight: borrowed; one more until it is answered. */
+bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight);
 
 /* Nothing was seen; it is gone then. */
 void inspect_unseen(struct inspect *q);

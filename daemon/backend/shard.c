@@ -64,7 +64,7 @@ shard_look(struct shard *sh, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
-    if (!inspect_send(q, any_link(sh), key)) {
+    if (!inspect_send(q, any_link(sh), key, &sh->looking)) {
         deferred_look(&sh->down, q);
     }
 }
@@ -441,8 +441,9 @@ tls_status(const struct shard *sh, struct backend_status *out)
 bool
 shard_idle(const struct shard *sh)
 {
-    return sh->batched == 0 && sh->in_flight == 0 && !shard_waits(sh) && deferred_idle(&sh->down) &&
-           replicas_idle(&sh->replicas) && (!registers(sh) || !membership_busy(&sh->membership));
+    return sh->batched == 0 && sh->in_flight == 0 && sh->looking == 0 && !shard_waits(sh) &&
+           deferred_idle(&sh->down) && replicas_idle(&sh->replicas) &&
+           (!registers(sh) || !membership_busy(&sh->membership));
 }
 
 void

@@ -40,6 +40,7 @@ struct shard {
     unsigned calls[LINKS_MAX + 1]; /* SC5 */
     unsigned renewing;            /* of them calls of renewals, on whichever link */
     struct denied denied;
+    unsigned looking; /* LOCKINFO's questions in flight */
     size_t batched, in_flight;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;             /* the kind behind the one whose renewals left last */

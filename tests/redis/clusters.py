@@ -61,6 +61,8 @@ class Node(harness.Redis):
 
     def ask(self, *words):
         """A command, and an error that stands for no answer."""
+        if harness.state(self.pid) == "T":
+            return RError("it is stopped")
         try:
             with Conn(self.path, 2) as c:
                 return c.cmd(*words)

@@ -2,6 +2,7 @@
 """What a cluster loses, and who holds what then: masters killed with writes that their replica never had, data flushed
 away, slots that move meanwhile (cluster.md R1..R8)."""
 import re
+import signal
 import time
 
 import harness
@@ -184,6 +185,58 @@ class Planned(Case):
         until(lambda: "slots moved" in d.log())
         refused = re.search(r"errorstat_MOVED:count=(\d+)", old.cmd("INFO", "errorstats"))
         self.assertLess(int(refused.group(1)), 8)  # four each second
+
+
+class Stopped(Case):
+    """A master stands still, and takes up where it was when another one has its slots."""
+
+    SLOT = slot_of("counter:0")
+
+    def stopped(self, meanwhile=lambda: None):
+        """Stops the master until it is replaced, and lets it go on then, as a function."""
+        node = self.c.owner(self.SLOT)
+        node.signal(signal.SIGSTOP)
+
+        def replaced():
+            meanwhile()
+            return (self.c.owner(self.SLOT) or node).id != node.id
+        until(replaced, 30, pause=0.05)
+
+        def go_on():
+            node.signal(signal.SIGCONT)
+            until(lambda: self.c.settled(), 30)
+        return go_on
+
+    def test_what_it_was_asked_is_answered(self):
+        d = self.daemon(conf="redis: { timeout: 8s }\n")  # when it is replaced, some questions are on their way
+        asked = []
+
+        def ask():
+            asked.append(self.conn(d))
+            asked[-1].ask("LOCKINFO", "counter:0")
+        at = "%d,state=failed" % self.c.owner(self.SLOT).port
+        go_on = self.stopped(ask)
+        until(lambda: at in d.cmd("INFO", "redis"), pause=0.05)  # from here on it is no master to the daemon
+        go_on()
+        for c in asked:
+            c.read()  # what it is, does not matter: a read of nothing fails
+        self.assertGreater(len(asked), 20)
+
+    def test_it_comes_back_old(self):
+        """Two clients never hold a lock at a time."""
+        counting = Counting(self.two(CONF + "locks: { lease: %ds }\n" % (4 * harness.SLOW)), 6)
+        self.addCleanup(counting.stop)
+
+        def more():
+            done = counting.done
+            until(lambda: counting.done > done + 50, 60)
+        for _ in range(2):
+            more()
+            go_on = self.stopped()
+            more()
+            go_on()
+        more()
+        self.assertEqual(counting.stop(), [])
 
 
 class Moves(Case):

@@ -110,7 +110,7 @@ poll(void)
 static void
 follow(void)
 {
-    slot_set_add(&c->stray, SLOT);
+    slot_set_add(&c->resubscribe, SLOT);
     cluster_watches_follow(c);
 }
 
