@@ -28,6 +28,8 @@ if replication:match('role:(%w+)') ~= 'master' then
 end
 local origin = redis.sha1hex(server:match('run_id:(%x+)') .. replication:match('master_replid:(%x+)')):sub(1, 16)
 
+call('PERSIST', gen) -- a write that a full Redis accepts: it checks memory for none behind it
+
 -- ---- the head, and whether the data below it is what it was ----
 
 local birth, of, version, state, began, longest, awaited, asked, new =

@@ -12,6 +12,9 @@ local key, number, mode = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local time = call('TIME')
 local kind = call('TYPE', key).ok
 
+if mode ~= 'read' then
+    call('PERSIST', key) -- a write that a full Redis accepts: it checks memory for none behind it
+end
 if kind ~= 'string' and kind ~= 'none' then
     call('DEL', key) -- not made by us
 end

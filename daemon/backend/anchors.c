@@ -25,6 +25,7 @@ struct flight {
     struct generation_send send;
     uint16_t node; /* where */
     bool busy;
+    bool leaves;   /* a registration: it is the good-bye */
 };
 
 /* What a link that greets was asked. */
@@ -48,6 +49,7 @@ struct anchors {
     unsigned news_n;
     bool bound;
     bool leaving, logged;
+    bool left[ANCHORS]; /* the good-bye is said there, or could not be */
     bool woken; /* the timer is due at once */
 };
 
@@ -166,10 +168,13 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
     return ok && sound;
 }
 
+static void perform(struct anchors *a, const struct generation_send *s);
+
 static void
 answered(struct flight *f, const struct reply *r, int64_t sent_us)
 {
     struct anchors *a = f->of;
+    const struct generation_send send = f->send;
     struct record_answer record;
 
     f->busy = false;
@@ -177,10 +182,18 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
         uint8_t bit = (uint8_t)(1u << f->send.type);
 
         a->cached[f->node] = (uint8_t)(call_is_noscript(r) ? a->cached[f->node] & ~bit : a->cached[f->node] | bit);
+        if (call_is_noscript(r)) { /* its node has restarted: with the text now */
+            perform(a, &send);
+            return;
+        }
         look_for_moves(a, r, true);
+        if (f->send.type == SEND_RECORD && r->type == REPLY_ERROR && !call_is_elsewhere(r->text)) {
+            log_refusal(a, "cannot keep the record of a slot", r);
+        }
     }
     switch (f->send.type) {
     case SEND_REGISTER:
+        a->left[f->send.anchor] = a->left[f->send.anchor] || f->leaves;
         anchor_answered(a, f, r, sent_us);
         break;
     case SEND_NODE:
@@ -229,7 +242,7 @@ perform(struct anchors *a, const struct generation_send *s)
     uint16_t node = s->type == SEND_REGISTER ? a->io.owner(a->io.ctx, anchor_slot(s->anchor)) : s->node;
     int words;
 
-    *f = (struct flight){.of = a, .send = *s, .node = node, .busy = true};
+    *f = (struct flight){.of = a, .send = *s, .node = node, .busy = true, .leaves = a->leaving};
     if (s->type == SEND_REGISTER) {
         words = anchor_words(s->anchor, generations_identity(a->generations),
                              generations_message(a->generations, s->anchor, node), &a->text, word);
@@ -396,5 +409,5 @@ anchors_leave(struct anchors *a)
 bool
 anchors_busy(const struct anchors *a)
 {
-    return a->leaving && (a->anchor[0].busy || a->anchor[1].busy || a->anchor[2].busy);
+    return a->leaving && !(a->left[0] && a->left[1] && a->left[2]);
 }

@@ -130,6 +130,10 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     struct gentry *e = s->entry != NO_INDEX ? &g->entry[s->entry] : NULL;
 
     g->records_sent--;
+    if (s->node != NO_INDEX) {
+        g->node[s->node].records_fail = a == NULL;
+        g->node[s->node].records_pause_us = a == NULL ? g->node[s->node].records_pause_us : 0;
+    }
     if (s->record != RECORD_SENT || e == NULL) {
         return; /* it was sent in another generation */
     }
@@ -155,9 +159,22 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     }
 }
 
-/* A record waits while its node is down, or the data of the node is of another generation. */
+/* A node that refuses record scripts is asked again after a pause, which doubles up to a beat. */
+static bool
+takes_records(struct gnode *n, int64_t now_us)
+{
+    if (n->records_fail) {
+        n->records_fail = false;
+        n->records_pause_us = n->records_pause_us == 0 ? LATER_US : 2 * n->records_pause_us;
+        n->records_pause_us = n->records_pause_us < GENERATION_BEAT_US ? n->records_pause_us : GENERATION_BEAT_US;
+        n->records_due_us = now_us + n->records_pause_us;
+    }
+    return n->answered_us != 0 && (n->records_pause_us == 0 || now_us >= n->records_due_us);
+}
+
+/* A record waits while its node is down, or refuses it, or the data of the node is of another generation. */
 bool
-slot_next_record(struct generations *g, struct generation_send *out)
+slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out)
 {
     uint16_t slot;
 
@@ -172,7 +189,7 @@ slot_next_record(struct generations *g, struct generation_send *out)
             s->record = RECORD_UNKNOWN; /* too late to spoil it; or it is needed anew when the slot is closed */
             continue;
         }
-        if (s->node == NO_INDEX || g->node[s->node].answered_us == 0 || (!s->open && !slot_is_sound(g, s))) {
+        if (s->node == NO_INDEX || !takes_records(&g->node[s->node], now_us) || (!s->open && !slot_is_sound(g, s))) {
             queue(g, slot, RECORD_TO_SEND, &g->records);
             continue;
         }

@@ -84,6 +84,6 @@ void slots_tick(struct generations *g, int64_t now_us);
 void batch_begin(struct generations *g, int64_t now_us);
 void batch_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
 void batch_tick(struct generations *g, int64_t now_us);
-bool slot_next_record(struct generations *g, struct generation_send *out);
+bool slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out);
 
 #endif

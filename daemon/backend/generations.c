@@ -397,7 +397,7 @@ generations_next(struct generations *g, int64_t now_us, struct generation_send *
             return;
         }
     }
-    (void)slot_next_record(g, out);
+    (void)slot_next_record(g, now_us, out);
 }
 
 int64_t
@@ -412,7 +412,12 @@ generations_due_us(const struct generations *g)
         due_us = !a->asked && its_us < due_us ? its_us : due_us;
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        due_us = !g->node[i].asked && g->node[i].due_us < due_us ? g->node[i].due_us : due_us;
+        const struct gnode *n = &g->node[i];
+
+        due_us = !n->asked && n->due_us < due_us ? n->due_us : due_us;
+        if (g->records.n > 0 && n->records_pause_us != 0 && n->records_due_us < due_us) {
+            due_us = n->records_due_us;
+        }
     }
     if (g->later.n > 0 && g->later_us < due_us) {
         due_us = g->later_us;

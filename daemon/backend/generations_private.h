@@ -35,6 +35,9 @@ struct gnode {
     uint64_t digest;   /* of that answer */
     int64_t answered_us;  /* when the last answer was asked for; 0 = nothing of it counts */
     int64_t due_us;
+    int64_t records_due_us; /* no record script before that ... */
+    int64_t records_pause_us; /* ... for the last one was refused, or had no answer; 0: it had one */
+    bool records_fail;      /* since the last look at what is due */
     int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is there */
     bool asked;
 };

@@ -204,6 +204,38 @@ class Moves(Case):
         self.assertGreater(sum(int(d.info("stats")["redirects"]) for d in daemons), 0)
 
 
+class Members(Case):
+    def seen(self):
+        """The uuids that are registered at the anchors, once for each."""
+        return [text.lstrip("?") for n in self.c.nodes if n.is_master() for key in n.cmd("KEYS", "rlock:*:seen")
+                for text in n.cmd("ZRANGE", key, "0", "-1") if text != "#"]
+
+    def test_who_stops_leaves(self):
+        """Grace periods do not wait for it any more."""
+        d = self.daemon()
+        uuid = d.info("server")["run_id"]
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", "a"), int)
+        self.assertEqual(self.seen().count(uuid), 3)
+        self.assertEqual(d.stop(), 0)
+        self.assertEqual(self.seen().count(uuid), 0)
+
+    def test_a_full_redis(self):
+        """Locks are renewed and freed where no memory is left."""
+        d = self.daemon(conf=CONF + "locks: { lease: %ds }\n" % (3 * harness.SLOW))
+        c = self.conn(d)
+        names = ["a", "b", "c", "d"]
+        for name in names:
+            self.assertIsInstance(c.cmd("LOCK", name), int)
+        for node in self.c.nodes:
+            node.cmd("CONFIG", "SET", "maxmemory", "1")
+            self.addCleanup(node.cmd, "CONFIG", "SET", "maxmemory", "0")
+        renewed = int(d.info("stats")["renewals"])
+        until(lambda: int(d.info("stats")["renewals"]) > renewed + 6 * len(names), 30)  # two leases
+        self.assertEqual([c.cmd("UNLOCK", name) for name in names], [0] * len(names))
+        self.assertEqual(d.info("stats")["lost"], "0")
+
+
 class NodeTimeout(Case):
     """A master that is cut off serves until its node timeout: for no more than half of the longest lease."""
 

@@ -96,6 +96,17 @@ class Anchor(Anchored):
         self.assertEqual(one.says(back=0).done, 1)  # it only rises
         self.assertEqual(one.says().entries, [])
 
+    def test_full(self):
+        """Redis takes no write that needs memory: registrations and generations go on."""
+        self.c.cmd("CONFIG", "SET", "maxmemory", 1)
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0-5460")], bits=[(3, 100)])
+        self.assertEqual(one.says(back=1).done, 0)
+        two.says()
+        self.assertEqual(two.says(back=1).done, 1)
+        self.c.cmd("FLUSHALL")
+        self.assertEqual(one.says().status, ABSTAINS)
+
     def test_a_newcomer_is_not_waited_for_but_who_may_hold_locks_is(self):
         one, _ = self.daemons()
         one.says(begins=[(100, O1, 7, 1, "0-5460")])
@@ -307,6 +318,12 @@ class Record(Anchored):
         self.assertEqual(self.c.cmd("GET", "rlock:{a}:epoch"), "11 0 0")
         self.c.cmd("DEL", "rlock:{a}:epoch")
         self.assertEqual(self.says(1, "spoil"), [0, 0])
+
+    def test_full(self):
+        self.c.cmd("CONFIG", "SET", "maxmemory", 1)
+        self.assertEqual(self.says(3, "reclaim"), [3, 0])
+        self.assertEqual(self.says(3, "open"), [3, 1])
+        self.assertEqual(self.says(3, "spoil"), [3, 2])
 
     def test_a_key_of_another_type_is_none(self):
         self.c.cmd("RPUSH", "rlock:{a}:epoch", "x")

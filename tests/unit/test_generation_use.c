@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"
 #include "suite.h"
@@ -129,11 +130,56 @@ START_TEST(a_first_request_in_a_slot)
 }
 END_TEST
 
+/* What is due at that time is sent, and refused; how many record scripts there were. */
+static unsigned
+refused_records(int64_t at_us)
+{
+    struct generation_send send;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        generations_next(g, at_us, &send);
+        if (send.type == SEND_NOTHING) {
+            return n;
+        }
+        if (send.type == SEND_RECORD) {
+            n++;
+            generations_record_answered(g, send.slot, NULL);
+        } else if (send.type == SEND_REGISTER) {
+            struct anchor_answer a = {.time_us = at_us, .status = ANCHOR_VOTES, .birth = 5, .version = 1, .done = 1};
+            enum slot_bit bit[BITS_MAX] = {SLOT_BIT_WAS_CLEAR};
+
+            a.bit = bit;
+            a.bits_n = generations_message(g, send.anchor, 0)->slots_n;
+            generations_anchor_answered(g, send.anchor, &a, at_us, at_us);
+        }
+    }
+    ck_abort_msg("it never rests");
+    return 0;
+}
+
+/* An ACL, a full Redis, a script that runs for long. */
+START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
+{
+    struct slot_state state;
+    int64_t until_us = now_us + 20 * US_PER_S;
+    unsigned n = 0;
+
+    generations_slot(g, SLOT, 0, now_us, &state);
+    for (; now_us < until_us; now_us += 10 * US_PER_MS) {
+        n += refused_records(now_us);
+    }
+    ck_assert_uint_ge(n, 10);
+    ck_assert_uint_le(n, 20);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *const tests[] = {a_held_lock_in_a_slot_that_has_its_generation,
-                                         such_a_slot_leaves_its_generation, a_first_request_in_a_slot};
+                                         such_a_slot_leaves_its_generation, a_first_request_in_a_slot,
+                                         a_record_that_is_refused_is_sent_again_after_a_pause};
 
     return suite_main_with("generation use", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
 }
