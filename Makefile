@@ -75,7 +75,7 @@ $(B)/tests/unit/%.o: tests/unit/%.c
 $(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
 	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
-run: ## install what is missing, build, and serve with a private Redis until ^C; TOPOLOGY=tls, sentinel or quorum
+run: ## install what is missing, build, serve with a private Redis until ^C; TOPOLOGY=tls, sentinel, cluster or quorum
 	@scripts/setup build
 	@$(MAKE) --no-print-directory all
 	@scripts/run $(TOPOLOGY)

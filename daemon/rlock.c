@@ -229,12 +229,15 @@ print_server(struct slice line)
     struct slice role = value_in(line, "role=", ','), address = value_in(line, "address=", ',');
     struct slice state = value_in(line, "state=", ','), rtt = value_in(line, "rtt_us=", ',');
     struct slice epoch = value_in(line, "epoch=", ','), votes = value_in(line, "votes=", ',');
-    struct slice rounds = value_in(line, "second_rounds=", ',');
+    struct slice rounds = value_in(line, "second_rounds=", ','), slots = value_in(line, "slots=", ',');
 
     printf("%-8.*s  %-36.*s  %-20.*s  %7.*s  %-16.*s", (int)role.n, role.p, (int)address.n, address.p, (int)state.n,
            state.p, (int)rtt.n, rtt.p, (int)epoch.n, epoch.p);
     if (votes.n > 0) {
         printf("  votes %.*s, written back %.*s", (int)votes.n, votes.p, (int)rounds.n, rounds.p);
+    }
+    if (slots.n > 0) {
+        printf("  %.*s slots", (int)slots.n, slots.p);
     }
     printf("\n");
 }

@@ -357,7 +357,9 @@ cluster_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX
             shard_node(m->shard, &out[n]);
         }
         snprintf(out[n].role, sizeof(out[n].role), "%s", node->master ? "master" : "replica");
-        snprintf(out[n].more, sizeof(out[n].more), ",slots=%u", node->slots_n);
+        snprintf(out[n].more, sizeof(out[n].more), ",slots=%u,anchors=%u", node->slots_n,
+                 m != NULL ? cluster_master_anchors(c, m) : 0);
+        out[n].epoch = node->epoch;
         address_show(out[n].address, c->url.secure, node->host, node->port);
         if (node->failed || m == NULL || node->slots_n == 0) { /* others say so: there is no connection to it */
             snprintf(out[n].state, sizeof(out[n].state), "%s", node->failed ? "failed" : "up");

@@ -324,6 +324,37 @@ give_slots(struct cluster *c, struct cluster_master *const *of_node)
     }
 }
 
+unsigned
+cluster_master_anchors(const struct cluster *c, const struct cluster_master *m)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        n += c->master_of[anchor_slot(i)] == m;
+    }
+    return n;
+}
+
+/* With a master that has two anchors, a majority of them is lost. */
+static void
+look_at_anchors(struct cluster *c)
+{
+    const struct cluster_master *m = NULL;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        const struct cluster_master *at = c->master_of[anchor_slot(i)];
+
+        m = at != NULL && cluster_master_anchors(c, at) > 1 ? at : m;
+    }
+    if ((m != NULL) != c->crowded) {
+        c->crowded = m != NULL;
+        log_event(c->env.log, c->crowded ? LOG_WARN : LOG_INFO, "redis",
+                  c->crowded ? "two anchors are at one master: if it is lost, nothing is granted for 1.5 leases"
+                             : "each anchor is at another master",
+                  c->crowded ? "address" : NULL, LOG_S(c->crowded ? m->address->shown : ""), NULL);
+    }
+}
+
 void
 cluster_masters_follow(struct cluster *c)
 {
@@ -352,6 +383,7 @@ cluster_masters_follow(struct cluster *c)
 
         shard_want_broadcasts(m->shard, c->master_of[CLUSTER_TAG_SLOT] == m);
     }
+    look_at_anchors(c);
 }
 
 void

@@ -80,6 +80,7 @@ struct cluster {
     } poll;
     char channel[32];            /* of broadcasts */
     char refusal[160];           /* why nothing is served at all; "" = it is */
+    bool crowded;                /* the log knows that two anchors are at one master */
     bool known;                  /* a map, and which scripts the nodes run, are known */
     bool up, map_outdated;             /* map_outdated: the map is to be asked for */
     struct slot_set resubscribe;       /* watches of these slots have to be asked for again */
@@ -124,6 +125,8 @@ void cluster_masters_check(struct cluster *c);
 
 /* Closes masters that are none any more and have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
+/* How many anchors are in its slots. */
+unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);
 struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */
 
 /* ---- cluster_watch.c: waiters are subscribed at the master of their slot ---- */

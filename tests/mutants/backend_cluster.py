@@ -3,7 +3,7 @@ from row import BACKEND, Mutant
 
 MUTANTS = [
     Mutant("R910", "an old master's map of the cluster wins", BACKEND + "cluster_map.c", "merge_slots",
-           "is == CLUSTER_NO_OWNER || epoch < m->epoch[slot]", "is == CLUSTER_NO_OWNER",
+           "epoch < m->epoch[slot] && (same ||", "false && (same ||",
            ["unit:test_cluster_map"]),
     Mutant("R911", "an empty hash tag is one", BACKEND + "slot.c", "slot_of",
            "tag.n > 0 ?", "tag.p != NULL ?",
@@ -14,7 +14,7 @@ MUTANTS = [
     Mutant("R913", "names of several slots share a call", BACKEND + "shard_flush.c", "flush_call",
            "container_of(node, struct item, node)->domain != c->domain", "false",
            ["redis:test_cluster.py Slots.test_names_of_many_slots_in_one_turn"]),
-    Mutant("R914", "a waiter listens on where its slot was", BACKEND + "cluster_watch.c", "cluster_watches_follow",
+    Mutant("R914", "a waiter listens on where its slot was", BACKEND + "cluster_watch.c", "is_elsewhere",
            "w->at != c->master_of[w->slot] || slot_set_has(&c->resubscribe, w->slot)", "false",
            ["redis:test_cluster.py Waiters.test_the_slot_moves_under_a_waiter"]),
     Mutant("R915", "in an open slot nothing is renewed", BACKEND + "cluster_park.c", "in_open_slot",

@@ -12,6 +12,7 @@ So does M11: WAIT that falls short is R852.
 """
 import backend
 import backend_cluster
+import backend_cluster_nodes
 import backend_generations
 import backend_quorum
 import base
@@ -22,8 +23,8 @@ import scripts
 import serve
 from row import CORE, Mutant
 
-MUTANTS = [m for room in (core_requests, core_locks, core_leases, backend, backend_cluster, backend_quorum,
-                           backend_generations, serve, scripts, base)
+MUTANTS = [m for room in (core_requests, core_locks, core_leases, backend, backend_cluster, backend_cluster_nodes,
+                           backend_quorum, backend_generations, serve, scripts, base)
            for m in room.MUTANTS]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

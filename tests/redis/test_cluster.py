@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Locks in a Redis Cluster of real nodes: many slots, slots that move under them, what nodes must be set to."""
+import os
+import re
 import select
 import signal
 
@@ -236,6 +238,70 @@ class Members(Case):
         self.assertEqual(d.info("stats")["lost"], "0")
 
 
+class Shown(Case):
+    def nodes(self, d):
+        """{port: fields} of INFO redis."""
+        return {int(fields["address"].rsplit(":", 1)[1]): fields for key, line in d.info("redis").items()
+                if key.startswith("redis_node") and key != "redis_nodes"
+                for fields in [dict(part.split("=", 1) for part in line.split(","))]}
+
+    def test_nodes(self):
+        d = self.daemon()
+        until(lambda: [n["state"] for n in self.nodes(d).values()] == ["up"] * 6)
+        seen = self.nodes(d)
+        for node in self.c.nodes:
+            fields = seen[node.port]
+            has = sum(int(b or a) - int(a) + 1 for a, _, b in
+                      (text.partition("-") for text in node.nodes()[node.id][1] if text[0] != "["))
+            self.assertEqual(fields["role"], "master" if node.is_master() else "replica")
+            self.assertEqual(int(fields["slots"]), has)
+            self.assertEqual(int(fields["rtt_us"]) > 0, has > 0)
+        self.assertEqual(sum(int(f["slots"]) for f in seen.values()), 16384)
+        epochs = {f["epoch"] for f in seen.values() if f["role"] == "master"}
+        self.assertEqual(len(epochs), 3)
+        status, out, _ = self.run_words([harness.RLOCK, "-s", "unix:" + d.path, "redis"])
+        self.assertEqual(status, 0)
+        for fields in seen.values():
+            self.assertRegex(out, r"(?m)^%s +%s .* %s slots$" % (fields["role"], fields["address"], fields["slots"]))
+
+    def test_two_anchors_at_one_master(self):
+        slot, to, back = 8191, self.c.owner(2730), self.c.owner(8191)
+        d = self.daemon()
+        self.assertEqual(sorted(f["anchors"] for f in self.nodes(d).values()), ["0", "0", "0", "1", "1", "1"])
+        self.c.move(slot, to)
+        try:
+            until(lambda: "two anchors are at one master" in d.log(), 20)
+            self.assertEqual(self.nodes(d)[to.port]["anchors"], "2")
+        finally:
+            self.c.move(slot, back)
+        until(lambda: "each anchor is at another master" in d.log(), 20)
+
+
+class Rights(Case):
+    def test_those_of_the_readme_are_enough(self):
+        with open(os.path.join(harness.TOP, "README.md")) as f:
+            words = next(line for line in f if line.startswith("ACL SETUSER") and "+config|get" in line).split()
+        for node in self.c.nodes:
+            self.assertEqual(node.cmd(*words), "OK")
+            self.addCleanup(node.cmd, "ACL", "DELUSER", words[2])
+            node.cmd("CONFIG", "SET", "cluster-node-timeout", "15000")
+            self.addCleanup(node.cmd, "CONFIG", "SET", "cluster-node-timeout", "60000")
+        conf = CONF.replace("{ ", "{ user: %s, password: %s, " % (words[2], words[4].lstrip(">"))) + \
+            "locks: { prefix: 'lock:' }\n"
+        a, b = (self.daemon(name, conf) for name in "ab")
+        one, two = self.conn(a), self.conn(b)
+        for kind in ("reentrant", "simple", "counter", "fair", "rw", "fenced"):
+            token = one.cmd("LOCK", kind, "KIND", kind)
+            self.assertIsInstance(token, int, a.log())
+            two.ask("LOCK", kind, "KIND", kind, "WAIT", "20s")
+            until(lambda kind=kind: one.map("LOCKINFO", kind)["state"] == "held")
+            self.assertEqual(one.cmd("UNLOCK", kind), 0)
+            self.assertGreater(two.read(), token)
+        self.assertNotIn("NOPERM", a.log() + b.log())
+        self.assertNotIn("refused", a.log() + b.log())
+        self.assertGreater(int(b.info("stats")["hints"]), 0)
+
+
 class NodeTimeout(Case):
     """A master that is cut off serves until its node timeout: for no more than half of the longest lease."""
 
@@ -277,6 +343,51 @@ class NodeTimeout(Case):
         until(lambda: why in plain.log())
         self.assertIsInstance(self.conn(plain).cmd("LOCK", "a"), int)
         self.assertIn("strict: " + why, self.conn(strict).cmd("LOCK", "b", "WAIT", "300ms"))
+
+
+class Run(harness.Case):
+    """`make run TOPOLOGY=cluster`, in a directory that looks like ours."""
+
+    def test_run(self):
+        for name in ("scripts", "build"):
+            os.mkdir(os.path.join(self.dir, name))
+        for name in ("rlockd", "rlock"):
+            os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
+        with open(os.path.join(harness.TOP, "scripts", "run")) as f:
+            text = f.read()
+        self.assertIn(" --listen tcp:127.0.0.1:5625", text)
+        with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
+            f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
+        p = self._keep(harness.Process([os.path.join(self.dir, "scripts", "run"), "cluster"], self.dir, "run"))
+        until(lambda: "rlockd is ready" in p.log() and p.log().endswith("\n\n"), 60)
+        said = {line.split(" #")[0].strip() for line in p.log().split("\n") if " # " in line}
+        reshard, kill, info = (next(line for line in said if line.startswith(word))
+                               for word in ("redis-cli --cluster reshard", "kill -9", "redis-cli -s"))
+        with harness.Conn(os.path.join(self.dir, "build", "run", "rlockd.sock")) as c:
+            tokens = {name: c.cmd("LOCK", name) for name in ("a", "b", "c", "d")}
+            for line in (reshard, info, kill):
+                status, out, err = self.run_words(["bash", "-euc", line])
+                self.assertEqual(status, 0, (line, out, err))
+            until(lambda: all(isinstance(c.cmd("LOCK", "{%s}2" % name, "WAIT", "1s"), int) for name in tokens), 40)
+            for name, token in tokens.items():
+                self.assertEqual(c.cmd("LOCK", name, "ONCE"), token)
+            servers = [int(pid) for pid in re.findall(r"redis-server 127.0.0.1:(\d+) ", self.servers())]
+            self.assertEqual(len(servers), 5)
+        p.signal(signal.SIGINT)
+        p.wait()
+        until(lambda: self.servers() == "")
+
+    def servers(self):
+        """The command lines of those that serve from this directory."""
+        out = ""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink("/proc/%s/cwd" % pid).startswith(os.path.join(self.dir, "build", "run", "cluster")):
+                    with open("/proc/%s/cmdline" % pid) as f:
+                        out += f.read().replace("\0", " ") + "\n"
+            except OSError:
+                continue
+        return out
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+"""backend_cluster_nodes.py -- mutants of a cluster: which nodes are believed, and what becomes of those that leave."""
+from row import BACKEND, Mutant
+
+MUTANTS = [
+    Mutant("R925", "the core is told of a watch that has ended", BACKEND + "cluster_watch.c", "forget",
+           "list_remove(&w->due);", "", ["unit:test_cluster_watch"]),
+    Mutant("R921", "a node of another cluster is believed at once", BACKEND + "cluster_map.c", "is_ours",
+           "a->news->other_cluster && !a->asked->replaces", "false", ["unit:test_cluster_map"]),
+    Mutant("R922", "a node that has left the cluster empties the map", BACKEND + "cluster_map.c", "is_ours",
+           "!a->slots", "false", ["unit:test_cluster_map"]),
+    Mutant("R923", "a seed of no use is asked again and again", BACKEND + "cluster_seeds.c", "on_map",
+           "s->useless = true;", "", ["redis:test_cluster_seeds.py Seeds.test_of_no_use"]),
+    Mutant("R924", "a shard closes with a question of LOCKINFO in flight", BACKEND + "shard.c", "shard_idle",
+           "sh->looking == 0 &&", "", ["redis:test_cluster_grace.py Stopped.test_what_it_was_asked_is_answered"]),
+]
