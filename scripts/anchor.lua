@@ -6,7 +6,7 @@
 --
 -- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
-local BEAT, ASK, FAR = 2000, 500, 86400000 -- ms
+local BEAT, ASK, LISTS, FAR = 2000, 500, 6100, 86400000 -- ms
 local HEAD, ALL = 11, 1000 -- elements of the reply before the generations; generations in it
 local call = redis.call
 local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -260,7 +260,7 @@ elseif state == 'w' and awaited <= 0 then
     state = 'v'
 end
 local status = state == 'v' and VOTES or ABSTAINS
-if state == 'a' and now_ms - asked >= ASK and (new or now_ms - began / 1000 >= BEAT) then
+if state == 'a' and now_ms - asked >= ASK and (new or now_ms - began / 1000 >= LISTS) then
     status, asked = WANTS, now_ms
 end
 new = new and state ~= 'v'

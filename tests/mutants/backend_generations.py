@@ -49,4 +49,7 @@ MUTANTS = [
     Mutant("R989", "a record that is refused is sent again at once", BACKEND + "generation_slots.c",
            "generations_record_answered", "g->node[s->node].records_fail = a == NULL;", "",
            ["unit:test_generation_use"]),
+    Mutant("R990", "an anchor asks for lists before all daemons are in them that it forgot", "scripts/anchor.lua", "",
+           "now_ms - began / 1000 >= LISTS", "now_ms - began / 1000 >= BEAT",
+           ["redis:test_scripts_anchor.py Lost"]),
 ]

@@ -8,7 +8,7 @@ from scripted import Case, embed
 
 NODE, ANCHOR, RECORD = embed("node"), embed("anchor"), embed("record")
 VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
-LEASE, BEAT = 30000, 2000
+LEASE, LISTS = 30000, 6100
 O1, O2 = "1111111111111111", "2222222222222222"
 # Redis's clock, so many ms ahead.
 CLOCK = """local true_call, real = redis.call, redis
@@ -217,7 +217,9 @@ class Lost(Anchored):
         a = one.says()
         self.assertEqual((a.status, a.new), (ABSTAINS, 0))
         self.assertGreater(a.birth, birth)
-        self.ahead = BEAT + 1
+        self.ahead = LISTS - 100
+        self.assertEqual(one.says().status, ABSTAINS)
+        self.ahead = LISTS + 1
         a = one.says()
         self.assertEqual(a.status, WANTS)
         self.assertEqual(two.says().status, ABSTAINS)  # one is asked at a time
@@ -233,7 +235,7 @@ class Lost(Anchored):
         one, _ = self.daemons()
         self.lose()
         one.says()
-        self.ahead = BEAT + 1
+        self.ahead = LISTS + 1
         a = one.says(begins=[(100, O1, 7, 0, "0-16383")])
         one.says(brings=a.birth, **self.lists((one, 100)))
         self.assertEqual(one.says(bits=[(7, 100), (6, 100)]).bits, "10")
@@ -242,7 +244,7 @@ class Lost(Anchored):
         one, _ = self.daemons()
         birth = one.birth
         self.lose()
-        self.ahead = BEAT + 1
+        self.ahead = LISTS + 1
         one.says()
         one.says(brings=birth, **self.lists((one, 0)))
         self.assertEqual(one.says().status, ABSTAINS)
@@ -297,7 +299,7 @@ class Lost(Anchored):
         one, _ = self.daemons()
         now = one.says().time
         self.assertEqual(one.says(suspect=now).status, ABSTAINS)
-        self.ahead = BEAT + 1
+        self.ahead = LISTS + 1
         a = one.says(suspect=now)
         self.assertEqual(one.says(suspect=now, brings=a.birth, **self.lists((one, 100))).status, VOTES)
         self.assertEqual(one.says(suspect=now).status, VOTES)

@@ -209,7 +209,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
                                     .bit = out->bit};
     memcpy(out->a.owner, an->owner, sizeof(out->a.owner));
     if (an->state == 'a' && now_us - an->asked_us >= 500 * US_PER_MS &&
-        (an->is_new || now_us - an->began_us >= 2 * US_PER_S)) {
+        (an->is_new || now_us - an->began_us >= 6100 * US_PER_MS)) {
         out->a.status = ANCHOR_WANTS_LISTS;
         an->asked_us = now_us;
     }
