@@ -118,6 +118,9 @@ wire: test ## the wire scripts alone
 redis: test ## the tests on a real Redis alone
 	@set -e; for t in tests/redis/test_*.py; do /usr/bin/python3 $$t; done
 
+compat: test ## the wire scripts before Redis 6.2, 7.4 and Valkey 8.1, of PyPI, in all shapes (five minutes)
+	@/usr/bin/python3 tests/redis/compat.py $(SERVERS)
+
 interop: ## run real lock libraries and stock clients beside rlockd and in front of it; installs them from registries
 	@scripts/setup interop || echo "interop: not all of Debian's packages are here; what needs them is skipped"
 	@$(MAKE) --no-print-directory all
@@ -164,5 +167,6 @@ help: ## this list
 -include $(wildcard tests/*/rules.mk)
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop \
+.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis compat \
+        interop \
         arrows headers install clean help

@@ -5,6 +5,7 @@ seconds. Everything is on loopback; the ports of the bus are free ones, too.
 """
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -34,15 +35,34 @@ def slot_of(key):
 STEADY = ("--cluster-node-timeout", "60000")  # where no replica is to take over: no busy machine looks like a dead node
 
 
+BUS = 10000  # from the port of a node to that of its bus, unless it is told
+
+
+def two_ports():
+    """A free port whose bus has one as well."""
+    while True:
+        port = free_port()
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port + BUS))
+                return port
+            except OSError:
+                pass
+
+
 class Node(harness.Redis):
     def __init__(self, directory, name, port=None, bus=None, args=()):
+        if harness.redis_major() < 7:  # which has no other
+            port = port or two_ports()
+            bus = port + BUS
         self.bus, self.words = bus or free_port(), args
         self.name, self.dump = name, name + ".rdb"
         port = port or free_port()
         super().__init__(directory, name, tcp=True, args=(
             "--port", str(port), "--cluster-enabled", "yes", "--cluster-config-file", name + ".nodes",
             "--dbfilename", self.dump,
-            "--cluster-port", str(self.bus), "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
+            *(("--cluster-port", str(self.bus)) if harness.redis_major() >= 7 else ()),
+            "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
             "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0",
             "--cluster-allow-replica-migration", "no", *args))
         self.port = port
@@ -95,8 +115,8 @@ class Cluster:
         self.masters = self.nodes[:masters]
         for i, m in enumerate(self.masters):
             assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(epoch + i)) == "OK"
-            assert m.cmd("CLUSTER", "ADDSLOTSRANGE", str(SLOTS * i // masters),
-                         str(SLOTS * (i + 1) // masters - 1)) == "OK"
+            slots = range(SLOTS * i // masters, SLOTS * (i + 1) // masters)
+            assert m.cmd("CLUSTER", "ADDSLOTS", *map(str, slots)) == "OK"
         for node in self.nodes[1:]:
             assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
         until(lambda: all(len(node.nodes()) == n and all("handshake" not in f for f, _ in node.nodes().values())

@@ -6,6 +6,7 @@ luck: what is waited for is asked for, again and again, until a deadline (`withi
 fails where it is over).
 """
 import ctypes
+import functools
 import os
 import random
 import re
@@ -72,6 +73,13 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+@functools.lru_cache
+def redis_major():
+    """Of the redis-server on PATH: 7; Valkey's numbers go on from Redis's."""
+    said = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    return int(said.split("v=")[1].split(".")[0])
 
 
 def state(pid):
