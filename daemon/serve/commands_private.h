@@ -47,9 +47,6 @@ void command_subcommand_help(struct cmd *c);
 
 /* ---- commands_reply.c ---- */
 
-/* The error row of a core answer; false for answers that are no errors. */
-bool command_core_error(enum core_answer answer, enum error_code *code);
-
 /* "<uuid>:<number>", as Redis has it. */
 void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES]);
 

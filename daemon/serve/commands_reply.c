@@ -34,13 +34,6 @@ static const struct {
     [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
 };
 
-bool
-command_core_error(enum core_answer answer, enum error_code *code)
-{
-    *code = core_errors[answer].code;
-    return core_errors[answer].error;
-}
-
 void
 owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
 {

@@ -22,6 +22,23 @@ def described():
     return {(at, line): what for at, line, what in ROW.findall(section)}
 
 
+def errors_of():
+    """{command: prefixes of its errors} by the document; -ERR is common to all."""
+    sections = dict(re.findall(r"^### ([A-Z]+)\n(.*?)(?=^##|\Z)", text_of("proto/PROTOCOL.md"), re.M | re.S))
+
+    def said(name):
+        paragraph = re.search(r"Errors:\s(.*?)(?:\n\n|\Z)", sections[name], re.S)
+        if not paragraph:
+            return set()
+        included, _, excepted = paragraph[1].partition("except ")
+        excepted = excepted.split(".")[0].split(",")[0]
+        others = re.findall(r"(?:as for|those of) (?:\[|`)([A-Z]+)", included)
+        mine = set(re.findall(r"`-([A-Z]+)", paragraph[1])) - {"ERR"}
+        return set().union(mine, *(said(other) for other in others)) - set(re.findall(r"`-([A-Z]+)", excepted))
+
+    return {name: said(name) for name in sections}
+
+
 class Info(Case):
     def printed(self, d):
         """(section, line) of everything that INFO prints, but the configuration."""
@@ -41,8 +58,9 @@ class Info(Case):
         self.assertEqual(set(printed), set(described()))
 
     def test_counters_are_described_in_their_own_words(self):
-        says = described()
-        for name, what in METRIC.findall(text_of("daemon/base/metrics.def")):
+        says, rows = described(), text_of("daemon/base/metrics.def")
+        self.assertEqual(len(METRIC.findall(rows)), len(re.findall(r"^METRIC", rows, re.M)))
+        for name, what in METRIC.findall(rows):
             self.assertEqual(says["stats", name], what)
 
     def test_the_configuration_has_the_names_of_the_sample(self):
@@ -83,6 +101,15 @@ class Info(Case):
         told = read("lock_bytes")
         self.assertLessEqual(told, 560)
         self.assertAlmostEqual(told, (used - before) / 2000, delta=told / 5)
+
+    def test_help_has_the_errors_of_the_document(self):
+        d, said = self.rlockd(), errors_of()
+        admin = set(re.findall(r"^COMMAND\((\w+), \d+, \d+, ADMIN", text_of("proto/commands.def"), re.M)) - {"DEBUG"}
+        self.assertGreater(len(said), 35)
+        self.assertGreater(len(set().union(*said.values())), 11)
+        for name, errors in said.items():
+            printed = {line.split()[0][1:] for line in d.cmd("HELP", name)[2:]}
+            self.assertEqual(printed, errors | ({"NOPERM"} if name in admin else set()), name)
 
     def test_metrics_are_described(self):
         path = os.path.join(self.dir, "http.sock")
