@@ -94,7 +94,7 @@ static bool
 check_path(struct slice path, struct buf *why)
 {
     if (path.n == 0) {
-        buf_adds(why, "has no path behind unix:");
+        buf_adds(why, "has no path after unix:");
         return false;
     }
     if (path.n > UNIX_PATH_BYTES_MAX) {
@@ -193,7 +193,7 @@ check_unix_url(struct slice text, struct buf *why)
         return check_path(text, why);
     }
     if (!skip(&query, "db=")) {
-        buf_adds(why, "takes nothing but ?db=N behind the path");
+        buf_adds(why, "takes nothing but ?db=N after the path");
         return false;
     }
     return check_path(path, why) && check_db(query, why);
@@ -230,7 +230,7 @@ check_sentinel_url(struct slice text, struct buf *why)
 
     if (split_last(text, '?', &text, &query)) {
         if (!skip(&query, "db=")) {
-            buf_adds(why, "takes nothing but ?db=N behind the master");
+            buf_adds(why, "takes nothing but ?db=N after the master");
             return false;
         }
         if (!check_db(query, why)) {
@@ -304,7 +304,7 @@ check_quorum_url(struct slice text, struct buf *why)
         }
     }
     if (n < QUORUM_NODES_MIN) {
-        buf_printf(why, "needs at least %d nodes: of fewer none may fail", QUORUM_NODES_MIN);
+        buf_printf(why, "needs at least %d nodes: with fewer, no node may fail", QUORUM_NODES_MIN);
     }
     return n >= QUORUM_NODES_MIN;
 }

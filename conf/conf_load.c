@@ -190,7 +190,8 @@ take_secret(struct loader *ld, const struct conf_key *secret, const struct conf_
     bool ok;
 
     if (ld->seen[secret - conf_keys].line != 0 && text_at(ld, secret)[0] != '\0') {
-        loader_complain(ld, at, "%s.%s: %s is given as well; one of them", file->section, file->name, secret->name);
+        loader_complain(ld, at, "%s.%s: %s is given as well; give only one of them", file->section, file->name,
+                        secret->name);
         return;
     }
     begin = ld->texts.n;

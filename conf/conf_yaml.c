@@ -111,7 +111,7 @@ look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 
     switch (ev->type) {
     case YAML_ALIAS_EVENT:
-        loader_complain(ld, at, "an alias: write the value out");
+        loader_complain(ld, at, "an alias: not supported, write the value itself");
         break;
     case YAML_SCALAR_EVENT:
         anchor = ev->data.scalar.anchor;
@@ -127,17 +127,17 @@ look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
         break;
     case YAML_DOCUMENT_START_EVENT:
         if (++*documents == 2) {
-            loader_complain(ld, at, "a second document: a configuration is one");
+            loader_complain(ld, at, "a second document: a configuration has only one");
         }
         break;
     default:
         break;
     }
     if (anchor != NULL) {
-        loader_complain(ld, at, "an anchor: aliases are not taken, so nothing can refer to it");
+        loader_complain(ld, at, "an anchor: not supported, nor are aliases that would refer to it");
     }
     if (tag != NULL) {
-        loader_complain(ld, at, "a tag: the type of a value follows from its key");
+        loader_complain(ld, at, "a tag: not supported, the key says the type of its value");
     }
 }
 
@@ -457,7 +457,7 @@ read_rules(const struct scope *top, const yaml_node_t *rules)
     struct place *seen = mem_alloc(conf_keys_n * sizeof(*seen));
 
     if (n > RULES_MAX) {
-        loader_complain(ld, place_of(rules->start_mark), "rules: %zu of them; at most %d are taken", n, RULES_MAX);
+        loader_complain(ld, place_of(rules->start_mark), "rules: there are %zu, at most %d are allowed", n, RULES_MAX);
         n = 0;
     }
     ld->cf->rules = mem_zalloc(n * sizeof(*ld->cf->rules));

@@ -271,7 +271,7 @@ take_names(enum command_id cmd, const struct words *w, size_t name_bytes_max, st
         return fail(error, cmd, "the number of names must be a whole number above 0, not '%s'", show(w->word[1]).text);
     }
     if (n > (int64_t)w->n - from) {
-        return fail(error, cmd, "%" PRId64 " names are announced, %u are there", n, w->n - from);
+        return fail(error, cmd, "%" PRId64 " names are announced, %u are given", n, w->n - from);
     }
     out->name = &w->word[from];
     out->names = (unsigned)n;
@@ -368,7 +368,7 @@ take_options(enum command_id cmd, const struct words *w, unsigned at, struct loc
         }
     }
     if (seen[GROUP_GRACE] != NULL && out->owner.n == 0) {
-        return fail(error, cmd, "GRACE is for an OWNER: what a session holds ends with it");
+        return fail(error, cmd, "GRACE is for an OWNER: what a session holds is freed when the session ends");
     }
     return true;
 }

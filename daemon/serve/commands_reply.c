@@ -24,14 +24,14 @@ static const struct {
     [CORE_KEY_IN_USE] = {true, ERR_WRONG_KIND, NULL},
     [CORE_DEADLOCK] = {true, ERR_DEADLOCK, NULL},
     [CORE_TOO_MANY_WAITERS] = {true, ERR_LIMIT, "too many waiters"},
-    [CORE_TOO_MANY_LOCKS] = {true, ERR_LIMIT, "this owner holds or wants too many locks"},
+    [CORE_TOO_MANY_LOCKS] = {true, ERR_LIMIT, "this owner holds or waits for too many locks"},
     [CORE_LOCKS_FULL] = {true, ERR_LIMIT, "too many locks, of all clients or of this user"},
     [CORE_TOO_MANY_REQUESTS] = {true, ERR_LIMIT, "too many requests of this connection wait behind this one"},
     [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
     [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
     [CORE_FEW_REPLICAS] = {true, ERR_NO_REPLICAS, NULL},
-    [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
+    [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "the ACL of Redis forbids rlockd the key of this name"},
 };
 
 void

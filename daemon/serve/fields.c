@@ -120,7 +120,7 @@ rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
 void
 refuse_length(struct writer *out)
 {
-    writer_error(out, ERR_LIMIT, "the answer is too long: ask for less, by a glob");
+    writer_error(out, ERR_LIMIT, "the answer is too long: narrow it down with a glob");
 }
 
 void

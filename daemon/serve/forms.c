@@ -145,7 +145,7 @@ form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
     struct outbox box;
 
     if (m->late != OUTBOX_LOST) {
-        writer_error(&w, ERR_UNAVAILABLE, "a lease that this answer speaks of is over; ask again");
+        writer_error(&w, ERR_UNAVAILABLE, "a lease in this answer has ended; send the command again");
         return;
     }
     outbox_init(&box);

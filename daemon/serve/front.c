@@ -123,7 +123,7 @@ front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *
             return refuse_set(error, "it has no option ", w->word[i]);
         }
         if (o->unit_ms == 0 ? nx : out->lease_us != 0) {
-            return refuse_set(error, "said twice: ", w->word[i]);
+            return refuse_set(error, "given twice: ", w->word[i]);
         }
         if (o->unit_ms == 0) {
             nx = true;

@@ -147,7 +147,7 @@ refuse_guess(struct session *s, struct slot *sl)
 {
     struct writer writer = {.out = &slots_box(s, sl)->bytes, .proto = s->proto};
 
-    writer_error(&writer, ERR_LIMIT, "too many wrong passwords from there");
+    writer_error(&writer, ERR_LIMIT, "too many wrong passwords from this address");
     session_quit(s);
     slots_done(s, sl);
 }

@@ -60,14 +60,14 @@ START_TEST(every_core_answer_has_its_bytes)
         {CORE_KEY_IN_USE, "-KIND \"a\\x0d\\x0a\" has a key in Redis that is in use by another name, \"b\"\r\n"},
         {CORE_DEADLOCK, "-DEADLOCK session 7 already holds \"a\\x0d\\x0a\" and would wait for itself\r\n"},
         {CORE_TOO_MANY_WAITERS, "-LIMIT too many waiters\r\n"},
-        {CORE_TOO_MANY_LOCKS, "-LIMIT this owner holds or wants too many locks\r\n"},
+        {CORE_TOO_MANY_LOCKS, "-LIMIT this owner holds or waits for too many locks\r\n"},
         {CORE_LOCKS_FULL, "-LIMIT too many locks, of all clients or of this user\r\n"},
         {CORE_TOO_MANY_REQUESTS, "-LIMIT too many requests of this connection wait behind this one\r\n"},
         {CORE_DRAINING, "-DRAINING the daemon is shutting down\r\n"},
         {CORE_UNAVAILABLE, "-UNAVAILABLE Redis cannot answer\r\n"},
         {CORE_REDIS_FULL, "-UNAVAILABLE Redis is out of memory\r\n"},
         {CORE_FEW_REPLICAS, "-NOREPLICAS too few replicas have acknowledged the lock in time: 1 of 2\r\n"},
-        {CORE_FORBIDDEN, "-NOPERM Redis's ACL keeps rlockd from the key of this name: \"a\\x0d\\x0a\"\r\n"},
+        {CORE_FORBIDDEN, "-NOPERM the ACL of Redis forbids rlockd the key of this name: \"a\\x0d\\x0a\"\r\n"},
     };
     struct core_reply r = {.answer = rows[_i].answer, .session = 7, .owner = 7, .token = 1187, .left = 2,
                            .replicas = 1, .replicas_wanted = 2};
@@ -199,7 +199,7 @@ START_TEST(options_need_their_kind)
     conf->locks.kind = KIND_SEMAPHORE; /* as a rule may say */
     told(&c, "MLOCK 1 b SHARED\n", "ERR SHARED is for kind rw, and \"b\" is of kind semaphore; usage: MLOCK n");
     told(&c, "MLOCK 2 b b\n", "ERR the name 'b' is given twice; usage: MLOCK n");
-    told(&c, "MUNLOCK 2 b\n", "ERR 2 names are announced, 1 are there; usage: MUNLOCK n");
+    told(&c, "MUNLOCK 2 b\n", "ERR 2 names are announced, 1 are given; usage: MUNLOCK n");
     ck_assert_uint_eq(redis->acquires, 0);
     leave(&c);
 }

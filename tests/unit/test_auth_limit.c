@@ -131,14 +131,14 @@ START_TEST(so_many_wait_at_a_time)
     }
     settle();
     more = come_as(7);
-    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from there\r\n<end>");
+    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
     more = come_as(8);
     said(&more, "AUTH sesame\n", "+OK\r\n"); /* of another client */
     leave(&more);
     close(c[0].fd); /* that makes no room: its guess is made all the same */
     more = come_as(7);
-    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from there\r\n<end>");
+    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
     session_close(c[1].s, CLOSE_KILLED);
     more = come_as(7);

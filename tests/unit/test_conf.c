@@ -296,7 +296,7 @@ START_TEST(password_files)
         {"\n", 1, 0600, "", "has no password in it"},
         {"a\nb\n", 4, 0600, "", "has a character that cannot be printed"},
         {"a\0b", 3, 0600, "", "has a character that cannot be printed"},
-        {"secret", 6, 0600, ", password: x", "password is given as well; one of them"},
+        {"secret", 6, 0600, ", password: x", "password is given as well; give only one of them"},
     };
     char want[256], long_one[200];
     struct conf *cf;

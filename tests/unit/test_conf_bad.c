@@ -35,15 +35,16 @@ static const struct {
     {"hello\n", "1:1: a configuration is a mapping of keys to values\n"},
     {"[1, 2]\n", "1:1: a configuration is a mapping of keys to values\n"},
     {"''\n", "1:1: a configuration is a mapping of keys to values\n"},
-    {"--- {}\n--- {}\n", "2:1: a second document: a configuration is one\n"},
-    {"--- {}\n--- {}\n--- {}\n", "2:1: a second document: a configuration is one\n"},
-    {"locks: *x\n", "1:8: an alias: write the value out\n"},
+    {"--- {}\n--- {}\n", "2:1: a second document: a configuration has only one\n"},
+    {"--- {}\n--- {}\n--- {}\n", "2:1: a second document: a configuration has only one\n"},
+    {"locks: *x\n", "1:8: an alias: not supported, write the value itself\n"},
     {"locks: &x {lease: 5s}\nrules: [{match: a, lease: *y}, *x]\n",
-     "1:8: an anchor: aliases are not taken, so nothing can refer to it\n"
-     "2:27: an alias: write the value out\n2:32: an alias: write the value out\n"},
+     "1:8: an anchor: not supported, nor are aliases that would refer to it\n"
+     "2:27: an alias: not supported, write the value itself\n2:32: an alias: not supported, write the value itself\n"},
     {"locks: !!map {lease: !x 5s}\nlisten: !!seq []\n",
-     "1:8: a tag: the type of a value follows from its key\n1:22: a tag: the type of a value follows from its key\n"
-     "2:9: a tag: the type of a value follows from its key\n"},
+     "1:8: a tag: not supported, the key says the type of its value\n"
+     "1:22: a tag: not supported, the key says the type of its value\n"
+     "2:9: a tag: not supported, the key says the type of its value\n"},
     {"? [a]\n: b\n? {a: b}\n: c\n", "1:3: a key must be a word\n3:3: a key must be a word\n"},
     {"<<: {lease: 5s}\n", "1:1: unknown key \"<<\"\n"},
     /* Unknown and double keys. */
@@ -97,11 +98,11 @@ static const struct {
      "one of reentrant, simple, counter, fair, rw, semaphore, fenced\n"},
     {"locks: {wakes: all}\n",
      "1:16: locks.wakes: \"all\" is not a library: one of none, spring, python-redis-lock\n"},
-    {"locks: {foreign: ask}\n", "1:18: locks.foreign: \"ask\" is not what to do: one of refuse, wait\n"},
+    {"locks: {foreign: ask}\n", "1:18: locks.foreign: \"ask\" is not an action: one of refuse, wait\n"},
     {"deadlock_delay: 2h\n", "1:17: deadlock_delay: \"2h\" is out of range: 0ms to 1h\n"},
     {"locks: {value: md5}\n",
      "1:16: locks.value: \"md5\" is not a format of values: one of uuid, hex32, base64-uuid, base64-url\n"},
-    {"locks: {on_loss: kill}\n", "1:18: locks.on_loss: \"kill\" is not what to do: one of notify, close\n"},
+    {"locks: {on_loss: kill}\n", "1:18: locks.on_loss: \"kill\" is not an action: one of notify, close\n"},
     {"log: {level: warning}\n", "1:14: log.level: \"warning\" is not a level: one of error, warn, info, debug\n"},
     /* Out of range. */
     {"locks: {lease: 999}\n", "1:16: locks.lease: \"999\" is out of range: 1s to 24h\n"},
@@ -121,7 +122,7 @@ static const struct {
     {"locks: {key: 'rlock:{name}'}\n", "1:14: locks.key: must not begin with rlock:, which is for rlockd itself\n"},
     {"listen: [/run/x]\n", ADDRESS_SAYS "must be unix:PATH or tcp:HOST:PORT\n"},
     {"listen: ['']\n", ADDRESS_SAYS "must not be empty\n"},
-    {"listen: ['unix:']\n", ADDRESS_SAYS "has no path behind unix:\n"},
+    {"listen: ['unix:']\n", ADDRESS_SAYS "has no path after unix:\n"},
     {"listen: ['unix:" PATH_108 "']\n", ADDRESS_SAYS "has a path of 108 bytes; a socket's path has at most 107\n"},
     {"listen: ['tcp:a']\n", ADDRESS_SAYS "must end in :PORT, a number from 0 to 65535\n"},
     {"listen: ['tcp::1']\n", ADDRESS_SAYS "has no host in front of the port\n"},
@@ -138,7 +139,7 @@ static const struct {
     {"redis: {url: 'redis://h:0'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'redis://h:1/x'}\n", URL_SAYS "must name the database by its number\n"},
     {"redis: {url: 'redis://pw@h:1'}\n", URL_SAYS "must have user:password in front of the @\n"},
-    {"redis: {url: 'unix:/a?x=1'}\n", URL_SAYS "takes nothing but ?db=N behind the path\n"},
+    {"redis: {url: 'unix:/a?x=1'}\n", URL_SAYS "takes nothing but ?db=N after the path\n"},
     {"redis: {url: 'unix:/a?db='}\n", URL_SAYS "must name the database by its number\n"},
     {"redis: {url: 'rediss://h'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {tls_ca_file: ca.pem}\n",
@@ -152,7 +153,7 @@ static const struct {
     {"redis: {url: 'sentinel:a:1,b/m'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'sentinel:a:1,/m'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'sentinel:::1:1/m'}\n", URL_SAYS BAD_HOST},
-    {"redis: {url: 'sentinel:a:1/m?x=1'}\n", URL_SAYS "takes nothing but ?db=N behind the master\n"},
+    {"redis: {url: 'sentinel:a:1/m?x=1'}\n", URL_SAYS "takes nothing but ?db=N after the master\n"},
     {"redis: {url: 'sentinel+tls:a:1/m?db=x'}\n", URL_SAYS "must name the database by its number\n"},
     {"redis: {url: 'sentinel:" SENTINELS_17 "/m'}\n", URL_SAYS "names more than 16 sentinels\n"},
     {"redis: {url: 'cluster:a'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
@@ -170,7 +171,7 @@ static const struct {
     {"redis: {url: 'quorum:a,b,c'}\n",
      URL_SAYS "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH\n"},
     {"redis: {url: 'quorum:redis://a:1,redis://b:1'}\n",
-     URL_SAYS "needs at least 3 nodes: of fewer none may fail\n"},
+     URL_SAYS "needs at least 3 nodes: with fewer, no node may fail\n"},
     {"redis: {url: 'quorum:redis://a:1,redis://b:1,redis://a:1'}\n", URL_SAYS "names a node twice\n"},
     {"redis: {url: 'quorum:unix:/1,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,unix:/8,unix:/9,unix:/10'}\n",
      URL_SAYS "names more than 9 nodes\n"},
@@ -271,7 +272,7 @@ START_TEST(too_many_rules)
         ck_assert(n == 1000 ? cf != NULL && cf->rules_n == 1000 : cf == NULL);
         conf_free(&cf);
     }
-    ck_assert_str_eq(complaints(), "2:1: rules: 1001 of them; at most 1000 are taken\n");
+    ck_assert_str_eq(complaints(), "2:1: rules: there are 1001, at most 1000 are allowed\n");
 }
 END_TEST
 

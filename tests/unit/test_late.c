@@ -9,7 +9,7 @@
 #ifdef RLOCKD_TEST_CLOCK
 
 #define LOST "-LOST the lock was held and has been lost\r\n"
-#define AGAIN "-UNAVAILABLE a lease that this answer speaks of is over; ask again\r\n"
+#define AGAIN "-UNAVAILABLE a lease in this answer has ended; send the command again\r\n"
 
 /*
  * The process stands still between the reply and its write: behind so many trips to Redis that the reply needs. Nothing

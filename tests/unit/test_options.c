@@ -152,9 +152,9 @@ static const struct wrong wrong[] = {
     /* counts and names */
     {"MLOCK", "MLOCK lacks its names"},
     {"MUNLOCK", "MUNLOCK lacks its names"},
-    {"MLOCK 1", "1 names are announced, 0 are there"},
-    {"MLOCK 3 a b", "3 names are announced, 2 are there"},
-    {"MLOCK 9223372036854775807 a", "9223372036854775807 names are announced, 1 are there"},
+    {"MLOCK 1", "1 names are announced, 0 are given"},
+    {"MLOCK 3 a b", "3 names are announced, 2 are given"},
+    {"MLOCK 9223372036854775807 a", "9223372036854775807 names are announced, 1 are given"},
     {"MLOCK a b", "the number of names must be a whole number above 0, not 'a'"},
     {"MLOCK 0 a", "the number of names must be a whole number above 0, not '0'"},
     {"MUNLOCK -1 a", "the number of names must be a whole number above 0, not '-1'"},
@@ -188,7 +188,7 @@ static const struct wrong wrong[] = {
     {"LOCK a LEASE", "LEASE lacks its value, " DURATION},
     {"LOCK a KIND", "KIND lacks its value, " KINDS_THERE},
     {"LOCK a OWNER", "OWNER lacks its value, 1 to 128 bytes"},
-    {"LOCK a GRACE 5s", "GRACE is for an OWNER: what a session holds ends with it"},
+    {"LOCK a GRACE 5s", "GRACE is for an OWNER: what a session holds is freed when the session ends"},
     {"LOCK a OWNER b GRACE 61m", "GRACE must be a duration of up to 1h such as 1500 (ms), 250ms, 5s or 2m, not '61m'"},
     {"UNLOCK a TOKEN", "TOKEN lacks its value, a whole number above 0"},
     /* wrong values */
@@ -281,7 +281,7 @@ START_TEST(most_names)
     reader_fini(&r);
     line[7] = '3';
     ck_assert(!parse(&r, &w, line, &o, error));
-    ck_assert_ptr_nonnull(strstr(error, "63 names are announced, 62 are there; usage: MLOCK n name ..."));
+    ck_assert_ptr_nonnull(strstr(error, "63 names are announced, 62 are given; usage: MLOCK n name ..."));
     reader_fini(&r);
 }
 END_TEST
