@@ -87,7 +87,9 @@ end
 
 -- ---- generations ----
 
-local entries
+-- Read when they are needed: the entries of `gen`, by their fields, too; of each slot the entry that it is in. So a
+-- message costs as many steps as there are slots and entries, however many it begins.
+local entries, entry_of, in_slot
 local function ranges_of(words)
     local ranges = {}
     for first, last in words:gmatch('(%d+)%-?(%d*)') do
@@ -104,47 +106,44 @@ local function words_of(ranges)
     return table.concat(words, ' ')
 end
 
+local function add_slot(ranges, slot)
+    local last = ranges[#ranges]
+    if last and last[2] == slot - 1 then
+        last[2] = slot
+    else
+        ranges[#ranges + 1] = {slot, slot}
+    end
+end
+
 local function load_entries()
     if entries then
         return
     end
-    entries = {}
+    entries, entry_of = {}, {}
     local all = call('HGETALL', gen)
     for i = 1, #all, 2 do
         if all[i] ~= '#' then
             local o, since, v, ranges = all[i + 1]:match('^(%x+) (%d+) (%d+) (.*)$')
             entries[#entries + 1] = {number = tonumber(all[i]), field = all[i], origin = o, since = since,
                 version = tonumber(v), ranges = ranges_of(ranges)}
+            entry_of[all[i]] = entries[#entries]
         end
     end
 end
 
-local function save(e)
-    call('HSET', gen, e.field, table.concat({e.origin, e.since, text(e.version), words_of(e.ranges)}, ' '))
-end
-
--- The ranges without the others, and whether that removes anything; both lists are in order.
-local function without(ranges, others)
-    local left, cut, at = {}, false, 1
-    for _, r in ipairs(ranges) do
-        local first, last = r[1], r[2]
-        while others[at] and others[at][2] < first do
-            at = at + 1
-        end
-        local i = at
-        while others[i] and others[i][1] <= last do
-            cut = true
-            if others[i][1] > first then
-                left[#left + 1] = {first, others[i][1] - 1}
+local function load_slots()
+    if in_slot then
+        return
+    end
+    load_entries()
+    in_slot = {}
+    for _, e in ipairs(entries) do
+        for _, r in ipairs(e.ranges) do
+            for slot = r[1], r[2] do
+                in_slot[slot] = e
             end
-            first = others[i][2] + 1
-            i = i + 1
-        end
-        if first <= last then
-            left[#left + 1] = {first, last}
         end
     end
-    return left, cut
 end
 
 local function set_bits(ranges, to)
@@ -166,46 +165,69 @@ end
 -- Begins a generation, unless one of its slots is in a generation above the expected number. expected 0: the generation
 -- has begun elsewhere; slots in a higher one stay there.
 local function begin(field, o, since, expected, ranges)
-    local number, i = tonumber(field), 1
-    load_entries()
-    for _, e in ipairs(entries) do
-        if e.number >= number or (expected > 0 and e.number > expected) then
-            local left, cut = without(ranges, e.ranges)
-            if cut and expected > 0 then
+    local number, takes, e = tonumber(field), {}, entry_of[field]
+    for _, r in ipairs(ranges) do
+        for slot = r[1], math.min(r[2], 16383) do
+            local is = in_slot[slot]
+            if not is or is.number < number and (expected == 0 or is.number <= expected) then
+                add_slot(takes, slot)
+            elseif expected > 0 then
                 return
             end
-            ranges = left
         end
     end
-    if #ranges == 0 then
+    if #takes == 0 then
         return
     end
-    while entries[i] do
-        local e = entries[i]
-        local left, cut = without(e.ranges, ranges)
-        if cut then
-            e.ranges = left
-            if #left == 0 then
-                call('HDEL', gen, e.field)
-                table.remove(entries, i)
-                i = i - 1
-            else
-                save(e)
-            end
-        end
-        i = i + 1
+    if not e then
+        e = {number = number, field = field, origin = o, since = since}
+        entries[#entries + 1], entry_of[field] = e, e
     end
     version = version + 1
-    entries[#entries + 1] = {number = number, field = field, origin = o, since = since, version = version,
-        ranges = ranges}
-    save(entries[#entries])
+    e.version, e.changed = version, true
+    for _, r in ipairs(takes) do
+        for slot = r[1], r[2] do
+            if in_slot[slot] then
+                in_slot[slot].changed = true
+            end
+            in_slot[slot] = e
+        end
+    end
     if expected > 0 or state == 'a' then -- else it may be in use: lists that would say so have come, or will not
-        set_bits(ranges, 0)
+        set_bits(takes, 0)
     end
 end
 
-for field, o, since, expected, ranges in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
-    begin(field, o, since, tonumber(expected), ranges_of(ranges))
+-- A generation without slots is removed.
+local function save_changed()
+    local kept = {}
+    for _, e in ipairs(entries) do
+        e.ranges = e.changed and {} or e.ranges
+    end
+    for slot = 0, 16383 do
+        if in_slot[slot] and in_slot[slot].changed then
+            add_slot(in_slot[slot].ranges, slot)
+        end
+    end
+    for _, e in ipairs(entries) do
+        if #e.ranges == 0 then
+            call('HDEL', gen, e.field)
+        else
+            kept[#kept + 1] = e
+        end
+        if e.changed and #e.ranges > 0 then
+            call('HSET', gen, e.field, table.concat({e.origin, e.since, text(e.version), words_of(e.ranges)}, ' '))
+        end
+    end
+    entries = kept
+end
+
+if ARGV[14] ~= '' then
+    load_slots()
+    for field, o, since, expected, ranges in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
+        begin(field, o, since, tonumber(expected), ranges_of(ranges))
+    end
+    save_changed()
 end
 
 -- ---- an anchor that lost its data ----
@@ -269,17 +291,10 @@ new = new and state ~= 'v'
 
 local bits = {}
 if ARGV[15] ~= '' then
-    local in_slot = {}
-    load_entries()
-    for _, e in ipairs(entries) do
-        for _, r in ipairs(e.ranges) do
-            for slot = r[1], r[2] do
-                in_slot[slot] = e.field
-            end
-        end
-    end
+    load_slots()
     for slot, number in ARGV[15]:gmatch('(%d+) (%d+)') do
-        bits[#bits + 1] = in_slot[tonumber(slot)] == number and text(call('SETBIT', used, slot, 1)) or '2'
+        local e = in_slot[tonumber(slot)]
+        bits[#bits + 1] = e and e.field == number and text(call('SETBIT', used, slot, 1)) or '2'
     end
 end
 

@@ -15,7 +15,7 @@
 #include "daemon/base/slice.h"
 
 /* Two of them decide (R1). Their slots are spread so that each of three masters has one, as clusters are made. */
-enum { ANCHORS = 3, ANCHOR_FORMERS = 4, NODE_ID_ROOM = 41 };
+enum { ANCHORS = 3, ANCHOR_FORMERS = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
 
 struct slot_range {
     uint16_t first, last;
@@ -71,7 +71,7 @@ struct anchor_answer {
     int64_t longest_us;
     uint64_t floor;
     uint64_t owner[ANCHORS]; /* the highest that members knew of: an old master's answers are known by it */
-    struct generation_entry *entry; /* later than anchor_message.version, in their order */
+    struct generation_entry *entry; /* later than anchor_message.version, in order: the first ANCHOR_ENTRIES_MAX */
     size_t entries_n;
     enum slot_bit *bit; /* of each anchor_message.slot */
     size_t bits_n;

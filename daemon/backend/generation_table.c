@@ -11,6 +11,8 @@
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"
 
+enum { FORWARD_MAX = 256 };
+
 static uint16_t
 find(const struct generations *g, uint64_t number)
 {
@@ -181,14 +183,16 @@ table_reclaimed(const struct generations *g, unsigned anchor)
 
 /*
  * The anchor has answered since we learned of the generation, and does not know it. (Its first daemon tells all three
- * anchors, so this is rare.) An anchor that has just lost its data is told at once, because it is to vote soon.
+ * anchors, so this is rare.) An anchor that has just lost its data is told at once, because it is to vote soon; but not
+ * while there are generations that it has still to tell us.
  */
 static bool
 is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
 {
     const struct ganchor *a = &g->anchor[anchor];
 
-    return e->live && e->at[anchor] == 0 && a->answered && (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
+    return e->live && e->at[anchor] == 0 && a->answered && !a->telling &&
+           (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
 }
 
 bool
@@ -225,7 +229,11 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
     g->expected[m->begin_n++] = expected;
 }
 
-/* One walk over the slots counts the ranges of all generations, a second one writes them. */
+/*
+ * FORWARD_MAX generations in a message, and each daemon begins elsewhere, and goes on there with its next message: so
+ * what many daemons tell an anchor that has lost many generations are different parts.
+ * One walk over the slots counts the ranges of all generations, a second one writes them.
+ */
 void
 table_forward(struct generations *g, unsigned anchor)
 {
@@ -259,7 +267,8 @@ table_forward(struct generations *g, unsigned anchor)
         }
         range[at[2 * e + 1] - 1].last = (uint16_t)slot;
     }
-    for (size_t i = 0; i < g->entries_n; i++) {
+    for (size_t k = 0; k < g->entries_n && g->message.begin_n < FORWARD_MAX; k++) {
+        size_t i = g->forward_at++ % g->entries_n;
         const struct gentry *e = &g->entry[i];
 
         if (is_lacking(g, anchor, e)) {

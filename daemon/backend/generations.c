@@ -21,6 +21,7 @@ generations_new(const struct anchor_identity *identity, uint64_t random, generat
 
     g->identity = *identity;
     g->random = random;
+    g->forward_at = (size_t)random;
     g->on_news = on_news;
     g->ctx = ctx;
     g->lists_for = -1;
@@ -308,6 +309,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         }
     }
     an->version = a->version;
+    an->telling = a->entries_n >= ANCHOR_ENTRIES_MAX;
     an->answered = true;
     an->answered_us = sent_us;
     g->longest_us = a->longest_us > g->longest_us ? a->longest_us : g->longest_us;

@@ -55,6 +55,7 @@ struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
     bool answered, is_new;
+    bool telling;        /* there are more generations than were in its answer: it tells them next */
     uint64_t new_birth;  /* its birth when it answered last that it is new; 0: it has not */
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which lacks some news: the next one leaves at once */
@@ -87,6 +88,7 @@ struct generations {
     struct gentry *entry; /* owned, entries_n of them, some of which do not live */
     size_t entries_n, entries_room;
     size_t open_entries_n; /* that are not over */
+    size_t forward_at;  /* the entry from which the next message forwards */
     uint64_t floor;     /* of tokens */
     uint64_t highest;   /* number that was seen anywhere */
     struct gslot slot[SLOTS_N];

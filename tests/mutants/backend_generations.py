@@ -52,4 +52,7 @@ MUTANTS = [
     Mutant("R990", "an anchor asks for lists before all daemons are in them that it forgot", "scripts/anchor.lua", "",
            "now_ms - began / 1000 >= LISTS", "now_ms - began / 1000 >= BEAT",
            ["redis:test_scripts_anchor.py Lost"]),
+    Mutant("R977", "of a generation that is told further in parts an anchor keeps the last part", "scripts/anchor.lua",
+           "", ", takes, e = tonumber(field), {}, entry_of[field]", ", takes, e = tonumber(field), {}",
+           ["redis:test_scripts_anchor.py Anchor"]),
 ]

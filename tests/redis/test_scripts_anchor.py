@@ -180,6 +180,30 @@ class Anchor(Anchored):
         self.assertEqual((a.status, len(a.entries), a.version), (VOTES, 200, 1200))
 
 
+    def test_thousands_are_told_further_in_a_time_that_rises_with_their_number(self):
+        one, _ = self.daemons()
+        self.c.cmd("CONFIG", "RESETSTAT")
+        one.says(begins=[(1000 + i, O1, 7, 0, "%d %d" % (i, i + 8000)) for i in range(4000)])
+        us = sum(int(re.search(r"usec=(\d+)", line)[1]) for line in self.c.cmd("INFO", "commandstats").split("\r\n")
+                 if line.startswith("cmdstat_eval"))
+        self.assertLess(us, 2000000 * harness.SLOW)  # it was 12 s
+        self.assertEqual(self.c.cmd("HLEN", "rlock:{a}:gen"), 4001)
+
+    def test_what_is_told_further_in_parts_is_one_generation(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 0, "0-4")])
+        one.says(begins=[(90, O2, 7, 0, "0-9")])
+        a = two.says(begins=[(100, O1, 7, 0, "3-6")])
+        self.assertEqual(a.ranges, {100: "0-6", 90: "7-9"})
+        self.assertEqual(Daemon(self, 9).says().ranges, {100: "0-6", 90: "7-9"})
+
+    def test_of_a_message_the_highest_number_has_a_slot(self):
+        one, _ = self.daemons()
+        a = one.says(begins=[(100, O1, 7, 0, "0-9"), (200, O1, 8, 0, "0-9"), (150, O1, 8, 0, "5-10"),
+                             (300, O1, 9, 150, "10"), (301, O1, 9, 199, "9")])
+        self.assertEqual(a.ranges, {200: "0-9", 300: "10"})
+
+
 class Owners(Anchored):
     def test_the_highest_that_anybody_knew_of(self):
         one, two = self.daemons()
