@@ -368,10 +368,14 @@ anchor_answer_free(struct anchor_answer *a)
 bool
 record_answer_take(const struct reply *r, struct record_answer *out)
 {
+    if (r->type == REPLY_ERROR) {
+        *out = (struct record_answer){.refused = true};
+        return true;
+    }
     if (!is_shaped(r, "iii")) {
         return false;
     }
     *out = (struct record_answer){
-        r->item[0]->n, (uint64_t)r->item[1]->n, r->item[2]->n == 1, r->item[2]->n == 2};
+        r->item[0]->n, (uint64_t)r->item[1]->n, r->item[2]->n == 1, r->item[2]->n == 2, false};
     return true;
 }

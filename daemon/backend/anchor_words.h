@@ -96,6 +96,7 @@ struct record_answer {
     uint64_t number; /* 0: there is none */
     bool grants;
     bool spoiled;    /* the slot was open */
+    bool refused;    /* an error instead: the script has written nothing */
 };
 
 uint16_t anchor_slot(unsigned anchor);
@@ -113,7 +114,7 @@ int anchor_words(unsigned anchor, const struct anchor_identity *identity, const 
                  struct buf *text, struct slice words[ANCHOR_WORDS_MAX]);
 int record_words(struct slice key, uint64_t number, enum record_mode mode, struct buf *text, struct slice *words);
 
-/* False: no answer of the script, nothing to free. */
+/* False: no answer of the script, nothing to free. An error is an answer about a record: `refused`. */
 bool node_answer_take(const struct reply *r, struct node_answer *out);
 bool anchor_answer_take(const struct reply *r, struct anchor_answer *out);
 bool record_answer_take(const struct reply *r, struct record_answer *out);

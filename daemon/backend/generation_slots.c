@@ -131,8 +131,8 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
 
     g->records_sent--;
     if (s->node != NO_INDEX) {
-        g->node[s->node].records_fail = a == NULL;
-        g->node[s->node].records_pause_us = a == NULL ? g->node[s->node].records_pause_us : 0;
+        g->node[s->node].records_fail = a == NULL || a->refused;
+        g->node[s->node].records_pause_us = a == NULL || a->refused ? g->node[s->node].records_pause_us : 0;
     }
     if (s->record != RECORD_SENT || e == NULL) {
         return; /* it was sent in another generation */
@@ -141,6 +141,8 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
         s->record = RECORD_UNKNOWN;
     } else if (a == NULL) { /* the script may have run: read the record, for it is never created twice (G4) */
         send_record(g, slot, e->over && s->mode == RECORD_GRANT ? RECORD_GRANT : RECORD_READ);
+    } else if (a->refused) { /* it has not run: to read that the record is missing would be no sign of a loss */
+        send_record(g, slot, (enum record_mode)s->mode);
     } else if (a->number == e->number && a->spoiled) {
         spoil(g, slot);
     } else if (a->number == e->number && a->grants) {

@@ -47,7 +47,7 @@ MUTANTS = [
            "a->leaving && !(a->left[0] && a->left[1] && a->left[2])", "false",
            ["redis:test_cluster.py Members.test_who_stops_leaves"]),
     Mutant("R989", "a record that is refused is sent again at once", BACKEND + "generation_slots.c",
-           "generations_record_answered", "g->node[s->node].records_fail = a == NULL;", "",
+           "generations_record_answered", "g->node[s->node].records_fail = a == NULL || a->refused;", "",
            ["unit:test_generation_use"]),
     Mutant("R990", "an anchor asks for lists before all daemons are in them that it forgot", "scripts/anchor.lua", "",
            "now_ms - began / 1000 >= LISTS", "now_ms - began / 1000 >= BEAT",
@@ -55,4 +55,7 @@ MUTANTS = [
     Mutant("R977", "of a generation that is told further in parts an anchor keeps the last part", "scripts/anchor.lua",
            "", ", takes, e = tonumber(field), {}, entry_of[field]", ", takes, e = tonumber(field), {}",
            ["redis:test_scripts_anchor.py Anchor"]),
+    Mutant("R975", "a record that was refused is taken to be lost", BACKEND + "generation_slots.c",
+           "generations_record_answered", "send_record(g, slot, (enum record_mode)s->mode);",
+           "send_record(g, slot, RECORD_READ);", ["unit:test_generation_records"]),
 ]

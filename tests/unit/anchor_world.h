@@ -276,7 +276,7 @@ aw_record_run(struct aw_record *r, uint64_t number, enum record_mode mode, int64
     } else if (mode == RECORD_GRANT && r->number == number) {
         r->grants = true;
     }
-    return (struct record_answer){now_us, r->number, r->grants && !r->spoiled, r->spoiled};
+    return (struct record_answer){now_us, r->number, r->grants && !r->spoiled, r->spoiled, false};
 }
 
 #endif

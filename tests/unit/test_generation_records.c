@@ -1,0 +1,160 @@
+/*
+ * test_generation_records.c -- the messages about a slot's record: what follows from answers that are no good ones.
+ */
+#include "daemon/backend/generations.h"
+#include "daemon/base/clock.h"
+#include "suite.h"
+
+#define SLOT 7
+#define TICK_US (10 * US_PER_MS)
+
+static struct generations *g;
+static int64_t now_us;
+static unsigned sent_n;          /* messages about records */
+static enum record_mode sent_mode; /* of the last one */
+static unsigned proposed_n;      /* generations that were begun, in messages to the first anchor */
+
+static void
+on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+{
+    (void)ctx;
+    (void)news;
+    (void)slot;
+    (void)number;
+}
+
+/* Every anchor answers at once and votes; `first`: it names generation 100, and every bit was clear. */
+static void
+register_at(unsigned anchor, bool first)
+{
+    static struct slot_range all = {0, 16383};
+    struct generation_entry e = {.number = 100, .origin = 77, .since_us = 1000, .version = 1, .range = &all,
+                                 .ranges_n = 1};
+    enum slot_bit clear = SLOT_BIT_WAS_CLEAR;
+    const struct anchor_message *m = generations_message(g, anchor, 0);
+    struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = 1, .done = 0,
+                              .longest_us = 30 * US_PER_S, .entry = &e, .entries_n = first, .bit = &clear,
+                              .bits_n = m->slots_n};
+
+    ck_assert_uint_le(m->slots_n, 1);
+    proposed_n += anchor == 0 && m->begin_n > 0;
+    generations_anchor_answered(g, anchor, &a, now_us, now_us + US_PER_MS);
+}
+
+static void
+node_says(void)
+{
+    struct slot_range all = {0, 16383};
+    struct node_answer node = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 1, .range = &all,
+                               .ranges_n = 1, .id = "id"};
+
+    ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+}
+
+/* Everything is answered at once, and messages about records with that. */
+static void
+run_for(int64_t us, const struct record_answer *answer)
+{
+    for (int64_t end_us = now_us + us; now_us < end_us; now_us += TICK_US) {
+        struct generation_send s;
+        struct slot_state state;
+
+        generations_slot(g, SLOT, 0, now_us, &state);
+        for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
+            if (s.type == SEND_REGISTER) {
+                register_at(s.anchor, false);
+            } else if (s.type == SEND_NODE) {
+                node_says();
+            } else {
+                sent_mode = s.mode;
+                ck_assert_uint_lt(sent_n++, 1000);
+                generations_record_answered(g, s.slot, answer);
+            }
+        }
+    }
+}
+
+/* The slot's bit is clear: this daemon is to create the record. */
+static void
+begin(void)
+{
+    static const char id[NODE_ID_ROOM] = "id";
+    static const struct anchor_identity who = {.uuid = "u", .nonce = 1, .lease_us = 30 * US_PER_S};
+
+    now_us = 1000 * US_PER_S;
+    sent_n = proposed_n = 0;
+    g = generations_new(&who, 1, on_news, NULL);
+    ck_assert_uint_eq(generations_node(g, id), 0);
+    node_says();
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        register_at(i, true);
+    }
+}
+
+static void
+end(void)
+{
+    generations_free(&g);
+}
+
+static const struct record_answer refused = {.refused = true};
+static const struct record_answer reclaims = {.time_us = 1, .number = 100};
+
+/* By every daemon, for every slot of a node: so seldom that the node stands it. */
+START_TEST(what_fails_goes_again_seldom)
+{
+    run_for(10 * US_PER_S, _i == 0 ? NULL : &refused);
+    ck_assert_uint_ge(sent_n, 5);
+    ck_assert_uint_le(sent_n, 15);
+}
+END_TEST
+
+/* It is not known whether it was created, so it is read; where it is missing then, its data is taken to be lost. */
+START_TEST(what_is_not_answered_may_have_run)
+{
+    run_for(10 * US_PER_S, NULL);
+    ck_assert_int_eq(sent_mode, RECORD_READ);
+}
+END_TEST
+
+/* Nothing has begun to be lost: a record that is missing for that reason must not begin generation upon generation. */
+START_TEST(what_is_refused_has_not_run)
+{
+    struct slot_state state;
+
+    run_for(10 * US_PER_S, &refused);
+    ck_assert_int_eq(sent_mode, RECORD_CREATE_RECLAIM);
+    ck_assert_uint_eq(proposed_n, 0);
+    run_for(3 * US_PER_S, &reclaims);
+    ck_assert_int_eq(sent_mode, RECORD_CREATE_RECLAIM);
+    generations_slot(g, SLOT, 0, now_us, &state);
+    ck_assert_int_eq(state.may, SLOT_RECLAIMS);
+}
+END_TEST
+
+/* Of a node that was away for long the first pause is short again. */
+START_TEST(a_good_answer_ends_the_pauses)
+{
+    run_for(10 * US_PER_S, &refused);
+    run_for(3 * US_PER_S, &reclaims);
+    generations_differs(g, SLOT, now_us);
+    sent_n = 0;
+    run_for(US_PER_S / 2, &refused);
+    ck_assert_uint_ge(sent_n, 3);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("generation records");
+    TCase *t = tcase_create("all");
+
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(t, what_fails_goes_again_seldom, 0, 2);
+    tcase_add_test(t, what_is_not_answered_may_have_run);
+    tcase_add_test(t, what_is_refused_has_not_run);
+    tcase_add_test(t, a_good_answer_ends_the_pauses);
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
