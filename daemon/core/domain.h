@@ -37,6 +37,7 @@ struct domain {
 /* domains.c */
 void domains_init(struct core *c, uint32_t n);
 void domains_fini(struct core *c);
+void domain_note(struct core *c, uint32_t i); /* a lock has come to it, or left it */
 /* All locks, domain by domain: the one behind `l`; NULL: the first one. NULL: there is none. */
 struct lock *locks_next(const struct core *c, const struct lock *l);
 

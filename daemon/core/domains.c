@@ -17,6 +17,7 @@ domains_init(struct core *c, uint32_t n)
     assert(n >= 1 && n <= DOMAINS_MAX);
     c->domains_n = n;
     c->domain = mem_array(NULL, n, sizeof(*c->domain));
+    c->domain_has = mem_zalloc((n + 63) / 64 * sizeof(*c->domain_has));
     for (uint32_t i = 0; i < n; i++) {
         struct domain *d = &c->domain[i];
 
@@ -30,8 +31,22 @@ domains_init(struct core *c, uint32_t n)
 }
 
 void
+domain_note(struct core *c, uint32_t i)
+{
+    uint64_t bit = UINT64_C(1) << i % 64;
+
+    if (list_empty(&c->domain[i].locks)) {
+        c->domain_has[i / 64] &= ~bit;
+    } else {
+        c->domain_has[i / 64] |= bit;
+    }
+}
+
+void
 domains_fini(struct core *c)
 {
+    free(c->domain_has);
+    c->domain_has = NULL;
     free(c->domain);
     c->domain = NULL;
     c->domains_n = 0;

@@ -97,10 +97,15 @@ walks_leave(struct core *c, const struct lock *l)
 uint32_t
 domain_with_locks(const struct core *c, uint32_t from)
 {
-    while (from < c->domains_n && list_empty(&c->domain[from].locks)) {
-        from++;
+    while (from < c->domains_n) {
+        uint64_t has = c->domain_has[from / 64] >> from % 64;
+
+        if (has != 0) {
+            return from + (uint32_t)__builtin_ctzll(has);
+        }
+        from += 64 - from % 64;
     }
-    return from;
+    return c->domains_n;
 }
 
 void

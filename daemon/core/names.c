@@ -153,6 +153,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
         map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, spec->key.p, spec->key.n));
     }
     list_push_back(&lock_domain(c, l)->locks, &l->all);
+    domain_note(c, l->domain);
     c->locks_n++;
     return l;
 }
@@ -165,6 +166,7 @@ lock_delete(struct core *c, struct lock *l)
         map_remove(&c->by_key, lock_key_node(l));
     }
     list_remove(&l->all);
+    domain_note(c, l->domain);
     c->locks_n--;
     lock_give(c, l);
 }

@@ -55,6 +55,7 @@ struct core {
     struct map queues;      /* of those that have one */
     struct domain *domain;  /* by number */
     uint32_t domains_n;
+    uint64_t *domain_has;   /* owned: a bit for each that has locks */
     struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
     struct queue empty_queue; /* of all locks that nobody waits for: never written */
     struct {
