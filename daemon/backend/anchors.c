@@ -17,6 +17,9 @@
 #include "daemon/base/memory.h"
 
 enum { SLOTS_ALL = 16384, SENDS_MAX = 256 };
+
+#define UNSENT_US (50 * US_PER_MS) /* until what no link could take is tried again, unless one comes up before */
+
 enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASKS = 4 };
 
 /* A message in flight. */
@@ -51,6 +54,7 @@ struct anchors {
     bool leaving, logged;
     bool left[ANCHORS]; /* the good-bye is said there, or could not be */
     bool woken; /* the timer is due at once */
+    bool unsent; /* in this turn of the timer something had no link */
 };
 
 struct generations *
@@ -206,13 +210,15 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
     case SEND_NOTHING:
         break;
     }
-    anchors_wake(a);
 }
 
 static void
 on_reply(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    answered(arg, result == LINK_ANSWERED ? r : NULL, sent_us);
+    struct flight *f = arg;
+
+    answered(f, result == LINK_ANSWERED ? r : NULL, sent_us);
+    anchors_wake(f->of);
 }
 
 /* ---- messages ---- */
@@ -259,6 +265,7 @@ perform(struct anchors *a, const struct generation_send *s)
     if (node >= GENERATION_NODES_MAX || !a->io.send(a->io.ctx, node, words, word, on_reply, f)) {
         f->node = node < GENERATION_NODES_MAX ? node : 0;
         answered(f, NULL, clock_now_us());
+        a->unsent = true;
     }
 }
 
@@ -271,11 +278,11 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    a->woken = false;
+    a->woken = a->unsent = false;
     generations_next(a->generations, now_us, &s);
     for (unsigned i = 0; s.type != SEND_NOTHING; i++) {
         perform(a, &s);
-        if (i == SENDS_MAX) { /* a record whose node has no link yet is due again at once */
+        if (i == SENDS_MAX) { /* a record whose node has no link is handed out again and again */
             break;
         }
         generations_next(a->generations, now_us, &s);
@@ -283,6 +290,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     post_news(a);
     due_us = generations_due_us(a->generations) - clock_now_us();
     due_us = due_us < US_PER_MS ? US_PER_MS : due_us > US_PER_S ? US_PER_S : due_us;
+    due_us = a->unsent && due_us > UNSENT_US ? UNSENT_US : due_us;
     if (!a->woken) { /* else it is wanted sooner */
         event_add(a->timer, &(struct timeval){due_us / US_PER_S, due_us % US_PER_S});
     }
@@ -356,6 +364,7 @@ anchors_closed(struct anchors *a, uint16_t node)
     if (a->node[node].busy) {
         answered(&a->node[node], NULL, clock_now_us());
     }
+    anchors_wake(a);
     generations_node_lost(a->generations, node, clock_now_us());
 }
 

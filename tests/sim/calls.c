@@ -8,6 +8,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/link.h"
 #include "daemon/base/units.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
 static const struct {
@@ -265,6 +266,9 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
     if (scripts_is_call(script)) {
         break_call(c->server, script, words, word);
     }
+    if (w->options->control == CONTROL_MISSING_IS_NEW && scripts_is_record(script) && slice_is(word[5], "read")) {
+        word[5] = SLICE_LIT("grant");
+    }
     calls = sim_redis_calls(c->server->redis);
     r = call_server(c->server, script, words, word);
     if (is_any_epoch(w) && script >= 0 && !scripts_is_call(script)) {
@@ -286,6 +290,9 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
             check_moved_guard(c, word, r);
         }
         break_reply(c, script, r);
+    }
+    if (script >= 0 && !scripts_is_call(script)) {
+        cluster_tells(c, words, word, r);
     }
     if (instead != NULL) {
         conn_reply(c, instead, strlen(instead), false);
@@ -396,6 +403,9 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
         say(c, "-NOPERM this user has no permissions to run the command\r\n");
         return;
     }
+    if (c->world->shape == SHAPE_CLUSTER && cluster_answers(c, words, word)) {
+        return;
+    }
     if (slice_is(word[0], "EVALSHA")) {
         script = scripts_by_sha(word[1]);
     } else if (slice_is(word[0], "EVAL")) {
@@ -411,7 +421,7 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
         say(c, slice_is(word[1], "SETNAME") ? "+OK\r\n" : slice_is(word[1], "ID") ? id : "-ERR no such thing\r\n");
         return;
     } else if (slice_is(word[0], "SUBSCRIBE") || slice_is(word[0], "UNSUBSCRIBE")) {
-        server_subscribes(c, word[1], slice_is(word[0], "SUBSCRIBE"));
+        server_subscribes(c, word[1], false, slice_is(word[0], "SUBSCRIBE"));
         return;
     } else if (slice_is(word[0], "SCRIPT") && words == 3) {
         load_script(c, word[2]);

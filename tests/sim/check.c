@@ -55,6 +55,7 @@
 
 #include "daemon/backend/call.h"
 #include "tests/sim/check.h"
+#include "tests/sim/cluster.h"
 #include "tests/unit/core_each.h"
 
 enum { CORE_CHECK_EVERY = 64 };
@@ -344,6 +345,9 @@ is_taken(struct world *w, const struct name *n)
 
     if (w->shape == SHAPE_QUORUM) {
         return masters_have(w, n);
+    }
+    if (w->shape == SHAPE_CLUSTER && cluster_has_open(w, n)) {
+        return true;
     }
     snprintf(permits, sizeof(permits), "{%s}:timeout", n->text);
     return server_has(s, n->text) || server_has(s, permits);

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "daemon/backend/slot.h"
 #include "tests/sim/sim.h"
 
 static const char *const owners[] = {"alice", "bob", "carol"};
@@ -65,6 +66,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                                       .replicas = (n - w->name) % 2 == 1 ? (uint32_t)w->habit.replicas : 0,
                                       .owner_grace_us = w->habit.owner_grace_us,
                                       .queue_grace_us = w->habit.queue_grace_us,
+                                      .domain = w->shape == SHAPE_CLUSTER ? slot_of(slice_of(n->text)) : 0,
                                       .key = slice_of(n->text)}};
 
     if (chance(w, (uint32_t)w->habit.named)) {

@@ -421,22 +421,31 @@ const struct reply *
 cmd_publish(struct sim_redis *r, int n, const struct slice *w)
 {
     (void)n;
-    return out_int(&r->out, r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[1], w[2]));
+    return out_int(&r->out, r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[1], w[2], false));
 }
 
-/* NUMSUB alone: who asks for it is not heard. */
+const struct reply *
+cmd_spublish(struct sim_redis *r, int n, const struct slice *w)
+{
+    (void)n;
+    return out_int(&r->out, r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[1], w[2], true));
+}
+
+/* NUMSUB and SHARDNUMSUB alone: who asks for it is not heard. */
 const struct reply *
 cmd_pubsub(struct sim_redis *r, int n, const struct slice *w)
 {
     struct reply *reply;
 
-    if (!slice_is(w[1], "numsub")) {
+    bool sharded = slice_is(w[1], "shardnumsub");
+
+    if (!sharded && !slice_is(w[1], "numsub")) {
         return out_error(&r->out, "ERR unknown subcommand '%.*s'. Try PUBSUB HELP.",
                          (int)(w[1].n < 128 ? w[1].n : 128), w[1].p);
     }
     reply = out_array(&r->out, 2 * ((size_t)n - 2));
     for (int i = 2; i < n; i++) {
-        int listen = r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[i], (struct slice){NULL, 0});
+        int listen = r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[i], (struct slice){NULL, 0}, sharded);
 
         reply->item[2 * i - 4] = out_text(&r->out, w[i]);
         reply->item[2 * i - 3] = out_int(&r->out, listen);

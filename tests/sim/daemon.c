@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/slot.h"
 #include "tests/sim/sim.h"
 
 static void
@@ -34,6 +35,28 @@ see_attempt(struct daemon *d, const struct core_action *a)
             sight(d->world, SIGHT_BEHIND);
         }
         d->asked = a->op.lock;
+    }
+}
+
+/* The name of a cluster whose slot is that domain; NAMES: none. */
+static int
+name_in(const struct world *w, uint16_t domain)
+{
+    int i = 0;
+
+    while (i < NAMES && slot_of(slice_of(w->name[i].text)) != domain) {
+        i++;
+    }
+    return i;
+}
+
+static void
+note_epoch(struct daemon *d, uint16_t domain, uint64_t epoch)
+{
+    if (d->world->shape != SHAPE_CLUSTER) {
+        d->state.epoch = epoch;
+    } else if (name_in(d->world, domain) < NAMES) {
+        d->state.epochs[name_in(d->world, domain)] = epoch;
     }
 }
 
@@ -94,7 +117,7 @@ sink(void *ctx, const struct core_action *a)
     case CORE_RECLAIMED:
         trace(d->world, d->name, "reclaimed in epoch %" PRIu64, a->epoch);
         sight(d->world, SIGHT_RECLAIMED);
-        d->state.epoch = a->epoch;
+        note_epoch(d, a->domain, a->epoch);
         backend_reclaimed(d->backend, a->domain, a->epoch);
         break;
     }
@@ -160,6 +183,9 @@ on_post(void *ctx, const struct core_event *ev)
         daemon_step(d, &changed);
         return;
     }
+    if (d->world->shape == SHAPE_CLUSTER && ev->type == CORE_REACHED && name_in(d->world, ev->domain) == NAMES) {
+        return; /* one of thousands of slots, where nobody has asked for anything */
+    }
     if (ev->type == CORE_RECLAIM) {
         trace(d->world, d->name, "epoch %" PRIu64, ev->epoch);
         sight(d->world, SIGHT_EPOCH);
@@ -187,7 +213,9 @@ epoch_before(void *ctx, uint16_t domain)
 {
     const struct daemon *d = ctx;
 
-    (void)domain;
+    if (d->world->shape == SHAPE_CLUSTER) {
+        return name_in(d->world, domain) < NAMES ? d->state.epochs[name_in(d->world, domain)] : 0;
+    }
     return d->state.epoch;
 }
 
@@ -275,7 +303,8 @@ daemon_start(struct daemon *d)
                              .handoff_max = (uint32_t)d->world->habit.handoffs,
                              .waiters_max = 1000,
                              .locks_max = 100,
-                             .one_link = d->world->habit.links == 1,
+                             .domains = d->world->shape == SHAPE_CLUSTER ? SLOTS : 0, /* backend_domains() */
+                             .one_link = d->world->habit.links == 1 && d->world->shape != SHAPE_CLUSTER,
                              .search_steps = (uint32_t)(d->world->seed % 5), /* 0: as the daemon has it */
                              .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
                              .keeps = d->keeps};

@@ -56,6 +56,7 @@ struct state {
     struct core_owner_record *owner;       /* owned; named owners that no session uses */
     size_t owners_n, owners_room;
     uint64_t serial, token, epoch;
+    uint64_t epochs[NAMES];                /* of a cluster: of each name's slot */
     bool others;
     bool other_boot;             /* the machine has lost its power since */
 };
@@ -108,7 +109,7 @@ void state_keep_owner(struct daemon *d, const struct core_owner_record *k);
 void state_forget_owner(struct daemon *d, uint64_t id);
 void state_forget(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);
-void state_write(struct daemon *d);                            /* the kernel writes its pages */
+void state_pages(struct daemon *d);                            /* now and then the kernel writes its pages */
 void state_power_lost(struct daemon *d);
 void state_free(struct daemon *d);
 

@@ -112,26 +112,33 @@ data_clear(struct data *d)
     }
 }
 
+struct key *
+data_copy_key(struct data *to, const struct key *k)
+{
+    struct key *mine = data_add(to, key_name(k), k->type);
+
+    mine->expire_ms = k->expire_ms;
+    mine->large = k->large;
+    if (k->type == TYPE_STRING) {
+        mine->text = str_new(str_slice(k->text));
+    }
+    for (size_t i = 0; i < k->of.n; i++) {
+        struct entry *it = entries_insert(&mine->of, i, str_slice(k->of.p[i].name));
+
+        if (k->type == TYPE_HASH) {
+            it->value = str_new(str_slice(k->of.p[i].value));
+        } else {
+            it->score = k->of.p[i].score;
+        }
+    }
+    return mine;
+}
+
 void
 data_copy(struct data *to, const struct data *from)
 {
     for (const struct key *k = from->keys; k != NULL; k = k->hh.next) {
-        struct key *mine = data_add(to, key_name(k), k->type);
-
-        mine->expire_ms = k->expire_ms;
-        mine->large = k->large;
-        if (k->type == TYPE_STRING) {
-            mine->text = str_new(str_slice(k->text));
-        }
-        for (size_t i = 0; i < k->of.n; i++) {
-            struct entry *it = entries_insert(&mine->of, i, str_slice(k->of.p[i].name));
-
-            if (k->type == TYPE_HASH) {
-                it->value = str_new(str_slice(k->of.p[i].value));
-            } else {
-                it->score = k->of.p[i].score;
-            }
-        }
+        (void)data_copy_key(to, k);
     }
 }
 

@@ -75,6 +75,7 @@ struct key *data_find(const struct data *d, struct slice name); /* or NULL; expi
 struct key *data_add(struct data *d, struct slice name, enum type type);
 void data_del(struct data *d, struct key *k);
 void data_clear(struct data *d);
+struct key *data_copy_key(struct data *to, const struct key *k); /* `to` has none of that name */
 void data_copy(struct data *to, const struct data *from); /* `to` is empty */
 
 /* All of them in the order of their names; freed by the caller. */

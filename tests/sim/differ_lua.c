@@ -51,6 +51,9 @@ static const char *const odd[] = {
     "return {redis.REPL_ALL, redis.LOG_WARNING, redis.replicate_commands()}", "return redis.REDIS_VERSION",
     "return redis.REDIS_VERSION_NUM", "redis.log(redis.LOG_DEBUG, 'x') return 1",
     "return redis.set_repl(redis.REPL_ALL)",
+    "return bit.bor(1, 4)", "return bit.bor(255)", "return bit.bor(2^31, 1)", "return bit.bor(-1, 1)",
+    "return redis.call('CLUSTER', 'NODES')", "return redis.call('SETBIT', KEYS[1], 16384, 1)",
+    "return bit.bor('6', 1)", "return bit.bor()", "return bit.bor({})", "return bit.bor(2^32 + 5, 2)",
     "local a = {} for w in ('a b c'):gmatch('%a') do a[#a + 1] = w end return a", "return rawset(_G, 'x', 1)",
     /* what there is, but for what we leave out */
     "local no = {bit = 1, cjson = 1, cmsgpack = 1, struct = 1, getfenv = 1, setfenv = 1, newproxy = 1}\n"

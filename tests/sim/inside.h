@@ -25,8 +25,10 @@ struct sim_redis {
     char run_id[ID_BYTES + 1], replid[ID_BYTES + 1], replid2[ID_BYTES + 1];
     uint64_t *script;        /* bits of the scripts it knows, by script.id */
     size_t script_words;
-    int (*publish)(void *ctx, struct slice channel, struct slice message);
+    sim_publish_fn *publish;
     void *publish_ctx;
+    const struct sim_slots *slots; /* borrowed; NULL: it is no node of a cluster */
+    bool asking;                   /* the command that runs is behind ASKING */
 };
 
 /* ---- the table of commands ---- */
@@ -35,6 +37,10 @@ enum {
     CMD_WRITE = 1 << 0,
     CMD_OOM = 1 << 1,       /* refused by a full Redis */
     CMD_NO_SCRIPT = 1 << 2,
+    CMD_NO_KEY = 1 << 3,    /* it names no key; else its second word is one */
+    CMD_KEYS = 1 << 4,      /* all its words are keys */
+    CMD_EVAL = 1 << 5,      /* its third word is how many keys follow */
+    CMD_CHANNEL = 1 << 6,   /* its second word is a channel, which has a slot */
 };
 
 struct command {
@@ -77,6 +83,11 @@ bool double_of(struct slice s, double *d);
 const struct reply *not_int(struct sim_redis *r);
 const struct reply *syntax_error(struct sim_redis *r);
 const struct reply *arity_error(struct sim_redis *r, const char *command);
+
+/* ---- clusters (slots.c) ---- */
+
+/* Why a script may not run the command, without "-" and "ERR"; NULL: it may. */
+const char *slots_refuse(struct sim_redis *r, const struct command *c, int n, const struct slice *w);
 
 /* ---- scripts (scripts.c) ---- */
 

@@ -3,11 +3,12 @@
  * connections.
  */
 #include "daemon/backend/call.h"
+#include "daemon/backend/script_forms.h"
 #include "daemon/backend/sha1.h"
 #include "tests/sim/sim.h"
 
-/* Those of a verb and a kind first. */
-enum { CALLS = VERBS * KINDS, SCRIPTS_N = CALLS + OTHERS };
+/* Those of a verb and a kind first; then the others; then the forms of the former in a cluster. */
+enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, SCRIPTS_N = FORMS + 2 * CALLS };
 
 static struct {
     struct slice text;
@@ -15,12 +16,30 @@ static struct {
 } rows[SCRIPTS_N];
 static bool made;
 
+/* NULL: the kind has no such form. */
+static const char *
+text_of(const struct script_forms *forms, int i)
+{
+    int call = i < FORMS ? i : (i - FORMS) % CALLS;
+
+    if (i >= CALLS && i < FORMS) {
+        return call_other_text((enum other_script)(i - CALLS));
+    }
+    return script_forms_text(i < FORMS ? NULL : forms, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
+                             i >= FORMS + CALLS);
+}
+
 static void
 make(void)
 {
+    static struct script_forms forms; /* whose texts live as long as the rows */
+
+    _Static_assert((int)SCRIPTS_N <= (int)SCRIPTS, "server.loaded has a place for each");
+    script_forms_init(&forms, true);
     for (int i = 0; i < SCRIPTS_N; i++) {
-        rows[i].text = slice_of(i < CALLS ? call_script_text((enum call_verb)(i / KINDS), (enum kind)(i % KINDS))
-                                          : call_other_text((enum other_script)(i - CALLS)));
+        const char *text = text_of(&forms, i);
+
+        rows[i].text = slice_of(text != NULL ? text : "");
         sha1_hex(rows[i].text, rows[i].sha);
     }
     made = true;
@@ -67,19 +86,31 @@ scripts_is_beat(int script)
 }
 
 bool
+scripts_is_node(int script)
+{
+    return script == CALLS + OTHER_NODE;
+}
+
+bool
+scripts_is_record(int script)
+{
+    return script == CALLS + OTHER_RECORD;
+}
+
+bool
 scripts_is_call(int script)
 {
-    return script >= 0 && script < CALLS;
+    return (script >= 0 && script < CALLS) || script >= FORMS;
 }
 
 int
 scripts_verb(int script)
 {
-    return script / KINDS;
+    return (script < FORMS ? script : (script - FORMS) % CALLS) / KINDS;
 }
 
 enum kind
 scripts_kind(int script)
 {
-    return (enum kind)(script % KINDS);
+    return (enum kind)((script < FORMS ? script : (script - FORMS) % CALLS) % KINDS);
 }

@@ -3,6 +3,8 @@
  */
 #include <string.h>
 
+#include "daemon/backend/slot.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
 /* An operation that is not answered, a link that is made anew, and then it is done. */
@@ -66,7 +68,8 @@ see_key(void *ctx, struct slice key)
 {
     struct left_over *lo = ctx;
     struct world *w = lo->server->world;
-    bool stays = (key.n > 6 && memcmp(key.p, "rlock:", 6) == 0) ||
+    bool stays = (w->shape == SHAPE_CLUSTER && cluster_owner(w, slot_of(key)) != lo->server) || /* nobody asks there */
+                 (key.n > 6 && memcmp(key.p, "rlock:", 6) == 0) ||
                  (key.n > 19 && memcmp(key.p, "redisson_lock_token", 19) == 0);
 
     for (int i = 0; i < NAMES && !lo->all && !stays; i++) {
@@ -86,7 +89,7 @@ see_keys(struct world *w, bool all)
     for (int i = 0; i < w->servers_n && !w->failed; i++) {
         struct left_over lo = {&w->server[i], all};
 
-        if (w->shape == SHAPE_SENTINEL && lo.server != w->master) {
+        if ((w->shape == SHAPE_SENTINEL && lo.server != w->master) || lo.server->follows != NULL) {
             continue; /* it has what the master has, or had */
         }
         sim_redis_keys(lo.server->redis, server_clock(lo.server), see_key, &lo);

@@ -29,6 +29,12 @@ loop_enter(struct daemon *d)
     turn_of = d;
 }
 
+struct daemon *
+loop_turn(void)
+{
+    return turn_of;
+}
+
 /* ---- clocks ---- */
 
 int64_t

@@ -4,8 +4,8 @@
  * One Lua state serves all simulated Redis of a thread, so that each script is compiled once and not with every seed;
  * which scripts a Redis knows is its own (bits by script.id). Nothing a script does stays in the state: what is there
  * can not be written, KEYS and ARGV are set anew. Not as in Redis: a script may overwrite what exists (`redis = 1`)
- * instead of being stopped; pairs() comes in another order; there are no cjson, cmsgpack, struct and bit, no
- * math.random, no redis.setresp, breakpoint, debug and acl_check_cmd, and no shebang.
+ * instead of being stopped; pairs() comes in another order; there are no cjson, cmsgpack and struct, no
+ * bit but bit.bor, no math.random, no redis.setresp, breakpoint, debug and acl_check_cmd, and no shebang.
  */
 #include <lualib.h>
 #include <stdlib.h>
@@ -210,8 +210,10 @@ take_words(lua_State *lua, struct out *out, int n, struct slice *few)
 
 /* Why Redis does not run it for a script, or NULL. */
 static const char *
-refused(struct sim_redis *r, const struct command *c, int n)
+refused(struct sim_redis *r, const struct command *c, int n, const struct slice *w)
 {
+    const char *elsewhere;
+
     if (c == NULL) {
         return "Unknown Redis command called from script";
     } else if (!command_arity_ok(c, n)) {
@@ -224,6 +226,8 @@ refused(struct sim_redis *r, const struct command *c, int n)
         return "-NOREPLICAS Not enough good replicas to write.";
     } else if ((c->flags & CMD_OOM) && !r->dirty && r->full) {
         return "-OOM command not allowed when used memory > 'maxmemory'.";
+    } else if (r->slots != NULL && (elsewhere = slots_refuse(r, c, n, w)) != NULL) {
+        return elsewhere;
     }
     return NULL;
 }
@@ -250,7 +254,7 @@ call(lua_State *lua)
         return true;
     }
     c = command_named(lua, 1, word[0]);
-    why = refused(r, c, n);
+    why = refused(r, c, n, word);
     if (why != NULL) {
         push_error(lua, why, true);
         return true;
@@ -430,6 +434,19 @@ not_of_globals(lua_State *lua)
     return go_on(lua);
 }
 
+/* bit.bor, of what the library of that name has: it takes numbers as 32 bits, and gives a signed one back. */
+static int
+bit_or(lua_State *lua)
+{
+    uint32_t bits = 0;
+
+    for (int i = 1; i == 1 || i <= lua_gettop(lua); i++) {
+        bits |= (uint32_t)(uint64_t)(int64_t)luaL_checknumber(lua, i);
+    }
+    lua_pushnumber(lua, (int32_t)bits);
+    return 1;
+}
+
 static const luaL_Reg redis_functions[] = {
     {"call", redis_call},
     {"pcall", redis_pcall},
@@ -500,6 +517,10 @@ open_libraries(lua_State *lua)
         lua_pushcclosure(lua, not_of_globals, 1);
         lua_setglobal(lua, guarded[i]);
     }
+    lua_newtable(lua);
+    lua_pushcfunction(lua, bit_or);
+    lua_setfield(lua, -2, "bor");
+    lua_setglobal(lua, "bit");
     lua_getglobal(lua, "tonumber");
     lua_pushcclosure(lua, fast_tonumber, 1);
     lua_setglobal(lua, "tonumber");

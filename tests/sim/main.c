@@ -128,7 +128,8 @@ run_all(const struct options *o)
 static bool
 shows(const struct options *o, const struct totals *t, enum shape shape)
 {
-    bool enough = shape == SHAPE_STANDALONE ? t->seeds >= 1000 : t->shapes[shape] >= 400;
+    uint64_t worlds = shape == SHAPE_CLUSTER ? 200 : 400; /* a cluster's take ten times as long */
+    bool enough = shape == SHAPE_STANDALONE ? t->seeds >= 1000 : t->shapes[shape] >= worlds;
 
     return enough && o->control == CONTROL_NONE && !o->one_kind && o->daemons == 0;
 }
@@ -221,7 +222,8 @@ run_controls(const struct options *o)
         struct totals t;
 
         one.control = (enum control)c;
-        one.losses = c == CONTROL_LOSSES_NO_GRACE || c == CONTROL_VOTES_AT_ONCE;
+        one.losses = c == CONTROL_LOSSES_NO_GRACE || c == CONTROL_VOTES_AT_ONCE ||
+                     control_rows[c].shape == SHAPE_CLUSTER;
         one.quiet = true;
         t = run_all(&one);
         printf("control %-18s %-66s %s after %" PRIu64 " seeds\n", control_rows[c].name, control_rows[c].help,
@@ -236,7 +238,7 @@ static int
 usage(void)
 {
     puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--daemons N]\n"
-         "      [--shape standalone|sentinel|quorum]"
+         "      [--shape standalone|sentinel|quorum|cluster]"
          " [--control NAME] [--controls] [--fleet] [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
 /* From now on, and for so long, a lock may be lost for which nobody is to blame. */
@@ -220,6 +221,7 @@ nature_lost(struct server *s)
 
     w->domain[s->domain].ghosts_us = w->now_us + longest_lease_us(w);
     masters_lost(w);
+    cluster_trouble(w, 0);
     turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
     strangers_lost(s, fault(w, FAULT_LOST_TO_STRANGER));
     lose_again(s);
@@ -282,10 +284,12 @@ nature_jumps(struct server *s, int64_t sign, int64_t us)
     strangers_lost(s, false); /* what was over stays over */
     if (sign > 0 && w->shape == SHAPE_QUORUM) {
         masters_jumped(s);
+    } else if (sign > 0 && w->shape == SHAPE_CLUSTER) {
+        cluster_jumped(s);
     }
     s->wall_us += sign * us;
-    if (sign > 0 && w->shape != SHAPE_QUORUM) { /* keys expire before their time; back, they only live longer */
-        excuse(w, &w->domain[s->domain].excused_us);
+    if (sign > 0 && w->shape != SHAPE_QUORUM && w->shape != SHAPE_CLUSTER) {
+        excuse(w, &w->domain[s->domain].excused_us); /* keys expire before their time; back, they only live longer */
     } else if (sign < 0) { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
         s->late_guards_us = w->now_us + us + GUARDED_US;
         s->set_back_us = w->now_us;
@@ -477,6 +481,8 @@ nature_strikes(struct daemon *d, enum fault f)
             watched_strike(w, d, f);
         } else if (fault_rows[f].shape == SHAPE_QUORUM) {
             masters_strike(s, f);
+        } else if (fault_rows[f].shape == SHAPE_CLUSTER) {
+            cluster_strike(w, f);
         } else {
             loses_now(s, f);
         }
@@ -485,15 +491,6 @@ nature_strikes(struct daemon *d, enum fault f)
 }
 
 /* ---- what comes to its end ---- */
-
-/* What a state directory has may be old on the disk by so much. */
-static void
-write_pages(struct daemon *d)
-{
-    if (d->keeps && d->world->rate[FAULT_POWER_LOSS] > 0 && chance(d->world, 2000)) {
-        state_write(d);
-    }
-}
 
 /* As all_said() of rlockd.c. */
 static void
@@ -534,7 +531,7 @@ nature_ticks(struct world *w)
     }
     for (int d = 0; d < w->habit.daemons; d++) {
         daemon_goes_on(&w->daemon[d]);
-        write_pages(&w->daemon[d]);
+        state_pages(&w->daemon[d]);
     }
     for (int i = 0; i < w->servers_n; i++) {
         struct server *s = &w->server[i];
@@ -546,6 +543,8 @@ nature_ticks(struct world *w)
     }
     if (w->shape == SHAPE_SENTINEL) {
         watched_tick(w);
+    } else if (w->shape == SHAPE_CLUSTER) {
+        cluster_tick(w);
     }
     for (int f = 0; f < FAULTS; f++) {
         if (fault_rows[f].drawn == DRAWN_TICK && fault(w, (enum fault)f)) {
@@ -579,6 +578,8 @@ nature_rests(struct world *w)
         watched_rest(w);
     } else if (w->shape == SHAPE_QUORUM) {
         masters_rest(w);
+    } else if (w->shape == SHAPE_CLUSTER) {
+        cluster_rest(w);
     }
     last_failure(w, 15 * US_PER_S); /* what is under way may come late yet */
     for (int d = 0; d < w->habit.daemons; d++) {

@@ -44,7 +44,7 @@ sim_redis_free(struct sim_redis **r)
 }
 
 void
-sim_redis_on_publish(struct sim_redis *r, int (*fn)(void *ctx, struct slice channel, struct slice message), void *ctx)
+sim_redis_on_publish(struct sim_redis *r, sim_publish_fn *fn, void *ctx)
 {
     r->publish = fn;
     r->publish_ctx = ctx;
@@ -173,10 +173,10 @@ info_server(const struct sim_redis *r, struct buf *b)
 {
     int64_t up = (r->wall_us - r->born_us) / 1000000;
 
-    buf_printf(b, "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nos:simulated\r\narch_bits:64\r\n"
+    buf_printf(b, "# Server\r\nredis_version:7.0.15\r\nredis_mode:%s\r\nos:simulated\r\narch_bits:64\r\n"
                   "process_id:1\r\nrun_id:%s\r\ntcp_port:6379\r\nserver_time_usec:%" PRId64 "\r\n"
                   "uptime_in_seconds:%" PRId64 "\r\nuptime_in_days:%" PRId64 "\r\n",
-               r->run_id, r->wall_us, up, up / 86400);
+               r->slots != NULL ? "cluster" : "standalone", r->run_id, r->wall_us, up, up / 86400);
 }
 
 static void

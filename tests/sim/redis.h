@@ -28,8 +28,36 @@ const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int 
 uint64_t sim_redis_calls(const struct sim_redis *r); /* how many commands scripts have run on it */
 
 /* What PUBLISH answers: how many heard it. NULL: nobody. Without a message (p NULL): how many would, for NUMSUB. */
-void sim_redis_on_publish(struct sim_redis *r, int (*fn)(void *ctx, struct slice channel, struct slice message),
-                          void *ctx);
+typedef int sim_publish_fn(void *ctx, struct slice channel, struct slice message, bool sharded);
+void sim_redis_on_publish(struct sim_redis *r, sim_publish_fn *fn, void *ctx);
+
+/*
+ * A node of a cluster: which node owns each slot, as this one knows it, and the slot that it gives away or gets.
+ * Borrowed: who makes it may change it at any time. NULL: no cluster.
+ */
+enum { SIM_NOBODY = 255, SIM_NO_SLOT = 0xffff };
+
+struct sim_slots {
+    const uint8_t *owner;      /* of each slot: a node, or SIM_NOBODY */
+    uint8_t self, other;       /* other: where the open slot goes, or from where it comes */
+    uint16_t gives, gets;      /* SIM_NO_SLOT: none */
+    bool down;                 /* it reaches no majority of the masters */
+    const char *(*address)(void *ctx, uint8_t node);
+    const char *(*nodes)(void *ctx); /* CLUSTER NODES */
+    void *ctx;
+};
+
+void sim_redis_in_cluster(struct sim_redis *r, const struct sim_slots *slots);
+
+/*
+ * The error that a client gets in place of the command: MOVED, ASK, TRYAGAIN, CROSSSLOT, CLUSTERDOWN; NULL: the command
+ * runs. It lives until the next call of this function. `asking`: behind ASKING; for scripts of the next command, too.
+ */
+const char *sim_redis_redirects(struct sim_redis *r, int64_t wall_us, bool asking, int words, const struct slice *word);
+
+/* MIGRATE ... REPLACE: the key leaves r, whose clock says from_us, and is at the other one then. */
+void sim_redis_migrate(struct sim_redis *r, int64_t from_us, struct sim_redis *to, int64_t to_us, struct slice key);
+void sim_redis_delete(struct sim_redis *r, struct slice key);
 
 /* Since when this process runs, for uptime_in_seconds; unless it is said, its first command tells. */
 void sim_redis_started(struct sim_redis *r, int64_t wall_us);

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
 const struct fault_row fault_rows[FAULTS] = {
@@ -23,7 +24,7 @@ const struct sight_row sight_rows[SIGHTS] = {
 #undef SIGHT_OF_SHAPE
 };
 
-const char *const shape_names[SHAPES] = {"standalone", "sentinel", "quorum"};
+const char *const shape_names[SHAPES] = {"standalone", "sentinel", "quorum", "cluster"};
 
 const struct control_row control_rows[CONTROLS] = {
     [CONTROL_NONE] = {"none", "", SHAPE_STANDALONE},
@@ -210,5 +211,7 @@ draw_habits(struct world *w)
         watched_draw(w);
     } else if (w->shape == SHAPE_QUORUM) {
         masters_draw(w);
+    } else if (w->shape == SHAPE_CLUSTER) {
+        cluster_draw(w);
     }
 }

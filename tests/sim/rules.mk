@@ -2,7 +2,7 @@
 LUACF      = $(eval LUACF := $$(shell pkg-config --cflags lua5.1))$(LUACF)
 # Static: half of a script call is spent in there, and calls into a shared library cost more.
 LUALIBS    := -Wl,-Bstatic -llua5.1 -Wl,-Bdynamic -lm -ldl
-SIM_REDIS  := $(patsubst %,$(B)/tests/sim/%.o,redis commands strings lists sets data out lua scripts)
+SIM_REDIS  := $(patsubst %,$(B)/tests/sim/%.o,redis commands strings lists sets data out lua scripts slots)
 SIM_DIFFER := $(patsubst %,$(B)/tests/sim/%.o,differ differ_words differ_raw differ_lua differ_server)
 SIM_OBJ    := $(SIM_REDIS) $(SIM_DIFFER) $(B)/tests/sim/bench.o $(B)/tests/sim/test_redis.o
 SIM_SEED   ?= 1

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/slot.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
 int64_t
@@ -23,14 +25,31 @@ server_command(struct server *s, int words, const struct slice *word)
 struct server *
 server_of(const struct world *w, const struct name *n)
 {
-    (void)n; /* there is one set of data */
-    return w->master;
+    return w->shape == SHAPE_CLUSTER ? cluster_owner(w, slot_of(slice_of(n->text))) : w->master;
+}
+
+bool
+server_is_up(const struct server *s)
+{
+    int64_t now_us = s->world->now_us;
+
+    return now_us >= s->down_until_us && now_us >= s->paused_until_us;
+}
+
+bool
+servers_reach(const struct server *a, const struct server *b)
+{
+    bool parted = a->world->now_us < a->world->parted_until_us && a->apart != b->apart;
+
+    bool alone = a->world->now_us < a->alone_until_us || a->world->now_us < b->alone_until_us;
+
+    return server_is_up(a) && server_is_up(b) && !parted && !alone;
 }
 
 /* ---- subscriptions ---- */
 
 static struct channel *
-channel_find(const struct conn *c, struct slice name)
+channel_find(const struct conn *c, struct slice name, bool sharded)
 {
     struct list *pos, *nxt;
 
@@ -38,24 +57,38 @@ channel_find(const struct conn *c, struct slice name)
     {
         struct channel *ch = container_of(pos, struct channel, node);
 
-        if (ch->n == name.n && memcmp(ch->name, name.p, name.n) == 0) {
+        if (ch->sharded == sharded && ch->n == name.n && memcmp(ch->name, name.p, name.n) == 0) {
             return ch;
         }
     }
     return NULL;
 }
 
-void
-server_subscribes(struct conn *c, struct slice name, bool on)
+static void
+say_subscription(struct conn *c, const char *what, struct slice name, bool pushed)
 {
-    struct channel *ch = channel_find(c, name);
     struct buf out;
+
+    buf_init(&out, 0);
+    buf_printf(&out, "*3\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(what), what, name.n);
+    buf_add_slice(&out, name);
+    buf_printf(&out, "\r\n:%zu\r\n", c->channels_n);
+    conn_reply(c, out.p, out.n, pushed);
+    buf_fini(&out);
+}
+
+void
+server_subscribes(struct conn *c, struct slice name, bool sharded, bool on)
+{
+    struct channel *ch = channel_find(c, name, sharded);
+    static const char *const what[2][2] = {{"unsubscribe", "subscribe"}, {"sunsubscribe", "ssubscribe"}};
 
     if (on && ch == NULL) {
         ch = malloc(sizeof(*ch) + name.n);
         if (ch == NULL) {
             abort();
         }
+        ch->sharded = sharded;
         ch->n = name.n;
         memcpy(ch->name, name.p, name.n);
         list_init(&ch->node);
@@ -66,12 +99,32 @@ server_subscribes(struct conn *c, struct slice name, bool on)
         free(ch);
         c->channels_n--;
     }
-    buf_init(&out, 0);
-    buf_printf(&out, "*3\r\n$%d\r\n%s\r\n$%zu\r\n", on ? 9 : 11, on ? "subscribe" : "unsubscribe", name.n);
-    buf_add_slice(&out, name);
-    buf_printf(&out, "\r\n:%zu\r\n", c->channels_n);
-    conn_reply(c, out.p, out.n, false);
-    buf_fini(&out);
+    say_subscription(c, what[sharded][on], name, false);
+}
+
+/* Who hears channels of slots that are another node's now is told so, one by one. */
+void
+server_unsubscribes(struct server *s, bool (*is_gone)(const struct server *s, struct slice channel))
+{
+    struct list *pos, *nxt, *at, *next;
+
+    list_for_each_safe(pos, nxt, &s->conns)
+    {
+        struct conn *c = container_of(pos, struct conn, node);
+
+        list_for_each_safe(at, next, &c->channels)
+        {
+            struct channel *ch = container_of(at, struct channel, node);
+            struct slice name = {ch->name, ch->n};
+
+            if (ch->sharded && is_gone(s, name)) {
+                list_remove(&ch->node);
+                c->channels_n--;
+                say_subscription(c, "sunsubscribe", name, true);
+                free(ch);
+            }
+        }
+    }
 }
 
 void
@@ -89,7 +142,7 @@ server_hangs_up(struct conn *c)
 
 /* Who subscribed is counted, heard or not, as Redis does. No message at all: only that. */
 static int
-published(void *ctx, struct slice channel, struct slice message)
+published(void *ctx, struct slice channel, struct slice message, bool sharded)
 {
     struct server *s = ctx;
     struct world *w = s->world;
@@ -102,7 +155,7 @@ published(void *ctx, struct slice channel, struct slice message)
     {
         struct conn *c = container_of(pos, struct conn, node);
 
-        if (c->channels_n == 0 || channel_find(c, channel) == NULL) {
+        if (c->channels_n == 0 || channel_find(c, channel, sharded) == NULL) {
             continue;
         }
         heard++;
@@ -114,7 +167,8 @@ published(void *ctx, struct slice channel, struct slice message)
             continue;
         }
         if (out.n == 0) {
-            buf_printf(&out, "*3\r\n$7\r\nmessage\r\n$%zu\r\n", channel.n);
+            buf_adds(&out, sharded ? "*3\r\n$8\r\nsmessage\r\n" : "*3\r\n$7\r\nmessage\r\n");
+            buf_printf(&out, "$%zu\r\n", channel.n);
             buf_add_slice(&out, channel);
             buf_printf(&out, "\r\n$%zu\r\n", message.n);
             buf_add_slice(&out, message);
@@ -183,6 +237,7 @@ begin_life(struct server *s, uint64_t life, struct sim_redis *data, bool promote
     s->down_until_us = w->now_us + between(w, 1, 2000) * US_PER_MS;
     last_failure(w, s->down_until_us - w->now_us);
     masters_lost(w);
+    cluster_restarts(s);
     list_for_each_safe(pos, nxt, &s->conns)
     {
         conn_cut(container_of(pos, struct conn, node), !promote || chance(w, 50000));
@@ -247,7 +302,9 @@ void
 servers_open(struct world *w)
 {
     w->master = &w->server[0];
-    w->servers_n = w->nodes_n = w->masters > 0 ? w->masters : 1 + w->sentinels.replicas;
+    w->servers_n = w->nodes_n = w->shape == SHAPE_CLUSTER ? CLUSTER_SERVERS
+                                 : w->masters > 0            ? w->masters
+                                                             : 1 + w->sentinels.replicas;
     for (int i = 0; i < w->servers_n; i++) {
         server_open(&w->server[i], w, i);
     }
@@ -255,6 +312,8 @@ servers_open(struct world *w)
         watched_open(w);
     } else if (w->shape == SHAPE_QUORUM) {
         masters_open(w);
+    } else if (w->shape == SHAPE_CLUSTER) {
+        cluster_open(w);
     }
 }
 
@@ -272,6 +331,9 @@ server_url(const struct world *w, char out[160])
         for (int i = 0; i < w->servers_n; i++) {
             n += (size_t)snprintf(out + n, 160 - n, "%credis://%s", i == 0 ? ':' : ',', w->server[i].host);
         }
+    } else if (w->shape == SHAPE_CLUSTER) {
+        snprintf(out, 160, "cluster:%s:%d,%s:%d", w->server[0].host, w->server[0].port, w->server[4].host,
+                 w->server[4].port);
     } else {
         snprintf(out, 160, "unix:/simulated");
     }
@@ -300,6 +362,7 @@ servers_close(struct world *w)
     if (w->loss_old != NULL) {
         sim_redis_free(&w->loss_old);
     }
+    cluster_close(w);
 }
 
 bool

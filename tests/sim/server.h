@@ -49,6 +49,7 @@ struct conn {
     int64_t last_there_us, last_back_us;
     struct list channels;        /* channel.node */
     size_t channels_n;
+    bool asking;                 /* it has just said ASKING */
     bool waits; /* the link on which replicas are asked, which nothing else goes by */
 };
 
@@ -57,6 +58,7 @@ struct conn {
 /* That a connection has subscribed to. */
 struct channel {
     struct list node; /* conn.channels */
+    bool sharded;     /* by SSUBSCRIBE */
     size_t n;
     char name[];
 };
@@ -70,6 +72,7 @@ struct server {
     char host[24];               /* 10.0.0.(index + 1) */
     int port;
     bool apart;                  /* on the other side of a partition, as a daemon may be */
+    int64_t alone_until_us;      /* until then no other server reaches it, whereas daemons do */
     int domain;                  /* whose data it has */
     char name[24];               /* as the trace has it */
     struct sim_redis *redis;
@@ -124,7 +127,10 @@ void servers_close(struct world *w);
 int64_t server_clock(const struct server *s);
 const struct reply *server_command(struct server *s, int words, const struct slice *word); /* by nobody's connection */
 struct server *server_of(const struct world *w, const struct name *n); /* where it lives */
-void server_subscribes(struct conn *c, struct slice channel, bool on);
+void server_subscribes(struct conn *c, struct slice channel, bool sharded, bool on);
+void server_unsubscribes(struct server *s, bool (*is_gone)(const struct server *s, struct slice channel));
+bool server_is_up(const struct server *s);
+bool servers_reach(const struct server *a, const struct server *b);
 void server_hangs_up(struct conn *c);
 void server_id(const struct server *s, char out[41], uint64_t life, unsigned what); /* of a process, or its data */
 void server_ends_conns(struct server *s);                       /* CLIENT KILL; all hear of it */
@@ -170,6 +176,8 @@ int scripts_find(struct slice text);                           /* -1: not one of
 int scripts_by_sha(struct slice sha);
 const char *scripts_sha(int script);
 bool scripts_is_beat(int script);                              /* of membership */
+bool scripts_is_node(int script);                              /* what data a node of a cluster has */
+bool scripts_is_record(int script);                            /* of a slot */
 bool scripts_is_call(int script);                              /* of a verb and a kind */
 int scripts_verb(int script);                                  /* enum call_verb */
 enum kind scripts_kind(int script);

@@ -139,6 +139,7 @@ struct world {
     struct sentinels_world sentinels;
     struct beats beats;
     int masters; /* nodes of a quorum; 0: there is none */
+    struct cluster_world *cluster; /* owned; NULL: there is none */
     struct server *master; /* where the data is that counts */
     struct domain domain[SERVERS_MAX];
     uint64_t conns_made;
@@ -196,6 +197,7 @@ void violated(struct world *w, const char *invariant, const char *fmt, ...) __at
 int64_t daemon_clock(const struct daemon *d, int64_t true_us);
 int64_t daemon_true(const struct daemon *d, int64_t clock_us); /* when its clock will say so, or later */
 void loop_enter(struct daemon *d);                             /* whose clock it is from now on */
+struct daemon *loop_turn(void);
 void loop_event(struct happening *h);
 void loop_connected(struct happening *h);
 void loop_bytes(struct conn *c, const char *p, size_t n);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/slot.h"
 #include "tests/sim/sim.h"
 
 /* As in state_file.c. */
@@ -168,6 +169,7 @@ state_adopt(struct daemon *d)
         int64_t us;
 
         a.kept[i] = s->record[i];
+        a.kept[i].domain = d->world->shape == SHAPE_CLUSTER ? slot_of(a.kept[i].key) : 0;
         if (s->other_boot) {
             a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
         }
@@ -229,7 +231,7 @@ state_turn(struct daemon *d)
     }
 }
 
-void
+static void
 state_write(struct daemon *d)
 {
     struct state *s = &d->state;
@@ -239,6 +241,15 @@ state_write(struct daemon *d)
         memcpy(s->written, s->record, s->n * sizeof(s->record[0]));
     }
     s->written_n = s->n;
+}
+
+/* What a state directory has may be old on the disk by so much. */
+void
+state_pages(struct daemon *d)
+{
+    if (d->keeps && d->world->rate[FAULT_POWER_LOSS] > 0 && chance(d->world, 2000)) {
+        state_write(d);
+    }
 }
 
 /* Each slot as it was now or as it was written, or broken. The ids that were reserved were put on the disk at once. */

@@ -247,6 +247,83 @@ cmd_getrange(struct sim_redis *r, int n, const struct slice *w)
     return out_text(&r->out, (struct slice){k->text->p + from, (size_t)(to - from + 1)});
 }
 
+enum { STRING_MAX = 512 * 1024 * 1024 };
+
+/* The bytes of the string, at least n of them, to be written; it is made where it is missing. */
+static char *
+bytes_of(struct sim_redis *r, struct slice name, struct key *k, size_t n)
+{
+    struct str *was, *now;
+
+    if (k == NULL) {
+        k = key_make(r, name, TYPE_STRING, k);
+        key_set_text(k, SLICE_LIT(""));
+    }
+    was = k->text;
+    if (n > was->n) {
+        now = data_alloc(NULL, sizeof(*now) + n + 1);
+        memset(now->p, 0, n + 1);
+        memcpy(now->p, was->p, was->n);
+        now->n = n;
+        str_free(&k->text);
+        k->text = now;
+    }
+    return k->text->p;
+}
+
+const struct reply *
+cmd_setbit(struct sim_redis *r, int n, const struct slice *w)
+{
+    const struct reply *error;
+    int64_t offset, bit;
+    struct key *k;
+    char *byte;
+    int mask, was;
+
+    (void)n;
+    if (!int_of(w[2], &offset) || offset < 0 || offset / 8 >= STRING_MAX) {
+        return out_error(&r->out, "ERR bit offset is not an integer or out of range");
+    }
+    if (!int_of(w[3], &bit) || bit < 0 || bit > 1) {
+        return out_error(&r->out, "ERR bit is not an integer or out of range");
+    }
+    if (!key_of(r, w[1], TYPE_STRING, &k, &error)) {
+        return error;
+    }
+    byte = bytes_of(r, w[1], k, (size_t)offset / 8 + 1) + offset / 8;
+    mask = 128 >> offset % 8;
+    was = (*byte & mask) != 0;
+    *byte = (char)(bit != 0 ? *byte | mask : *byte & ~mask);
+    return out_int(&r->out, was);
+}
+
+const struct reply *
+cmd_setrange(struct sim_redis *r, int n, const struct slice *w)
+{
+    const struct reply *error;
+    int64_t offset;
+    struct key *k;
+
+    (void)n;
+    if (!int_of(w[2], &offset)) {
+        return not_int(r);
+    }
+    if (offset < 0) {
+        return out_error(&r->out, "ERR offset is out of range");
+    }
+    if (!key_of(r, w[1], TYPE_STRING, &k, &error)) {
+        return error;
+    }
+    if (w[3].n == 0) {
+        return out_int(&r->out, k == NULL ? 0 : (int64_t)k->text->n);
+    }
+    if (offset > STRING_MAX - (int64_t)w[3].n) {
+        return out_error(&r->out, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    }
+    memcpy(bytes_of(r, w[1], k, (size_t)offset + w[3].n) + offset, w[3].p, w[3].n);
+    return out_int(&r->out, (int64_t)data_find(&r->data, w[1])->text->n);
+}
+
 /* ---- hashes ---- */
 
 /* True: the field was not there. */

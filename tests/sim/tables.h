@@ -19,7 +19,7 @@ enum { SERVERS_MAX = 16, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPT
 enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* that a client asks for */ };
 
 /* Where Redis lives. */
-enum shape { SHAPE_STANDALONE, SHAPE_SENTINEL, SHAPE_QUORUM, SHAPES };
+enum shape { SHAPE_STANDALONE, SHAPE_SENTINEL, SHAPE_QUORUM, SHAPE_CLUSTER, SHAPES };
 
 enum fault {
 #define FAULT(id, name, when, rate) FAULT_##id,

@@ -244,8 +244,9 @@ START_TEST(keys_come_in_the_order_of_their_names)
 END_TEST
 
 static int
-hear(void *ctx, struct slice channel, struct slice message)
+hear(void *ctx, struct slice channel, struct slice message, bool sharded)
 {
+    (void)sharded;
     see(ctx, channel);
     see(ctx, message);
     return 3;

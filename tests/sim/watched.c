@@ -80,24 +80,6 @@ watched_open(struct world *w)
     }
 }
 
-/* ---- who reaches whom ---- */
-
-static bool
-is_up(const struct server *s)
-{
-    int64_t now_us = s->world->now_us;
-
-    return now_us >= s->down_until_us && now_us >= s->paused_until_us;
-}
-
-static bool
-reach(const struct server *a, const struct server *b)
-{
-    bool parted = a->world->now_us < a->world->parted_until_us && a->apart != b->apart;
-
-    return is_up(a) && is_up(b) && !parted;
-}
-
 /* ---- replication ---- */
 
 /* It is a replica, of another server than before: it begins with all that one has. */
@@ -120,7 +102,7 @@ replica_syncs(struct happening *h)
 {
     struct server *s = container_of(h, struct server, sync);
 
-    if (s->follows != NULL && reach(s, s->follows)) {
+    if (s->follows != NULL && servers_reach(s, s->follows)) {
         sim_redis_follow(s->redis, s->follows->redis);
         s->writes = s->follows->writes;
     }
@@ -135,7 +117,7 @@ replicas_hear(struct server *master)
     for (int i = 0; i < w->servers_n; i++) {
         struct server *s = &w->server[i];
 
-        if (s->follows == master && s->sync.node.pos == 0 && reach(s, master)) {
+        if (s->follows == master && s->sync.node.pos == 0 && servers_reach(s, master)) {
             schedule(w, &s->sync, w->now_us + 1 + below(w, 2 * w->sentinels.lag_us));
         }
     }
@@ -150,7 +132,7 @@ replicas_ack(struct server *master)
     for (int i = 0; i < w->servers_n; i++) {
         struct server *s = &w->server[i];
 
-        if (s->follows == master && reach(s, master)) {
+        if (s->follows == master && servers_reach(s, master)) {
             replica_syncs(&s->sync);
             n++;
         }
@@ -168,11 +150,11 @@ replication_ticks(struct world *w)
         struct server *s = &w->server[i];
         int good = 0;
 
-        if (s->follows != NULL && tick % 10 == i && reach(s, s->follows)) {
+        if (s->follows != NULL && tick % 10 == i && servers_reach(s, s->follows)) {
             s->acked_us = w->now_us;
             replica_syncs(&s->sync);
         }
-        if (s->follows != NULL || tick % 10 != 5 + i || !is_up(s) || w->sentinels.max_lag_us == 0) {
+        if (s->follows != NULL || tick % 10 != 5 + i || !server_is_up(s) || w->sentinels.max_lag_us == 0) {
             continue;
         }
         for (int k = 0; k < w->servers_n; k++) {
@@ -208,7 +190,7 @@ leader(struct world *w, const struct server *named)
             const struct server *s = sentinel(w, k);
 
             agree += s->named == named && s->unseen_us != 0 && w->now_us >= s->unseen_us + w->sentinels.down_after_us &&
-                     reach(s, sentinel(w, i));
+                     servers_reach(s, sentinel(w, i));
         }
         if (agree >= MAJORITY && sentinel(w, i)->named == named) {
             return sentinel(w, i);
@@ -226,7 +208,7 @@ candidate(struct world *w, const struct server *by)
     for (int i = 0; i < w->servers_n; i++) {
         struct server *s = &w->server[i];
 
-        if (s->follows == w->master && reach(s, by) && (best == NULL || s->writes > best->writes)) {
+        if (s->follows == w->master && servers_reach(s, by) && (best == NULL || s->writes > best->writes)) {
             best = s;
         }
     }
@@ -280,7 +262,7 @@ sentinel_hears(struct world *w, struct server *s)
     bool told = false;
 
     for (int i = 0; i < SENTINELS; i++) {
-        told = told || (sentinel(w, i)->named == w->master && reach(sentinel(w, i), s));
+        told = told || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
     }
     if (s->named == w->master || !told) {
         return;
@@ -301,7 +283,7 @@ sentinels_look(struct world *w)
     for (int i = 0; i < SENTINELS; i++) {
         struct server *s = sentinel(w, i);
 
-        if (!is_up(s) || reach(s, s->named)) {
+        if (!server_is_up(s) || servers_reach(s, s->named)) {
             s->unseen_us = 0;
         } else if (s->unseen_us == 0) {
             s->unseen_us = w->now_us;
@@ -328,16 +310,16 @@ reform(struct world *w, struct server *s)
         return;
     }
     for (int i = 0; i < SENTINELS; i++) {
-        told = told || (sentinel(w, i)->named == w->master && reach(sentinel(w, i), s));
+        told = told || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
     }
-    if (s->follows == NULL && is_up(s)) { /* it takes itself for the master */
+    if (s->follows == NULL && server_is_up(s)) { /* it takes itself for the master */
         w->totals->faults[FAULT_OLD_MASTER]++;
         last_failure(w, 4 * US_PER_S);
         if (w->sentinels.max_lag_us == 0) {
             w->domain[0].excused_us = w->now_us + longest_lease_us(w) + 2 * US_PER_S;
         }
     }
-    if (!told || !reach(s, w->master)) {
+    if (!told || !servers_reach(s, w->master)) {
         s->reform_us = 0;
     } else if (s->reform_us == 0) {
         s->reform_us = w->now_us + below(w, (s->follows == NULL ? 10 : 2) * US_PER_S);
@@ -405,7 +387,7 @@ switch_by_hand(struct world *w)
 {
     struct server *by = sentinel(w, (int)below(w, SENTINELS)), *to;
 
-    to = is_up(by) && by->named == w->master ? candidate(w, by) : NULL;
+    to = server_is_up(by) && by->named == w->master ? candidate(w, by) : NULL;
     if (to != NULL) {
         promote(w, to, by);
     } else {
@@ -534,7 +516,7 @@ tell_replicas(const struct server *s, struct buf *out)
             put_text(out, "port");
             put_number(out, r->port);
             put_text(out, "flags");
-            put_text(out, reach(s, r) ? "slave" : "s_down,slave");
+            put_text(out, servers_reach(s, r) ? "slave" : "s_down,slave");
         }
     }
 }
@@ -565,7 +547,7 @@ watched_runs(struct conn *c, int words, const struct slice *word)
     struct buf out;
 
     if (slice_is(word[0], "SUBSCRIBE")) {
-        server_subscribes(c, word[1], true);
+        server_subscribes(c, word[1], false, true);
         return;
     }
     buf_init(&out, 0);

@@ -105,6 +105,7 @@ draw_names(struct world *w)
         n->text = all_names[order[i]].text;
         n->kind = w->options->one_kind ? w->options->kind : masters_kind(w, all_names[order[i]].kind, i);
         n->broken = all_names[order[i]].broken;
+        n->domain = w->shape == SHAPE_CLUSTER ? i : 0;
         n->limit = (kind_rows[n->kind].flags & KIND_F_PERMITS) != 0 ? (uint32_t)between(w, 1, 3) : 1;
     }
 }

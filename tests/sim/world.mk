@@ -1,10 +1,11 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
-SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters state daemon \
-             client cancel pipeline replies rush fleet nature check promises turns left ours main)
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters cluster nodes \
+             state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
 SIM_SEEDS ?= 4000
+SIM_CLUSTER_SEEDS ?= $(shell echo $$((($(SIM_SEEDS) + 19) / 20)))
 
 $(SIM_WORLD): $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -25,7 +26,9 @@ sim: $(B)/tests/sim/rlsim ## simulate SIM_SEEDS worlds and the controls; SEED=n 
 else
 sim: $(B)/tests/sim/rlsim
 	@$< --seeds $(SIM_SEEDS) --jobs $(SIM_JOBS)
+	@$< --seeds $(SIM_CLUSTER_SEEDS) --jobs $(SIM_JOBS) --shape cluster
 	@$< --seeds 100 --twice
+	@$< --seeds 4 --twice --shape cluster
 	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
 	@$< --fleet --daemons 100
 endif

@@ -1,0 +1,569 @@
+/*
+ * cluster.c -- the shape of a Redis Cluster: masters are replaced without their last writes and serve on for a while,
+ * nodes lose their data, slots move key by key, are opened and closed where they were, and anchors are among them.
+ *
+ * Nothing is excused of S1 and S2 for that. What proto/PROTOCOL.md says that rlockd does not cover does not happen
+ * here: one master is replaced at a time, and the next one when the one before knows; an old master serves for half a
+ * lease at most; a slot that lost keys while it was open, and closes where it was, is open until a daemon was told.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/anchor_words.h"
+#include "tests/sim/cluster.h"
+
+#define REGISTERED_US (6 * US_PER_S) /* a registered lease is longer by the age that a registration may have */
+
+enum { TOLD_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
+
+/* ---- the world at its beginning ---- */
+
+/* Half of the rows of this shape are left out; what single servers have to themselves is not there. */
+static void
+draw_rates(struct world *w)
+{
+    static const enum fault none[] = {FAULT_FAILOVER_CLEAN, FAULT_FAILOVER_LOSSY, FAULT_FAILBACK,
+                                      FAULT_UNHEARD,        FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
+                                      FAULT_LOST_TO_STRANGER};
+
+    for (int f = 0; f < FAULTS; f++) {
+        const struct fault_row *row = &fault_rows[f];
+
+        if (row->shape == SHAPE_CLUSTER && row->rate > 0) {
+            w->rate[f] = chance(w, 50000) ? (uint32_t)between(w, 1, row->rate) : 0;
+        }
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        w->rate[none[i]] = 0;
+    }
+}
+
+/* Without losses it need not be waited for a lease before what is empty is believed. */
+void
+cluster_draw(struct world *w)
+{
+    bool loses = w->options->losses && chance(w, 70000);
+
+    draw_rates(w);
+    w->habit.strict = loses;
+    for (int f = 0; f < FAULTS && !loses; f++) {
+        w->rate[f] = fault_rows[f].loss || f == FAULT_CLUSTER_EMPTIED ? 0 : w->rate[f];
+    }
+    w->sentinels.lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
+    w->habit.replicas = w->habit.strangers = 0;
+}
+
+void
+cluster_open(struct world *w)
+{
+    struct cluster_world *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        abort();
+    }
+    w->cluster = c;
+    c->timeout_us = between(w, 1000, chance(w, 60000) ? 3000 : 9000) * US_PER_MS;
+    c->old_us = (longest_lease_us(w) + REGISTERED_US) / 2 - US_PER_S / 2;
+    cluster_trouble(w, 2 * US_PER_S);
+    nodes_open(w);
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        struct server *s = &w->server[i];
+
+        s->wall_us += i == 0 ? 0 : between(w, -US_PER_S, US_PER_S);
+        if (i >= CLUSTER_MASTERS) {
+            s->follows = &w->server[i - CLUSTER_MASTERS];
+            sim_redis_follow(s->redis, s->follows->redis);
+        }
+    }
+}
+
+void
+cluster_close(struct world *w)
+{
+    for (int i = 0; i < CLUSTER_SERVERS && w->cluster != NULL; i++) {
+        buf_fini(&w->cluster->node[i].told);
+    }
+    free(w->cluster);
+    w->cluster = NULL;
+}
+
+/* ---- what is not blamed on a daemon ---- */
+
+/* Where two anchors lost their data nothing is granted for one and a half of the longest lease. */
+void
+cluster_trouble(struct world *w, int64_t for_us)
+{
+    int64_t lease_us = longest_lease_us(w);
+
+    if (w->cluster == NULL) {
+        return;
+    }
+    last_failure(w, for_us + (lease_us + REGISTERED_US) * 3 / 2 + 5 * US_PER_S);
+    for (int i = 0; i < NAMES; i++) {
+        w->domain[i].ghosts_us = w->now_us + for_us + lease_us;
+    }
+}
+
+static int
+anchors_at(const struct server *s)
+{
+    int n = 0;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        n += node_of(s)->map.owner[anchor_slot(i)] == s->index;
+    }
+    return n;
+}
+
+/* What it has ends before its time; where it has two anchors, so do the leases that daemons have registered there. */
+void
+cluster_jumped(struct server *s)
+{
+    struct world *w = s->world;
+    bool all = anchors_at(s) > 1;
+
+    for (int i = 0; i < w->habit.names; i++) {
+        struct name *n = &w->name[i];
+
+        if (all || node_of(s)->map.owner[slot_of(slice_of(n->text))] == s->index) {
+            n->excused_us = w->now_us + longest_lease_us(w) + (all ? REGISTERED_US : 0);
+        }
+    }
+    cluster_trouble(w, 0);
+}
+
+void
+cluster_restarts(struct server *s)
+{
+    struct world *w = s->world;
+    struct node *n;
+
+    if (w->cluster == NULL) {
+        return;
+    }
+    n = node_of(s);
+    n->slots.down = true;
+    n->settled_us = s->down_until_us + between(w, 100, 2000) * US_PER_MS;
+    n->alone_us = n->hears_us = 0;
+    cluster_trouble(w, s->down_until_us - w->now_us);
+}
+
+/* ---- a slot that moves ---- */
+
+struct first_key {
+    uint16_t slot;
+    bool found;
+    size_t n;
+    char text[96];
+};
+
+static void
+see_first(void *ctx, struct slice key)
+{
+    struct first_key *f = ctx;
+
+    if (!f->found && slot_of(key) == f->slot && key.n < sizeof(f->text)) {
+        f->found = true;
+        f->n = key.n;
+        memcpy(f->text, key.p, key.n);
+    }
+}
+
+/* False: it has none in that slot. */
+static bool
+migrate_one(struct server *from, struct server *to, uint16_t slot)
+{
+    struct first_key f = {.slot = slot};
+
+    sim_redis_keys(from->redis, server_clock(from), see_first, &f);
+    if (f.found) {
+        trace(from->world, from->name, "%.*s goes to %s", (int)f.n, f.text, to->name);
+        sim_redis_migrate(from->redis, server_clock(from), to->redis, server_clock(to), (struct slice){f.text, f.n});
+        replicas_hear(from);
+        replicas_hear(to);
+    }
+    return f.found;
+}
+
+static void
+close_slot(struct server *s, uint16_t slot)
+{
+    struct sim_slots *open = &node_of(s)->slots;
+
+    open->gives = open->gives == slot ? SIM_NO_SLOT : open->gives;
+    open->gets = open->gets == slot ? SIM_NO_SLOT : open->gets;
+}
+
+static uint64_t
+next_epoch(const struct cluster_world *c)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        most = c->map.epoch[i] > most ? c->map.epoch[i] : most;
+    }
+    return most + 1;
+}
+
+/* SETSLOT NODE at the target; the source is told a little later. */
+static void
+move_done(struct world *w)
+{
+    struct cluster_world *c = w->cluster;
+    struct move *m = &c->move;
+
+    c->map.version++;
+    c->map.owner[m->slot] = (uint8_t)m->to->index;
+    c->map.epoch[m->to->index] = next_epoch(c);
+    node_hears(m->to);
+    node_of(m->from)->hears_us = w->now_us + below(w, US_PER_S / 2);
+    trace(w, m->to->name, "has slot %u", m->slot);
+    w->totals->faults[FAULT_CLUSTER_MOVED_SLOT]++;
+    m->on = false;
+    cluster_trouble(w, US_PER_S);
+}
+
+/* SETSLOT STABLE at both. */
+static void
+move_undone(struct world *w)
+{
+    struct move *m = &w->cluster->move;
+
+    close_slot(m->from, m->slot);
+    close_slot(m->to, m->slot);
+    trace(w, m->from->name, "slot %u is closed where it was, %u keys are gone", m->slot, m->moved);
+    w->totals->faults[FAULT_CLUSTER_LEFT_KEYS] += m->moved > 0;
+    m->on = false;
+    cluster_trouble(w, US_PER_S);
+}
+
+static void
+move_begins(struct world *w, uint16_t slot, enum move_end end)
+{
+    struct cluster_world *c = w->cluster;
+    struct move *m = &c->move;
+    struct server *from = cluster_owner(w, slot), *to = &w->server[c->map.master[below(w, CLUSTER_SERVERS)]];
+    struct node *a = node_of(from), *b = node_of(to);
+
+    if (m->on || from == to || !servers_reach(from, to) || a->map.version != c->map.version ||
+        b->map.version != c->map.version || a->slots.down || b->slots.down) {
+        return;
+    }
+    *m = (struct move){.on = true, .slot = slot, .from = from, .to = to, .end = end, .opened_us = w->now_us};
+    m->close_us = w->now_us + between(w, 10, chance(w, 50000) ? 1000 : 8000) * US_PER_MS;
+    b->slots.gets = a->slots.gives = slot;
+    b->slots.other = (uint8_t)from->index;
+    a->slots.other = (uint8_t)to->index;
+    trace(w, from->name, "opens slot %u towards %s", slot, to->name);
+    cluster_trouble(w, m->close_us - w->now_us);
+}
+
+/* One of both was replaced: who is promoted knows nothing of open slots. The other one is told later. */
+static void
+move_breaks(struct world *w, const struct server *old)
+{
+    struct move *m = &w->cluster->move;
+
+    if (m->on && (m->from == old || m->to == old)) {
+        w->totals->faults[FAULT_CLUSTER_MOVE_BROKEN]++;
+        m->end = MOVE_DROPS;
+        m->told_us = m->from == old ? m->opened_us : m->told_us; /* its origin has changed: that is enough */
+    }
+}
+
+/* Whether it may close where it was, although keys of it are elsewhere. */
+static bool
+may_drop(const struct world *w, const struct move *m)
+{
+    return m->moved == 0 ||
+           (m->told_us != 0 && w->now_us > m->told_us + TOLD_US && w->now_us > m->opened_us + OPEN_US);
+}
+
+static void
+move_ticks(struct world *w)
+{
+    struct move *m = &w->cluster->move;
+    bool ends = w->now_us >= m->close_us;
+
+    if (!m->on || w->now_us < m->next_us) {
+        return;
+    }
+    m->next_us = w->now_us + between(w, 10, 500) * US_PER_MS;
+    if (ends && m->end == MOVE_DROPS) {
+        if (may_drop(w, m)) {
+            move_undone(w);
+        }
+        return;
+    }
+    if (!servers_reach(m->from, m->to)) {
+        return;
+    }
+    if (ends && m->end == MOVE_BACK) {
+        if (!migrate_one(m->to, m->from, m->slot)) {
+            m->moved = 0;
+            move_undone(w);
+        }
+    } else if (migrate_one(m->from, m->to, m->slot)) {
+        m->moved++;
+    } else if (ends) {
+        move_done(w);
+    }
+    cluster_trouble(w, US_PER_S);
+}
+
+/* ---- masters are replaced ---- */
+
+/* One that was replaced does not know it yet. */
+static bool
+one_is_old(const struct world *w)
+{
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        if (w->cluster->node[i].replaced_us != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct server *
+replica_of(struct world *w, const struct server *master)
+{
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        if (w->server[i].follows == master) {
+            return &w->server[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+promote(struct server *s)
+{
+    struct world *w = s->world;
+    struct cluster_world *c = w->cluster;
+    struct server *old = s->follows;
+    bool loses = s->writes != old->writes;
+    char replid[41];
+
+    w->totals->faults[FAULT_CLUSTER_SWITCHED]++;
+    w->totals->faults[FAULT_CLUSTER_SWITCH_LOSES] += loses;
+    trace(w, s->name, "is promoted in the stead of %s, %d behind", old->name, (int)(old->writes - s->writes));
+    turns_harm(w, NULL, SIGHT_FAILOVER_IN_RUN);
+    move_breaks(w, old);
+    c->map.version++;
+    c->map.epoch[s->index] = next_epoch(c);
+    c->map.master[s->index] = c->map.master[old->index] = (uint8_t)s->index;
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        c->map.owner[slot] = c->map.owner[slot] == old->index ? (uint8_t)s->index : c->map.owner[slot];
+    }
+    s->life++;
+    s->follows = NULL;
+    server_id(s, replid, s->life, 3);
+    sim_redis_promote(s->redis, replid);
+    node_of(s)->slots.down = false;
+    node_hears(s);
+    node_of(old)->replaced_us = w->now_us;
+    w->harm_us = w->now_us;
+    cluster_trouble(w, 2 * US_PER_S);
+    if (loses) {
+        nature_lost(s);
+    }
+}
+
+/* Whom no other master reaches for the node timeout is replaced, some time later, by a replica that both hear. */
+static void
+failover_ticks(struct world *w, struct server *s)
+{
+    struct cluster_world *c = w->cluster;
+    struct node *n = node_of(s);
+    struct server *r = replica_of(w, s);
+    int hear = 0;
+
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        const struct server *other = &w->server[i];
+
+        if (other != s && cluster_is_master(other) && servers_reach(other, s)) {
+            n->unseen_us = 0;
+            return;
+        }
+        hear += other != s && r != NULL && cluster_is_master(other) && servers_reach(other, r);
+    }
+    if (n->unseen_us == 0) {
+        n->unseen_us = w->now_us;
+        n->elect_us = c->timeout_us + between(w, 100, 1500) * US_PER_MS;
+    } else if (w->now_us >= n->unseen_us + n->elect_us && hear == CLUSTER_MASTERS - 1 && !one_is_old(w)) {
+        promote(r);
+    }
+}
+
+void
+cluster_tick(struct world *w)
+{
+    int64_t tick = w->now_us / (US_PER_S / 10);
+
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
+        struct server *s = &w->server[i];
+
+        if (s->follows != NULL && tick % 10 == i) {
+            replica_syncs(&s->sync);
+        } else if (cluster_is_master(s)) {
+            failover_ticks(w, s);
+        }
+    }
+    nodes_tick(w);
+    move_ticks(w);
+}
+
+/* ---- what goes wrong ---- */
+
+static struct server *
+some_master(struct world *w)
+{
+    return &w->server[w->cluster->map.master[below(w, CLUSTER_SERVERS)]];
+}
+
+/* Nothing reaches it, but of the daemons that are cut off with it; these reach no other node. */
+static bool
+part(struct world *w, struct server *s, int64_t for_us)
+{
+    if (w->now_us < w->parted_until_us || one_is_old(w)) {
+        return false; /* one at a time */
+    }
+    for (int i = 0; i < w->servers_n; i++) {
+        w->server[i].apart = &w->server[i] == s;
+    }
+    for (int d = 0; d < w->daemons_n; d++) {
+        w->daemon[d].apart = chance(w, 50000);
+    }
+    w->parted_until_us = w->now_us + for_us;
+    return true;
+}
+
+static void
+begins_anew(struct server *s, bool empty, int64_t for_us)
+{
+    struct sim_redis *data = empty ? NULL : sim_redis_copy(s->redis);
+
+    server_restart(s, data, false);
+    if (!empty) {
+        sim_redis_free(&data);
+    }
+    s->down_until_us = s->world->now_us + for_us;
+    node_of(s)->settled_us = s->down_until_us + between(s->world, 100, 2000) * US_PER_MS;
+    if (empty) {
+        nature_lost(s);
+    }
+}
+
+/* CLUSTER FAILOVER: nothing is lost, unless the replica has only just been added. TAKEOVER asks nobody. */
+static bool
+switch_by_hand(struct world *w)
+{
+    struct server *s = some_master(w), *r = replica_of(w, s);
+    bool takes_over = chance(w, 40000);
+
+    if (r == NULL || !servers_reach(s, r) || one_is_old(w)) {
+        return false;
+    }
+    if (!takes_over && w->habit.strict && chance(w, 20000)) {
+        sim_redis_flush(r->redis);
+        r->writes = 0;
+    } else if (!takes_over) {
+        replica_syncs(&r->sync);
+    }
+    promote(r);
+    if (!takes_over) {
+        node_hears(s);
+    }
+    return true;
+}
+
+/* Slots in use, and those of anchors. */
+static uint16_t
+some_slot(struct world *w, bool anchor)
+{
+    if (anchor) {
+        return anchor_slot((unsigned)below(w, ANCHORS));
+    }
+    return slot_of(slice_of(w->name[below(w, w->habit.names)].text));
+}
+
+/* The flaws (a) and (b) of a copy that moves with its slot: one of both nodes loses its data meanwhile. */
+static void
+lose_open(struct world *w)
+{
+    struct move *m = &w->cluster->move;
+    struct server *s = chance(w, 50000) ? m->from : m->to;
+
+    if (!m->on || !server_is_up(s) || !cluster_is_master(s)) {
+        w->totals->faults[FAULT_CLUSTER_OPEN_LOSES]--;
+        return;
+    }
+    if (chance(w, 50000)) {
+        sim_redis_flush(s->redis);
+        nature_lost(s);
+    } else {
+        begins_anew(s, true, between(w, 10, 500) * US_PER_MS);
+    }
+}
+
+static void
+strike_slot(struct world *w, enum fault f)
+{
+    bool was = w->cluster->move.on;
+
+    if (f == FAULT_CLUSTER_MOVE || f == FAULT_CLUSTER_ANCHOR_MOVE) {
+        move_begins(w, some_slot(w, f == FAULT_CLUSTER_ANCHOR_MOVE), MOVE_DONE);
+    } else {
+        move_begins(w, some_slot(w, chance(w, 30000)),
+                    f == FAULT_CLUSTER_BACK || !w->habit.strict ? MOVE_BACK : MOVE_DROPS);
+    }
+    w->totals->faults[f] -= was || !w->cluster->move.on;
+}
+
+void
+cluster_strike(struct world *w, enum fault f)
+{
+    struct cluster_world *c = w->cluster;
+    int64_t us = c->timeout_us + between(w, -1000, chance(w, 60000) ? 2000 : 8000) * US_PER_MS;
+    struct server *s = some_master(w);
+
+    us = us > US_PER_S / 10 ? us : US_PER_S / 10;
+    cluster_trouble(w, us + 3 * US_PER_S);
+    switch (f) {
+    case FAULT_CLUSTER_DIES:
+    case FAULT_CLUSTER_EMPTIED:
+        begins_anew(s, f == FAULT_CLUSTER_EMPTIED, us);
+        break;
+    case FAULT_CLUSTER_STOPS:
+        turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
+        s->paused_until_us = w->now_us + us;
+        break;
+    case FAULT_CLUSTER_CUT:
+        w->totals->faults[f] -= !part(w, s, us);
+        break;
+    case FAULT_CLUSTER_ALONE:
+        w->totals->faults[f] -= one_is_old(w);
+        s->alone_until_us = one_is_old(w) ? s->alone_until_us : w->now_us + us;
+        break;
+    case FAULT_CLUSTER_BY_HAND:
+        w->totals->faults[f] -= !switch_by_hand(w);
+        break;
+    case FAULT_CLUSTER_OPEN_LOSES:
+        lose_open(w);
+        break;
+    default:
+        strike_slot(w, f);
+        break;
+    }
+}
+
+void
+cluster_rest(struct world *w)
+{
+    w->parted_until_us = w->now_us;
+    for (int i = 0; i < w->servers_n; i++) {
+        w->server[i].alone_until_us = w->now_us;
+    }
+    cluster_trouble(w, 5 * US_PER_S);
+}

@@ -1,0 +1,86 @@
+/*
+ * cluster.h -- a world's Redis Cluster: three masters with a replica each, who has which slot, and what each node knows
+ * of it. nodes.c has what nodes know and answer, cluster.c what happens to them.
+ */
+#ifndef RLOCKD_TESTS_SIM_CLUSTER_H
+#define RLOCKD_TESTS_SIM_CLUSTER_H
+
+#include "daemon/backend/slot.h"
+#include "daemon/base/buf.h"
+#include "tests/sim/sim.h"
+
+enum { CLUSTER_MASTERS = 3, CLUSTER_SERVERS = 6 };
+
+/* Who has what: as it is, or as a node knows it. */
+struct slot_map {
+    uint64_t version;                  /* how often it has changed */
+    uint64_t epoch[CLUSTER_SERVERS];   /* config epochs */
+    uint8_t master[CLUSTER_SERVERS];   /* whom it follows; itself: it is one */
+    uint8_t owner[SLOTS];
+};
+
+/* A node of the cluster. */
+struct node {
+    struct slot_map map;
+    struct sim_slots slots;
+    struct buf told;     /* CLUSTER NODES, of: */
+    uint64_t told_of[2]; /* its map's version, and what is open */
+    int64_t hears_us;    /* it takes in then how things are; 0 = it knows, or nobody tells */
+    int64_t alone_us;    /* since when it reaches no majority of the masters; 0 = it does */
+    int64_t settled_us;  /* not before that it serves again */
+    int64_t down_after_us; /* so long alone, and it serves no more */
+    int64_t unseen_us;   /* since when no other master reaches it; 0 = some do */
+    int64_t elect_us;    /* so long unseen, and it is replaced */
+    int64_t replaced_us; /* when another one got its slots, and it does not know yet; 0 = it does */
+};
+
+enum move_end { MOVE_DONE, MOVE_BACK, MOVE_DROPS, MOVE_ENDS };
+
+/* One slot at a time goes from one master to another, key by key. */
+struct move {
+    bool on;
+    uint16_t slot;
+    struct server *from, *to;
+    enum move_end end;
+    int64_t opened_us, next_us, close_us;
+    int64_t told_us;     /* a daemon was told that it is open; 0 = none was */
+    unsigned moved;      /* keys */
+};
+
+struct cluster_world {
+    struct slot_map map; /* as it is */
+    struct node node[CLUSTER_SERVERS];
+    struct server *server; /* of the world, the first of them */
+    int64_t timeout_us;  /* cluster-node-timeout */
+    int64_t old_us;      /* so long an old master may serve beside the new one */
+    struct move move;
+    char place[40];
+};
+
+/* ---- nodes.c ---- */
+
+struct node *node_of(const struct server *s);
+struct server *cluster_owner(const struct world *w, uint16_t slot); /* a master */
+bool cluster_is_master(const struct server *s); /* as it is; an old one is none */
+void nodes_open(struct world *w);
+void nodes_tick(struct world *w);
+void node_hears(struct server *s);              /* how things are */
+bool cluster_answers(struct conn *c, int words, struct slice *word); /* true: the command is not for its data */
+void cluster_tells(const struct conn *c, int words, const struct slice *word, const struct reply *r);
+bool cluster_has_open(struct world *w, const struct name *n); /* a node that gets its slot has it */
+
+/* ---- cluster.c ---- */
+
+void cluster_draw(struct world *w);
+void cluster_open(struct world *w);
+void cluster_close(struct world *w);
+void cluster_tick(struct world *w);
+void cluster_rest(struct world *w);
+void cluster_strike(struct world *w, enum fault f);
+void cluster_jumped(struct server *s);                         /* its clock is about to be set forward */
+void cluster_restarts(struct server *s);                       /* all its connections have ended */
+
+/* Something was lost, or may have been: for_us from now on, and as long as that may be felt. In a cluster only. */
+void cluster_trouble(struct world *w, int64_t for_us);
+
+#endif
