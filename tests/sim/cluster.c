@@ -6,6 +6,7 @@
  * here: one master is replaced at a time, and the next one when the one before knows; an old master serves for half a
  * lease at most; a slot that lost keys while it was open, and closes where it was, is open until a daemon was told.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,19 @@ draw_rates(struct world *w)
     }
 }
 
+/* What makes a difference. */
+static void
+draw_control(struct world *w)
+{
+    if (w->options->control == CONTROL_NO_REGISTRATION) {
+        w->rate[FAULT_CLUSTER_CUT] = 3 * fault_rows[FAULT_CLUSTER_CUT].rate;
+    } else if (w->options->control == CONTROL_REDIRECT_FIRST) {
+        w->rate[FAULT_CLUSTER_BY_HAND] = 6 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
+        w->sentinels.lag_us = 2 * US_PER_S;
+        w->habit.think_us = 200 * US_PER_MS;
+    }
+}
+
 /* Without losses it need not be waited for a lease before what is empty is believed. */
 void
 cluster_draw(struct world *w)
@@ -50,6 +64,7 @@ cluster_draw(struct world *w)
         w->rate[f] = fault_rows[f].loss || f == FAULT_CLUSTER_EMPTIED ? 0 : w->rate[f];
     }
     w->sentinels.lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
+    draw_control(w);
     w->habit.replicas = w->habit.strangers = 0;
 }
 
@@ -63,6 +78,7 @@ cluster_open(struct world *w)
     }
     w->cluster = c;
     c->timeout_us = between(w, 1000, chance(w, 60000) ? 3000 : 9000) * US_PER_MS;
+    c->timeout_us = w->options->control == CONTROL_NO_REGISTRATION ? 9 * US_PER_S : c->timeout_us;
     c->old_us = (longest_lease_us(w) + REGISTERED_US) / 2 - US_PER_S / 2;
     cluster_trouble(w, 2 * US_PER_S);
     nodes_open(w);
@@ -251,6 +267,7 @@ move_begins(struct world *w, uint16_t slot, enum move_end end)
     }
     *m = (struct move){.on = true, .slot = slot, .from = from, .to = to, .end = end, .opened_us = w->now_us};
     m->close_us = w->now_us + between(w, 10, chance(w, 50000) ? 1000 : 8000) * US_PER_MS;
+    m->most = end == MOVE_DROPS && chance(w, 70000) ? 1 + (unsigned)below(w, 3) : UINT_MAX;
     b->slots.gets = a->slots.gives = slot;
     b->slots.other = (uint8_t)from->index;
     a->slots.other = (uint8_t)to->index;
@@ -303,9 +320,9 @@ move_ticks(struct world *w)
             m->moved = 0;
             move_undone(w);
         }
-    } else if (migrate_one(m->from, m->to, m->slot)) {
+    } else if (m->moved < m->most && migrate_one(m->from, m->to, m->slot)) {
         m->moved++;
-    } else if (ends) {
+    } else if (ends && m->end == MOVE_DONE) {
         move_done(w);
     }
     cluster_trouble(w, US_PER_S);
@@ -404,7 +421,7 @@ cluster_tick(struct world *w)
     for (int i = 0; i < CLUSTER_SERVERS; i++) {
         struct server *s = &w->server[i];
 
-        if (s->follows != NULL && tick % 10 == i) {
+        if (s->follows != NULL && tick % 10 == i && w->sentinels.lag_us <= US_PER_S) {
             replica_syncs(&s->sync);
         } else if (cluster_is_master(s)) {
             failover_ticks(w, s);
@@ -460,7 +477,7 @@ static bool
 switch_by_hand(struct world *w)
 {
     struct server *s = some_master(w), *r = replica_of(w, s);
-    bool takes_over = chance(w, 40000);
+    bool takes_over = chance(w, 40000) || w->options->control == CONTROL_REDIRECT_FIRST;
 
     if (r == NULL || !servers_reach(s, r) || one_is_old(w)) {
         return false;

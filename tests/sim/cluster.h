@@ -44,7 +44,7 @@ struct move {
     enum move_end end;
     int64_t opened_us, next_us, close_us;
     int64_t told_us;     /* a daemon was told that it is open; 0 = none was */
-    unsigned moved;      /* keys */
+    unsigned moved, most; /* keys; most: so many are moved at most */
 };
 
 struct cluster_world {

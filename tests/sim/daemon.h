@@ -81,7 +81,8 @@ struct daemon {
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
     uint64_t asked, freed;       /* names' records: the last attempt, and the last release, of this turn; 0 = none */
     uint64_t life;               /* of its processes */
-    uint64_t tokens;             /* of a control */
+    uint64_t tokens;             /* of a control, as: */
+    uint16_t node_before[NAMES]; /* the last node that was good for the name's slot, and 1; 0: none was */
     bool answers_late;           /* one of its connections, see server_late() */
     struct state state;
     struct core *core;

@@ -121,6 +121,7 @@ server_unsubscribes(struct server *s, bool (*is_gone)(const struct server *s, st
                 list_remove(&ch->node);
                 c->channels_n--;
                 say_subscription(c, "sunsubscribe", name, true);
+                sight(s->world, SIGHT_UNSUBSCRIBED);
                 free(ch);
             }
         }

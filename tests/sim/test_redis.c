@@ -317,6 +317,95 @@ START_TEST(scripts_leave_nothing_behind)
 }
 END_TEST
 
+/* ---- a slot that moves, see slots.def ---- */
+
+enum side { SOURCE, TARGET, ASKING };
+
+static const char *
+place(void *ctx, uint8_t node)
+{
+    (void)ctx;
+    return node == SOURCE ? "at:source" : "at:target";
+}
+
+static const char *
+no_nodes(void *ctx)
+{
+    (void)ctx;
+    return "";
+}
+
+static void
+says(struct sim_redis *const node[2], enum side side, const char *want, int words, const struct slice *word)
+{
+    struct sim_redis *to = node[side != SOURCE];
+    const char *other = side == SOURCE ? "at:target" : "at:source", *at = strchr(want, '@');
+    const char *error = sim_redis_redirects(to, T0, side == ASKING, words, word);
+    char text[160], full[160];
+
+    snprintf(full, sizeof(full), "%.*s%s", (int)(at != NULL ? at - want : (int)strlen(want)), want,
+             at != NULL ? other : "");
+    if (error != NULL) {
+        snprintf(text, sizeof(text), "%s", error);
+    } else {
+        const struct reply *reply = sim_redis_command(to, T0, words, word);
+
+        if (reply->type == REPLY_INT) {
+            snprintf(text, sizeof(text), "%" PRId64, reply->n);
+        } else {
+            snprintf(text, sizeof(text), "%.*s", (int)reply->text.n, reply->text.p);
+        }
+    }
+    ck_assert_msg(strncmp(text, full, strlen(full)) == 0, "%s of %.*s: %s, not %s", other, (int)word[0].n, word[0].p,
+                  text, full);
+}
+
+#define COUNT_OF(...) (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+START_TEST(a_slot_moves)
+{
+    static uint8_t owner[16384]; /* all are the source's */
+    struct sim_slots slots[2] = {{owner, SOURCE, TARGET, 16287, SIM_NO_SLOT, false, place, no_nodes, NULL},
+                                 {owner, TARGET, SOURCE, SIM_NO_SLOT, 16287, false, place, no_nodes, NULL}};
+    struct sim_redis *node[2] = {r, sim_redis_new(ID_C, ID_C)};
+
+    ASK(r, T0, "SET", "{x}a", "1");
+    ASK(r, T0, "SET", "{x}b", "2");
+    for (int i = 0; i < 2; i++) {
+        sim_redis_in_cluster(node[i], &slots[i]);
+    }
+#define ROW(side, want, ...)                                                                                           \
+    {                                                                                                                  \
+        static const char *const text[] = {__VA_ARGS__};                                                               \
+        struct slice word[COUNT_OF(__VA_ARGS__)];                                                                      \
+                                                                                                                       \
+        for (int i = 0; i < COUNT_OF(__VA_ARGS__); i++) {                                                              \
+            word[i] = slice_of(text[i]);                                                                               \
+        }                                                                                                              \
+        says(node, side, want, COUNT_OF(__VA_ARGS__), word);                                                           \
+    }
+#define MOVES(key) sim_redis_migrate(node[0], T0, node[1], T0, slice_of(key));
+#include "tests/sim/slots.def"
+#undef ROW
+#undef MOVES
+    sim_redis_free(&node[1]);
+}
+END_TEST
+
+/* What is left of its time goes with a key, by the clock of the other node. */
+START_TEST(a_key_moves_with_its_time)
+{
+    struct sim_redis *to = sim_redis_new(ID_C, ID_C);
+    int64_t there_us = T0 - 5000000;
+
+    ASK(r, T0, "SET", "k", "v", "PX", "700");
+    sim_redis_migrate(r, T0 + 300000, to, there_us, SLICE_LIT("k"));
+    ck_assert_int_eq(ASK(r, T0 + 300000, "EXISTS", "k")->n, 0);
+    ck_assert_int_eq(ASK(to, there_us, "PTTL", "k")->n, 400);
+    sim_redis_free(&to);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -339,6 +428,8 @@ main(void)
     tcase_add_test(c, who_listens_is_asked);
     tcase_add_test(c, the_same_seed_is_the_same_life);
     tcase_add_test(c, scripts_leave_nothing_behind);
+    tcase_add_test(c, a_slot_moves);
+    tcase_add_test(c, a_key_moves_with_its_time);
     suite_add_tcase(s, c);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

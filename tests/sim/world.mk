@@ -1,6 +1,10 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
 SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters cluster nodes \
-             state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
+             broken state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
+# What broken.c has in the stead of the daemon's own; where calls are inlined across files there is nothing to replace.
+COMMA     := ,
+SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot generations_node_answered generations_open \
+             cluster_rules_fresh)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
@@ -13,7 +17,7 @@ $(SIM_WORLD): $(B)/%.o: %.c
 
 # What loop.c has in libevent's stead comes before the library: the linker takes nothing of link.c's friends from there.
 $(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lssl -lcrypto $(LUALIBS) -lm
+	$(CC) $(CFLAGS) $(LDFLAGS) $(SIM_WRAP) -o $@ $^ -lhiredis -lssl -lcrypto $(LUALIBS) -lm
 
 sim-programs: $(B)/tests/sim/rlsim
 

@@ -1,0 +1,106 @@
+/*
+ * broken.c -- controls of the shape of a cluster: rules of daemon/backend that are left out on purpose.
+ *
+ * The linker gives rlsim these functions in the place of those of that name (--wrap, see world.mk); without a control
+ * they change nothing.
+ */
+#include "daemon/backend/cluster_rules.h"
+#include "tests/sim/cluster.h"
+
+void __real_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                             struct slot_state *out);
+void __wrap_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                             struct slot_state *out);
+bool __real_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a,
+                                      int64_t sent_us, int64_t now_us);
+bool __wrap_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a,
+                                      int64_t sent_us, int64_t now_us);
+void __real_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
+void __wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
+bool __real_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
+bool __wrap_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
+
+static bool
+is_control(enum control c)
+{
+    return loop_turn()->world->options->control == c;
+}
+
+static void
+let_grant(struct slot_state *out)
+{
+    out->may = SLOT_GRANTS;
+    out->until_us = INT64_MAX;
+    record_word(out->number, true, out->word);
+}
+
+/* Of a name's slot: whether that node has never been asked for it. */
+static bool
+is_first(uint16_t slot, uint16_t node)
+{
+    struct daemon *d = loop_turn();
+    int i = 0;
+
+    while (i < NAMES && slot_of(slice_of(d->world->name[i].text)) != slot) {
+        i++;
+    }
+    return i < NAMES && d->node_before[i] != node + 1 && (d->node_before[i] != 0);
+}
+
+static void
+note_node(uint16_t slot, uint16_t node)
+{
+    struct daemon *d = loop_turn();
+
+    for (int i = 0; i < NAMES; i++) {
+        if (slot_of(slice_of(d->world->name[i].text)) == slot) {
+            d->node_before[i] = node + 1;
+        }
+    }
+}
+
+void
+__wrap_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out)
+{
+    __real_generations_slot(g, slot, node, now_us, out);
+    if (is_control(CONTROL_NO_REGISTRATION) && out->may == SLOT_WAITS && out->number != 0 &&
+        strcmp(out->why, "two of three anchors have not answered") == 0) {
+        let_grant(out);
+    }
+    if (!is_control(CONTROL_REDIRECT_FIRST)) {
+        return;
+    }
+    if (out->may == SLOT_WAITS && out->number != 0 && is_first(slot, node)) {
+        let_grant(out);
+    } else if (out->may != SLOT_WAITS) {
+        note_node(slot, node);
+    }
+}
+
+bool
+__wrap_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
+                                 int64_t now_us)
+{
+    struct node_answer closed;
+
+    if (a != NULL && is_control(CONTROL_OPEN_UNSEEN)) {
+        closed = *a;
+        closed.open_n = 0;
+        a = &closed;
+    }
+    return __real_generations_node_answered(g, node, a, sent_us, now_us);
+}
+
+void
+__wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
+{
+    if (!is_control(CONTROL_OPEN_UNSEEN)) {
+        __real_generations_open(g, slot, node, now_us);
+    }
+}
+
+bool
+__wrap_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us)
+{
+    return is_control(CONTROL_NO_REGISTRATION) || __real_cluster_rules_fresh(r, now_us);
+}
