@@ -284,9 +284,13 @@ not_for_quorum(const struct conf_locks *locks)
     return locks->replicas > 0 ? "replicas" : NULL;
 }
 
+/* The channel or list by which another library is woken is in another slot, where no script may reach it. */
 static const char *
 not_for_cluster(const struct conf_locks *locks)
 {
+    if (locks->wakes != WAKES_NONE) {
+        return "wakes";
+    }
     return locks->replicas > 0 ? "replicas" : NULL;
 }
 
@@ -318,7 +322,7 @@ find_bad_kind(const struct conf *cf, struct buf *why)
         return find_bad_rule(cf, not_for_quorum, why);
     }
     if (strncmp(cf->redis_url, "cluster:", 8) == 0 || strncmp(cf->redis_url, "cluster+tls:", 12) == 0) {
-        buf_adds(why, "locks in a cluster do not wait for replicas, and ");
+        buf_adds(why, "locks in a cluster have neither replicas nor wakes, and ");
         return find_bad_rule(cf, not_for_cluster, why);
     }
     return false;

@@ -122,6 +122,9 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     c->due_us = 0;
     cluster_masters_close(c, false);
     cluster_masters_check(c);
+    if (c->resubscribes) {
+        cluster_watches_follow(c);
+    }
     cluster_unpark(c);
     next_us = cluster_watches_poll(c) ? OPEN_US : LOOK_US;
     if (now_us >= c->asked_us + (c->map_outdated || !c->known ? MAP_SOON_US : MAP_US)) {

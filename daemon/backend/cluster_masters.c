@@ -233,6 +233,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         break;
     case SHARD_SLOT_LEFT:
         slot_set_add(&c->resubscribe, (uint16_t)n);
+        c->resubscribes = true;
         c->map_outdated = true;
         cluster_wake(c, 50 * US_PER_MS);
         break;

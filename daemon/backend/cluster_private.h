@@ -84,6 +84,8 @@ struct cluster {
     bool known;                  /* a map, and which scripts the nodes run, are known */
     bool up, map_outdated;             /* map_outdated: the map is to be asked for */
     struct slot_set resubscribe;       /* watches of these slots have to be asked for again */
+    bool resubscribes;                 /* there are some */
+    int64_t resubscribed_us;     /* when watches of these slots were asked for last */
     int64_t asked_us;            /* when the map was asked for last */
     int64_t lost_us;             /* !up: since when, or since when the map is known */
     struct event *timer;

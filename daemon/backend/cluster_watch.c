@@ -10,7 +10,10 @@
 #include <stdlib.h>
 
 #include "daemon/backend/cluster_private.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+
+#define RESUBSCRIBE_US US_PER_S /* between two tries of watches that a node has refused, whose slot stays there */
 
 struct cluster_watch {
     struct map_node by_lock;
@@ -92,10 +95,17 @@ gather(struct cluster *c, struct list *due, bool (*is_due)(const struct cluster 
     }
 }
 
+/* Of slots that no node serves, watches would be refused, and asked for again, as often as the map is asked for. */
+static bool
+may_resubscribe(const struct cluster *c)
+{
+    return clock_now_us() >= c->resubscribed_us + RESUBSCRIBE_US;
+}
+
 static bool
 is_elsewhere(const struct cluster *c, const struct cluster_watch *w)
 {
-    return w->at != c->master_of[w->slot] || slot_set_has(&c->resubscribe, w->slot);
+    return w->at != c->master_of[w->slot] || (may_resubscribe(c) && slot_set_has(&c->resubscribe, w->slot));
 }
 
 static bool
@@ -110,7 +120,11 @@ cluster_watches_follow(struct cluster *c)
     struct list due;
 
     gather(c, &due, is_elsewhere);
-    memset(&c->resubscribe, 0, sizeof(c->resubscribe));
+    if (may_resubscribe(c)) {
+        memset(&c->resubscribe, 0, sizeof(c->resubscribe));
+        c->resubscribed_us = c->resubscribes ? clock_now_us() : c->resubscribed_us;
+        c->resubscribes = false;
+    }
     while (!list_empty(&due)) {
         struct cluster_watch *w = container_of(due.next, struct cluster_watch, due);
         uint64_t lock = w->op.lock;

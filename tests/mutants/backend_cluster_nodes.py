@@ -12,4 +12,6 @@ MUTANTS = [
            "s->useless = true;", "", ["redis:test_cluster_seeds.py Seeds.test_of_no_use"]),
     Mutant("R924", "a shard closes with a question of LOCKINFO in flight", BACKEND + "shard.c", "shard_idle",
            "sh->looking == 0 &&", "", ["redis:test_cluster_grace.py Stopped.test_what_it_was_asked_is_answered"]),
+    Mutant("R926", "watches that a node refuses are asked for again at once", BACKEND + "cluster_watch.c",
+           "may_resubscribe", "c->resubscribed_us + RESUBSCRIBE_US", "0", ["unit:test_cluster_watch"]),
 ]

@@ -111,6 +111,7 @@ static void
 follow(void)
 {
     slot_set_add(&c->resubscribe, SLOT);
+    c->resubscribes = true;
     cluster_watches_follow(c);
 }
 
@@ -137,6 +138,31 @@ START_TEST(each_is_heard_once_while_others_begin)
 }
 END_TEST
 
+static void
+nothing(uint64_t lock)
+{
+    (void)lock;
+}
+
+/* No node serves the slot: each watch is refused as often as it is asked for. */
+START_TEST(what_is_refused_is_not_asked_for_at_once)
+{
+    int64_t began_us = clock_now_us();
+
+    then = nothing;
+    follow();
+    ck_assert_uint_eq(events, WATCHES);
+    follow();
+    if (clock_now_us() < began_us + US_PER_S) {
+        ck_assert_uint_eq(events, WATCHES);
+        ck_assert(c->resubscribes);
+    }
+    c->resubscribed_us -= US_PER_S;
+    follow();
+    ck_assert_uint_eq(events, 2 * WATCHES);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -146,6 +172,7 @@ main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, one_is_heard_and_all_others_end, 0, 2);
     tcase_add_loop_test(t, each_is_heard_once_while_others_begin, 0, 2);
+    tcase_add_test(t, what_is_refused_is_not_asked_for_at_once);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
