@@ -51,11 +51,13 @@ def two_ports():
 
 
 class Node(harness.Redis):
-    def __init__(self, directory, name, port=None, bus=None, args=()):
+    """`tls`: (certificate, key, authorities): the node speaks TLS alone, but for its Unix socket."""
+
+    def __init__(self, directory, name, port=None, bus=None, args=(), tls=None):
         if harness.redis_major() < 7:  # which has no other
             port = port or two_ports()
             bus = port + BUS
-        self.bus, self.words = bus or free_port(), args
+        self.bus, self.words, self.tls = bus or free_port(), args, tls
         self.name, self.dump = name, name + ".rdb"
         port = port or free_port()
         super().__init__(directory, name, tcp=True, args=(
@@ -64,7 +66,10 @@ class Node(harness.Redis):
             *(("--cluster-port", str(self.bus)) if harness.redis_major() >= 7 else ()),
             "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
             "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0",
-            "--cluster-allow-replica-migration", "no", *args))
+            "--cluster-allow-replica-migration", "no", *args, *(
+                ("--port", "0", "--tls-port", str(port), "--tls-cluster", "yes", "--tls-replication", "yes",
+                 "--tls-cert-file", tls[0], "--tls-key-file", tls[1], "--tls-ca-cert-file", tls[2],
+                 "--tls-auth-clients", "no") if tls else ())))
         self.port = port
         self.id = self.cmd("CLUSTER", "MYID")
 
@@ -73,7 +78,7 @@ class Node(harness.Redis):
         dump = os.path.join(self.directory, self.dump)
         if not old and os.path.exists(dump):
             os.unlink(dump)
-        return Node(self.directory, self.name, self.port, self.bus, self.words)
+        return Node(self.directory, self.name, self.port, self.bus, self.words, self.tls)
 
     @property
     def addr(self):
@@ -106,12 +111,14 @@ class Node(harness.Redis):
 class Cluster:
     """`keep`: a process, for the end of the test. `epoch`: of the first master; `like`: at the places of another."""
 
-    def __init__(self, directory, keep, masters=3, replicas=1, args=(), epoch=1, like=None, name="cluster"):
+    def __init__(self, directory, keep, masters=3, replicas=1, args=(), epoch=1, like=None, name="cluster",
+                 tls=None):
+        self.tls = tls
         self.dir, self.keep = os.path.join(directory, name), keep
         os.makedirs(self.dir, exist_ok=True)
         n = masters * (1 + replicas)
         places = [(node.port, node.bus) for node in like.nodes] if like else [(None, None)] * n
-        self.nodes = [keep(Node(self.dir, "node%d" % i, *places[i], args=args)) for i in range(n)]
+        self.nodes = [keep(Node(self.dir, "node%d" % i, *places[i], args=args, tls=tls)) for i in range(n)]
         self.masters = self.nodes[:masters]
         for i, m in enumerate(self.masters):
             assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(epoch + i)) == "OK"
@@ -143,7 +150,7 @@ class Cluster:
         return all(n.is_master() or "master_link_status:up" in str(n.ask("INFO", "replication")) for n in self.nodes)
 
     def url(self):
-        return "cluster:" + ",".join(node.addr for node in self.nodes[:3])
+        return ("cluster+tls:" if self.tls else "cluster:") + ",".join(node.addr for node in self.nodes[:3])
 
     def owner(self, slot):
         """The master of the slot, as most nodes see it now."""
