@@ -7,7 +7,7 @@ import time
 
 import harness
 from clusters import Cluster, Shared, slot_of
-from harness import RError, until
+from harness import RError, until, within
 from test_sentinel_switch import Counting
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"
@@ -208,7 +208,7 @@ class Stopped(Case):
         return go_on
 
     def test_what_it_was_asked_is_answered(self):
-        d = self.daemon(conf="redis: { timeout: 8s }\n")  # when it is replaced, some questions are on their way
+        d = self.daemon(conf="redis: { timeout: 30s }\n")  # when it is replaced, some questions are on their way
         asked = []
 
         def ask():
@@ -216,7 +216,8 @@ class Stopped(Case):
             asked[-1].ask("LOCKINFO", "counter:0")
         at = "%d,state=failed" % self.c.owner(self.SLOT).port
         go_on = self.stopped(ask)
-        until(lambda: at in d.cmd("INFO", "redis"), pause=0.05)  # from here on it is no master to the daemon
+        until(lambda: "slots moved" in d.log() and at in d.cmd("INFO", "redis"), pause=0.05)  # to the daemon, too ...
+        within(lambda: d.info("redis")["redis_links"] == "9", 3)  # ... whose connections would be closed by then
         go_on()
         for c in asked:
             c.read()  # what it is, does not matter: a read of nothing fails
