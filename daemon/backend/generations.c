@@ -145,10 +145,12 @@ bring(struct generations *g, unsigned i)
     struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
     struct anchor_message *m = &g->message;
 
+    a->brings = false;
     if (a->is_new && began_new(b) && began_new(c)) {
         m->brings_new = true;
         m->brings_birth = a->birth;
     } else if (g->lists_for == (int)i && b->has_list && c->has_list) {
+        a->brings = true;
         m->brings[0] = buf_slice(&b->list);
         m->brings[1] = buf_slice(&c->list);
         m->brings_birth = a->birth;
@@ -252,7 +254,7 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
     an->status = a->status;
     an->is_new = a->is_new && a->status != ANCHOR_VOTES;
     an->new_birth = an->is_new ? a->birth : an->new_birth;
-    if (g->lists_for == (int)i && a->status != ANCHOR_WANTS_LISTS) {
+    if (g->lists_for == (int)i && (an->brings || a->status == ANCHOR_VOTES) && a->status != ANCHOR_WANTS_LISTS) {
         forget_lists(g);
     }
     if (a->status == ANCHOR_WANTS_LISTS) {

@@ -69,6 +69,7 @@ struct ganchor {
     int64_t answered_us;    /* the last one that was answered at all was sent then */
     uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
     uint64_t sent_lists; /* the birth of the anchor for which it asks for lists; 0: for none */
+    bool brings;         /* it has the lists of both others */
     struct buf list;     /* its members and bits, if has_list */
     bool has_list;
 };

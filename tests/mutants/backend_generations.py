@@ -26,6 +26,8 @@ MUTANTS = [
     Mutant("R949", "what came up while a registration was in flight waits for the next beat",
            BACKEND + "generations_private.h", "ask_anchor", "g->anchor[i].again = g->anchor[i].asked;",
            "g->anchor[i].again = false;", ["unit:test_generations"]),
+    Mutant("R931", "the list of one anchor is forgotten before that of the other has come", BACKEND + "generations.c",
+           "take_status", "(an->brings || a->status == ANCHOR_VOTES) && ", "", ["unit:test_generations"]),
     Mutant("R983", "an old master of an anchor counts as the anchor", BACKEND + "generations.c",
            "generations_anchor_answered", "counts = an->epoch >= g->owner[i];", "counts = true;",
            ["unit:test_generations"]),

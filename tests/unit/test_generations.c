@@ -1064,6 +1064,37 @@ START_TEST(new_anchors_vote_one_behind_the_other)
 }
 END_TEST
 
+/*
+ * R7: an anchor wants the lists of both others. One comes at once, and the other behind the next answer of the anchor,
+ * which says for a while that it abstains, and not that it wants lists.
+ */
+START_TEST(lists_are_brought_though_one_is_late)
+{
+    const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
+    struct anchor_answer votes = {.time_us = 1, .status = ANCHOR_VOTES, .birth = 7};
+    struct anchor_answer abstains = {.time_us = 1, .status = ANCHOR_ABSTAINS, .birth = 8};
+    struct anchor_answer wants = {.time_us = 1, .status = ANCHOR_WANTS_LISTS, .birth = 8};
+    struct generations *g = generations_new(&who, 1, on_nothing, NULL);
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        (void)generations_message(g, i, GENERATION_NODES_MAX);
+        generations_anchor_answered(g, i, i == 0 ? &wants : &votes, US_PER_S, US_PER_S);
+    }
+    votes.list = slice_of("two 1000|");
+    ck_assert(generations_message(g, 1, GENERATION_NODES_MAX)->lists);
+    ck_assert(generations_message(g, 2, GENERATION_NODES_MAX)->lists);
+    generations_anchor_answered(g, 1, &votes, US_PER_S, US_PER_S);
+    ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, 0);
+    generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
+    generations_anchor_answered(g, 2, &votes, US_PER_S, US_PER_S);
+    for (int times = 2; times > 0; times--) { /* once more only if the anchor wants them again */
+        ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, times == 2 ? votes.list.n : 0);
+        generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
+    }
+    generations_free(&g);
+}
+END_TEST
+
 /* All anchors are at that node, and these answer, with what they have heard of the node of the first one. */
 static void
 registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answering, uint64_t owner_of_0)
@@ -1166,6 +1197,7 @@ main(void)
     tcase_add_test(t, a_new_cluster_grants_at_once);
     tcase_add_test(t, what_came_meanwhile_is_said_at_once);
     tcase_add_test(t, new_anchors_vote_one_behind_the_other);
+    tcase_add_test(t, lists_are_brought_though_one_is_late);
     tcase_add_test(t, an_old_master_of_an_anchor_does_not_count);
     tcase_add_test(t, a_healthy_fleet_waits_for_an_exchange);
     tcase_add_test(t, the_silent_are_waited_for_a_lease);
