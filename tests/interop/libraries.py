@@ -134,6 +134,12 @@ def watched():
             if lib.prefix in ("rlock", "sem")]
 
 
+def clustered():
+    """Rows of the matrix over a cluster: those locks of Redisson that keep different things in Redis."""
+    return [lib for folder in ("redisson-new", "redisson-old") for lib in redisson(folder)
+            if lib.family in ("hash", "fair", "rw", "semaphore")]
+
+
 def quorum():
     """All rows of the matrix over three masters. Their unlocks are not told to us, nor ours to them."""
     return [

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- `make interop`: real lock libraries and stock clients beside and in front of rlockd, and load.
 
-    run.py [--only TEXT] [--cell TEXT] [--locks|--watched|--quorum|--clients|--load]
+    run.py [--only TEXT] [--cell TEXT] [--locks|--watched|--cluster|--quorum|--clients|--load]
 
 prints what it does as it goes, then the tables, the reasons of all that did not pass, and `N passed, N failed[, N
 skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed.
@@ -15,12 +15,13 @@ import sys
 import time
 
 import cells_clients
+import cells_cluster
 import cells_locks
 import cells_quorum
 import install
 import libraries
 from table import Outcome, Table, run_row
-from world import OverThree, Watched, World, harness
+from world import Clustered, OverThree, Watched, World, harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
@@ -98,11 +99,11 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", help="rows whose name has this")
     p.add_argument("--cell", help="columns whose name has this")
-    for part in ("locks", "watched", "quorum", "clients", "load"):
+    for part in ("locks", "watched", "cluster", "quorum", "clients", "load"):
         p.add_argument("--" + part, action="store_true", help="only this part")
     asked = p.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
-    every = not (asked.locks or asked.watched or asked.quorum or asked.clients or asked.load)
+    every = not any((asked.locks, asked.watched, asked.cluster, asked.quorum, asked.clients, asked.load))
     began, tables = time.monotonic(), []
     for package, why in sorted(install.everything().items()):
         say("skipped: %s: %s" % (package, why))
@@ -118,6 +119,10 @@ def main():
         with Watched("locks: { owner_grace: 1s }\n") as world:
             tables.append(matrix(world, "Lock libraries with sentinels", libraries.watched(), cells_locks, asked, end,
                                  cells_locks.WATCHED))
+    if every or asked.cluster:
+        with Clustered("locks: { owner_grace: 1s, lease: 6s }\n") as world:
+            tables.append(matrix(world, "Lock libraries in a cluster", libraries.clustered(), cells_cluster, asked,
+                                 end))
     if every or asked.quorum:
         with OverThree("locks: { owner_grace: 1s, lease: 6s }\n") as world:
             tables.append(matrix(world, "Lock libraries over three masters", libraries.quorum(), cells_quorum, asked,

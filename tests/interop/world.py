@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
 os.environ.setdefault("RLOCKD_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
 
 import harness  # noqa: E402
+from clusters import Cluster, slot_of  # noqa: E402
 from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
 from quorums import Masters  # noqa: E402
 from sentinels import NAME, Deployment  # noqa: E402
@@ -328,6 +329,57 @@ class Watched(World):
         now = self.redis
         before.cmd("REPLICAOF", now.host, str(now.port))
         until(lambda: before.info("master_link_status") == "up", PATIENCE)
+
+
+class Slots:
+    """What a cell says to Redis, said to the master that owns the slot of the key; channels are sharded ones."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def conn(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def cmd(self, *words):
+        masters = [n for n in self.cluster.nodes if n.is_master()]
+        if words[0] == "KEYS":
+            return sum((m.cmd(*words) for m in masters), [])
+        if words[0] == "PUBSUB":  # a replica has subscribers, too
+            words = ("PUBSUB", "SHARD" + words[1], *words[2:])
+            return sum((n.cmd(*words) for n in self.cluster.nodes), [])
+        if words[0] == "PUBLISH":
+            words = ("SPUBLISH", *words[1:])
+        return self.cluster.cmd(words[1], *words)
+
+
+class Clustered(World):
+    """The same with a cluster of three masters, and a replica of each; `redis` is the owner of the key."""
+
+    _keep = World.keep
+
+    def serve(self):
+        # No busy machine looks like a dead node; a failover is what a cell asks for.
+        self.cluster = Cluster(self.dir, self.keep, args=("--cluster-node-timeout", "10000"))
+        self.redis, self.url = Slots(self.cluster), self.cluster.url()
+        self.place = self.url.replace("127.0.0.1:", "")
+
+    def owner(self, key):
+        return self.cluster.owner(slot_of(key))
+
+    def move(self, key):
+        """The slot of the key goes to another master, key by key."""
+        before = self.owner(key)
+        self.cluster.move(slot_of(key), next(n for n in self.cluster.masters_now() if n.id != before.id))
+
+    def fail_over(self, key):
+        """A failover that an operator asks for: the replica of the key's master takes over; all nodes know it then."""
+        self.cluster.fail_over(self.owner(key))
 
 
 class OverThree(World):

@@ -11,6 +11,7 @@ import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.ReadMode;
 import org.redisson.config.SentinelServersConfig;
@@ -18,8 +19,8 @@ import org.redisson.config.SubscriptionMode;
 
 /**
  * Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit, fenced or spin. For a PORT of
- * `sentinel:PORT,PORT/NAME` the sentinels at those ports name the server. With KIND redlock, PORT,PORT,PORT: a
- * RedissonRedLock of an RLock of each.
+ * `sentinel:PORT,PORT/NAME` the sentinels at those ports name the server; for `cluster:PORT,PORT` these are nodes of a
+ * Redis Cluster. With KIND redlock, PORT,PORT,PORT: a RedissonRedLock of an RLock of each.
  */
 public final class RedissonLocks implements Lines.Verbs {
     private final RedissonClient[] all;
@@ -43,6 +44,8 @@ public final class RedissonLocks implements Lines.Verbs {
         config.setThreads(16).setNettyThreads(4);
         if (where.startsWith("sentinel:")) {
             useSentinels(config, where.substring("sentinel:".length()));
+        } else if (where.startsWith("cluster:")) {
+            useCluster(config, where.substring("cluster:".length()));
         } else {
             config.useSingleServer().setAddress("redis://127.0.0.1:" + where)
                   .setConnectionMinimumIdleSize(4).setConnectionPoolSize(24)
@@ -61,6 +64,16 @@ public final class RedissonLocks implements Lines.Verbs {
         sentinels.setScanInterval(500).setReadMode(ReadMode.MASTER).setSubscriptionMode(SubscriptionMode.MASTER)
                  .setMasterConnectionMinimumIdleSize(4).setMasterConnectionPoolSize(24)
                  .setSlaveConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
+    }
+
+    private static void useCluster(Config config, String where) {
+        ClusterServersConfig nodes = config.useClusterServers();
+        for (String port : where.split(",")) {
+            nodes.addNodeAddress("redis://127.0.0.1:" + port);
+        }
+        nodes.setScanInterval(500).setReadMode(ReadMode.MASTER).setSubscriptionMode(SubscriptionMode.MASTER)
+             .setMasterConnectionMinimumIdleSize(2).setMasterConnectionPoolSize(24)
+             .setSlaveConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
     private RLock lock(String kind, String name) {
