@@ -37,5 +37,8 @@ failover: chaos-build ## failovers with lost writes, ROUNDS times, compared with
 switches: test ## switches of the master by real sentinels with lost writes, ROUNDS times, while clients count
 	@/usr/bin/python3 tests/chaos/switches.py $(ROUNDS)
 
+takeovers: test ## failovers in a cluster with lost writes, ROUNDS times, while slots move and clients count
+	@/usr/bin/python3 tests/chaos/takeovers.py $(ROUNDS)
+
 -include $(wildcard $(B)/tests/chaos/*.d)
-.PHONY: chaos-programs chaos-build chaos chaos-short failover switches
+.PHONY: chaos-programs chaos-build chaos chaos-short failover switches takeovers
