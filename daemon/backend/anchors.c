@@ -121,7 +121,7 @@ log_refusal(struct anchors *a, const char *what, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
-    if (!a->logged && r->type == REPLY_ERROR) {
+    if (!a->logged && r->type == REPLY_ERROR && !call_is_noscript(r)) {
         log_event(a->env->log, LOG_WARN, "redis", what, "reason", LOG_S(text_error(text, r->text, NULL)), NULL);
         a->logged = true;
     }

@@ -181,10 +181,12 @@ class Planned(Case):
         old = self.c.owner(slot_of("{54h}"))  # the tag of an anchor: slot 2730
         before = asked()
         until(lambda: asked() > before)  # the next question that comes by itself is 5 s away
-        self.c.fail_over(old)
+        new = self.c.fail_over(old)
         until(lambda: "slots moved" in d.log())
         refused = re.search(r"errorstat_MOVED:count=(\d+)", old.cmd("INFO", "errorstats"))
         self.assertLess(int(refused.group(1)) if refused else 0, 8)  # four each second
+        until(lambda: new.cmd("HGET", "rlock:{54h}:gen", "#").split()[3] == "v", 20)  # it votes
+        self.assertNotIn("NOSCRIPT", d.log())  # its text goes along the next time: nothing is wrong
 
 
 class Stopped(Case):
