@@ -55,4 +55,11 @@ MUTANTS = [
            ["redis:test_cluster_bundles.py Bundles.test_leases_that_differ"]),
     Mutant("R967", "a reclaim is bundled, and may go twice", BACKEND + "bundle.c", "bundle_takes",
            "c->whole || c->reclaim ||", "c->whole ||", ["unit:test_bundle"]),
+    Mutant("R932", "an unlock is published to no shard", BACKEND + "script_forms.c", "sharded_form",
+           """(void)replace(&out, text, "'PUBLISH'", "'SPUBLISH'");""", "",
+           ["redis:test_cluster_wakes.py Listeners.test_at_a_replica"]),
+    Mutant("R933", "who listens is counted at any master", BACKEND + "cluster_poll.c", "ask",
+           "if (m->cluster->master_of[slot_of(p->name[i].key)] == m) {",
+           "if (m == container_of(m->cluster->masters.next, struct cluster_master, node)) {",
+           ["redis:test_cluster_wakes.py Polls.test_who_listens_is_counted_at_the_owner"]),
 ]
