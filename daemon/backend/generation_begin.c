@@ -11,6 +11,8 @@
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"
 
+enum { NUMBER_BITS = 20 };
+
 static bool
 needs(const struct generations *g, const struct gslot *s)
 {
@@ -38,14 +40,17 @@ add_slot(struct generations *g, struct proposal *p, uint16_t slot)
     s->proposed = true;
 }
 
-/* Numbers of different daemons differ, also when the clocks of nodes are behind. */
+/*
+ * Numbers of different daemons differ, also when the clocks of nodes are behind: of two generations with one number and
+ * different slots an anchor would take the first one only. The number is at most a second ahead of the clock.
+ */
 static void
 give_number(struct generations *g, struct proposal *p, const struct gnode *n)
 {
     uint64_t above = n->time_us > g->highest ? n->time_us : g->highest;
 
     g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    p->number = above + 1 + (g->random >> 52);
+    p->number = above + 1 + (g->random >> (64 - NUMBER_BITS));
     p->origin = n->origin;
     p->since_us = n->time_us;
 }

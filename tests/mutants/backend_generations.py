@@ -62,4 +62,6 @@ MUTANTS = [
     Mutant("R975", "a record that was refused is taken to be lost", BACKEND + "generation_slots.c",
            "generations_record_answered", "send_record(g, slot, (enum record_mode)s->mode);",
            "send_record(g, slot, RECORD_READ);", ["unit:test_generation_records"]),
+    Mutant("R978", "two daemons give one number to two generations", BACKEND + "generation_begin.c", "give_number",
+           "g->random >> (64 - NUMBER_BITS)", "g->random >> 52", ["unit:test_generation_use"]),
 ]

@@ -1,11 +1,13 @@
 /*
  * test_generation_use.c -- what a daemon reports to the anchors of slots that it begins to use.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"
+#include "rng.h"
 #include "suite.h"
 
 #define SLOT 7
@@ -174,12 +176,57 @@ START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
 }
 END_TEST
 
+static int
+compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Two hundred daemons begin a generation of the same data: 12 random bits would give some of them one number. */
+START_TEST(numbers_of_daemons_differ)
+{
+    enum { N = 200 };
+    struct rng r = rng_of(1);
+    uint64_t number[N];
+
+    end();
+    for (unsigned n = 0; n < N; n++) {
+        struct slot_range all = {0, 16383};
+        struct node_answer node = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 1, .range = &all,
+                                   .ranges_n = 1, .id = "id"};
+        const struct anchor_identity who = {.uuid = "u", .nonce = 1, .lease_us = 30 * US_PER_S};
+        struct generation_send send;
+        const struct anchor_message *m;
+
+        g = generations_new(&who, rng_next(&r), on_news, NULL);
+        ck_assert_uint_eq(generations_node(g, node.id), 0);
+        ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+        anchors_answer(1, NULL);
+        generations_next(g, now_us, &send);
+        m = generations_message(g, 0, 0);
+        ck_assert_uint_eq(m->begin_n, 1);
+        number[n] = m->begin[0].number;
+        ck_assert_uint_lt(number[n], 2000 + 2 * US_PER_S);
+        if (n < N - 1) {
+            end(); /* the last one is the fixture's */
+        }
+    }
+    qsort(number, N, sizeof(number[0]), compare);
+    for (unsigned n = 1; n < N; n++) {
+        ck_assert_uint_ne(number[n - 1], number[n]);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *const tests[] = {a_held_lock_in_a_slot_that_has_its_generation,
                                          such_a_slot_leaves_its_generation, a_first_request_in_a_slot,
-                                         a_record_that_is_refused_is_sent_again_after_a_pause};
+                                         a_record_that_is_refused_is_sent_again_after_a_pause,
+                                         numbers_of_daemons_differ};
 
     return suite_main_with("generation use", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
 }
