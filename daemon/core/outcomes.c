@@ -450,12 +450,13 @@ reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core
     }
 }
 
-/* In a quorum a majority of the nodes has it until until_us at most: the deadline and its timer move there. */
+/* In a quorum a majority of the nodes has it until until_us at most: the deadline and its timers move there. */
 static void
 cap(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->until_us != 0 && cl->state == CLAIM_HELD && d->until_us < cl->hold.deadline_us) {
         cl->hold.deadline_us = d->until_us;
+        cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->until_us - cl->lease_us / 3);
         claim_arm(c, cl);
     }
 }

@@ -4,7 +4,7 @@ import re
 
 import harness
 from harness import free_port, until
-from test_quorum import PATIENT, Quorum
+from test_quorum import CONF, PATIENT, Quorum
 from test_sentinel import nodes
 from test_tls import Proxy
 
@@ -119,6 +119,25 @@ class OutOfReach(Quorum):
         self.assertEqual(other.cmd("BREAK", "a"), 1)
         until(lambda: r.info("stats")["lost"] == "1")
         self.assertGreater(self.granted(self.conn(other), "a"), t)
+
+    def test_jeopardy_comes_before_lost(self):
+        """A node turns out not to have it, so it ends when a node will drop it that was left out of the last renewal."""
+        lease = 9 * harness.SLOW
+        r = self.start(place=self.place, conf=CONF.replace("lease: 3s", "lease: %ds" % lease))
+        c, ears = self.conn(r), self.conn(r)
+        token = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        ears.cmd("SUBSCRIBE", "lock:a")
+        self.leave(r, 1)
+        self.renewed(r, 1)
+        self.assertTrue(ears.quiet())
+        self.assertEqual(self.m.nodes[0].cmd("DEL", "a"), 1)
+        self.leave(r, 2)
+        ears.sock.settimeout(2 * lease)
+        self.assertRegex(ears.read()[2], "^jeopardy %d " % token)
+        self.assertGreater(c.cmd("LOCK", "a", "ONCE"), 0)
+        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
 
 
 class Nonsense(Quorum):

@@ -611,6 +611,36 @@ START_TEST(jeopardy_once_per_lease)
 }
 END_TEST
 
+/* Of a quorum too few nodes may have it after all, so that it ends sooner than was said: its owner hears of it first. */
+START_TEST(jeopardy_before_an_end_that_has_come_nearer)
+{
+    struct world w;
+    struct flight f;
+    int64_t ends_us;
+
+    world_holding(&w);
+    pass(&w, TOLD_30S / 3);
+    f = expect_op(&w, CORE_EXTEND, "a");
+    ends_us = w.now_us + SEC(12);
+    redis_says(&w, f, CORE_DOWN, .until_us = ends_us);
+    ck_assert_int_eq(look(&w, "a").deadline_us, ends_us);
+    while (w.now_us < ends_us - MS(10)) {
+        bool near = w.now_us >= ends_us - SEC(10);
+
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), near);
+        if (w.flights_n > w.flights_seen) {
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
+        }
+        pass(&w, MS(10));
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+    pass(&w, MS(10));
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
 /* A healthy lock is in no jeopardy. */
 START_TEST(no_jeopardy)
 {
@@ -818,7 +848,8 @@ main(void)
                             behind_what_is_under_way, the_owner_ends_meanwhile, the_longer_of_two_leases,
                             what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
                             waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
-                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reclaim,
+                            jeopardy_once_per_lease, jeopardy_before_an_end_that_has_come_nearer, no_jeopardy, many,
+                            next_after_an_overtaken_reclaim,
                             what_was_asserted_anew_and_lost_is_given_back,
                             an_assertion_that_runs_late_is_swept_up, the_hold_behind_one_that_was_lost,
                             the_wait_behind_one_that_was_lost, the_other_sort_behind_one_that_was_lost};
