@@ -19,7 +19,7 @@ struct backend_status {
     char links_away[40];  /* the jobs that have lost a link: of "locks,renewals,subscriptions,replicas" */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
-    char refusal[160];    /* why nothing is granted though it is up; "" = it is, or Redis says why not */
+    char refusal[320];    /* why nothing is granted though it is up; "" = it is, or Redis says why not */
     uint64_t epoch;       /* of its data; 0 = not known */
     char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
     int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */

@@ -106,7 +106,8 @@ enter_epoch(struct quorum_node *node, uint64_t epoch)
 
     node->epoch = epoch;
     node->epoch_us = clock_now_us();
-    node->voting = node->answered = node->in_round = node->quarantine_was_over = false;
+    node->voting = node->answered = node->in_round = node->quarantine_was_over = node->admitting = false;
+    node->refusal[0] = '\0';
     quorum_voting_changed(qu);
     qu->look_us = 0;
     quorum_wake(qu);
@@ -374,17 +375,40 @@ quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why
     return false;
 }
 
+/* What is wrong with the first node that does not count; "" = nothing, as while it is in quarantine. */
 static void
-explain(const struct quorum *qu, char out[160])
+explain_node(const struct quorum *qu, char *out, size_t room)
+{
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *node = &qu->node[i];
+        const char *error = node->linked ? node->refusal : shard_last_error(node->shard);
+
+        if (node->twin != NULL) {
+            snprintf(out, room, "; %.100s is the same server as %.100s", node->address->shown,
+                     node->twin->address->shown);
+            return;
+        }
+        if (error[0] != '\0') {
+            snprintf(out, room, "; %.100s: %.100s", node->address->shown, error);
+            return;
+        }
+    }
+}
+
+static void
+explain(const struct quorum *qu, char *out, size_t room)
 {
     unsigned up = quorum_up(qu), voting = quorum_voting(qu);
+    int n = 0;
 
+    out[0] = '\0';
     if (up < qu->q) {
-        snprintf(out, 160, "%u of %u nodes answer: no majority", up, qu->n);
+        n = snprintf(out, room, "%u of %u nodes answer: no majority", up, qu->n);
     } else if (voting < qu->q) {
-        snprintf(out, 160, "%u of %u nodes vote: no majority", voting, qu->n);
-    } else {
-        out[0] = '\0';
+        n = snprintf(out, room, "%u of %u nodes vote: no majority", voting, qu->n);
+    }
+    if (n > 0) {
+        explain_node(qu, out + n, room - (size_t)n);
     }
 }
 
@@ -416,7 +440,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
     out->rtt_us = votes_median(rtt_us, qu->n);
     out->epoch = qu->epoch;
     out->grace = !qu->granting;
-    explain(qu, out->refusal);
+    explain(qu, out->refusal, sizeof(out->refusal));
 }
 
 static size_t
@@ -429,7 +453,7 @@ quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]
 
         shard_node(node->shard, &out[i]);
         snprintf(out[i].state, sizeof(out[i].state), "%s",
-                 !node->up ? "down" : node->voting ? "voting" : "quarantine");
+                 node->twin != NULL ? "twin" : !node->up ? "down" : node->voting ? "voting" : "quarantine");
         snprintf(out[i].more, sizeof(out[i].more), ",votes=%" PRIu64 ",second_rounds=%" PRIu64, node->votes,
                  node->second_rounds);
     }

@@ -10,6 +10,7 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/quorum_private.h"
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
 /*
@@ -69,11 +70,34 @@ take(struct quorum_node *node, const struct reply *r)
     node->granting = strchr(node->text, ' ') != NULL && strchr(node->text, ' ') == strrchr(node->text, ' ');
     node->clock = (uint64_t)r->item[CLOCK]->n;
     node->left_us = since_us < lasts_us ? lasts_us - since_us : 0;
+    if (node->established && node->admitting) {
+        log_event(qu->env.log, LOG_INFO, "redis", "node admitted", "address", LOG_S(node->address->shown), "epoch",
+                  LOG_N(node->epoch), "clock", LOG_N(node->clock), NULL);
+    }
+    if (node->established) {
+        node->admitting = false;
+        node->refusal[0] = '\0';
+    }
     if (node->voting != node->established) {
         log_event(qu->env.log, LOG_INFO, "redis", node->established ? "node votes" : "node does not vote", "address",
                   LOG_S(node->address->shown), "epoch", LOG_N(node->epoch), NULL);
     }
     node->voting = node->established;
+}
+
+/* A full node cannot be admitted, for example. Logged once, though it is asked in each round. */
+static void
+refuses(struct quorum_node *node, struct slice error)
+{
+    bool known = node->refusal[0] != '\0';
+
+    text_print(node->refusal, sizeof(node->refusal), error);
+    if (!known) {
+        log_event(node->of->env.log, LOG_WARN, "redis",
+                  node->admitting ? "node cannot be admitted" : "node does not say whether it votes", "address",
+                  LOG_S(node->address->shown), "reason", LOG_S(node->refusal), NULL);
+    }
+    node->admitting = false;
 }
 
 static void on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
@@ -128,9 +152,7 @@ round_over(struct quorum *qu)
         uint64_t clock;
 
         if (node->in_round && !node->established && node->granting && highest(qu, node, &clock)) {
-            log_event(qu->env.log, LOG_INFO, "redis", "node admitted", "address", LOG_S(node->address->shown), "epoch",
-                      LOG_N(node->epoch), "clock", LOG_N(clock), NULL);
-            (void)ask(node, node->text, clock);
+            node->admitting = ask(node, node->text, clock);
         }
         all = all && (!node->up || node->voting);
     }
@@ -152,7 +174,9 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         take(node, r);
         quorum_voting_changed(qu);
         quorum_loss_changed(qu);
-    } else if (result == LINK_ANSWERED && r->type != REPLY_ERROR) { /* A6 */
+    } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
+        refuses(node, r->text);
+    } else if (result == LINK_ANSWERED) { /* A6 */
         shard_nonsense(node->shard);
     }
     if (node->asked) {
@@ -170,6 +194,7 @@ quorum_look_at_nodes(struct quorum *qu)
     if (qu->asked_n > 0) {
         return;
     }
+    quorum_find_twins(qu);
     for (unsigned i = 0; i < qu->n; i++) {
         struct quorum_node *node = &qu->node[i];
 

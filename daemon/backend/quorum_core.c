@@ -1,8 +1,11 @@
 /*
  * quorum_core.c -- the events that a quorum posts to the core: a majority is there, grants, or may have lost held
  * locks.
+ *
+ * QC1 A server counts once, by whichever addresses it is named.
  */
 #include <event2/event.h>
+#include <string.h>
 
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
@@ -120,13 +123,45 @@ quorum_loss_changed(struct quorum *qu)
     quorum_post(qu, &(struct core_event){.type = CORE_RECLAIM, .epoch = qu->epoch});
 }
 
+/* The node of the same server that is named before it; NULL: there is none, or one of both cannot be reached. */
+static const struct quorum_node *
+twin_of(const struct quorum *qu, const struct quorum_node *node)
+{
+    const char *server = shard_server(node->shard);
+
+    for (unsigned i = 0; i < node->index && node->linked && server[0] != '\0'; i++) {
+        if (qu->node[i].linked && strcmp(shard_server(qu->node[i].shard), server) == 0) {
+            return &qu->node[i];
+        }
+    }
+    return NULL;
+}
+
+/* QC1: else one server that fails could be a majority of the nodes, of which the log says that spare ones vote. */
+void
+quorum_find_twins(struct quorum *qu)
+{
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct quorum_node *node = &qu->node[i];
+        const struct quorum_node *twin = twin_of(qu, node);
+
+        if (twin != NULL && node->twin == NULL) {
+            log_event(qu->env.log, LOG_ERROR, "redis", "two nodes of the quorum are the same server", "address",
+                      LOG_S(node->address->shown), "counts", LOG_S(twin->address->shown), NULL);
+        }
+        node->twin = twin;
+        node->up = node->linked && twin == NULL;
+    }
+}
+
 void
 quorum_up_changed(struct quorum_node *node, bool up)
 {
     struct quorum *qu = node->of;
     bool majority;
 
-    node->up = up;
+    node->linked = up;
+    quorum_find_twins(qu);
     majority = quorum_up(qu) >= qu->q;
     if (majority != qu->up) {
         qu->up = majority;

@@ -21,7 +21,9 @@ struct quorum_node {
     unsigned index;
     struct shard *shard; /* owned */
     struct link_address *address; /* the shard's */
-    bool up;
+    bool up;            /* it counts: a link is up, and no other node is the same server */
+    bool linked;        /* a link is up */
+    const struct quorum_node *twin; /* the same server, named before it: that one counts; NULL = none */
     bool voting;        /* established in `epoch`: quorum_admit.c */
     bool shared;        /* other daemons may hold locks there */
     uint64_t epoch;     /* of its data; 0 = not known */
@@ -33,6 +35,8 @@ struct quorum_node {
     bool in_round;      /* ... in this round */
     bool established, granting;
     bool quarantine_was_over; /* its quarantine was over before this round began */
+    bool admitting;     /* it was asked to be established last */
+    char refusal[128];  /* the error by which it answered last; "" = none */
     uint64_t lost_epoch; /* the last one that a RECLAIM was for */
     char text[NODE_EPOCH_ROOM]; /* rlock:epoch */
     uint64_t clock;     /* rlock:clock */
@@ -84,6 +88,9 @@ void quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend
 /* How many nodes vote; are up. */
 unsigned quorum_voting(const struct quorum *qu);
 unsigned quorum_up(const struct quorum *qu);
+
+/* Nodes of the same server count as one. Called when that may have changed. */
+void quorum_find_twins(struct quorum *qu);
 
 /* A node has come or gone; other daemons may hold locks there, or none does. */
 void quorum_up_changed(struct quorum_node *node, bool up);

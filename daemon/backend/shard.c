@@ -459,18 +459,33 @@ shard_status(const struct shard *sh, struct backend_status *out)
     out->epoch = sh->membership.epoch.number;
     out->grace = sh->membership.epoch.until_ms != 0;
     out->daemons = members_count(&sh->membership.members);
+    snprintf(out->last_error, sizeof(out->last_error), "%s", shard_last_error(sh));
     for (unsigned i = 0; i < sh->links_n; i++) {
         out->links_up += link_up(sh->link[i]);
         out->in_flight += link_in_flight(sh->link[i]);
-        if (out->last_error[0] == '\0') {
-            snprintf(out->last_error, sizeof(out->last_error), "%s", link_last_error(sh->link[i]));
-        }
         if (!link_up(sh->link[i]) && strstr(out->links_away, job_of(sh, i)) == NULL) {
             size_t at = strlen(out->links_away);
 
             snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(sh, i));
         }
     }
+}
+
+const char *
+shard_server(const struct shard *sh)
+{
+    return sh->server.run_id;
+}
+
+const char *
+shard_last_error(const struct shard *sh)
+{
+    unsigned i = 0;
+
+    while (i + 1 < sh->links_n && link_last_error(sh->link[i])[0] == '\0') {
+        i++;
+    }
+    return link_last_error(sh->link[i]);
 }
 
 bool

@@ -98,6 +98,12 @@ void shard_node(const struct shard *sh, struct backend_node *out); /* its server
 /* Its clock minus ours, as a guess; false: nothing is known of it. */
 bool shard_clock_offset(const struct shard *sh, int64_t *us);
 
+/* The run id of its server, as of the latest greeting; "" = not known. */
+const char *shard_server(const struct shard *sh);
+
+/* Why it is down, or was last; "" = it has not been. */
+const char *shard_last_error(const struct shard *sh);
+
 /* The longest lease that a member there renews, as far as is known. */
 int64_t shard_longest_us(const struct shard *sh);
 

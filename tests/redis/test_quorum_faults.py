@@ -4,6 +4,7 @@ import re
 
 import harness
 from harness import free_port, until
+from quorums import Masters
 from test_quorum import CONF, PATIENT, Quorum
 from test_sentinel import nodes
 from test_tls import Proxy
@@ -121,7 +122,7 @@ class OutOfReach(Quorum):
         self.assertGreater(self.granted(self.conn(other), "a"), t)
 
     def test_jeopardy_comes_before_lost(self):
-        """A node turns out not to have it, so it ends when a node will drop it that was left out of the last renewal."""
+        """A node turns out not to have it: it ends when a node drops it that was left out of the last renewal."""
         lease = 9 * harness.SLOW
         r = self.start(place=self.place, conf=CONF.replace("lease: 3s", "lease: %ds" % lease))
         c, ears = self.conn(r), self.conn(r)
@@ -138,6 +139,127 @@ class OutOfReach(Quorum):
         self.assertGreater(c.cmd("LOCK", "a", "ONCE"), 0)
         self.assertRegex(ears.read()[2], "^lost %d " % token)
         self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
+
+
+class Full(Quorum):
+    """maxmemory is reached, and nothing may be evicted."""
+
+    def fill(self, *which):
+        for i in which:
+            self.assertEqual(self.m.nodes[i].cmd("CONFIG", "SET", "maxmemory", "1"), "OK")
+
+    def drain(self, i):
+        self.assertEqual(self.m.nodes[i].cmd("CONFIG", "SET", "maxmemory", "0"), "OK")
+
+    def test_one_full_node_is_missed_by_nobody(self):
+        r = self.start()
+        c = self.conn(r)
+        t = c.cmd("LOCK", "held")
+        until(lambda: self.where("held") == [True] * 3)
+        self.fill(0)
+        self.assertGreater(c.cmd("LOCK", "a"), t)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        self.renewed(r)  # there, too: that takes no memory
+        self.assertEqual(self.where("held"), [True] * 3)
+        self.assertEqual(c.cmd("UNLOCK", "held"), 0)
+        until(lambda: self.where("held") == [False] * 3)
+
+    def test_two_full_nodes_are_told_and_what_is_held_stays_so(self):
+        r = self.start()
+        c = self.conn(r)
+        t = c.cmd("LOCK", "held")
+        until(lambda: self.where("held") == [True] * 3)
+        self.fill(0, 1)
+        self.assertRegex(c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE .*out of memory")
+        self.assertRegex(c.cmd("LOCK", "a", "WAIT", "1s"), "^UNAVAILABLE .*out of memory")
+        until(lambda: self.where("a") == [False] * 3)  # of the third node it was taken back
+        self.renewed(r)
+        self.assertEqual(c.cmd("LOCK", "held", "ONCE"), t)
+        self.assertEqual(c.cmd("UNLOCK", "held"), 0)
+        until(lambda: self.where("held") == [False] * 3)
+        self.drain(1)
+        self.assertGreater(self.granted(c, "a"), t)
+
+    def test_a_full_node_is_admitted_when_it_has_room(self):
+        r = self.start()
+        self.fill(0)
+        self.assertEqual(self.m.nodes[0].cmd("FLUSHALL"), "OK")
+        until(lambda: "node cannot be admitted" in r.log(), 30)
+        self.assertRegex(r.log(), r'warn redis node cannot be admitted .*node0.*reason="OOM ')
+        admitted = r.log().count("redis node admitted")
+        self.assertEqual(nodes(r)[0]["state"], "quarantine")
+        self.drain(0)
+        until(lambda: self.voting(r) == 3)
+        self.assertEqual(r.log().count("redis node admitted"), admitted + 1)
+        self.assertEqual(r.log().count("node cannot be admitted"), 1)
+
+
+class Named(Quorum):
+    """What the list of URLs names wrongly is said: in INFO, in the answer to a LOCK, in the log."""
+
+    def begin(self, url):
+        r = self.rlockd(redis=url, conf=CONF, wait=False)
+        until(r.serving)
+        return r
+
+    def refused(self, r, states, why):
+        until(lambda: [n["state"] for n in nodes(r)] == states)
+        until(lambda: re.search(why, r.info("redis")["redis_refusal"]))
+        self.assertRegex(r.cmd("LOCK", "free", "WAIT", "200ms"), "^UNAVAILABLE .*" + why)
+
+    def replicate(self, i, of):
+        node = self.m.nodes[i]
+        self.assertEqual(node.cmd("REPLICAOF", "127.0.0.1", self.m.nodes[of].place["args"][1]), "OK")
+        until(lambda: "master_link_status:up" in node.cmd("INFO", "replication"))
+
+    def place(self, i):
+        return {"args": ("--port", str(free_port()))}
+
+    def test_one_server_by_two_addresses(self):
+        """It counts once; a quorum that is new is none then."""
+        self.m = Masters(self, 3, self.place)
+        urls = [node.url for node in self.m.nodes]
+        twice = "redis://127.0.0.1:" + self.m.nodes[0].place["args"][1]
+        r = self.begin("quorum:" + ",".join(urls[:2] + [twice]))
+        self.refused(r, ["quarantine", "quarantine", "twin"], "%s is the same server as %s" % (twice, urls[0]))
+        r.stop()
+        self.daemon(name="established").stop()
+        r = self.begin("quorum:" + ",".join(urls[:2] + [twice]))
+        until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "twin"])
+        c = self.conn(r)
+        self.assertGreater(self.granted(c, "a"), 0)
+        self.assertRegex(r.log(), "error redis two nodes of the quorum are the same server address=" + twice)
+        self.assertNotIn("spare nodes vote", r.log())
+        self.m.nodes[1].kill()
+        self.refused(r, ["voting", "down", "twin"], "1 of 3 nodes answer: no majority")
+
+    def test_two_with_another_password(self):
+        self.m = Masters(self, 3, lambda i: {"args": ("--requirepass", "another")} if i > 0 else {})
+        r = self.begin(self.m.url())
+        self.refused(r, ["quarantine", "down", "down"], "1 of 3 nodes answer: no majority; .*node1.*NOAUTH")
+        self.assertNotIn("another", r.log())
+        for i, node in enumerate(self.m.nodes[1:], 1):
+            with node.conn() as c:
+                c.cmd("AUTH", "another")
+                self.assertEqual(c.cmd("CONFIG", "SET", "requirepass", ""), "OK")
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertGreater(self.granted(self.conn(r), "a"), 0)
+
+    def test_a_replica(self):
+        self.m = Masters(self, 3, self.place)
+        self.replicate(2, 0)
+        r = self.begin(self.m.url())
+        self.refused(r, ["quarantine", "quarantine", "down"], "0 of 3 nodes vote: no majority; .*node2.*not a master")
+        self.assertEqual(self.m.nodes[2].cmd("REPLICAOF", "NO", "ONE"), "OK")
+        until(lambda: self.voting(r) == 3, 30)
+        c = self.conn(r)
+        t = self.granted(c, "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.replicate(2, 0)  # and its vote would be that of the master
+        until(lambda: nodes(r)[2]["state"] == "down")
+        self.assertGreater(self.granted(c, "b"), t)
+        self.m.nodes[0].kill()
+        self.refused(r, ["down", "voting", "down"], "1 of 3 nodes answer: no majority")
 
 
 class Nonsense(Quorum):

@@ -611,7 +611,7 @@ START_TEST(jeopardy_once_per_lease)
 }
 END_TEST
 
-/* Of a quorum too few nodes may have it after all, so that it ends sooner than was said: its owner hears of it first. */
+/* Too few nodes of a quorum may have it after all, and it ends sooner than was said: its owner hears of that first. */
 START_TEST(jeopardy_before_an_end_that_has_come_nearer)
 {
     struct world w;
