@@ -100,10 +100,10 @@ flush_link(struct shard *sh, unsigned link)
 {
     size_t max = sh->conf->batch_max > SHARD_BATCH_MAX ? SHARD_BATCH_MAX : sh->conf->batch_max;
 
-    for (int b = 0; b < BATCHES; b++) {
+    for (int b = 0; b < BATCHES && sh->gathered[link] > 0; b++) {
         bool renews = b == BATCH_VERB + VERB_RENEW;
 
-        for (unsigned i = 0; i < KINDS; i++) {
+        for (unsigned i = 0; i < KINDS && sh->gathered[link] > 0; i++) {
             unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* each kind has its turn */
             struct list *batch = &sh->batch[link][b][kind];
 
