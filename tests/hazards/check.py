@@ -11,8 +11,9 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WANTED = [*("A%d" % n for n in range(1, 16)), *("B%d" % n for n in range(1, 14)), *("C%d" % n for n in range(1, 10)),
-          *("D%d" % n for n in range(1, 16)), *("E%d" % n for n in range(1, 15))]
-ROW = re.compile(r"^\| ([A-E]\d+) \| (.*) \|$", re.M)
+          *("D%d" % n for n in range(1, 16)), *("E%d" % n for n in range(1, 15)),
+          *("F%d" % n for n in range(1, 13))]
+ROW = re.compile(r"^\| ([A-F]\d+) \| (.*) \|$", re.M)
 
 
 def read(*path):

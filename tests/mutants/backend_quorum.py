@@ -1,4 +1,4 @@
-"""backend_quorum.py -- mutants of a quorum, of its votes and of its nodes. R880 to R909, R920 to R939."""
+"""backend_quorum.py -- mutants of a quorum, of its votes and of its nodes. R880 to R909, R920, R927 to R929."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -85,10 +85,10 @@ MUTANTS = [
     Mutant("R920", "renewals and releases of a reclaim gather with what is reclaimed", BACKEND + "quorum_entries.c",
            "op_of", "op.reclaim && e->verb == CORE_ACQUIRE", "op.reclaim",
            ["redis:test_quorum_nodes.py Reclaimed.test_what_is_put_anew_and_what_is_released_is_not_mixed_up"]),
-    Mutant("R921", "an end that has come nearer is told of as late as the one before", "daemon/core/outcomes.c", "cap",
+    Mutant("R927", "an end that has come nearer is told of as late as the one before", "daemon/core/outcomes.c", "cap",
            "cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->until_us - cl->lease_us / 3);", "",
            ["unit:test_core_reclaim", FAULTS + "OutOfReach.test_jeopardy_comes_before_lost"]),
-    Mutant("R922", "a server counts as often as it is named", BACKEND + "quorum_core.c", "quorum_find_twins",
+    Mutant("R928", "a server counts as often as it is named", BACKEND + "quorum_core.c", "quorum_find_twins",
            "node->up = node->linked && twin == NULL", "node->up = node->linked",
            [FAULTS + "Named.test_one_server_by_two_addresses"]),
     Mutant("R905", "a BREAK is done where a node has somebody else's key", BACKEND + "votes.c", "vote_confirmed",

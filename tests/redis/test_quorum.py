@@ -345,6 +345,13 @@ class Redlock:
     def free(self, key, value):
         self.m.cmd("EVAL", self.FREE, 1, key, value)
 
+    FILL = ("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
+            "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0")
+
+    def extend(self, key, value, ttl_ms=10000):
+        """As redsync does with WithSetNXOnExtend: also where its key is missing. Whether a majority has it."""
+        return self.m.cmd("EVAL", self.FILL, 1, key, value, ttl_ms).count(1) >= self.q
+
 
 class Strangers(Quorum):
     """Others lock the same names on the same nodes."""
@@ -366,6 +373,27 @@ class Strangers(Quorum):
             self.assertEqual(c.cmd("UNLOCK", name), 0)
             value = until(lambda: other.lock(name))
             other.free(name, value)
+
+    def test_a_redlock_that_fills_holes_when_it_extends(self):
+        """It holds again what is free, and never what we hold."""
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
+        c, other = self.conn(r), Redlock(self.m)
+        value = other.lock("s")
+        for node in self.m.nodes[:2]:  # as if its time was over there
+            self.assertEqual(node.cmd("DEL", "s"), 1)
+        t = c.cmd("LOCK", "s", "WAIT", "5s")
+        self.assertGreater(t, 0)
+        self.assertFalse(other.extend("s", value, 600000))
+        self.assertEqual(self.m.nodes[1].cmd("DEL", "s"), 1)  # a hole of ours is filled by it, before we are there
+        self.assertTrue(other.extend("s", value, 600000))
+        self.assertTrue(c.cmd("RENEW", "s", "3s").startswith("LOST"))
+        self.assertIsNone(c.cmd("LOCK", "s", "NOWAIT"))
+        other.free("s", value)
+        self.assertGreater(self.granted(c, "s"), t)
+        self.assertFalse(other.extend("s", value))
+        self.renewed(r)
+        self.assertEqual(self.where("s"), [True] * 3)
+        self.assertEqual(c.cmd("UNLOCK", "s"), 0)
 
     def scripts(self):
         """How many of them the nodes have run."""
