@@ -45,6 +45,12 @@ draw_control(struct world *w)
 {
     if (w->options->control == CONTROL_NO_REGISTRATION) {
         w->rate[FAULT_CLUSTER_CUT] = 3 * fault_rows[FAULT_CLUSTER_CUT].rate;
+        w->habit.strict = false; /* for the node timeout is longer than it may be */
+    } else if (w->options->control == CONTROL_OPEN_UNSEEN) {
+        w->rate[FAULT_CLUSTER_DROP] = 6 * fault_rows[FAULT_CLUSTER_DROP].rate;
+        w->rate[FAULT_CLUSTER_MOVE] = w->rate[FAULT_CLUSTER_ANCHOR_MOVE] = w->rate[FAULT_CLUSTER_BACK] = 0;
+        w->habit.strict = true;
+        w->habit.think_us = 200 * US_PER_MS;
     } else if (w->options->control == CONTROL_REDIRECT_FIRST) {
         w->rate[FAULT_CLUSTER_BY_HAND] = 6 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
         w->sentinels.lag_us = 2 * US_PER_S;
@@ -77,7 +83,7 @@ cluster_open(struct world *w)
         abort();
     }
     w->cluster = c;
-    c->timeout_us = between(w, 1000, chance(w, 60000) ? 3000 : 9000) * US_PER_MS;
+    c->timeout_us = between(w, 1000, chance(w, 60000) ? 3000 : longest_lease_us(w) / 2 / US_PER_MS) * US_PER_MS;
     c->timeout_us = w->options->control == CONTROL_NO_REGISTRATION ? 9 * US_PER_S : c->timeout_us;
     c->old_us = (longest_lease_us(w) + REGISTERED_US) / 2 - US_PER_S / 2;
     cluster_trouble(w, 2 * US_PER_S);

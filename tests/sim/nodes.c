@@ -356,6 +356,17 @@ cluster_tells(const struct conn *c, int words, const struct slice *word, const s
     buf_fini(&out);
 }
 
+/* CONFIG GET cluster-node-timeout */
+static void
+tell_timeout(struct conn *c)
+{
+    char ms[24], line[96];
+
+    snprintf(ms, sizeof(ms), "%" PRId64, c->world->cluster->timeout_us / US_PER_MS);
+    snprintf(line, sizeof(line), "*2\r\n$20\r\ncluster-node-timeout\r\n$%zu\r\n%s\r\n", strlen(ms), ms);
+    conn_reply(c, line, strlen(line), false);
+}
+
 static bool
 subscribes(struct conn *c, int words, const struct slice *word)
 {
@@ -381,6 +392,10 @@ cluster_answers(struct conn *c, int words, struct slice *word)
     c->asking = slice_is(word[0], "ASKING");
     if (c->asking) {
         conn_reply(c, "+OK\r\n", 5, false);
+        return true;
+    }
+    if (slice_is(word[0], "CONFIG")) {
+        tell_timeout(c);
         return true;
     }
     error = sim_redis_redirects(s->redis, server_clock(s), asking, words, word);
