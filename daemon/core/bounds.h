@@ -34,7 +34,7 @@ enum {
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
     WINDOW_MAX = 8 * 1024,       /* no more operations of one sort are in flight at a time ... */
     WINDOW_US = 100,             /* ... nor than Redis answers in time at so long for each */
-    WINDOW_OWED = 8,             /* ... and releases that no request waits for: one in so many of them */
+    WINDOW_BACKGROUND_PART = 8,  /* ... and releases that no request waits for: one in so many of them */
     REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_JUMPED = 2,           /* a clock has jumped, or it was broken elsewhere: it may be gone */

@@ -104,7 +104,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 
 /* The next holder from before the BREAK loses the lock; these are in front, for later ones came behind them. */
 bool
-lock_loses(struct core *c, struct lock *l)
+lock_lose_next(struct core *c, struct lock *l)
 {
     struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
 

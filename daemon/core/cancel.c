@@ -65,7 +65,7 @@ cancel(struct core *c, struct request *r)
     }
     r->cancelled = true;
     request_finish(c, r, CORE_CANCELLED, 0);
-    multilocks_go_on(c);
+    multilocks_advance(c);
 }
 
 /* Ends the requests in the owner's order, the one that runs among them. */
@@ -123,7 +123,7 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     }
     answer = owner_get(c, p, rq->owner, false, &o);
     if (l != NULL) {
-        lock_meet(c, l);
+        lock_catch_up(c, l);
     }
     if (answer == CORE_GRANTED && l != NULL) {
         uint32_t n = count_requests(l, o);

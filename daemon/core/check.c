@@ -41,7 +41,7 @@ static void
 check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct tally *t)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
-    bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
+    bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_is_pending(&cl->owner->job);
 
     assert(cl->uncertain.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
     if (!ends) {
@@ -101,8 +101,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->turns += cl->renewal == RENEWAL_WAITS;
     t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
     t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
-    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_owed;
-    t->flying[WINDOW_RELEASE] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_owed;
+    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_background;
+    t->flying[WINDOW_BACKGROUND] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_background;
 }
 
 /* I1; a limit that was lowered since does not concern the holders. */
@@ -168,7 +168,7 @@ check_timing_out(const struct queue *q)
 
         assert(behind || r->outcome_n == q->settle.outcome_n);
         behind = r->outcome_n != q->settle.outcome_n;
-        assert(!behind || job_stands(&q->settle.job));
+        assert(!behind || job_is_pending(&q->settle.job));
     }
 }
 
@@ -177,7 +177,7 @@ static void
 check_queue(const struct lock *l)
 {
     bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->waiter_poll_node) &&
-                   !job_stands(&l->queue->break_job);
+                   !job_is_pending(&l->queue->break_job);
 
     assert(l->queue->blocked_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
@@ -192,7 +192,7 @@ static void
 check_empty_queue(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
-    assert(!job_stands(&q->break_job) && !job_stands(&q->settle.job));
+    assert(!job_is_pending(&q->break_job) && !job_is_pending(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
@@ -244,7 +244,7 @@ check_lock(const struct core *c, const struct lock *l)
     }
     assert(freeing == l->releasing_n && releasing == l->releases_sent_n);
     check_attempts(l);
-    drains = job_stands(&lock_domain(c, l)->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
+    drains = job_is_pending(&lock_domain(c, l)->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
     assert(!wanted || !c->draining || drains);
     if (wanted && !c->draining) { /* I4 */
         assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
@@ -334,7 +334,7 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
     }
     doubts = t->doubts - doubts;
     assert(doubts == d->unverified_n); /* I12 */
-    assert(d->epoch == 0 || doubts > 0 || job_stands(&d->walk[WALK_REVIEW].job) || rounds_review(c, d));
+    assert(d->epoch == 0 || doubts > 0 || job_is_pending(&d->walk[WALK_REVIEW].job) || rounds_review(c, d));
 }
 
 void

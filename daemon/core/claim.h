@@ -99,7 +99,7 @@ struct claim {
     bool op_shared : 1;     /* it is about the shared holds */
     bool op_ticket : 1;     /* it asks for a ticket, too */
     bool op_reclaim : 1;    /* it is a reclaim */
-    bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
+    bool op_background : 1; /* RELEASING: the release in flight is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
     bool has_ticket : 1; /* kinds with tickets: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */

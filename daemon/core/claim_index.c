@@ -164,7 +164,7 @@ share_left(const struct core *c, const struct claim *but)
     if (sh == NULL) {
         return 0;
     }
-    if (heap_min_at(&sh->ends) > c->now_us && !job_stands(&but->lock->queue->break_job)) {
+    if (heap_min_at(&sh->ends) > c->now_us && !job_is_pending(&but->lock->queue->break_job)) {
         return (int64_t)sh->held_n - (but->state == CLAIM_HELD);
     }
     list_for_each_safe(pos, nxt, &sh->held)

@@ -213,7 +213,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_verify(c, cl, 0);
-    claim_waits_not(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
+    claim_leave_window(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->place.kept_until_us = 0;
@@ -322,7 +322,7 @@ claim_arm(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_HELD:
-        claim_waits_anew(c, cl);
+        claim_update_turn(c, cl);
         share_deadline(cl);
         at_us = held_next_us(c, cl);
         break;
@@ -384,7 +384,7 @@ claim_busy(const struct claim *cl)
 void
 claim_renew_over(struct core *c, struct claim *cl)
 {
-    claim_waits_not(c, cl);
+    claim_leave_window(c, cl);
     c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
     cl->renewal = RENEWAL_NONE;
 }

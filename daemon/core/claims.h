@@ -50,7 +50,7 @@ claim_is_broken(const struct claim *cl)
 {
     const struct queue *q = cl->lock->queue;
 
-    return job_stands(&q->break_job) && cl->token < q->broken_token;
+    return job_is_pending(&q->break_job) && cl->token < q->broken_token;
 }
 
 /* HELD may also be what has run out, or was broken, and whose timer or job has not had its turn yet. */

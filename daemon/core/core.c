@@ -69,8 +69,8 @@
  *     no longer; core.empty_queue, which all others have, stays as it was made.
  * I16 Of a lock at most one claim is CACHED, and lock.lingers says so.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
- *     sees the records it is about as if there were no jobs: claim_meet(), lock_meet(). An owner that has ended takes
- *     no request and is granted nothing; until its job comes to a claim, the claim is held for nobody.
+ *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended
+ *     takes no request and is granted nothing; until its job comes to a claim, the claim is held for nobody.
  * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
  *     keeps the kind and the key under which it was taken, whatever the rules say meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
@@ -155,7 +155,7 @@ core_free(struct core **cp)
     c->conf.slice = 0;
     jobs_run(c);
     while (!list_empty(&c->dirty_owners)) {
-        owner_advance(c, container_of(c->dirty_owners.next, struct owner, work));
+        owner_advance(c, container_of(c->dirty_owners.next, struct owner, dirty_node));
     }
     timer_fini(&c->timers, &c->waiter_poll.timer);
     windows_fini(c);
@@ -195,7 +195,7 @@ done(struct core *c, const struct core_done *d)
         c->token_max = d->token;
     }
     if (found != NULL) {
-        claim_meet(c, container_of(found, struct claim, by_id));
+        claim_catch_up(c, container_of(found, struct claim, by_id));
         requests_freed(c);
         claim_done(c, container_of(found, struct claim, by_id), d);
         return;
@@ -370,7 +370,7 @@ dispatch(struct core *c, const struct core_event *ev)
         guards_move(c, ev->back_us);
         break;
     case CORE_TIME:
-        deadlock_work(c);
+        deadlock_advance(c);
         break;
     case CORE_DRAIN:
         drain_begin(c);
@@ -389,18 +389,18 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     /* Leases that have ended are ended before anything new is looked at, however long the process slept. */
     catch_up(c);
     dispatch(c, ev);
-    work_go_on(c);
+    work_requests(c);
     if (jobs_may_run(c)) {
         jobs_run(c);
     }
-    work_off(c);
+    work_dirty(c);
     catch_up(c); /* an outcome may have come when its lease was over */
     reclaims_end(c);
     c->stepping = false;
 }
 
 void
-core_sent(struct core *c)
+core_end_turn(struct core *c)
 {
     c->turn++;
     slice_begin(c);

@@ -77,7 +77,7 @@ void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
  * The turn is over, and the next one has a slice of its own: what the core has asked for until now leaves for Redis, or
  * is gathered behind a call that is under way. It closes the group of claims that ask for a name together (A1).
  */
-void core_sent(struct core *c);
+void core_end_turn(struct core *c);
 
 /* When core_step(CORE_TIME) is wanted next; CORE_FOREVER = not at all. */
 int64_t core_next_us(const struct core *c);

@@ -221,7 +221,7 @@ find(struct core *c, struct graph *g, bool small)
 
 /* A slice. If the graph is not large, what is answered was compared in this step: D1. */
 static void
-work(struct core *c)
+advance_job(struct core *c)
 {
     struct search *s = &c->search;
     struct graph *g = &c->graph[GRAPH_JOB];
@@ -291,7 +291,7 @@ deadlock_ask(struct core *c, struct request *r)
 /* ---- slices ---- */
 
 void
-deadlock_work(struct core *c)
+deadlock_advance(struct core *c)
 {
     struct search *s = &c->search;
 
@@ -301,5 +301,5 @@ deadlock_work(struct core *c)
         list_remove(&r->ask_node);
         ask(c, r); /* may be the end of it, and of others */
     }
-    work(c);
+    advance_job(c);
 }

@@ -30,7 +30,7 @@ struct search {
 void search_init(struct search *s);
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
-void deadlock_work(struct core *c);                      /* a slice of what was put off */
+void deadlock_advance(struct core *c);                   /* a slice of what was put off */
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */

@@ -23,15 +23,15 @@ lock_wake(struct core *c, struct lock *l)
 void
 domain_wake(struct core *c, struct domain *d)
 {
-    if (d->epoch != 0 && !list_linked(&d->work)) {
-        list_push_back(&c->dirty_domains, &d->work);
+    if (d->epoch != 0 && !list_linked(&d->dirty_node)) {
+        list_push_back(&c->dirty_domains, &d->dirty_node);
     }
 }
 
 void
 owner_wake(struct core *c, struct owner *o)
 {
-    if (!list_linked(&o->work)) {
-        list_push_back(&c->dirty_owners, &o->work);
+    if (!list_linked(&o->dirty_node)) {
+        list_push_back(&c->dirty_owners, &o->dirty_node);
     }
 }

@@ -31,7 +31,7 @@ struct domain {
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;
     struct walk walk[WALKS];
-    struct list work;      /* core.dirty_domains: its review may be over */
+    struct list dirty_node; /* core.dirty_domains: its review may be over */
 };
 
 /* domains.c */

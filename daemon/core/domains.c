@@ -23,7 +23,7 @@ domains_init(struct core *c, uint32_t n)
 
         *d = (struct domain){.epoch = 0};
         list_init(&d->locks);
-        list_init(&d->work);
+        list_init(&d->dirty_node);
         for (int kind = 0; kind < WALKS; kind++) {
             walk_init(&d->walk[kind], (enum walk_kind)kind);
         }

@@ -27,7 +27,7 @@ review(struct core *c, struct domain *d, bool lost)
     if (rv->begun_n + 2 >= numbers) {
         walk_finish(c, w);
     }
-    if (!job_stands(&w->job)) {
+    if (!job_is_pending(&w->job)) {
         rv->lost = rv->jumped = false;
         rv->begun_n = 0;
     }
@@ -56,11 +56,12 @@ void
 reclaims_end(struct core *c)
 {
     while (!list_empty(&c->dirty_domains)) {
-        struct domain *d = container_of(c->dirty_domains.next, struct domain, work);
+        struct domain *d = container_of(c->dirty_domains.next, struct domain, dirty_node);
         struct core_action a = {.type = CORE_RECLAIMED, .domain = (uint16_t)(d - c->domain), .epoch = d->epoch};
 
-        list_remove(&d->work);
-        if (d->epoch != 0 && d->unverified_n == 0 && !job_stands(&d->walk[WALK_REVIEW].job) && !rounds_review(c, d)) {
+        list_remove(&d->dirty_node);
+        if (d->epoch != 0 && d->unverified_n == 0 && !job_is_pending(&d->walk[WALK_REVIEW].job) &&
+            !rounds_review(c, d)) {
             d->epoch = 0;
             core_act(c, &a);
         }

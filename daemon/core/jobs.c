@@ -4,8 +4,8 @@
  * J1  A job has its records on a list of its own and takes from the front until that is empty; or the walk is moved
  *     on when a record is freed (walks_leave()). So whatever happens between two slices, each record is seen to once.
  * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
- *     claim_meet() and lock_meet() do what the job would do.
- * J3  A job looks at JOB_SHARE records, then it is the next one's turn.
+ *     claim_catch_up() and lock_catch_up() do what the job would do.
+ * J3  A job looks at JOB_RECORDS records, then it is the next one's turn.
  */
 #include "daemon/core/jobs.h"
 
@@ -26,7 +26,7 @@ job_init(struct job *j, enum job_kind kind)
 void
 job_begin(struct core *c, struct job *j)
 {
-    if (!job_stands(j)) {
+    if (!job_is_pending(j)) {
         list_push_back(&c->jobs, &j->node);
     }
 }
@@ -38,9 +38,9 @@ job_end(struct job *j)
 }
 
 uint32_t
-job_share(const struct core *c)
+job_records_max(const struct core *c)
 {
-    return c->conf.slice == 0 ? UINT32_MAX : c->conf.slice < JOB_SHARE ? c->conf.slice : JOB_SHARE;
+    return c->conf.slice == 0 ? UINT32_MAX : c->conf.slice < JOB_RECORDS ? c->conf.slice : JOB_RECORDS;
 }
 
 /* ---- walks ---- */
@@ -81,7 +81,7 @@ walks_leave(struct core *c, const struct lock *l)
     for (int i = 0; i < WALKS && !list_empty(&c->jobs); i++) {
         struct walk *w = &d->walk[i];
 
-        if (!job_stands(&w->job)) {
+        if (!job_is_pending(&w->job)) {
             continue;
         }
         if (w->at == &l->all && w->last == &l->all) {

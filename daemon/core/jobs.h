@@ -4,7 +4,7 @@
  *
  * A job is part of the record that it is about, and goes with it; a round over the claims of one lock has a record of
  * its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: whatever a job has not
- * come to yet is seen to when it is met, see claim_meet() and lock_meet().
+ * come to yet is seen to when it is met, see claim_catch_up() and lock_catch_up().
  */
 #ifndef RLOCKD_CORE_JOBS_H
 #define RLOCKD_CORE_JOBS_H
@@ -20,7 +20,7 @@ struct domain;
 struct lock;
 struct claim;
 
-enum { JOB_SHARE = 64 }; /* records that a job looks at before it is the next one's turn */
+enum { JOB_RECORDS = 64 }; /* records that a job looks at before it is the next one's turn */
 
 enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
@@ -53,16 +53,16 @@ struct walk {
 
 /* Records that may yet be looked at in this turn. */
 struct slice_left {
-    uint32_t timers, records, turns; /* turns: of claims that waited for a window, see windows_go_on() */
+    uint32_t timers, records, turns; /* turns: of claims that waited for a window, see windows_advance() */
 };
 
 void job_init(struct job *j, enum job_kind kind);
 void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
-uint32_t job_share(const struct core *c);      /* records that may be looked at in one go */
+uint32_t job_records_max(const struct core *c); /* records that may be looked at in one go */
 
 static inline bool
-job_stands(const struct job *j)
+job_is_pending(const struct job *j)
 {
     return list_linked(&j->node);
 }

@@ -42,11 +42,11 @@ void claim_report_end(struct core *c, struct claim *cl); /* ... if it is not hel
 void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
 
 /* reclaim.c */
-void claim_granting(struct core *c, struct claim *cl);
+void claim_redis_grants(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about what is to be verified, if no operation is
                                                          in flight */
-void claim_reached(struct core *c, struct claim *cl);
+void claim_redis_reached(struct core *c, struct claim *cl);
 
 /* deserted.c */
 void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */

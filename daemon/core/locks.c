@@ -256,7 +256,7 @@ is_at_rest(const struct lock *l)
     const struct queue *q = l->queue;
 
     return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->waiter_poll_node) &&
-           !job_stands(&q->break_job);
+           !job_is_pending(&q->break_job);
 }
 
 /*
@@ -277,9 +277,9 @@ yields(struct core *c, struct lock *l)
 
 /* Goes on with a lock that has changed: with its queue, or ends the queue, or the lock. */
 static void
-go_on(struct core *c, struct lock *l)
+advance(struct core *c, struct lock *l)
 {
-    lock_meet(c, l);
+    lock_catch_up(c, l);
     if (l->dirty) { /* by that: it has one more turn */
         return;
     }
@@ -306,7 +306,7 @@ lock_advance(struct core *c)
     c->dirty_locks.end = l->dirty_next != NULL ? c->dirty_locks.end : &c->dirty_locks.first;
     l->dirty_next = NULL;
     l->dirty = false;
-    go_on(c, l);
+    advance(c, l);
 }
 
 void

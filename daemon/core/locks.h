@@ -38,7 +38,7 @@ void lock_free(struct core *c, struct lock *l);
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
 void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
-bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
+bool lock_lose_next(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
 
 /* attempts.c */
 void lock_try(struct core *c, struct lock *l, struct claim *next);

@@ -43,7 +43,7 @@ multilock_new(const struct core_event *ev)
     b->id = ev->many.request[0].id;
     b->full = ev->many.request[0].full;
     b->n = ev->many.n;
-    list_init(&b->work);
+    list_init(&b->dirty_node);
     name = (char *)(b + 1);
     for (size_t i = 0; i < b->n; i++) {
         struct slice from = ev->many.request[i].name;
@@ -176,12 +176,12 @@ complete(struct core *c, struct multilock *b)
 }
 
 void
-multilocks_go_on(struct core *c)
+multilocks_advance(struct core *c)
 {
     while (!list_empty(&c->dirty_multilocks)) {
-        struct multilock *b = container_of(c->dirty_multilocks.next, struct multilock, work);
+        struct multilock *b = container_of(c->dirty_multilocks.next, struct multilock, dirty_node);
 
-        list_remove(&b->work);
+        list_remove(&b->dirty_node);
         if (b->failed) {
             undo(c, b);
         } else {

@@ -23,7 +23,7 @@ struct multilock {
     size_t n, members_n, answers_n;        /* names; requests alive; parts answered */
     bool full;
     bool failed;                           /* MLOCK: it has been answered so */
-    struct list work;                      /* core.dirty_multilocks: all is granted, or what was granted goes back */
+    struct list dirty_node;                /* core.dirty_multilocks: all is granted, or what was granted goes back */
 };
 
 /* multilock.c */
@@ -31,7 +31,7 @@ void multilock_arrive(struct core *c, const struct core_event *ev);
 void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
 void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
 bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
-void multilocks_go_on(struct core *c); /* those that are dirty: complete now, or undone */
+void multilocks_advance(struct core *c); /* those that are dirty: complete now, or undone */
 
 /* multilock_answers.c */
 void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */

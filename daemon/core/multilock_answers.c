@@ -1,7 +1,7 @@
 /*
  * multilock_answers.c -- the answers of the members of a multilock, and the one answer made of them.
  *
- * What follows for the other members is done at the end of the step: multilocks_go_on().
+ * What follows for the other members is done at the end of the step: multilocks_advance().
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ multilock_forget(struct multilock *b, struct request *r)
     b->member[r->part] = NULL;
     r->multilock = NULL;
     if (--b->members_n == 0) {
-        list_remove(&b->work);
+        list_remove(&b->dirty_node);
         free(b);
     }
 }
@@ -49,8 +49,8 @@ multilock_send(struct core *c, const struct multilock *b, const struct core_repl
 static void
 wake(struct core *c, struct multilock *b)
 {
-    if (!list_linked(&b->work)) {
-        list_push_back(&c->dirty_multilocks, &b->work);
+    if (!list_linked(&b->dirty_node)) {
+        list_push_back(&c->dirty_multilocks, &b->dirty_node);
     }
 }
 

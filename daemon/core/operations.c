@@ -153,7 +153,7 @@ claim_renew(struct core *c, struct claim *cl)
     struct core_action a = {.type = CORE_EXTEND};
 
     assert(cl->renewal != RENEWAL_SENT);
-    claim_waits_not(c, cl);
+    claim_leave_window(c, cl);
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
     cl->renew.op = ++c->serial;
@@ -169,7 +169,7 @@ claim_renew(struct core *c, struct claim *cl)
 void
 claim_renew_in_turn(struct core *c, struct claim *cl)
 {
-    if (claim_may_leave(c, cl, WINDOW_RENEW)) {
+    if (claim_may_send(c, cl, WINDOW_RENEW)) {
         claim_renew(c, cl);
     }
 }
@@ -253,12 +253,12 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return;
     }
-    if (!claim_may_leave(c, cl, sort)) {
+    if (!claim_may_send(c, cl, sort)) {
         claim_arm(c, cl);
         return;
     }
     c->window[sort].n++;
-    cl->op_owed = sort == WINDOW_RELEASE;
+    cl->op_background = sort == WINDOW_BACKGROUND;
     cl->lock->releases_sent_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
     lock_wake(c, cl->lock); /* the next one may ask behind it */
@@ -282,7 +282,7 @@ lock_releases_sooner(struct core *c, struct lock *l)
             return;
         }
         if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* for either window */
-            claim_waits_not(c, cl);
+            claim_leave_window(c, cl);
             claim_release(c, cl, claim_op_request(cl));
         }
     }

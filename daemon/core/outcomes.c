@@ -351,7 +351,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     bool over = c->now_us >= later(cl->uncertain.redis_until_us, late_us) && !policy(cl->lock)->tickets;
 
     cl->op = 0;
-    c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;
+    c->window[cl->op_background ? WINDOW_BACKGROUND : WINDOW_UNLOCK].n--;
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;

@@ -67,7 +67,7 @@ struct owner {
     uint32_t others_n;    /* requests on fifo that are no LOCKs */
     uint32_t cached_n;    /* claims of it that are CACHED: given back, and no matter of the owner any more */
     struct list session_owners; /* session_owner.owner_node; named owners only */
-    struct list work;     /* in core.dirty_owners */
+    struct list dirty_node; /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
     bool unreachable;     /* of a session that nobody hears: keeps nothing when it asks for nothing */

@@ -37,7 +37,7 @@ owner_new(struct core *c, uint64_t id)
     list_init(&o->loser_node);
     job_init(&o->job, JOB_OWNER);
     list_init(&o->session_owners);
-    list_init(&o->work);
+    list_init(&o->dirty_node);
     c->owners_n++;
     return o;
 }
@@ -81,7 +81,7 @@ owner_free(struct core *c, struct owner *o)
     owner_forget(c, o);
     assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->session_owners));
     job_end(&o->job);
-    list_remove(&o->work);
+    list_remove(&o->dirty_node);
     graph_owner_freed(c, o);
     user_disown(c, o);
     timer_fini(&c->timers, &o->timer);

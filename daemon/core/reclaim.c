@@ -25,7 +25,7 @@ claim_settle(struct core *c, struct claim *cl)
         return;
     }
     if (cl->uncertain.verify & VERIFY_LOST) {
-        if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
+        if (claim_may_send(c, cl, WINDOW_RECLAIM)) {
             claim_reclaim(c, cl, (cl->uncertain.verify & VERIFY_HOLDS) == 0);
         }
     } else if (cl->renewal != RENEWAL_SENT) {
@@ -38,10 +38,10 @@ static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
     claim_verify(c, cl, why);
-    claim_waits_not(c, cl); /* for a renewal: another operation may come first now */
+    claim_leave_window(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
     if (!claim_busy(cl) && cl->renewal == RENEWAL_NONE) {
-        claim_waits(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
+        claim_join_window(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
     }
     claim_arm(c, cl);
 }
@@ -92,7 +92,7 @@ claim_review(struct core *c, struct claim *cl)
 
 /* A claim in doubt asks now, whatever pause it was to make. */
 void
-claim_granting(struct core *c, struct claim *cl)
+claim_redis_grants(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
         cl->retry_us = cl->uncertain.verify != 0 ? 0 : cl->retry_us;
@@ -104,7 +104,7 @@ claim_granting(struct core *c, struct claim *cl)
  * Redis can be reached: a release is tried again, a claim is verified, and a renewal due within a second is sent, now.
  */
 void
-claim_reached(struct core *c, struct claim *cl)
+claim_redis_reached(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_RELEASING) {
         if (cl->op == 0 && cl->retry_us != 0) {

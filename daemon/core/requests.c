@@ -85,7 +85,7 @@ request_begin(struct core *c, struct request *r, bool in_order)
         r->owner->others_n += r->verb != CORE_LOCK;
         owner_wake(c, r->owner);
     } else {
-        claim_meet(c, r->claim);
+        claim_catch_up(c, r->claim);
         requests_freed(c);
         request_run(c, r);
     }
@@ -366,7 +366,7 @@ find_permit(struct core *c, struct request *r)
     }
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);
-        claim_meet(c, cl);
+        claim_catch_up(c, cl);
         requests_freed(c);
     }
 }

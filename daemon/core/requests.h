@@ -35,7 +35,7 @@ struct core_reply request_refusal(const struct core *c, const struct core_reques
 void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
 
 /* timing_out.c */
-bool queue_settles(struct core *c, struct queue *q); /* one request; false: there was none left */
+bool queue_settle_next(struct core *c, struct queue *q); /* one request; false: there was none left */
 void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
 void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
 void lock_settle_full(struct core *c, struct lock *l);      /* those for which there is no room any more: no */

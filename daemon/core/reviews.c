@@ -31,7 +31,7 @@ try_now(struct core *c, struct lock *l)
 
 /* ... and who waits tries. */
 void
-lock_granting(struct core *c, struct lock *l)
+lock_redis_grants(struct core *c, struct lock *l)
 {
     lock_round(c, l, ROUND_WAKE);
     try_now(c, l);
@@ -52,7 +52,7 @@ lock_join_review(struct core *c, struct lock *l)
 }
 
 void
-lock_reached(struct core *c, struct lock *l)
+lock_redis_reached(struct core *c, struct lock *l)
 {
     lock_round(c, l, ROUND_REACHED);
 }

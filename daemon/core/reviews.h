@@ -11,12 +11,12 @@
 
 /* reviews.c */
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
-void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: waiters try now */
-void lock_join_review(struct core *c, struct lock *l); /* lock_meet(), where a review has not been yet */
-void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
+void lock_redis_grants(struct core *c, struct lock *l); /* Redis grants again, or has other data: waiters try now */
+void lock_join_review(struct core *c, struct lock *l); /* lock_catch_up(), where a review has not been yet */
+void lock_redis_reached(struct core *c, struct lock *l); /* Redis can be: what was put off for that */
 
 static inline void
-lock_meet(struct core *c, struct lock *l)
+lock_catch_up(struct core *c, struct lock *l)
 {
     if (l->review != lock_domain(c, l)->review.number) {
         lock_join_review(c, l);

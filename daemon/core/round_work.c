@@ -15,8 +15,8 @@ enum { REVIEWS = 1 << REVIEWS_BITS };
 
 static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
     [ROUND_REVIEW] = claim_review,
-    [ROUND_WAKE] = claim_granting,
-    [ROUND_REACHED] = claim_reached,
+    [ROUND_WAKE] = claim_redis_grants,
+    [ROUND_REACHED] = claim_redis_reached,
     [ROUND_DRAIN] = claim_drain,
 };
 
@@ -39,7 +39,7 @@ step(struct core *c, struct round *rd)
 }
 
 bool
-round_goes(struct core *c, struct round *rd)
+round_next(struct core *c, struct round *rd)
 {
     if (step(c, rd)) {
         return true;

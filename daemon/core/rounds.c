@@ -2,7 +2,7 @@
  * rounds.c -- passes over every claim of one lock, which may have very many.
  *
  * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the
- * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_meet().
+ * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_catch_up().
  */
 #include "daemon/core/rounds.h"
 
@@ -110,7 +110,7 @@ round_end(struct core *c, struct round *rd)
 void
 round_free(struct core *c, struct round *rd)
 {
-    assert(job_stands(&rd->job)); /* R3: else it is not ours to free */
+    assert(job_is_pending(&rd->job)); /* R3: else it is not ours to free */
     round_end(c, rd);
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
@@ -119,7 +119,7 @@ round_free(struct core *c, struct round *rd)
 bool
 lock_is_long(const struct core *c, const struct lock *l)
 {
-    return l->claims_n > job_share(c);
+    return l->claims_n > job_records_max(c);
 }
 
 bool

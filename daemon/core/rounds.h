@@ -42,7 +42,7 @@ void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
 
 /* round_work.c */
-bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
+bool round_next(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
 void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
 void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
 

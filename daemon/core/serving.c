@@ -66,7 +66,7 @@ request_waits_for_itself(const struct request *r)
 void
 claim_serve(struct core *c, struct claim *cl)
 {
-    uint32_t n = 0, most = job_share(c);
+    uint32_t n = 0, most = job_records_max(c);
 
     if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
         claim_settle(c, cl);

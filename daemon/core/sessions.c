@@ -56,14 +56,14 @@ owner_end(struct core *c, struct owner *o)
 }
 
 bool
-owner_ends(struct core *c, struct owner *o)
+owner_release_next(struct core *c, struct owner *o)
 {
     if (!list_empty(&o->unended)) {
         struct claim *cl = container_of(o->unended.next, struct claim, owner_node);
 
         list_remove(&cl->owner_node);
         list_push_back(&o->claims, &cl->owner_node);
-        claim_meet(c, cl);
+        claim_catch_up(c, cl);
         requests_freed(c);
     }
     if (!list_empty(&o->unended)) {
@@ -107,12 +107,12 @@ owner_let_go(struct core *c, struct owner *o)
 void
 owner_advance(struct core *c, struct owner *o)
 {
-    list_remove(&o->work);
+    list_remove(&o->dirty_node);
     if (!list_empty(&o->fifo)) {
         struct request *r = order_next(c, o);
 
         if (r != NULL) {
-            claim_meet(c, r->claim);
+            claim_catch_up(c, r->claim);
             requests_freed(c);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
             if (order_next(c, o) != NULL) { /* else the request before it wakes the owner when it ends */
@@ -124,7 +124,7 @@ owner_advance(struct core *c, struct owner *o)
     if (o->unreachable && !o->ending) {
         owner_let_go(c, o);
     }
-    if (o->claims_n > 0 || job_stands(&o->job) || (o->name == NULL && !o->ending)) {
+    if (o->claims_n > 0 || job_is_pending(&o->job) || (o->name == NULL && !o->ending)) {
         return;
     }
     if (!o->ending) {
@@ -237,7 +237,7 @@ core_session_gone(struct core *c, struct core_session *p)
 }
 
 bool
-core_session_leave(struct core *c, struct core_session *p)
+core_session_leave_next(struct core *c, struct core_session *p)
 {
     if (!list_empty(&p->session_owners)) {
         session_owner_free(c, container_of(p->session_owners.next, struct session_owner, session_node));

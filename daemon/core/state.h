@@ -35,7 +35,7 @@ struct core {
     struct core_sink sink;
     int64_t now_us;         /* of this step */
     uint64_t serial;        /* ids of everything */
-    uint64_t turn;          /* of the loop, see core_sent() */
+    uint64_t turn;          /* of the loop, see core_end_turn() */
     int64_t set_back_us;    /* sum of the steps by which Redis's clock was set back, seen from ours: CLOCK_BACK */
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
@@ -62,8 +62,8 @@ struct core {
         struct lock *first, **end;
     } dirty_locks;          /* lock.dirty_next: first come, first served */
     struct list dirty_owners;
-    struct list dirty_domains; /* domain.work */
-    struct list dirty_multilocks; /* multilock.work */
+    struct list dirty_domains; /* domain.dirty_node */
+    struct list dirty_multilocks; /* multilock.dirty_node */
     struct list freed;      /* request.claim_node: their claim is freed, so they run anew in its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */

@@ -4,7 +4,7 @@
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
  *
- * S1  An outcome is for the requests that are on the list when it comes; above JOB_SHARE, a job answers the rest.
+ * S1  An outcome is for the requests that are on the list when it comes; above JOB_RECORDS, a job answers the rest.
  *     Outcomes are numbered, and a request has the number of the last one before it: so those that are still to be
  *     answered are in front.
  * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If its own attempt
@@ -167,7 +167,7 @@ request_time_out(struct core *c, struct request *r)
 }
 
 bool
-queue_settles(struct core *c, struct queue *q)
+queue_settle_next(struct core *c, struct queue *q)
 {
     struct request *r = container_of(q->timing_out.next, struct request, timing_out_node);
 
@@ -187,7 +187,7 @@ static void
 settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answer answer)
 {
     struct queue *q = l->queue;
-    uint32_t n = 0, most = job_share(c);
+    uint32_t n = 0, most = job_records_max(c);
     bool more = true;
 
     if (list_empty(&q->timing_out)) {
@@ -197,7 +197,7 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
     q->settle.answer = answer;
     q->settle.outcome_n++;
     for (; more && n < most; n++) {
-        more = queue_settles(c, q);
+        more = queue_settle_next(c, q);
     }
     slice_spend(&c->left.records, n);
     if (more) {

@@ -82,7 +82,7 @@ claim_timer(struct core *c, struct claim *cl)
 {
     /* it may be another time or state then */
     if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->review_n != cl->lock->reviews_n) {
-        lock_meet(c, cl->lock);
+        lock_catch_up(c, cl->lock);
         claim_review(c, cl);
         return;
     }
@@ -132,13 +132,13 @@ is_due(const struct core *c, const struct timer *t)
 }
 
 void
-claim_meet(struct core *c, struct claim *cl)
+claim_catch_up(struct core *c, struct claim *cl)
 {
-    lock_meet(c, cl->lock);
+    lock_catch_up(c, cl->lock);
     if (cl->review_n != cl->lock->reviews_n) {
         claim_review(c, cl);
     }
-    if (job_stands(&cl->owner->job)) {
+    if (job_is_pending(&cl->owner->job)) {
         claim_owner_ends(c, cl);
     }
     if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
@@ -152,7 +152,7 @@ claim_meet(struct core *c, struct claim *cl)
 static void
 take_turn(struct core *c, struct claim *cl)
 {
-    claim_waits_not(c, cl);
+    claim_leave_window(c, cl);
     if (cl->state == CLAIM_RELEASING) {
         claim_release(c, cl, claim_op_request(cl));
     } else if (cl->uncertain.verify != 0) {
@@ -176,7 +176,7 @@ close_gap(struct heap *waiting)
  * of them. None waits for a timer: those are due by the hundred thousand, too.
  */
 void
-windows_go_on(struct core *c)
+windows_advance(struct core *c)
 {
     uint32_t left[WINDOWS], taken;
 

@@ -11,9 +11,9 @@ struct core;
 void claim_timer(struct core *c, struct claim *cl);
 /*
  * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
- * if there were no slices. The record stays. lock_meet() stands in reviews.h.
+ * if there were no slices. The record stays. lock_catch_up() stands in reviews.h.
  */
-void claim_meet(struct core *c, struct claim *cl);
-void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
+void claim_catch_up(struct core *c, struct claim *cl);
+void windows_advance(struct core *c);                     /* with those that waited, as many as there is room for */
 
 #endif

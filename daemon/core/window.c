@@ -27,7 +27,7 @@ window_size(const struct core *c, enum window_sort sort)
     if (c->conf.window != 0) {
         return c->conf.window;
     }
-    return (uint32_t)later(sort == WINDOW_RELEASE ? n / WINDOW_OWED : n, RENEW_TOGETHER);
+    return (uint32_t)later(sort == WINDOW_BACKGROUND ? n / WINDOW_BACKGROUND_PART : n, RENEW_TOGETHER);
 }
 
 bool
@@ -51,7 +51,7 @@ window_key_us(const struct core *c, const struct claim *cl)
 }
 
 void
-claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
+claim_join_window(struct core *c, struct claim *cl, enum window_sort sort)
 {
     struct heap *waiting = &c->window[sort].waiting;
 
@@ -66,20 +66,20 @@ claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
  * renew_done() and held_next_us().
  */
 bool
-claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort)
+claim_may_send(struct core *c, struct claim *cl, enum window_sort sort)
 {
     if (window_has_room(c, sort)) {
-        claim_waits_not(c, cl);
+        claim_leave_window(c, cl);
         return true;
     }
     if (cl->renewal == RENEWAL_NONE) {
-        claim_waits(c, cl, sort);
+        claim_join_window(c, cl, sort);
     }
     return false;
 }
 
 void
-claim_gives_up_turn(struct core *c, struct claim *cl)
+window_remove(struct core *c, struct claim *cl)
 {
     cl->renewal = RENEWAL_NONE;
     c->windowed_n--;
@@ -87,7 +87,7 @@ claim_gives_up_turn(struct core *c, struct claim *cl)
 }
 
 void
-claim_waits_anew(struct core *c, struct claim *cl)
+claim_update_turn(struct core *c, struct claim *cl)
 {
     struct heap *waiting = cl->renewal == RENEWAL_WAITS ? &c->window[cl->window_node.what].waiting : NULL;
 
@@ -101,7 +101,7 @@ claim_release_sort(const struct claim *cl, const struct request *r)
 {
     bool wanted = cl->lock->queue->waiting_n > 0 || cl->lock->remote_waiters || !list_empty(&cl->requests);
 
-    return r != NULL || wanted ? WINDOW_UNLOCK : WINDOW_RELEASE;
+    return r != NULL || wanted ? WINDOW_UNLOCK : WINDOW_BACKGROUND;
 }
 
 static bool

@@ -20,7 +20,7 @@ enum window_sort {
     WINDOW_RECLAIM, /* holds that Redis may have lost, reclaimed */
     WINDOW_RENEW,   /* leases and tickets */
     WINDOW_UNLOCK,  /* releases that a request waits for: the UNLOCK itself, or a LOCK of the same name */
-    WINDOW_RELEASE, /* all others: what an ended session, a passed lease or a loss left in Redis */
+    WINDOW_BACKGROUND, /* all others: what an ended session, a passed lease or a loss left in Redis */
     WINDOWS
 };
 
@@ -31,10 +31,10 @@ struct window {
 
 /* window.c */
 uint32_t window_size(const struct core *c, enum window_sort sort);
-bool claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
-void claim_waits(struct core *c, struct claim *cl, enum window_sort sort); /* for its turn, from now on */
-void claim_gives_up_turn(struct core *c, struct claim *cl); /* of one that waits */
-void claim_waits_anew(struct core *c, struct claim *cl);  /* its deadline has changed: so has its turn, if it waits */
+bool claim_may_send(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
+void claim_join_window(struct core *c, struct claim *cl, enum window_sort sort); /* for its turn, from now on */
+void window_remove(struct core *c, struct claim *cl); /* of one that waits */
+void claim_update_turn(struct core *c, struct claim *cl); /* its deadline has changed: so has its turn, if it waits */
 enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
 bool windows_have_room(const struct core *c);             /* ... for some claim that waits for its turn */
 void windows_fini(struct core *c);                        /* no claim is left */
@@ -42,10 +42,10 @@ bool window_has_room(const struct core *c, enum window_sort sort);
 
 /* ... of any. */
 static inline void
-claim_waits_not(struct core *c, struct claim *cl)
+claim_leave_window(struct core *c, struct claim *cl)
 {
     if (cl->renewal == RENEWAL_WAITS) {
-        claim_gives_up_turn(c, cl);
+        window_remove(c, cl);
     }
 }
 

@@ -27,15 +27,15 @@
 #include "daemon/core/waiter_polls.h"
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
-    [WALK_REVIEW] = lock_meet,
-    [WALK_WAKE] = lock_granting,
-    [WALK_REACHED] = lock_reached,
+    [WALK_REVIEW] = lock_catch_up,
+    [WALK_WAKE] = lock_redis_grants,
+    [WALK_REACHED] = lock_redis_reached,
     [WALK_DRAIN] = lock_drain,
 };
 
 /* The next lock, and as many records as it has claims, unless they have a round. False: it was the last one. */
 static bool
-walk_on(struct core *c, struct walk *w, uint32_t *n)
+walk_next(struct core *c, struct walk *w, uint32_t *n)
 {
     struct lock *l = container_of(w->at, struct lock, all);
     bool more = w->at != w->last;
@@ -51,10 +51,10 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
 
 /* Requests whose claim was freed, and multilocks that are whole or have failed, go on. */
 void
-work_go_on(struct core *c)
+work_requests(struct core *c)
 {
     while (!list_empty(&c->dirty_multilocks) || !list_empty(&c->freed)) {
-        multilocks_go_on(c);
+        multilocks_advance(c);
         requests_freed(c);
     }
 }
@@ -66,17 +66,17 @@ job_step(struct core *c, struct job *j, uint32_t *n)
     ++*n;
     switch (j->kind) {
     case JOB_OWNER:
-        return owner_ends(c, container_of(j, struct owner, job));
+        return owner_release_next(c, container_of(j, struct owner, job));
     case JOB_SESSION:
-        return core_session_leave(c, container_of(j, struct core_session, job));
+        return core_session_leave_next(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
-        return lock_loses(c, container_of(j, struct queue, break_job)->lock);
+        return lock_lose_next(c, container_of(j, struct queue, break_job)->lock);
     case JOB_SETTLE:
-        return queue_settles(c, container_of(j, struct queue, settle.job));
+        return queue_settle_next(c, container_of(j, struct queue, settle.job));
     case JOB_WALK:
-        return walk_on(c, container_of(j, struct walk, job), n);
+        return walk_next(c, container_of(j, struct walk, job), n);
     case JOB_ROUND:
-        return round_goes(c, container_of(j, struct round, job));
+        return round_next(c, container_of(j, struct round, job));
     }
     assert(false);
     return false;
@@ -87,8 +87,8 @@ walk_finish(struct core *c, struct walk *w)
 {
     uint32_t n = 0;
 
-    while (job_stands(&w->job)) {
-        (void)walk_on(c, w, &n);
+    while (job_is_pending(&w->job)) {
+        (void)walk_next(c, w, &n);
     }
 }
 
@@ -97,14 +97,14 @@ jobs_run(struct core *c)
 {
     while (jobs_may_run(c)) {
         struct job *j = container_of(c->jobs.next, struct job, node);
-        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_SHARE ? c->left.records : JOB_SHARE;
+        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_RECORDS ? c->left.records : JOB_RECORDS;
         bool more;
 
         list_remove(&j->node);
         list_push_back(&c->jobs, &j->node); /* J3 */
         do {
             more = job_step(c, j, &n);
-            work_go_on(c);
+            work_requests(c);
         } while (more && n < most);
         slice_spend(&c->left.records, n);
     }
@@ -134,7 +134,7 @@ timer_fire(struct core *c, struct timer *t)
         waiter_poll_timer(c);
         break;
     }
-    work_go_on(c);
+    work_requests(c);
 }
 
 /*
@@ -162,8 +162,8 @@ fire_due(struct core *c)
     struct heap_node *n;
     int renewed = 0;
 
-    windows_go_on(c);
-    work_go_on(c);
+    windows_advance(c);
+    work_requests(c);
     while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
         struct timer *t = container_of(n, struct timer, node);
         int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
@@ -183,14 +183,14 @@ fire_due(struct core *c)
 
 /* Does the work that events and timers left; each round may leave more, for other records. */
 void
-work_off(struct core *c)
+work_dirty(struct core *c)
 {
     for (;;) {
-        work_go_on(c);
+        work_requests(c);
         if (!list_empty(&c->dirty_owners)) {
-            struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
+            struct owner *o = container_of(c->dirty_owners.next, struct owner, dirty_node);
 
-            list_remove(&o->work);
+            list_remove(&o->dirty_node);
             owner_advance(c, o);
         } else if (c->dirty_locks.first != NULL) {
             lock_advance(c);
@@ -218,6 +218,6 @@ catch_up(struct core *c)
     while (may_fire(c) || jobs_may_run(c)) {
         fire_due(c);
         jobs_run(c);
-        work_off(c);
+        work_dirty(c);
     }
 }

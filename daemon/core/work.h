@@ -14,7 +14,7 @@ struct core;
 void walk_finish(struct core *c, struct walk *w);       /* in this step, however long it takes */
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
 void catch_up(struct core *c); /* what is due, and what comes of it */
-void work_off(struct core *c); /* what is dirty */
-void work_go_on(struct core *c); /* with requests that what has just happened left behind */
+void work_dirty(struct core *c); /* what is dirty */
+void work_requests(struct core *c); /* with requests that what has just happened left behind */
 
 #endif

@@ -35,7 +35,7 @@ static void
 send_all(struct engine *e)
 {
     backend_flush(e->backend);
-    core_sent(e->core);
+    core_end_turn(e->core);
 }
 
 /* Keeps TU1: after the process has stood still, leases end before any reply says "held". */

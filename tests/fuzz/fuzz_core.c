@@ -159,7 +159,7 @@ step(struct world *w, const struct core_event *ev)
 {
     core_step(w->core, w->now_us, ev);
     if (ev->type == CORE_TIME) { /* then, at times */
-        core_sent(w->core);
+        core_end_turn(w->core);
     }
     core_check(w->core, w->now_us);
 }

@@ -383,10 +383,10 @@ daemon_turn_end(struct daemon *d)
     daemon_begins(d);
     d->world->in_turn[d->index] = false;
     backend_flush(d->backend);
-    core_sent(d->core);
+    core_end_turn(d->core);
     replies_write(d);
     backend_flush(d->backend); /* what they left behind whose connections were closed, or who were told too late */
-    core_sent(d->core);
+    core_end_turn(d->core);
     d->asked = d->freed = 0;
     state_turn(d);
     arm(d);

@@ -99,7 +99,7 @@ struct world {
     unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
-    bool one_turn;  /* all that happens is before core_sent(); else each happening is a turn of its own */
+    bool one_turn;  /* all that happens is before core_end_turn(); else each happening is a turn of its own */
     bool in_order;  /* actions stand as the core did them; see core_disorder.h */
     bool unchecked; /* for large worlds: core_check() only at the end */
 };

@@ -85,7 +85,7 @@ world_step(struct world *w, const struct core_event *ev)
     core_step(w->core, w->now_us, ev);
     disorder(w, flight, answer);
     if (!w->one_turn) {
-        core_sent(w->core);
+        core_end_turn(w->core);
     }
     if (!w->unchecked) {
         core_check(w->core, w->now_us);

@@ -62,7 +62,7 @@ START_TEST(permits)
         quiet(&w);
     }
     w.one_turn = false;
-    core_sent(w.core);
+    core_end_turn(w.core);
     for (int i = 0; i < 2; i++) {
         redis_says(&w, gives[i], CORE_OK);
         expect_reply(&w, id[i], CORE_LEFT);

@@ -418,7 +418,7 @@ START_TEST(releases_in_turn)
     const char *name;
     size_t from;
     uint64_t s, other, id, waiting;
-    size_t owed = WINDOW_MAX / WINDOW_OWED;
+    size_t owed = WINDOW_MAX / WINDOW_BACKGROUND_PART;
 
     s = crowd_of(&w, CROWD_N, 0);
     other = session(&w);
@@ -461,7 +461,7 @@ START_TEST(releases_that_fail)
     bool failed[CROWD_N];
     size_t from;
     uint64_t s;
-    size_t owed = WINDOW_MAX / WINDOW_OWED;
+    size_t owed = WINDOW_MAX / WINDOW_BACKGROUND_PART;
 
     s = crowd_of(&w, CROWD_N, 0);
     gone(&w, s);

@@ -291,7 +291,7 @@ START_TEST(reviews_side_by_side)
     take_in(&w, s, "b", 1);
     of_domain(&w, CORE_RECLAIM, 0, 5);
     skip_all(&w);
-    ck_assert(job_stands(&w.core->domain[0].walk[WALK_REVIEW].job));
+    ck_assert(job_is_pending(&w.core->domain[0].walk[WALK_REVIEW].job));
     of_domain(&w, CORE_RECLAIM, 1, 9);
     for (int turns = 0; w.reclaimed_n == 0; turns++) {
         ck_assert_int_lt(turns, 3);

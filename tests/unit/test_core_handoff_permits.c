@@ -275,7 +275,7 @@ START_TEST(not_behind_a_lease_that_is_over)
         core_configure(w.core, &w.conf);
         w.now_us += SEC(11);
         do { /* the owner's end comes before the slice of the other one's lease */
-            core_sent(w.core);
+            core_end_turn(w.core);
             world_step(&w, &(struct core_event){.type = CORE_TIME});
         } while (core_next_us(w.core) <= w.now_us);
         ck_assert_uint_eq(w.metrics.handoffs, !over);

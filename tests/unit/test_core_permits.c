@@ -457,7 +457,7 @@ ask_together(struct world *w, int n, struct ask how, struct flight *op, int ops)
             op[i] = expect_op(w, CORE_ACQUIRE, "a");
         }
     }
-    core_sent(w->core);
+    core_end_turn(w->core);
     w->one_turn = false;
     quiet(w);
     return first;

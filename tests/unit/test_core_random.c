@@ -323,7 +323,7 @@ step(struct world *w, int d, const struct core_event *ev)
     core_step(w->node[d].core, w->now_us, ev);
     core_check(w->node[d].core, w->now_us);
     if (chance(w, 500)) {
-        core_sent(w->node[d].core);
+        core_end_turn(w->node[d].core);
     }
     for (int i = 0; i < BROKEN; i++) {
         check_holders(w, i);
@@ -958,14 +958,14 @@ domain_step(struct world *w, int d, const struct core_event *ev)
 
     while (w->domains_n > 1 && core_next_us(n->core) <= w->now_us) {
         step(w, d, &(struct core_event){.type = CORE_TIME});
-        core_sent(n->core);
+        core_end_turn(n->core);
     }
     n->epoch[ev->domain] = ev->type == CORE_RECLAIM ? ev->epoch : n->epoch[ev->domain];
     if (w->domains_n == 1) {
         step(w, d, ev);
         return;
     }
-    core_sent(n->core);
+    core_end_turn(n->core);
     see_others(w, d, ev->domain, before);
     n->only = ev;
     step(w, d, ev);

@@ -726,7 +726,7 @@ START_TEST(a_run_of_readers)
     }
     write[0] = lock(&w, session(&w), "a", RW);
     read[2] = lock(&w, session(&w), "a", READS);
-    core_sent(w.core);
+    core_end_turn(w.core);
     w.one_turn = false;
     write[1] = lock(&w, session(&w), "a", RW);
     read[3] = lock(&w, session(&w), "a", READS);
