@@ -49,7 +49,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         q->failed_n = 0;
         q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
         /* Redis drops a key when its millisecond is over. */
-        retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
+        retry_us = q->hinted ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
         q->last_failure = failure_of(d->outcome);
         q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
@@ -58,12 +58,12 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
     q->failed = true;
     if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
-        lock_settle_impatient(c, l);
+        lock_settle_waited(c, l);
     } else {
-        lock_settle_timing_out(c, l, q->last_failure);
+        lock_settle_all(c, l, q->last_failure);
     }
     /* The other daemon may only be caching it: ask for it. */
-    if (d->outcome == CORE_TAKEN && lock_may_linger(l) && q->waiting_n > 0) {
+    if (d->outcome == CORE_TAKEN && lock_may_cache(l) && q->waiting_n > 0) {
         broadcast_lock(c, BROADCAST_WANTED, l);
     }
     lock_wake(c, l);

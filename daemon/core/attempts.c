@@ -31,7 +31,7 @@
  *     and asked for already.
  * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING are told nothing
  *     before its own outcome is there. What it says of the name goes for all: of several that failed together the
- *     earliest retry counts, the pause grows once, and a hint while any of them was under way (queue.again) has the
+ *     earliest retry counts, the pause grows once, and a hint while any of them was under way (queue.hinted) has the
  *     first one ask again at once. A grant after a failure says that there is room again.
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
  *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
@@ -101,7 +101,7 @@ try_first(struct core *c, struct claim *cl, bool alone)
 
     q->alone = alone;
     q->turn = c->turn;
-    q->again = q->failed = false;
+    q->hinted = q->failed = false;
     claim_try(c, cl);
 }
 
@@ -152,12 +152,12 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
 
     timer_set(&c->timers, &q->timer, CORE_FOREVER);
     if (next != NULL) {
-        lock_releases_sooner(c, l);
+        lock_send_releases(c, l);
     }
     if (next == NULL || (q->trying_n > 0 && !may_join(c, l))) {
         return;
     }
-    taken = l->lingers ? lock_take_up(c, l) : NULL;
+    taken = l->has_cached ? lock_reuse_cached(c, l) : NULL;
     if (taken != NULL) {
         claim_serve(c, taken);
         return;
@@ -171,7 +171,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
 
         try_first(c, ticketless, true);
         if (ticketless != next) { /* it asks for its ticket alone: that does not put off the attempt of the first one */
-            q->again = due;
+            q->hinted = due;
             q->failed = !due;
         }
     }

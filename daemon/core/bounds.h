@@ -16,7 +16,7 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
     BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
-    TICKETS_KEPT_MAX = 1024,     /* positions of one name that are kept without a request */
+    POSITIONS_KEPT_MAX = 1024,   /* positions of one name that are kept without a request */
     CROWD = 64,                  /* requests in a queue: behind more than these a NOWAIT fails at once */
     EXPIRY_GAP_US = 5 * 1000,    /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* a lock that was released for remote waiters is left to them for so long */
@@ -28,7 +28,7 @@ enum {
     BROADCAST_BYTES = 8 * 1024,  /* one message to the other daemons, at most */
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* a guard that moved is waited for no longer: no network keeps a command of
                                             a closed connection for longer */
-    DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
+    DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_abandoned() */
     REACH_US = 20 * 1000,        /* a process that has releases of the one before to do waits so long for Redis */
     TWIN_BYTES = 8 * 1024,       /* of a key, with braces: more than a configuration allows */
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
@@ -38,9 +38,9 @@ enum {
     REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_JUMPED = 2,           /* a clock has jumped, or it was broken elsewhere: it may be gone */
-    LOST_OF_OWNER = 1024,        /* losses that one owner is still to be told of; the oldest are forgotten first ... */
+    LOST_OWNER_MAX = 1024,       /* losses that one owner is still to be told of; the oldest are forgotten first ... */
     LOST_MAX = 16 * 1024,        /* ... and in all */
-    CANCEL_MOST = 1024,          /* requests of an owner that a CANCEL looks at: it is done in one step */
+    CANCEL_MAX = 1024,           /* requests of an owner that a CANCEL looks at: it is done in one step */
 };
 
 #endif

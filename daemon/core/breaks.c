@@ -30,7 +30,7 @@ lock_break(struct core *c, struct request *r)
     struct lock *l = r->lock;
     struct core_action a = {.type = CORE_BREAK_KEY};
 
-    lock_linger_ends(c, l);
+    lock_release_cached(c, l);
     list_push_back(&l->queue->breaks, &r->claim_node);
     timer_set(&c->timers, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
     if (l->queue->break_op != 0) {

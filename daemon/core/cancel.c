@@ -7,7 +7,7 @@
  * UNLOCK and RENEW stay.
  *
  * CANCEL runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
- * requests no more than CANCEL_MOST are looked at; an owner that has more of them is refused, and nothing is done.
+ * requests no more than CANCEL_MAX are looked at; an owner that has more of them is refused, and nothing is done.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -94,7 +94,7 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
     return n;
 }
 
-/* Repetitions (ONCE) that joined a wait take its place in the order one after the other: see request_settle(). */
+/* Repetitions (ONCE) that joined a wait take its place in the order one after the other: see request_stop_waiting(). */
 static int64_t
 cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 {
@@ -104,7 +104,7 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 
     pair_begin(&p, l, o);
     while ((cl = pair_next(&p)) != NULL) {
-        claim_leaves_queue(c, cl); /* only this one may go to another list */
+        claim_drop_kept_position(c, cl); /* only this one may go to another list */
     }
     return n;
 }
@@ -128,7 +128,7 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     if (answer == CORE_GRANTED && l != NULL) {
         uint32_t n = count_requests(l, o);
 
-        if (n > CANCEL_MOST || (n > 0 && !has_at_most(&o->fifo, CANCEL_MOST))) {
+        if (n > CANCEL_MAX || (n > 0 && !has_at_most(&o->fifo, CANCEL_MAX))) {
             request_refuse(c, rq, CORE_TOO_MANY_WAITERS);
             return;
         }

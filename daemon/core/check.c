@@ -67,14 +67,14 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_CACHED:
-        assert(armed && cl->op == 0 && !wanted && cl->lock->lingers); /* I3 */
+        assert(armed && cl->op == 0 && !wanted && cl->lock->has_cached); /* I3 */
         assert(list_linked(&cl->lock->queue->waiter_poll_node) && !cl->lock->remote_waiters); /* P1 of waiter_polls.c */
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
         assert(cl->place.kept_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
-    case CLAIM_QUARANTINE:
+    case CLAIM_STRAGGLING:
         assert(armed && cl->op == 0); /* I3 */
         break;
     case CLAIM_LOST:
@@ -196,7 +196,7 @@ check_empty_queue(const struct queue *q)
     assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
-    assert(!q->alone && !q->failed && !q->again && !q->ticketless);
+    assert(!q->alone && !q->failed && !q->hinted && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
 }
@@ -253,7 +253,7 @@ check_lock(const struct core *c, const struct lock *l)
 
 /* One for each owner that the session uses. How many there are. */
 static size_t
-check_ties(const struct core *c, const struct core_session *p)
+check_session_owners(const struct core *c, const struct core_session *p)
 {
     struct list *pos, *nxt;
     size_t n = 0;
@@ -329,7 +329,7 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
         }
         t->keyed += l->has_key;
         assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
-        assert(!policy(l)->keys_beside || lock_beside(c, lock_key(l)) == NULL);
+        assert(!policy(l)->aux_keys || lock_with_aux_keys(c, lock_key(l)) == NULL);
         t->locks++;
     }
     doubts = t->doubts - doubts;
@@ -360,7 +360,7 @@ core_check(const struct core *c, int64_t now_us)
         const struct core_session *p = container_of(n, struct core_session, by_id);
 
         order_check(c, p->owner); /* I9 */
-        t.session_owners += check_ties(c, p);
+        t.session_owners += check_session_owners(c, p);
         list_for_each_safe(pos, nxt, &p->requests)
         {
             const struct request *r = container_of(pos, struct request, session_node);

@@ -22,7 +22,7 @@ enum claim_state {
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
     CLAIM_RELEASING, /* lock.rest: its release is in flight, or to be tried again */
-    CLAIM_QUARANTINE, /* lock.rest: released, but an old attempt may still run until uncertain.until_us */
+    CLAIM_STRAGGLING, /* lock.rest: released, but an old attempt may still run until uncertain.until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -30,7 +30,7 @@ enum claim_state {
 #define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
 
 /* Given back by its owner, while Redis may still have it. */
-#define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
+#define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
 
 enum {
     RESERVE_BITS = 11,  /* see claim.reserve ... */
@@ -95,7 +95,7 @@ struct claim {
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
-    bool op_asked : 1;      /* the operation is for the first of the requests, see claim_op_request() */
+    bool op_for_request : 1; /* the operation is for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* it is about the shared holds */
     bool op_ticket : 1;     /* it asks for a ticket, too */
     bool op_reclaim : 1;    /* it is a reclaim */
@@ -104,8 +104,8 @@ struct claim {
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
     bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
-    bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
-    bool end_published : 1; /* RELEASING, QUARANTINE: its end was published: its release is not */
+    bool lost : 1;          /* RELEASING, STRAGGLING: its owner is still to be told LOST */
+    bool end_published : 1; /* RELEASING, STRAGGLING: its end was published: its release is not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
 
@@ -119,8 +119,8 @@ struct claim {
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     union {
-        struct claim_place place;   /* QUEUED, TRYING; RELEASING and QUARANTINE, when they come from there */
-        struct claim_hold hold;     /* HELD; RELEASING, QUARANTINE and LOST, when they come from there */
+        struct claim_place place;   /* QUEUED, TRYING; RELEASING and STRAGGLING, when they come from there */
+        struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
         struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */

@@ -354,7 +354,7 @@ claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, 
     {
         struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
-        if (cl->state == CLAIM_RELEASING || cl->state == CLAIM_QUARANTINE) {
+        if (cl->state == CLAIM_RELEASING || cl->state == CLAIM_STRAGGLING) {
             continue;
         }
         if (cl->refs > 0 && once) {

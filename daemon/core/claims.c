@@ -32,7 +32,7 @@ _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
  *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
  *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
  *    |  |              |  | unsure, nobody waits    | waits      |     v
- *    |  +--- QUARANTINE <-- RELEASING <--------------------+------------+   LOST --> IDLE
+ *    |  +--- STRAGGLING <-- RELEASING <--------------------+------------+   LOST --> IDLE
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
@@ -44,8 +44,8 @@ static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_TRYING] = CLAIM_IN(QUEUED) | CLAIM_IN(HELD) | CLAIM_IN(RELEASING),
     [CLAIM_CACHED] = CLAIM_IN(HELD) | CLAIM_IN(RELEASING),
     [CLAIM_HELD] = CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(LOST) | CLAIM_IN(IDLE),
-    [CLAIM_RELEASING] = CLAIM_IN(IDLE) | CLAIM_IN(QUARANTINE) | CLAIM_IN(LOST) | CLAIM_IN(QUEUED),
-    [CLAIM_QUARANTINE] = CLAIM_IN(QUEUED) | CLAIM_IN(RELEASING),
+    [CLAIM_RELEASING] = CLAIM_IN(IDLE) | CLAIM_IN(STRAGGLING) | CLAIM_IN(LOST) | CLAIM_IN(QUEUED),
+    [CLAIM_STRAGGLING] = CLAIM_IN(QUEUED) | CLAIM_IN(RELEASING),
     [CLAIM_LOST] = CLAIM_IN(IDLE),
 };
 
@@ -123,8 +123,8 @@ count(struct core *c, struct claim *cl, int by)
         cl->lock->releasing_n += n;
         c->releasing_n += (uint64_t)(int64_t)by;
     } else if (cl->state == CLAIM_CACHED) {
-        assert(cl->lock->lingers == (by < 0));
-        cl->lock->lingers = by > 0;
+        assert(cl->lock->has_cached == (by < 0));
+        cl->lock->has_cached = by > 0;
         cl->owner->cached_n += n;
     } else if (cl->state == CLAIM_LOST && !cl->watchdog) {
         count_lost(c, cl, by);
@@ -150,7 +150,7 @@ claim_free(struct core *c, struct claim *cl)
     leave_rounds(c, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
-    claim_renew_over(c, cl);
+    claim_end_renewal(c, cl);
     cl->lock->claims_n--;
     user_count_claim(cl->owner, -1);
     cl->owner->grace_us = --cl->owner->claims_n > 0 ? cl->owner->grace_us : 0;
@@ -196,7 +196,7 @@ home_of(struct claim *cl)
     case CLAIM_IDLE:
     case CLAIM_CACHED:
     case CLAIM_RELEASING:
-    case CLAIM_QUARANTINE:
+    case CLAIM_STRAGGLING:
     case CLAIM_LOST:
     case CLAIM_STATES:
         break;
@@ -212,7 +212,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
-    claim_verify(c, cl, 0);
+    claim_set_verify(c, cl, 0);
     claim_leave_window(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
@@ -332,7 +332,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_RELEASING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
         break;
-    case CLAIM_QUARANTINE:
+    case CLAIM_STRAGGLING:
         at_us = stragglers_end_us(c, cl);
         break;
     case CLAIM_LOST:
@@ -369,7 +369,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
-    cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */
+    cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from STRAGGLING */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -382,7 +382,7 @@ claim_busy(const struct claim *cl)
 }
 
 void
-claim_renew_over(struct core *c, struct claim *cl)
+claim_end_renewal(struct core *c, struct claim *cl)
 {
     claim_leave_window(c, cl);
     c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
@@ -390,7 +390,7 @@ claim_renew_over(struct core *c, struct claim *cl)
 }
 
 void
-claim_verify(struct core *c, struct claim *cl, unsigned verify)
+claim_set_verify(struct core *c, struct claim *cl, unsigned verify)
 {
     struct domain *d = lock_domain(c, cl->lock);
 

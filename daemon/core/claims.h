@@ -22,8 +22,8 @@ void claim_put_by_ticket(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
-void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
-void claim_verify(struct core *c, struct claim *cl, unsigned verify);
+void claim_end_renewal(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
+void claim_set_verify(struct core *c, struct claim *cl, unsigned verify);
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 
 /* records.c */
@@ -64,7 +64,7 @@ claim_is_held(const struct claim *cl, int64_t now_us)
 static inline struct request *
 claim_op_request(const struct claim *cl)
 {
-    return cl->op_asked ? container_of(cl->requests.next, struct request, claim_node) : NULL;
+    return cl->op_for_request ? container_of(cl->requests.next, struct request, claim_node) : NULL;
 }
 
 /* An operation failed: again later, and later each time. */

@@ -47,7 +47,7 @@
  *     reply says that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
  *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
- *     QUARANTINE has its timer armed.
+ *     STRAGGLING has its timer armed.
  * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
  *     while holders or releases here are in the way; but for the attempt that takes a ticket.
@@ -67,7 +67,7 @@
  *     while as many are.
  * I15 A lock has a queue of its own while requests may wait, or Redis is asked for remote waiters (waiter_polls.c), and
  *     no longer; core.empty_queue, which all others have, stays as it was made.
- * I16 Of a lock at most one claim is CACHED, and lock.lingers says so.
+ * I16 Of a lock at most one claim is CACHED, and lock.has_cached says so.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended
  *     takes no request and is granted nothing; until its job comes to a claim, the claim is held for nobody.
@@ -304,7 +304,7 @@ domain_event(struct core *c, const struct core_event *ev)
     if (ev->type == CORE_RECLAIM) {
         reclaim_begin(c, d, ev->epoch);
     } else if (ev->type == CORE_SUSPECT) {
-        reclaim_confirm(c, d);
+        suspect_begin(c, d);
     } else {
         walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);
     }
@@ -395,7 +395,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     }
     work_dirty(c);
     catch_up(c); /* an outcome may have come when its lease was over */
-    reclaims_end(c);
+    reclaims_report(c);
     c->stepping = false;
 }
 

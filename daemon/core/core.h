@@ -65,7 +65,7 @@ uint64_t core_user_sessions(const struct core *c, uint64_t user);
  * Whether a user that has `mine` of a limit may have one more, when all have `used`: up to `percent` of the limit there
  * is no other rule; above it, no user may have more than what is left. So a user that has none always finds one.
  */
-bool core_share(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
+bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 
 /*
  * One event. First what is due at now_us happens, then the event. Of what is long (an owner that ends with very many

@@ -1,7 +1,7 @@
 /*
  * ends.c -- how a claim ends: by its last request, by a loss, by the answer to its release, or with its owner.
  *
- * A claim of which a straggler may still run in Redis stays until no straggler can (QUARANTINE); one that its owner
+ * A claim of which a straggler may still run in Redis stays until no straggler can (STRAGGLING); one that its owner
  * does not know to be lost stays until the owner is told (LOST).
  */
 #include <assert.h>
@@ -25,7 +25,7 @@
 
 /* HELD, but not by claim_is_held(). */
 void
-claim_over(struct core *c, struct claim *cl)
+claim_lapsed(struct core *c, struct claim *cl)
 {
     bool broken = claim_is_broken(cl);
 
@@ -74,9 +74,12 @@ drop_silent(struct core *c, struct claim *cl)
     return others;
 }
 
-/* The claim is lost, and its owner is to be told. in_redis: Redis no longer has it, so nothing is to be given back. */
+/*
+ * The claim is lost, and its owner is to be told. gone_in_redis: Redis does not have it any more, so nothing has to be
+ * given back.
+ */
 void
-claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
+claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis)
 {
     bool untold = list_empty(&cl->requests);
     struct request *r;
@@ -94,7 +97,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
-    if (in_redis && claim_may(c, cl, MAY_FORGET)) {
+    if (gone_in_redis && claim_may(c, cl, MAY_FORGET)) {
         claim_freed(c, cl, cl->owner->ending);
     } else {
         claim_release(c, cl, NULL);
@@ -102,7 +105,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 }
 
 void
-claim_lost_over(struct core *c, struct claim *cl)
+claim_loss_expired(struct core *c, struct claim *cl)
 {
     claim_set_token(c, cl, 0);
     claim_move(c, cl, CLAIM_IDLE);
@@ -114,17 +117,17 @@ claim_lost_over(struct core *c, struct claim *cl)
  * of the watchdog is reported however late.
  */
 void
-claim_lost(struct core *c, struct claim *cl)
+claim_keep_loss(struct core *c, struct claim *cl)
 {
     claim_move(c, cl, CLAIM_LOST);
     cl->retry_us = after_us(c->now_us, later(LOST_US, cl->lease_us));
-    while (cl->owner->lost_n > LOST_OF_OWNER || c->lost_n > LOST_MAX) {
+    while (cl->owner->lost_n > LOST_OWNER_MAX || c->lost_n > LOST_MAX) {
         struct owner *o = container_of(c->losers.next, struct owner, loser_node);
 
-        o = cl->owner->lost_n > LOST_OF_OWNER ? cl->owner : o;
+        o = cl->owner->lost_n > LOST_OWNER_MAX ? cl->owner : o;
         list_remove(&o->loser_node);
         list_push_back(&c->losers, &o->loser_node);
-        claim_lost_over(c, container_of(o->lost.next, struct claim, lost_node));
+        claim_loss_expired(c, container_of(o->lost.next, struct claim, lost_node));
     }
 }
 
@@ -135,9 +138,9 @@ move_freed(struct core *c, struct claim *cl)
     cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
     if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_FORGET)) {
-        claim_move(c, cl, CLAIM_QUARANTINE);
+        claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
-        claim_lost(c, cl);
+        claim_keep_loss(c, cl);
     } else if (cl->state == CLAIM_RELEASING && cl->place.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (policy(cl->lock)->tickets) {
@@ -159,15 +162,15 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     }
     cl->op = 0;
-    cl->op_asked = false;
-    claim_renew_over(c, cl); /* what it finds is no news of a later hold */
+    cl->op_for_request = false;
+    claim_end_renewal(c, cl); /* what it finds is no news of a later hold */
     cl->uncertain.acquire_unresolved = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
     cl->retry_us = 0;
     cl->failed_n = 0;
     move_freed(c, cl);
-    if (cl->state != CLAIM_QUARANTINE) {
+    if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
         if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
             /* Of the owner: the claim's record may go before the next hold. */
@@ -219,7 +222,7 @@ void
 claim_report_end(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
-        claim_over(c, cl);
+        claim_lapsed(c, cl);
     }
     if (cl->lost || cl->state == CLAIM_LOST) {
         claim_loss_reported(c, cl);

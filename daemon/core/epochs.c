@@ -47,13 +47,13 @@ reclaim_begin(struct core *c, struct domain *d, uint64_t epoch)
 }
 
 void
-reclaim_confirm(struct core *c, struct domain *d)
+suspect_begin(struct core *c, struct domain *d)
 {
     review(c, d, false);
 }
 
 void
-reclaims_end(struct core *c)
+reclaims_report(struct core *c)
 {
     while (!list_empty(&c->dirty_domains)) {
         struct domain *d = container_of(c->dirty_domains.next, struct domain, dirty_node);

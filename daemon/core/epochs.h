@@ -11,7 +11,7 @@ struct domain;
 
 /* epochs.c */
 void reclaim_begin(struct core *c, struct domain *d, uint64_t epoch); /* Redis may have lost all that is held there */
-void reclaim_confirm(struct core *c, struct domain *d); /* a clock has jumped: is all that is held there still there? */
-void reclaims_end(struct core *c);                      /* of a step: says so of each domain where all is asserted */
+void suspect_begin(struct core *c, struct domain *d); /* a clock has jumped: is all that is held there still there? */
+void reclaims_report(struct core *c);                   /* of a step: says so of each domain where all is asserted */
 
 #endif

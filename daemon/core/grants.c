@@ -1,5 +1,5 @@
 /*
- * grants.c -- a claim is granted, by Redis or by a hand-off; when its lease is renewed next (claim_plan()).
+ * grants.c -- a claim is granted, by Redis or by a hand-off; when its lease is renewed next (claim_plan_renewal()).
  */
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
@@ -13,7 +13,7 @@
 
 /* Plans renewal and jeopardy, for a deadline that counts from sent_us. */
 void
-claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
+claim_plan_renewal(const struct core *c, struct claim *cl, int64_t sent_us)
 {
     int64_t third_us = (cl->hold.deadline_us - sent_us) / 3;
 
@@ -24,7 +24,7 @@ claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
 
 /* Requests that wait in the claim are answered by it now, not by the outcome of another attempt. */
 static void
-unhurry(struct claim *cl)
+stop_timing_out(struct claim *cl)
 {
     struct list *pos, *nxt;
 
@@ -50,17 +50,17 @@ claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
     cl->fresh = first->fresh;
     c->metrics->grants_waited += tried_us > cl->since_us;
     cl->since_us = c->now_us;
-    first->tended = first->multilock != NULL && first->lease_us != 0;
-    cl->watchdog = first->lease_us == 0 || first->tended;
+    first->renewed_until_complete = first->multilock != NULL && first->lease_us != 0;
+    cl->watchdog = first->lease_us == 0 || first->renewed_until_complete;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    claim_plan(c, cl, sent_us);
+    claim_plan_renewal(c, cl, sent_us);
     cl->failed_n = 0;
     l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
     l->cohort_passes++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     request_grant(c, first);
     if (cl->state == CLAIM_HELD) { /* else a multilock has given it back */
-        unhurry(cl);
+        stop_timing_out(cl);
     }
     lock_settle_full(c, l);
 }

@@ -121,7 +121,7 @@ permits_are_here(const struct core *c, const struct lock *l)
 
 /* H3: the claim whose reserve has the next token; NULL: only Redis knows the next token. */
 static struct claim *
-bearer_of(const struct core *c, struct claim *cl)
+reserve_bearer(const struct core *c, struct claim *cl)
 {
     if (!lock_has_limit(cl->lock)) {
         return cl;
@@ -131,9 +131,9 @@ bearer_of(const struct core *c, struct claim *cl)
 
 /* H3, H4, H5 */
 static bool
-in_run(const struct core *c, struct claim *cl)
+in_cohort(const struct core *c, struct claim *cl)
 {
-    const struct claim *bearer = bearer_of(c, cl);
+    const struct claim *bearer = reserve_bearer(c, cl);
     bool copied = cl->replicas >= cl->lock->replicas;
 
     return copied && bearer != NULL && bearer->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
@@ -146,9 +146,9 @@ in_run(const struct core *c, struct claim *cl)
 static void
 take_token(struct core *c, struct claim *cl)
 {
-    const struct claim *bearer = bearer_of(c, cl);
+    const struct claim *bearer = reserve_bearer(c, cl);
 
-    assert(bearer != NULL && bearer->reserve > 0); /* in_run() */
+    assert(bearer != NULL && bearer->reserve > 0); /* in_cohort() */
     claim_set_token(c, cl, bearer->token + 1);
     cl->reserve = bearer->reserve - 1u;
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
@@ -156,14 +156,15 @@ take_token(struct core *c, struct claim *cl)
 
 /* HELD, its last hold is being given back by r (NULL: its owner ends): whether Redis may keep it for us. */
 static bool
-may_go_on(const struct core *c, struct claim *cl, const struct request *r)
+may_stay(const struct core *c, struct claim *cl, const struct request *r)
 {
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
     /* not for a silent UNLOCK of a multilock: the next owner may be a multilock that fails in turn, and so on */
     return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
-           l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
+           l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) &&
+           in_cohort(c, cl);
 }
 
 /* The lease that the request asks for. */
@@ -310,7 +311,7 @@ bool
 claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 {
     bool wanted = lock_next(cl->lock) != NULL && !c->draining;
-    struct claim *next = wanted && may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
+    struct claim *next = wanted && may_stay(c, cl, r) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         return false;
@@ -327,13 +328,13 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 
 /* The last hold of the claim is given back, and nobody wants it now. False: as above. */
 bool
-claim_linger(struct core *c, struct claim *cl, struct request *r)
+claim_cache(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
     bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
-    bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
+    bool wanted = lock_may_cache(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
-    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
+    if (!wanted || !lasts || lock_next(l) != NULL || !may_stay(c, cl, r)) {
         return false;
     }
     queue_open(c, l);
@@ -356,9 +357,9 @@ held_again(struct core *c, struct claim *cl)
 
 /* CACHED, and its last owner asks for it again. False: it is given back. */
 bool
-claim_take_up(struct core *c, struct claim *cl, struct request *r)
+claim_reuse_cached(struct core *c, struct claim *cl, struct request *r)
 {
-    if (in_run(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
+    if (in_cohort(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
         cl->since_us = c->now_us;
         held_again(c, cl);
@@ -371,9 +372,9 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
 
 /* CACHED, and somebody waits. NULL: they wait until Redis has been told that it is free. */
 struct claim *
-lock_take_up(struct core *c, struct lock *l)
+lock_reuse_cached(struct core *c, struct lock *l)
 {
-    struct claim *cl = lock_cached(l), *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
+    struct claim *cl = lock_cached(l), *next = in_cohort(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         claim_release(c, cl, NULL);

@@ -14,11 +14,11 @@ struct lock;
 struct request;
 
 /* handoff.c */
-/* To the next waiter; for the next request. False: nothing was done. */
+/* Hands the lock to the next waiter; caches it for the next request. False: nothing was done. */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r);
-bool claim_linger(struct core *c, struct claim *cl, struct request *r);
-bool claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner; false: it
-                                                                             is being released */
-struct claim *lock_take_up(struct core *c, struct lock *l); /* by the next waiter; NULL: it is being released */
+bool claim_cache(struct core *c, struct claim *cl, struct request *r);
+/* CACHED: grants the claim to r, of its last owner; to the next waiter. False, NULL: the claim is being released. */
+bool claim_reuse_cached(struct core *c, struct claim *cl, struct request *r);
+struct claim *lock_reuse_cached(struct core *c, struct lock *l);
 
 #endif

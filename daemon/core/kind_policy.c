@@ -5,15 +5,15 @@
 
 const struct kind_policy kind_policies[KINDS] = {
     [KIND_REENTRANT] = {.holders = HOLDERS_ONE, .reentrant = true, .leave_behind = true, .handed = true,
-                        .lingers = true},
-    [KIND_SIMPLE] = {.holders = HOLDERS_ONE, .leave_behind = true, .handed = true, .lingers = true},
+                        .cacheable = true},
+    [KIND_SIMPLE] = {.holders = HOLDERS_ONE, .leave_behind = true, .handed = true, .cacheable = true},
     [KIND_COUNTER] = {.holders = HOLDERS_ONE, .expiry_proves = true},
-    [KIND_FAIR] = {.holders = HOLDERS_ONE, .keys_beside = true, .reentrant = true, .tickets = true,
+    [KIND_FAIR] = {.holders = HOLDERS_ONE, .aux_keys = true, .reentrant = true, .tickets = true,
                    .called_apart = true},
-    [KIND_RW] = {.holders = HOLDERS_SHARED, .keys_beside = true, .reentrant = true, .two_sorts = true,
-                 .leave_behind = true, .last_frees = true, .handed = true, .lingers = true},
+    [KIND_RW] = {.holders = HOLDERS_SHARED, .aux_keys = true, .reentrant = true, .two_sorts = true,
+                 .leave_behind = true, .last_frees = true, .handed = true, .cacheable = true},
     /* A free permit may be wanted at another daemon: it does not linger. */
-    [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .keys_beside = true, .claim_each = true,
+    [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .aux_keys = true, .claim_each = true,
                         .leave_behind = true, .handed = true},
     /* Each new grant sets Redisson's own token counter, so none is made here. */
     [KIND_FENCED] = {.holders = HOLDERS_ONE, .reentrant = true, .leave_behind = true},

@@ -25,7 +25,7 @@ struct kind_policy {
     /* ---- who may hold it ---- */
     enum kind_holders holders; /* How many owners may hold the lock at a time? */
     bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
-    bool keys_beside;          /* Has the lock keys beside its own that say who holds it, or whose turn it is? Then a
+    bool aux_keys;             /* Has the lock keys beside its own that say who holds it, or whose turn it is? Then a
                                   lock with the twin of its key (names.c) would share them. A counter of tokens may
                                   be shared. */
 
@@ -46,7 +46,7 @@ struct kind_policy {
 
     /* ---- what needs no word to Redis ---- */
     bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
-    bool lingers; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
+    bool cacheable; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
 };
 
 /* kind_policy.c; by enum kind */
@@ -95,9 +95,9 @@ lock_is_handed(const struct lock *l)
 
 /* ... and be cached for the next request, as the rule of its name says. */
 static inline bool
-lock_may_linger(const struct lock *l)
+lock_may_cache(const struct lock *l)
 {
-    return l->linger_us > 0 && policy(l)->lingers;
+    return l->linger_us > 0 && policy(l)->cacheable;
 }
 
 #endif

@@ -23,20 +23,20 @@ void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
 void claim_reclaim(struct core *c, struct claim *cl, bool shared); /* reclaims holds that Redis may have lost */
 /* for a waiter: a release that waits for its turn leaves now */
-void lock_releases_sooner(struct core *c, struct lock *l);
-void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
-              int64_t lease_us, struct request *r); /* for a claim HELD or RELEASING */
-void lock_linger_ends(struct core *c, struct lock *l);
+void lock_send_releases(struct core *c, struct lock *l);
+void claim_begin_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
+                    int64_t lease_us, struct request *r); /* for a claim HELD or RELEASING */
+void lock_release_cached(struct core *c, struct lock *l);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 
 /* ends.c */
-void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
-void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, or it was broken */
+void claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis);
+void claim_lapsed(struct core *c, struct claim *cl);   /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
-void claim_lost(struct core *c, struct claim *cl);     /* its owner does not know yet */
-void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: it has not asked for so long */
+void claim_keep_loss(struct core *c, struct claim *cl); /* its owner does not know yet */
+void claim_loss_expired(struct core *c, struct claim *cl); /* ... and will not: it has not asked for so long */
 void claim_loss_reported(struct core *c, struct claim *cl);
 void claim_report_end(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
 void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
@@ -44,19 +44,19 @@ void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its ow
 /* reclaim.c */
 void claim_redis_grants(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
-void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about what is to be verified, if no operation is
-                                                         in flight */
+void claim_verify_now(struct core *c, struct claim *cl); /* asks Redis about what is to be verified, if no operation is
+                                                            in flight */
 void claim_redis_reached(struct core *c, struct claim *cl);
 
-/* deserted.c */
-void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
-void claim_desert(struct core *c, struct claim *cl);
+/* positions.c */
+void claim_abandoned(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
+void claim_give_up_position(struct core *c, struct claim *cl);
 /* without requests: a ticket that is kept is given up */
-void claim_leaves_queue(struct core *c, struct claim *cl);
+void claim_drop_kept_position(struct core *c, struct claim *cl);
 
 /* grants.c */
 /* HELD now: the first of its requests is answered; claim_serve() goes on with the others */
 void claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us);
-void claim_plan(const struct core *c, struct claim *cl, int64_t sent_us);
+void claim_plan_renewal(const struct core *c, struct claim *cl, int64_t sent_us);
 
 #endif

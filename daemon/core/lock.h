@@ -29,7 +29,7 @@ struct lock {
     bool declared : 1;      /* ... and its kind is that of the rule */
     bool has_key : 1;       /* ... which differs from the name */
     bool dirty : 1;         /* is in core.dirty_locks */
-    bool lingers : 1;       /* one claim is CACHED */
+    bool has_cached : 1;    /* one claim is CACHED */
     bool contended : 1;     /* a request here met it held, since the record was made */
     bool subscribed_at_poll : 1; /* we were subscribed to its channel when Redis was last asked for the number of
                                     subscribers */

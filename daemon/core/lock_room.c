@@ -12,8 +12,8 @@
 
 /*
  * The first claim in the queue that has requests; positions that are kept without one are passed over, at most
- * TICKETS_KEPT_MAX of them. Without any waiter they are not looked at: a client that polls with ever new owners leaves
- * one with each request.
+ * POSITIONS_KEPT_MAX of them. Without any waiter they are not looked at: a client that polls with ever new owners
+ * leaves one with each request.
  */
 struct claim *
 lock_next(const struct lock *l)

@@ -16,7 +16,7 @@ bool lock_is_full(const struct lock *l, bool shared); /* the holders here leave 
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
 bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
 struct claim *lock_newest(const struct lock *l);    /* the holder with the highest token; NULL: there is none */
-struct claim *lock_cached(const struct lock *l); /* lock.lingers */
+struct claim *lock_cached(const struct lock *l); /* lock.has_cached */
 void lock_reserve_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 
 #endif

@@ -65,7 +65,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     if (limit != l->limit && lock_has_limit(l)) { /* elsewhere one may be had that was not to be had before */
         lock_reserve_ends(l);
         if (limit > l->limit) { /* that none was free is old news */
-            q->again = q->trying_n > 0;
+            q->hinted = q->trying_n > 0;
             q->retry_us = q->last_failure == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
         }
     }
@@ -323,7 +323,7 @@ end_empty_turn(struct core *c, struct lock *l)
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
         cl->place.kept_until_us = 0;
-        claim_desert(c, cl);
+        claim_give_up_position(c, cl);
     }
 }
 
@@ -365,7 +365,7 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     if (!confirmed && q->watch != WATCH_OFF && lock_has_one_token(c, l)) {
         renew_soon(c, claim_first(&l->holders, CLAIM_IN(HELD)));
     }
-    q->again = q->trying_n > 0;
+    q->hinted = q->trying_n > 0;
     q->retry_us = 0;
     lock_wake(c, l);
 }
@@ -392,6 +392,6 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
 void
 lock_drain(struct core *c, struct lock *l)
 {
-    lock_linger_ends(c, l);
+    lock_release_cached(c, l);
     lock_round(c, l, ROUND_DRAIN);
 }

@@ -17,7 +17,8 @@ struct lock *lock_find(const struct core *c, struct slice name);
 /* ... and of its name the hash */
 struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
-struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
+/* A lock with the same auxiliary keys; NULL: there is none. */
+struct lock *lock_with_aux_keys(const struct core *c, struct slice key);
 struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
 /* number: of lock_find_number() */
 struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec);

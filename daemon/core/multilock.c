@@ -167,7 +167,7 @@ complete(struct core *c, struct multilock *b)
     for (size_t i = 0, n = b->n; i < n; i++) {
         struct request *r = b->member[i];
 
-        if (r->tended) {
+        if (r->renewed_until_complete) {
             lease_begins(c, r->claim);
         }
         multilock_forget(b, r);

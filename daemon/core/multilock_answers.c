@@ -60,7 +60,7 @@ lock_answers(struct core *c, struct multilock *b, struct request *r, const struc
     if (rp->answer == CORE_GRANTED) {
         note(b, r->part, rp);
         r->other_holds = rp->holds > 1;
-        request_settle(c, r);
+        request_stop_waiting(c, r);
         if (b->answers_n == b->n) {
             wake(c, b);
         }

@@ -80,13 +80,13 @@ twin_of(struct slice key, char room[TWIN_BYTES])
 }
 
 struct lock *
-lock_beside(const struct core *c, struct slice key)
+lock_with_aux_keys(const struct core *c, struct slice key)
 {
     char room[TWIN_BYTES];
     struct slice twin = twin_of(key, room);
     struct lock *l = twin.n > 0 ? lock_of_key(c, twin) : NULL;
 
-    return l != NULL && policy(l)->keys_beside ? l : NULL;
+    return l != NULL && policy(l)->aux_keys ? l : NULL;
 }
 
 struct lock *
@@ -95,7 +95,7 @@ lock_in_the_way(const struct core *c, const struct core_request *rq)
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key); /* then it would be found by that name */
     struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
 
-    return l == NULL && kind_policies[rq->spec.kind].keys_beside ? lock_beside(c, rq->spec.key) : l;
+    return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_with_aux_keys(c, rq->spec.key) : l;
 }
 
 /* Of a lock with so much text. */

@@ -71,7 +71,7 @@ reserve_of(const struct core *c, const struct lock *l)
     if (l->held_n + l->queue->trying_n < lock_holders_max(l)) {
         return 0;
     }
-    return (l->contended || lock_may_linger(l)) && lock_is_handed(l) ? most : 0;
+    return (l->contended || lock_may_cache(l)) && lock_is_handed(l) ? most : 0;
 }
 
 /* The claim's operation, as op_* says, after which it has so many holds; r is the request it is done for, or NULL. */
@@ -83,7 +83,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
 
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
-    cl->op_asked = r != NULL;
+    cl->op_for_request = r != NULL;
     cl->uncertain.broken_since_sent = false;
     cl->retry_us = 0;
     a.type = cl->op_verb;
@@ -114,8 +114,8 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
 
 /* Begins an operation for the claim's owner; r is the request that it is done for, or NULL. */
 void
-claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
-         struct request *r)
+claim_begin_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
+               int64_t lease_us, struct request *r)
 {
     cl->op_verb = verb;
     cl->op_reclaim = false;
@@ -186,7 +186,7 @@ claim_try(struct core *c, struct claim *cl)
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
     cl->place.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
-    claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
+    claim_begin_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
 
 /*
@@ -200,10 +200,10 @@ claim_forget_op(struct core *c, struct claim *cl)
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
-        claim_lasts(cl, stragglers_until_us(c), cl->hold.op_lease_us);
+        claim_raise_redis_until(cl, stragglers_until_us(c), cl->hold.op_lease_us);
     }
     if (cl->renewal == RENEWAL_SENT) { /* what it brings is no news any more, but a lease it does */
-        claim_lasts(cl, stragglers_until_us(c), cl->renew.lease_us);
+        claim_raise_redis_until(cl, stragglers_until_us(c), cl->renew.lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
@@ -214,7 +214,7 @@ claim_forget_op(struct core *c, struct claim *cl)
         cl->uncertain.release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
     cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RELEASE;
     cl->op = 0;
-    cl->op_asked = false;
+    cl->op_for_request = false;
 }
 
 /*
@@ -238,7 +238,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     enum window_sort sort = claim_release_sort(cl, r);
 
     claim_forget_op(c, cl);
-    cl->op_asked = r != NULL;
+    cl->op_for_request = r != NULL;
     cl->retry_us = 0;
     if (cl->state != CLAIM_RELEASING) {
         claim_move(c, cl, CLAIM_RELEASING);
@@ -260,13 +260,13 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     c->window[sort].n++;
     cl->op_background = sort == WINDOW_BACKGROUND;
     cl->lock->releases_sent_n++;
-    claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
+    claim_begin_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
     lock_wake(c, cl->lock); /* the next one may ask behind it */
 }
 
 /* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */
 void
-lock_releases_sooner(struct core *c, struct lock *l)
+lock_send_releases(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
     int looked = 0;
@@ -289,9 +289,9 @@ lock_releases_sooner(struct core *c, struct lock *l)
 }
 
 void
-lock_linger_ends(struct core *c, struct lock *l)
+lock_release_cached(struct core *c, struct lock *l)
 {
-    if (l->lingers) {
+    if (l->has_cached) {
         claim_release(c, lock_cached(l), NULL);
     }
 }

@@ -66,7 +66,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_move(c, cl, CLAIM_HELD);
     cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
-    claim_renew_over(c, cl); /* of the ticket, if at all: its outcome says nothing of the hold */
+    claim_end_renewal(c, cl); /* of the ticket, if at all: its outcome says nothing of the hold */
     claim_set_token(c, cl, d->token);
     cl->reserve = d->reserve_denied ? 0 : cl->reserve;
     cl->replicas = d->replicas;
@@ -86,7 +86,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->uncertain.acquire_unresolved = true; /* until it is granted or given back */
     cl->expiry_ms = 0; /* of an earlier hold, if at all */
     take_expiry(c, cl, d);
-    claim_lasts(cl, c->now_us, cl->lease_us);
+    claim_raise_redis_until(cl, c->now_us, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
@@ -120,7 +120,7 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
     cl->uncertain.acquire_unresolved = true;
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
-    claim_lasts(cl, c->now_us, cl->lease_us);
+    claim_raise_redis_until(cl, c->now_us, cl->lease_us);
     claim_release(c, cl, NULL);
     lock_attempt_failed(c, cl->lock, d);
 }
@@ -135,7 +135,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
-        claim_renew_over(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
+        claim_end_renewal(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
         /* taken for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->place.ticket_life_us, cl->lease_us) / 3;
     }
@@ -168,7 +168,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unknowns++;
         cl->uncertain.acquire_unresolved = true;
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
-        claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
+        claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
         cl->uncertain.acquire_unresolved = false; /* held elsewhere, and no attempt of ours is left under way */
     }
@@ -181,7 +181,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_by_ticket(c, cl); /* perhaps; it is made sure of before anybody else takes one */
     }
     if (list_empty(&cl->requests)) {
-        claim_desert(c, cl);
+        claim_give_up_position(c, cl);
     } else if (cl->uncertain.acquire_unresolved && is_wrong_sort(cl)) {
         claim_release(c, cl, NULL);
     }
@@ -209,10 +209,10 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->uncertain.shrink_lease_us : lease_us);
 
     cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
-    claim_plan(c, cl, d->sent_us);
+    claim_plan_renewal(c, cl, d->sent_us);
     take_expiry(c, cl, d);
     cl->failed_n = 0;
-    claim_lasts(cl, c->now_us, lease_us);
+    claim_raise_redis_until(cl, c->now_us, lease_us);
 }
 
 /* A RENEW may have run, or may run until guard_us: from now on the lease may be as short as that RENEW asked. */
@@ -254,7 +254,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
             c->metrics->reclaims++;
             cl->replicas = 0; /* those of this Redis were not asked */
             cl->reserve = d->reserve_denied ? 0 : cl->reserve;
-            claim_verify(c, cl, cl->uncertain.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
+            claim_set_verify(c, cl, cl->uncertain.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -291,7 +291,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
 
     c->window[WINDOW_RECLAIM].n -= cl->op_reclaim;
     cl->op = 0;
-    cl->op_asked = false;
+    cl->op_for_request = false;
     switch (d->outcome) {
     case CORE_OK:
         served(c, cl, r, d);
@@ -313,12 +313,12 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             /* it may run at any later time, and must not meet a hold of the other sort then */
             cl->uncertain.release_unresolved = true;
         }
-        claim_lasts(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
+        claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
         claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
             claim_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
             if (r != NULL) {
-                r->late = true;
+                r->unanswered = true;
             }
         }
         break;
@@ -396,7 +396,7 @@ ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    claim_renew_over(c, cl);
+    claim_end_renewal(c, cl);
     if (cl->state == CLAIM_RELEASING && cl->op == 0 && cl->retry_us == 0) {
         take_expiry(c, cl, d);
         claim_release(c, cl, claim_op_request(cl)); /* it waited for this */
@@ -410,10 +410,11 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         return;
     }
     if (d->outcome == CORE_OK) {
+        unsigned verify = cl->uncertain.verify;
+
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew.lease_us, false);
-        claim_verify(c, cl,
-                     cl->uncertain.verify & VERIFY_AGAIN ? cl->uncertain.verify : cl->uncertain.verify & VERIFY_LOST);
+        claim_set_verify(c, cl, verify & VERIFY_AGAIN ? verify : verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -424,7 +425,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         if (d->outcome == CORE_UNKNOWN) {
             c->metrics->unknowns++;
-            claim_lasts(cl, later(c->now_us, d->guard_us), cl->renew.lease_us);
+            claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->renew.lease_us);
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
@@ -438,7 +439,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
  * behind it, so the stragglers last until now at least. A command that was sent later has found all that they did.
  */
 static void
-reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
+update_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
 {
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
     bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
@@ -469,7 +470,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;
     }
-    reckon_with_stragglers(c, cl, d);
+    update_stragglers(c, cl, d);
     cap(c, cl, d);
     if (renewed) {
         renew_done(c, cl, d);

@@ -69,7 +69,7 @@ owner_forget(struct core *c, struct owner *o)
 }
 
 void
-owner_left(struct core *c, struct owner *o, int64_t until_us)
+owner_begin_grace(struct core *c, struct owner *o, int64_t until_us)
 {
     timer_set(&c->timers, &o->timer, until_us);
     owner_keep(c, o, until_us);
@@ -110,7 +110,7 @@ session_owner_free(struct core *c, struct session_owner *ln)
     list_remove(&ln->owner_node);
     freelist_give(&c->freelist, ln, sizeof(*ln));
     if (list_empty(&o->session_owners) && !o->ending) {
-        owner_left(c, o, after_us(c->now_us, o->grace_us));
+        owner_begin_grace(c, o, after_us(c->now_us, o->grace_us));
     }
 }
 

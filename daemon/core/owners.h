@@ -24,7 +24,7 @@ struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one t
 /* counts that of the lock, and what it asks for */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
-void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
+void owner_begin_grace(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
 struct owner *owner_new(struct core *c, uint64_t id);
 void owner_free(struct core *c, struct owner *o);
 void session_owner_free(struct core *c, struct session_owner *ln); /* the last one of an owner begins its grace */

@@ -18,7 +18,7 @@
 struct lock;
 
 /* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
-enum settle_how { SETTLE_ALL, SETTLE_FULL, SETTLE_IMPATIENT };
+enum settle_how { SETTLE_ALL, SETTLE_FULL, SETTLE_WAITED };
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: Redis counts us among the subscribers */
 
@@ -52,7 +52,7 @@ struct queue {
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
     bool alone;             /* a claim is TRYING that admits no attempt beside it */
     bool failed;            /* an attempt failed, of those under way together */
-    bool again;             /* a hint came while they were under way */
+    bool hinted;            /* a hint came while they were under way */
     bool ticketless;        /* a waiter may lack a ticket */
     enum watch_state watch;
     bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */

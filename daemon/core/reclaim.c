@@ -19,7 +19,7 @@
 #include "daemon/core/window.h"
 
 void
-claim_settle(struct core *c, struct claim *cl)
+claim_verify_now(struct core *c, struct claim *cl)
 {
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
@@ -37,7 +37,7 @@ claim_settle(struct core *c, struct claim *cl)
 static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
-    claim_verify(c, cl, why);
+    claim_set_verify(c, cl, why);
     claim_leave_window(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
     if (!claim_busy(cl) && cl->renewal == RENEWAL_NONE) {

@@ -38,7 +38,7 @@ state_of(const struct claim *cl)
         return CORE_RECORD_HELD;
     case CLAIM_CACHED:
     case CLAIM_RELEASING:
-    case CLAIM_QUARANTINE:
+    case CLAIM_STRAGGLING:
         return CORE_RECORD_RELEASING;
     case CLAIM_LOST:
         return is_named(cl) ? CORE_RECORD_LOST : CORE_RECORD_NOTHING;

@@ -42,7 +42,7 @@ struct request {
     bool other_holds;       /* silent, or will be: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
-    bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
+    bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;
     uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its place in the queue */
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
@@ -53,8 +53,8 @@ struct request {
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct multilock *multilock; /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
-    bool tended;            /* granted in a multilock with a LEASE: renewed until all of it is */
-    bool again;             /* UNLOCK of the last exclusive hold: when sent again, it is still that one */
+    bool renewed_until_complete; /* granted in a multilock with a LEASE: renewed until all of it is */
+    bool last_exclusive;    /* UNLOCK of the last exclusive hold: when sent again, it is still that one */
     bool uncounted;         /* granted for a hold that was there already: there is nothing to give back */
 };
 

@@ -48,10 +48,10 @@ order_inherit(struct request *r)
 
 /* The request waits no longer, and those behind it may go on. */
 void
-request_settle(struct core *c, struct request *r)
+request_stop_waiting(struct core *c, struct request *r)
 {
     if (r->claim != NULL && claim_op_request(r->claim) == r) {
-        r->claim->op_asked = false;
+        r->claim->op_for_request = false;
     }
     list_remove(&r->claim_node);
     list_remove(&r->timing_out_node);
@@ -62,7 +62,7 @@ request_settle(struct core *c, struct request *r)
     if (list_linked(&r->fifo_node)) {
         order_inherit(r);
         list_remove(&r->fifo_node);
-        r->owner->others_n -= r->verb != CORE_LOCK;
+        r->owner->non_locks_n -= r->verb != CORE_LOCK;
         owner_wake(c, r->owner);
     }
     if (r->waits) {
@@ -85,12 +85,12 @@ request_drop(struct core *c, struct request *r)
     bool attached = list_linked(&r->claim_node);
 
     list_remove(&r->session_node);
-    request_settle(c, r);
+    request_stop_waiting(c, r);
     timer_fini(&c->timers, &r->timer);
     if (cl != NULL) {
         claim_refer(c, cl, -1);
         if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-            claim_deserted(c, cl, r->cancelled);
+            claim_abandoned(c, cl, r->cancelled);
         }
         lock_wake(c, cl->lock);
     } else {

@@ -82,7 +82,7 @@ request_begin(struct core *c, struct request *r, bool in_order)
 {
     if (in_order) {
         list_push_back(&r->owner->fifo, &r->fifo_node);
-        r->owner->others_n += r->verb != CORE_LOCK;
+        r->owner->non_locks_n += r->verb != CORE_LOCK;
         owner_wake(c, r->owner);
     } else {
         claim_catch_up(c, r->claim);
@@ -185,7 +185,7 @@ may_join(const struct request *r)
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
-    return r->once && queued && first->shared == r->shared && first->multilock == NULL && r->owner->others_n == 0 &&
+    return r->once && queued && first->shared == r->shared && first->multilock == NULL && r->owner->non_locks_n == 0 &&
            (first->blocked || !r->blocked);
 }
 
@@ -314,7 +314,7 @@ join_queue(struct core *c, struct request *r)
     if (r->due_us > c->now_us && deadlock_begins(c, r)) {
         return;
     }
-    if (cl->state == CLAIM_IDLE || cl->state == CLAIM_QUARANTINE) {
+    if (cl->state == CLAIM_IDLE || cl->state == CLAIM_STRAGGLING) {
         claim_enqueue(c, cl, r);
     }
     list_push_back(&cl->requests, &r->claim_node);
@@ -376,7 +376,7 @@ find_permit(struct core *c, struct request *r)
  * holds, a straggler may bring the other sort, which Redis takes for another owner's.
  */
 static bool
-waits_for_quarantine(const struct core *c, const struct claim *cl)
+waits_for_stragglers(const struct core *c, const struct claim *cl)
 {
     return !claim_may(c, cl, MAY_KEEP_NUMBER) || policy(cl->lock)->two_sorts;
 }
@@ -421,7 +421,7 @@ request_run(struct core *c, struct request *r)
         join_holder(c, r);
         return;
     case CLAIM_CACHED:
-        if (r->verb == CORE_LOCK && claim_take_up(c, cl, r)) {
+        if (r->verb == CORE_LOCK && claim_reuse_cached(c, cl, r)) {
             claim_serve(c, cl);
         } else if (r->verb == CORE_LOCK) {
             join_holder(c, r);
@@ -437,7 +437,7 @@ request_run(struct core *c, struct request *r)
         }
         return;
     default:
-        if (r->verb == CORE_LOCK && cl->state == CLAIM_QUARANTINE && waits_for_quarantine(c, cl)) {
+        if (r->verb == CORE_LOCK && cl->state == CLAIM_STRAGGLING && waits_for_stragglers(c, cl)) {
             join_holder(c, r);
         } else if (r->verb == CORE_LOCK) {
             join_queue(c, r);
@@ -478,7 +478,7 @@ gives_all_back(const struct request *r)
     const struct claim *cl = r->claim;
 
     return r->verb == CORE_UNLOCK && cl->state == CLAIM_HELD && cl->requests.next == &r->claim_node &&
-           claim_holds(cl) + r->again == 1 && (!r->shared || cl->shared > 0) &&
+           claim_holds(cl) + r->last_exclusive == 1 && (!r->shared || cl->shared > 0) &&
            (r->token == 0 || r->token == cl->token);
 }
 

@@ -37,9 +37,9 @@ void request_refuse(struct core *c, const struct core_request *rq, enum core_ans
 /* timing_out.c */
 bool queue_settle_next(struct core *c, struct queue *q); /* one request; false: there was none left */
 void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
-void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
+void lock_settle_all(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
 void lock_settle_full(struct core *c, struct lock *l);      /* those for which there is no room any more: no */
-void lock_settle_impatient(struct core *c, struct lock *l); /* those that had wanted to wait: the last failure */
+void lock_settle_waited(struct core *c, struct lock *l); /* those that had wanted to wait: the last failure */
 enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
@@ -49,7 +49,7 @@ void cancel_arrives(struct core *c, const struct core_request *rq);
 
 /* request_drop.c */
 void request_reply(struct core *c, const struct core_reply *rp);
-void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
+void request_stop_waiting(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 void request_drop(struct core *c, struct request *r);
 
 #endif

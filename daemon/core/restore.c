@@ -103,7 +103,7 @@ claim_of(struct core *c, const struct core_record *k)
     cl->place.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
-    claim_lasts(cl, later(c->now_us, p->deadline_us), p->lease_us);
+    claim_raise_redis_until(cl, later(c->now_us, p->deadline_us), p->lease_us);
     if (p->acquire_unresolved) {
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
     }
@@ -136,7 +136,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
     cl->place.kept_until_us = after_us(c->now_us, grace_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (grace_us == 0) {
-        claim_desert(c, cl);
+        claim_give_up_position(c, cl);
     }
 }
 
@@ -153,7 +153,7 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
     cl->hold.jeopardy_us = cl->hold.deadline_us - cl->lease_us / 3;
     /* whatever has happened meanwhile: Redis says first whether it is still there */
-    claim_verify(c, cl, VERIFY_EXISTS);
+    claim_set_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
         cl->uncertain.shrink_lease_us = p->shrink_lease_us;
         claim_add_straggler(c, cl, STRAGGLER_RENEW, stragglers_until_us(c));
@@ -199,7 +199,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
         claim_move(c, cl, CLAIM_TRYING);
         claim_move(c, cl, CLAIM_HELD);
         cl->watchdog = true; /* told however late, as nobody knows when that was */
-        claim_lost(c, cl);
+        claim_keep_loss(c, cl);
     }
     claim_arm(c, cl);
     while (c->dirty_locks.first != NULL) { /* now, so that there are never as many queues as locks */
@@ -245,7 +245,7 @@ begin_grace(struct core *c, const struct core_restored *a)
         struct owner *o = container_of(n, struct owner, by_name);
         int64_t until_us = after_us(c->now_us, o->grace_us);
 
-        owner_left(c, o, o->until_us != 0 ? earlier(o->until_us, until_us) : until_us);
+        owner_begin_grace(c, o, o->until_us != 0 ? earlier(o->until_us, until_us) : until_us);
     }
     for (size_t i = 0; i < a->owners_n; i++) {
         core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = a->owner[i].id});

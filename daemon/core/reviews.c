@@ -14,7 +14,7 @@
 void
 lock_suspect(struct core *c, struct lock *l)
 {
-    lock_linger_ends(c, l);
+    lock_release_cached(c, l);
     lock_review(c, l, REVIEW_JUMPED);
 }
 
@@ -22,7 +22,7 @@ static void
 try_now(struct core *c, struct lock *l)
 {
     if (!list_empty(&l->queue->claims)) {
-        l->queue->again = l->queue->trying_n > 0;
+        l->queue->hinted = l->queue->trying_n > 0;
         l->queue->retry_us = l->queue->yield_until_us;
         l->queue->failed_n = 0;
         lock_wake(c, l);
@@ -44,7 +44,7 @@ lock_join_review(struct core *c, struct lock *l)
     const struct review *rv = &lock_domain(c, l)->review;
 
     l->review = rv->number & ((1u << REVIEW_BITS) - 1);
-    lock_linger_ends(c, l);
+    lock_release_cached(c, l);
     lock_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_JUMPED : 0));
     if (rv->lost) {
         try_now(c, l);

@@ -21,19 +21,19 @@
 static void
 serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {
-    bool shared = !r->again && (r->shared || cl->holds == 0);
-    uint32_t holds = shared ? cl->shared : cl->holds + r->again;
+    bool shared = !r->last_exclusive && (r->shared || cl->holds == 0);
+    uint32_t holds = shared ? cl->shared : cl->holds + r->last_exclusive;
     int64_t left_us = cl->hold.deadline_us - c->now_us;
 
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
-    } else if (claim_holds(cl) + r->again > 1) {
+    } else if (claim_holds(cl) + r->last_exclusive > 1) {
         if (!shared && holds == 1) { /* from now on others may read as well, whatever its outcome */
             cl->holds = 0;
-            r->again = true;
+            r->last_exclusive = true;
         }
-        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else if (!claim_hand_over(c, cl, r) && !claim_linger(c, cl, r)) {
+        claim_begin_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+    } else if (!claim_hand_over(c, cl, r) && !claim_cache(c, cl, r)) {
         claim_release(c, cl, r);
     }
 }
@@ -43,9 +43,9 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
  * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
  */
 static bool
-takes_no_harm(const struct claim *cl, const struct request *r)
+is_safe_beside_release(const struct claim *cl, const struct request *r)
 {
-    return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
+    return r->unanswered || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->last_exclusive <= 1);
 }
 
 /* HELD: a LOCK of the owner that has it, which cannot have it again. */
@@ -69,7 +69,7 @@ claim_serve(struct core *c, struct claim *cl)
     uint32_t n = 0, most = job_records_max(c);
 
     if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
-        claim_settle(c, cl);
+        claim_verify_now(c, cl);
         claim_arm(c, cl);
         return;
     }
@@ -83,7 +83,7 @@ claim_serve(struct core *c, struct claim *cl)
             slice_spend(&c->left.timers, most);
             break;
         }
-        if (!claim_may(c, cl, MAY_ADD_HOLD) && !takes_no_harm(cl, r)) {
+        if (!claim_may(c, cl, MAY_ADD_HOLD) && !is_safe_beside_release(cl, r)) {
             cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
             break;
         }
@@ -99,8 +99,8 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_LOCK) {
             /* A re-entry never takes time away from the holds before it. */
             lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
-                     lease_us > left_us ? lease_us : left_us, r);
+            claim_begin_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
+                           lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
         } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
@@ -108,7 +108,7 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_RENEW) {
             cl->hold.unrenewed_us = cl->hold.deadline_us; /* it may shorten the lease, and nobody knows when it runs */
             cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
+            claim_begin_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
         } else {
             serve_unlock(c, cl, r);
         }

@@ -86,7 +86,7 @@ owner_timer(struct core *c, struct owner *o)
  * are of another owner, which has nothing.
  */
 static void
-owner_let_go(struct core *c, struct owner *o)
+owner_release_early(struct core *c, struct owner *o)
 {
     struct core_session *p = core_session_find(c, o->session);
     struct owner *next;
@@ -122,7 +122,7 @@ owner_advance(struct core *c, struct owner *o)
         return;
     }
     if (o->unreachable && !o->ending) {
-        owner_let_go(c, o);
+        owner_release_early(c, o);
     }
     if (o->claims_n > 0 || job_is_pending(&o->job) || (o->name == NULL && !o->ending)) {
         return;
@@ -211,7 +211,7 @@ void
 core_session_unreachable(struct core *c, struct core_session *p)
 {
     p->owner->unreachable = true;
-    owner_let_go(c, p->owner);
+    owner_release_early(c, p->owner);
 }
 
 /* The session has ended: its waits are over, its own owner ends, named owners have one session less. */

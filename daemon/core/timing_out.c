@@ -119,7 +119,7 @@ is_settled(const struct request *r)
     switch (l->queue->settle.how) {
     case SETTLE_FULL: /* unless there is room for it yet */
         return lock_is_full(l, r->shared) && !is_asked_for(r);
-    case SETTLE_IMPATIENT: /* requests that did not want to wait have a time of their own, see is_busy_for() */
+    case SETTLE_WAITED: /* requests that did not want to wait have a time of their own, see is_busy_for() */
         return wanted_to_wait(r) && !is_asked_for(r);
     case SETTLE_ALL:
         break;
@@ -207,7 +207,7 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
 
 /* An outcome is known, and it is not theirs. */
 void
-lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer)
+lock_settle_all(struct core *c, struct lock *l, enum core_answer answer)
 {
     settle_waits(c, l, SETTLE_ALL, answer);
 }
@@ -221,9 +221,9 @@ lock_settle_full(struct core *c, struct lock *l)
 
 /* The attempt has not run. */
 void
-lock_settle_impatient(struct core *c, struct lock *l)
+lock_settle_waited(struct core *c, struct lock *l)
 {
-    settle_waits(c, l, SETTLE_IMPATIENT, l->queue->last_failure);
+    settle_waits(c, l, SETTLE_WAITED, l->queue->last_failure);
 }
 
 /* Sends `most` of the lock's waiters away with this answer; holders are not touched. */

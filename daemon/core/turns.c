@@ -30,7 +30,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     } else if (claim_hand_over(c, cl, NULL)) {
         claim_serve(c, cl); /* as its next owner asks */
         return;
-    } else if (claim_linger(c, cl, NULL)) {
+    } else if (claim_cache(c, cl, NULL)) {
         return;
     }
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->uncertain.acquire_unresolved)) {
@@ -50,7 +50,7 @@ held_timer(struct core *c, struct claim *cl)
         return;
     }
     if (c->now_us >= cl->hold.deadline_us) {
-        claim_over(c, cl);
+        claim_lapsed(c, cl);
         return;
     }
     if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->hold.jeopardy_us) {
@@ -89,7 +89,7 @@ claim_timer(struct core *c, struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->place.kept_until_us <= c->now_us) { /* no request came back for it */
-            claim_desert(c, cl);
+            claim_give_up_position(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
             assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
             claim_renew_in_turn(c, cl);
@@ -106,7 +106,7 @@ claim_timer(struct core *c, struct claim *cl)
         claim_release(c, cl, claim_op_request(cl));
         break;
     /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
-    case CLAIM_QUARANTINE:
+    case CLAIM_STRAGGLING:
         if (!claim_may(c, cl, MAY_FORGET)) {
             claim_arm(c, cl);
         } else {
@@ -114,7 +114,7 @@ claim_timer(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_LOST:
-        claim_lost_over(c, cl);
+        claim_loss_expired(c, cl);
         break;
     case CLAIM_TRYING: /* its position is kept no longer; what the attempt brings is given back */
     case CLAIM_IDLE:
@@ -142,7 +142,7 @@ claim_catch_up(struct core *c, struct claim *cl)
         claim_owner_ends(c, cl);
     }
     if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
-        claim_over(c, cl);
+        claim_lapsed(c, cl);
     } else if (is_due(c, &cl->timer)) {
         claim_timer(c, cl);
     }

@@ -13,7 +13,7 @@
  * at the latest. Never earlier than was known before.
  */
 void
-claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
+claim_raise_redis_until(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
     int64_t until_us = after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS);
 

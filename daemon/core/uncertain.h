@@ -10,8 +10,8 @@
 #include "daemon/core/state.h"
 
 /* uncertain.c */
-void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
-/* one more, STRAGGLER_* */
+void claim_raise_redis_until(struct claim *cl, int64_t from_us, int64_t lease_us);
+/* what: STRAGGLER_* */
 void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us);
 void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
 

@@ -21,7 +21,7 @@ enum {
 enum {
     STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
     STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
-    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
+    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.unanswered of the UNLOCK that asked for it */
     STRAGGLER_ANY = 7,
     STRAGGLER_BITS = 3,
     SHRINK_BITS = 48, /* four years: no lease lasts longer than one */

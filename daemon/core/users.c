@@ -105,7 +105,7 @@ user_count_blocked(const struct core_session *p, int by)
 }
 
 bool
-core_share(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine)
+core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine)
 {
     uint64_t left = limit > used ? limit - used : 0;
 
@@ -116,7 +116,7 @@ bool
 user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine)
 {
     bool room = limit == 0 || used < limit;
-    bool may = u == NULL || limit == 0 || core_share(limit, c->conf.user_percent, used, mine);
+    bool may = u == NULL || limit == 0 || core_share_has_room(limit, c->conf.user_percent, used, mine);
 
     c->metrics->user_shares += room && !may;
     return room && may;

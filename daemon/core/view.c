@@ -101,7 +101,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     v->limit = lock_has_limit(l) ? l->limit : 0;
     shown = shown != NULL ? shown : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
-    if (shown != NULL && (shown->state != CLAIM_QUARANTINE || shown->lost) && shown->state != CLAIM_CACHED) {
+    if (shown != NULL && (shown->state != CLAIM_STRAGGLING || shown->lost) && shown->state != CLAIM_CACHED) {
         v->owner = owner_view(shown);
         v->token = shown->token;
     }
@@ -117,7 +117,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->held_us = now_us - holder->since_us;
     } else if (shown != NULL && shown->state == CLAIM_RELEASING) {
         v->state = "freeing";
-    } else if (l->lingers) {
+    } else if (l->has_cached) {
         v->state = "lingering";
     } else if (l->queue->taken_until_us != 0) {
         v->state = "taken";
@@ -318,7 +318,7 @@ core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struc
 }
 
 bool
-core_knows(const struct core *c, struct slice name, enum kind *kind)
+core_name_in_use(const struct core *c, struct slice name, enum kind *kind)
 {
     const struct lock *l = lock_find(c, name);
 

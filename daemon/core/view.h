@@ -102,7 +102,7 @@ bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, 
                        struct core_holder_view *out);
 
 /* Whether this daemon has the name in use, and as what kind. Costs no more than to find its record. */
-bool core_knows(const struct core *c, struct slice name, enum kind *kind);
+bool core_name_in_use(const struct core *c, struct slice name, enum kind *kind);
 
 /* False when this daemon has no record of the name. The view's slices live until the next step. */
 bool core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out);

@@ -72,27 +72,27 @@ waiter_poll_join(struct core *c, struct lock *l)
 }
 
 static struct claim *
-who_stays(const struct lock *l)
+claim_that_stays(const struct lock *l)
 {
-    return l->lingers ? lock_cached(l) : lock_newest(l);
+    return l->has_cached ? lock_cached(l) : lock_newest(l);
 }
 
 /* CACHED, or in a cohort, which a long hold ends. Of permits all there are must be held. */
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
-    if (l->lingers) {
+    if (l->has_cached) {
         return true;
     }
     return l->held_n == lock_holders_max(l) && l->cohort_passes > 1 &&
-           c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
+           c->now_us - claim_that_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
 /* A run of hand-overs that ends by their number needs no more time. */
 static bool
 is_asked_about(const struct core *c, const struct lock *l)
 {
-    return lock_may_linger(l) || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us / 2;
+    return lock_may_cache(l) || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us / 2;
 }
 
 static bool
@@ -118,7 +118,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
         list_push_back(looked, &l->queue->waiter_poll_node);
         if (is_asked_about(c, l)) {
             name[p->n] = (struct core_waiter_poll_name){lock_key(l), l->kind};
-            p->claim[p->n++] = claim_id(who_stays(l));
+            p->claim[p->n++] = claim_id(claim_that_stays(l));
             l->subscribed_at_poll = l->queue->watch == WATCH_ON;
             l->wanted_since_poll = false;
         }
@@ -178,13 +178,13 @@ waiter_poll_timer(struct core *c)
 void
 lock_wanted_elsewhere(struct core *c, struct lock *l)
 {
-    l->remote_waiters = l->lingers || l->held_n + l->releasing_n > 0;
+    l->remote_waiters = l->has_cached || l->held_n + l->releasing_n > 0;
     l->wanted_since_poll = true;
-    if (l->lingers) {
+    if (l->has_cached) {
         c->metrics->linger_yields++;
-        lock_linger_ends(c, l);
+        lock_release_cached(c, l);
     }
-    lock_releases_sooner(c, l);
+    lock_send_releases(c, l);
 }
 
 /* Takes the number of subscribers of the lock's channel, the daemon's own among them. */
@@ -198,7 +198,7 @@ take_count(struct core *c, struct lock *l, int64_t subscribers)
         lock_wanted_elsewhere(c, l);
     } else if (!l->tracking) { /* clients that poll are not counted, and must find it free */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
-        if (l->lingers) {
+        if (l->has_cached) {
             claim_arm(c, lock_cached(l));
         }
     }

@@ -66,7 +66,7 @@ command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n)
     enum kind kind;
 
     for (unsigned i = 0; i < n; i++) {
-        if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_knows(e->core, name[i], &kind)) {
+        if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_name_in_use(e->core, name[i], &kind)) {
             return false;
         }
     }

@@ -62,7 +62,7 @@ is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_re
 {
     enum kind kind;
 
-    if (o->has_kind || !core_knows(c->session->engine->core, rq->name, &kind) ||
+    if (o->has_kind || !core_name_in_use(c->session->engine->core, rq->name, &kind) ||
         (kind_rows[kind].flags & flag) == 0) {
         return false;
     }
@@ -113,7 +113,7 @@ command_check_key(struct cmd *c, const struct core_request *rq)
     if (taken == NULL && !backend_takes(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
         taken = why;
     }
-    if (taken == NULL || core_knows(c->session->engine->core, rq->name, &kind)) {
+    if (taken == NULL || core_name_in_use(c->session->engine->core, rq->name, &kind)) {
         return true;
     }
     buf_init(&name, 0);

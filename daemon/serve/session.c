@@ -74,8 +74,8 @@ may_enter(const struct session *s)
 {
     struct engine *e = s->engine;
 
-    if (core_share((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, e->sessions_n,
-                   core_user_sessions(e->core, s->user))) {
+    if (core_share_has_room((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, e->sessions_n,
+                            core_user_sessions(e->core, s->user))) {
         return true;
     }
     e->metrics.user_shares++;

@@ -37,12 +37,12 @@ MUTANTS = [
            "rq->spec.kind = kind; return true", "return false", ["redis:test_reload.py Held.test_readers"]),
     Mutant("R106", "a shorter limits.name_bytes: what is held can not be given back", SERVE + "commands_check.c",
            "command_names_allowed",
-           "if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_knows(e->core, name[i], &kind)) {",
+           "if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_name_in_use(e->core, name[i], &kind)) {",
            "if (name[i].n > (size_t)e->conf->limit_name_bytes) { (void)kind;",
            ["redis:test_reload.py Held.test_a_shorter_limit_of_names"]),
     Mutant("R107", "... a name that is free is taken though it is too long", SERVE + "commands_check.c",
            "command_names_allowed",
-           "if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_knows(e->core, name[i], &kind))",
+           "if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_name_in_use(e->core, name[i], &kind))",
            "(void)e, (void)kind; if (name[i].n > CONF_NAME_BYTES_MAX)",
            ["redis:test_reload.py Held.test_a_shorter_limit_of_names"]),
     Mutant("R108", "a shorter limits.line_bytes: the request that gives it back ends the connection",
@@ -103,8 +103,9 @@ MUTANTS = [
            "outbox_is_fit", "&& outbox_losses(box) == losses", "|| true || losses",
            ["unit:test_late", "redis:test_stops.py Stops"]),
     Mutant("R224", "one user may have all of limits.sessions", SERVE + "session.c", "may_enter",
-           "if (core_share((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, e->sessions_n,",
-           "if (true || core_share((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, "
+           "if (core_share_has_room((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, "
+           "e->sessions_n,",
+           "if (true || core_share_has_room((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, "
            "e->sessions_n,", ["wire:78-user-shares.wire"]),
     Mutant("R270", "what is said behind a long answer overtakes what is left of it", SERVE + "session_out.c",
            "session_out_last", "last != NULL", "last != NULL && s->closed", ["unit:test_listing"]),

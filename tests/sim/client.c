@@ -334,7 +334,7 @@ asks_by_another_name(struct daemon *d, struct session *s, const struct name *n)
     struct core_event ev = {.type = (s->next_request + s->id) % 5 == 0 ? CORE_BREAK : CORE_LOCK};
     enum kind kind;
 
-    if (!core_knows(d->core, slice_of(n->text), &kind)) {
+    if (!core_name_in_use(d->core, slice_of(n->text), &kind)) {
         return;
     }
     ev.request = (struct core_request){.session = s->id, .id = BY_ANOTHER_NAME, .name = SLICE_LIT("by another name"),

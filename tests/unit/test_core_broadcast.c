@@ -438,7 +438,7 @@ START_TEST(their_turn_refuses_nobody)
         id = unlock(&w, s, "a");
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
         expect_reply(&w, id, CORE_LEFT);
-        ck_assert(known(&w, "a") && !core_knows(w.core, slice_of("a"), &kind));
+        ck_assert(known(&w, "a") && !core_name_in_use(w.core, slice_of("a"), &kind));
         redis_grants(&w, asks[i].a.key != NULL ? asks[i].a.key : asks[i].name,
                      world_ask(&w, CORE_LOCK, s, asks[i].name, asks[i].a));
         ck_assert_int_eq(look(&w, asks[i].name).kind, asks[i].a.kind);

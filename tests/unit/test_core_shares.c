@@ -84,15 +84,15 @@ START_TEST(most_of_a_limit_is_for_whoever_comes)
     for (uint64_t user = 0; user < 8; user++) {
         uint64_t mine = 0;
 
-        while (core_share(100, 90, all, mine)) {
+        while (core_share_has_room(100, 90, all, mine)) {
             mine++;
             all++;
         }
         ck_assert_uint_eq(mine, shares[user]);
     }
-    ck_assert(core_share(100, 100, 99, 99) && !core_share(100, 100, 100, 0));
-    ck_assert(core_share(3, 94, 2, 2)); /* a small limit has nothing to spare */
-    ck_assert(!core_share(0, 94, 0, 0) && !core_share(5, 94, 9, 0)); /* made less by a reload */
+    ck_assert(core_share_has_room(100, 100, 99, 99) && !core_share_has_room(100, 100, 100, 0));
+    ck_assert(core_share_has_room(3, 94, 2, 2)); /* a small limit has nothing to spare */
+    ck_assert(!core_share_has_room(0, 94, 0, 0) && !core_share_has_room(5, 94, 9, 0)); /* made less by a reload */
 }
 END_TEST
 

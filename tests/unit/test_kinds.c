@@ -73,7 +73,7 @@ START_TEST(answers_that_exclude_each_other)
         ck_assert(p->holders != HOLDERS_LIMIT || p->claim_each); /* each has a token of his own */
         ck_assert(p->holders == HOLDERS_LIMIT || !p->any_makes_room);
         ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
-        ck_assert(!p->lingers || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
+        ck_assert(!p->cacheable || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
         ck_assert(!p->called_apart || p->tickets);
         ck_assert(!p->tickets || !(p->leave_behind || p->handed)); /* Redis says whose turn it is */
         ck_assert(!p->expiry_proves || !(p->leave_behind || p->handed)); /* one operation at a time */

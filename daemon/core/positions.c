@@ -1,5 +1,5 @@
 /*
- * deserted.c -- claims without requests: a position is kept for a while, what else Redis may have goes back.
+ * positions.c -- claims without requests: a position is kept for a while, what else Redis may have goes back.
  */
 #include <assert.h>
 
@@ -14,17 +14,17 @@
 #include "daemon/core/uncertain.h"
 
 /*
- * Whether one more position may be kept without a request: TICKETS_KEPT_MAX of one name, of all names as many as may
+ * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
  * wait. Claims that are not held, given back or waited in count as such positions. In a drain all are kept, for the
  * process after us.
  */
 static bool
-has_room_for_ticket(const struct core *c, const struct lock *l)
+may_keep_position(const struct core *c, const struct lock *l)
 {
     int64_t here = (int64_t)l->claims_n - l->held_n - l->releasing_n - l->queue->waiting_n;
     int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->releasing_n - c->waiting_n;
 
-    return c->draining || (here <= TICKETS_KEPT_MAX && all <= c->conf.waiters_max);
+    return c->draining || (here <= POSITIONS_KEPT_MAX && all <= c->conf.waiters_max);
 }
 
 /*
@@ -32,17 +32,17 @@ has_room_for_ticket(const struct core *c, const struct lock *l)
  * the claim goes at once.
  */
 void
-claim_deserted(struct core *c, struct claim *cl, bool for_good)
+claim_abandoned(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
     bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->queue_grace_us > 0 &&
-                has_room_for_ticket(c, cl->lock);
+                may_keep_position(c, cl->lock);
     int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
     cl->place.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
-        claim_desert(c, cl);
+        claim_give_up_position(c, cl);
     }
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
@@ -50,7 +50,7 @@ claim_deserted(struct core *c, struct claim *cl, bool for_good)
 
 /* QUEUED without requests: what becomes of it now. */
 void
-claim_desert(struct core *c, struct claim *cl)
+claim_give_up_position(struct core *c, struct claim *cl)
 {
     bool keep = cl->place.kept_until_us > c->now_us;
     bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, not only a ticket */
@@ -63,7 +63,7 @@ claim_desert(struct core *c, struct claim *cl)
 }
 
 void
-claim_leaves_queue(struct core *c, struct claim *cl)
+claim_drop_kept_position(struct core *c, struct claim *cl)
 {
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     bool kept = waits && list_empty(&cl->requests) && cl->place.kept_until_us != 0;
@@ -72,7 +72,7 @@ claim_leaves_queue(struct core *c, struct claim *cl)
         cl->place.kept_until_us = 0;
     }
     if (kept && cl->state == CLAIM_QUEUED) {
-        claim_desert(c, cl);
+        claim_give_up_position(c, cl);
     }
     if (kept) {
         claim_arm(c, cl);
