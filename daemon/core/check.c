@@ -72,7 +72,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
-        assert(cl->place.kept_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
+        assert(cl->queued.kept_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
     case CLAIM_STRAGGLING:
         assert(armed && cl->op == 0); /* I3 */
@@ -87,9 +87,9 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     if (policy(cl->lock)->claim_each) { /* X2 of claim_index.c */
         const struct permit *p = (const struct permit *)(const void *)cl - 1;
 
-        assert(p->share == share_find(c, cl->lock, cl->owner) && (cl->state == CLAIM_HELD) == (p->end.pos != 0));
-        assert(cl->state != CLAIM_HELD || heap_at(&p->share->ends, &p->end) == cl->hold.deadline_us);
-        assert(p->share->held_n == p->share->ends.count && p->share->held_n <= p->share->claims_n);
+        assert(p->set == permit_set_find(c, cl->lock, cl->owner) && (cl->state == CLAIM_HELD) == (p->end.pos != 0));
+        assert(cl->state != CLAIM_HELD || heap_at(&p->set->ends, &p->end) == cl->hold.deadline_us);
+        assert(p->set->held_n == p->set->ends.count && p->set->held_n <= p->set->claims_n);
     }
     if (claim_front_bytes(cl->lock) > 0) {
         t->fronts++;
@@ -148,9 +148,9 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->place.position > ticket);
+        assert(cl->queued.position > ticket);
         assert(has_ticket || !cl->has_ticket); /* I11 */
-        ticket = cl->place.position;
+        ticket = cl->queued.position;
         has_ticket = cl->has_ticket;
     }
 }

@@ -49,7 +49,7 @@ struct claim_renewal {
  * What only some states have. RELEASING reads kept_until_us, wherever it comes from: claim_move() clears it when a
  * claim was HELD.
  */
-struct claim_place {
+struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
     uint64_t record_order;   /* ranked: its position in its record, among those of its record_rank */
     int64_t tried_us;        /* TRYING: since when */
@@ -119,7 +119,7 @@ struct claim {
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     union {
-        struct claim_place place;   /* QUEUED, TRYING; RELEASING and STRAGGLING, when they come from there */
+        struct claim_queued queued; /* QUEUED, TRYING; RELEASING and STRAGGLING, when they come from there */
         struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
         struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };

@@ -3,9 +3,9 @@
  *
  * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token;
  *     by its id while it has none.
- * X2  Each permit is in the share of its owner and its lock (core.shares): HELD in `held`, which is in the order of
+ * X2  Each permit is in the set of its owner and its lock (core.permit_sets): HELD in `held`, which is in the order of
  *     tokens, and in `ends`; else in `others`. So however many permits one owner has of a name, a LOCK or UNLOCK looks
- *     at none but those it waits for or gives back.
+ *     only at those that it waits for or gives back.
  */
 #include "daemon/core/claim_index.h"
 
@@ -28,88 +28,88 @@ pair_of(const struct core *c, const struct lock *l, const struct owner *o)
     return hash_bytes(&c->key, ids, sizeof(ids));
 }
 
-struct share *
-share_find(const struct core *c, const struct lock *l, const struct owner *o)
+struct permit_set *
+permit_set_find(const struct core *c, const struct lock *l, const struct owner *o)
 {
     struct map_node *n;
 
     if (!policy(l)->claim_each) {
         return NULL;
     }
-    for (n = map_find(&c->shares, pair_of(c, l, o)); n != NULL; n = map_next(n)) {
-        struct share *sh = container_of(n, struct share, by_pair);
+    for (n = map_find(&c->permit_sets, pair_of(c, l, o)); n != NULL; n = map_next(n)) {
+        struct permit_set *set = container_of(n, struct permit_set, by_pair);
 
-        if (sh->lock == l && sh->owner == o) {
-            return sh;
+        if (set->lock == l && set->owner == o) {
+            return set;
         }
     }
     return NULL;
 }
 
-static struct share *
-share_new(struct core *c, const struct claim *cl)
+static struct permit_set *
+permit_set_new(struct core *c, const struct claim *cl)
 {
-    struct share *sh = freelist_take_zeroed(&c->freelist, sizeof(*sh));
+    struct permit_set *set = freelist_take_zeroed(&c->freelist, sizeof(*set));
 
-    map_add(&c->shares, &sh->by_pair, pair_of(c, cl->lock, cl->owner));
-    sh->lock = cl->lock;
-    sh->owner = cl->owner;
-    list_init(&sh->held);
-    list_init(&sh->others);
-    heap_init(&sh->ends);
-    return sh;
+    map_add(&c->permit_sets, &set->by_pair, pair_of(c, cl->lock, cl->owner));
+    set->lock = cl->lock;
+    set->owner = cl->owner;
+    list_init(&set->held);
+    list_init(&set->others);
+    heap_init(&set->ends);
+    return set;
 }
 
 static void
-share_free_empty(struct core *c, struct share *sh)
+permit_set_free_empty(struct core *c, struct permit_set *set)
 {
-    if (sh->claims_n == 0) {
-        map_remove(&c->shares, &sh->by_pair);
-        heap_fini(&sh->ends);
-        freelist_give(&c->freelist, sh, sizeof(*sh));
+    if (set->claims_n == 0) {
+        map_remove(&c->permit_sets, &set->by_pair);
+        heap_fini(&set->ends);
+        freelist_give(&c->freelist, set, sizeof(*set));
     }
 }
 
 static void
-share_join(struct core *c, struct claim *cl)
+permit_set_join(struct core *c, struct claim *cl)
 {
-    struct share *sh = share_find(c, cl->lock, cl->owner);
+    struct permit_set *set = permit_set_find(c, cl->lock, cl->owner);
 
-    sh = sh != NULL ? sh : share_new(c, cl);
-    sh->claims_n++;
-    claim_permit(cl)->share = sh;
+    set = set != NULL ? set : permit_set_new(c, cl);
+    set->claims_n++;
+    claim_permit(cl)->set = set;
     claim_permit(cl)->end = (struct heap_node){.what = 0};
-    list_push_back(&sh->others, &claim_permit(cl)->node);
+    list_push_back(&set->others, &claim_permit(cl)->node);
 }
 
 /* Off its list and its heap, or onto those that it belongs to. */
 static void
-share_take_off(struct claim *cl, bool held)
+permit_set_take_off(struct claim *cl, bool held)
 {
     struct permit *p = claim_permit(cl);
 
-    p->share->held_n -= held;
+    p->set->held_n -= held;
     list_remove(&p->node);
-    heap_remove(&p->share->ends, &p->end);
+    heap_remove(&p->set->ends, &p->end);
 }
 
 static void
-share_put(struct claim *cl)
+permit_set_put(struct claim *cl)
 {
     struct permit *p = claim_permit(cl);
-    struct list *pos = &p->share->held;
+    struct list *pos = &p->set->held;
 
     if (cl->state != CLAIM_HELD) {
-        list_push_back(&p->share->others, &p->node);
+        list_push_back(&p->set->others, &p->node);
         return;
     }
-    while (cl->token != 0 && pos->prev != &p->share->held &&
+    while (cl->token != 0 && pos->prev != &p->set->held &&
            permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) { /* only when adopted */
         pos = pos->prev;
     }
     list_insert_before(pos, &p->node);
-    heap_set(&p->share->ends, &p->end, cl->hold.deadline_us);
-    p->share->held_n++;
+    heap_set(&p->set->ends, &p->end, cl->hold.deadline_us);
+    p->set->held_n++;
 }
 
 /* NULL: its owner has no other claim on that name. */
@@ -120,54 +120,54 @@ permit_of(struct claim *cl)
 }
 
 void
-share_moved(struct claim *cl, bool was_held)
+permit_set_moved(struct claim *cl, bool was_held)
 {
     if (permit_of(cl) != NULL && (was_held || cl->state == CLAIM_HELD)) {
-        share_take_off(cl, was_held);
-        share_put(cl);
+        permit_set_take_off(cl, was_held);
+        permit_set_put(cl);
     }
 }
 
 void
-share_swapped(struct claim *a, struct claim *b)
+permit_set_swapped(struct claim *a, struct claim *b)
 {
     if (permit_of(a) != NULL) {
-        struct share *of_a = claim_permit(a)->share;
+        struct permit_set *of_a = claim_permit(a)->set;
 
-        share_take_off(a, a->state == CLAIM_HELD);
-        share_take_off(b, b->state == CLAIM_HELD);
-        claim_permit(a)->share = claim_permit(b)->share;
-        claim_permit(b)->share = of_a;
-        share_put(a);
-        share_put(b);
+        permit_set_take_off(a, a->state == CLAIM_HELD);
+        permit_set_take_off(b, b->state == CLAIM_HELD);
+        claim_permit(a)->set = claim_permit(b)->set;
+        claim_permit(b)->set = of_a;
+        permit_set_put(a);
+        permit_set_put(b);
     }
 }
 
 void
-share_deadline(struct claim *cl)
+permit_set_deadline(struct claim *cl)
 {
     struct permit *p = permit_of(cl);
 
-    if (p != NULL && heap_at(&p->share->ends, &p->end) != cl->hold.deadline_us) {
-        heap_set(&p->share->ends, &p->end, cl->hold.deadline_us);
+    if (p != NULL && heap_at(&p->set->ends, &p->end) != cl->hold.deadline_us) {
+        heap_set(&p->set->ends, &p->end, cl->hold.deadline_us);
     }
 }
 
 /* Where leases have ended, or permits were broken, and their timers or job are still to come, each is looked at. */
 int64_t
-share_left(const struct core *c, const struct claim *but)
+permit_set_left(const struct core *c, const struct claim *but)
 {
-    const struct share *sh = share_find(c, but->lock, but->owner);
+    const struct permit_set *set = permit_set_find(c, but->lock, but->owner);
     struct list *pos, *nxt;
     int64_t n = 0;
 
-    if (sh == NULL) {
+    if (set == NULL) {
         return 0;
     }
-    if (heap_min_at(&sh->ends) > c->now_us && !job_is_pending(&but->lock->queue->break_job)) {
-        return (int64_t)sh->held_n - (but->state == CLAIM_HELD);
+    if (heap_min_at(&set->ends) > c->now_us && !job_is_pending(&but->lock->queue->break_job)) {
+        return (int64_t)set->held_n - (but->state == CLAIM_HELD);
     }
-    list_for_each_safe(pos, nxt, &sh->held)
+    list_for_each_safe(pos, nxt, &set->held)
     {
         const struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
@@ -177,10 +177,10 @@ share_left(const struct core *c, const struct claim *but)
 }
 
 struct claim *
-share_first_end(struct claim *of)
+permit_set_first_end(struct claim *of)
 {
     struct permit *p = permit_of(of);
-    struct heap_node *n = p != NULL ? heap_min(&p->share->ends) : NULL;
+    struct heap_node *n = p != NULL ? heap_min(&p->set->ends) : NULL;
 
     return n != NULL ? permit_claim(container_of(n, struct permit, end)) : NULL;
 }
@@ -197,7 +197,7 @@ claim_index(struct core *c, struct claim *cl)
         map_add(&c->tokens, claim_token_node(cl), id);
     }
     if (permit_of(cl) != NULL) {
-        share_join(c, cl);
+        permit_set_join(c, cl);
     }
 }
 
@@ -211,11 +211,11 @@ claim_unindex(struct core *c, struct claim *cl)
         map_remove(&c->tokens, claim_token_node(cl));
     }
     if (p != NULL) {
-        struct share *sh = p->share;
+        struct permit_set *set = p->set;
 
-        share_take_off(cl, cl->state == CLAIM_HELD);
-        sh->claims_n--;
-        share_free_empty(c, sh);
+        permit_set_take_off(cl, cl->state == CLAIM_HELD);
+        set->claims_n--;
+        permit_set_free_empty(c, set);
     }
 }
 
@@ -257,14 +257,14 @@ pair_next(struct pair *p)
 
 /* Of several permits one that is held; else one whose owner is to be told LOST. */
 static struct claim *
-find_permit(const struct share *sh)
+find_permit(const struct permit_set *set)
 {
     struct list *pos, *nxt;
 
-    if (!list_empty(&sh->held)) {
-        return permit_claim(container_of(sh->held.next, struct permit, node));
+    if (!list_empty(&set->held)) {
+        return permit_claim(container_of(set->held.next, struct permit, node));
     }
-    list_for_each_safe(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &set->others)
     {
         struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
@@ -272,7 +272,7 @@ find_permit(const struct share *sh)
             return cl;
         }
     }
-    return permit_claim(container_of(sh->others.next, struct permit, node));
+    return permit_claim(container_of(set->others.next, struct permit, node));
 }
 
 struct claim *
@@ -282,9 +282,9 @@ claim_find(const struct core *c, const struct lock *l, const struct owner *o)
     struct pair p;
 
     if (policy(l)->claim_each) {
-        const struct share *sh = share_find(c, l, o);
+        const struct permit_set *set = permit_set_find(c, l, o);
 
-        return sh != NULL ? find_permit(sh) : NULL;
+        return set != NULL ? find_permit(set) : NULL;
     }
     if (o->claims_n > l->claims_n) {
         pair_begin(&p, l, o);
@@ -317,13 +317,13 @@ claim_first(const struct list *home, unsigned states)
 struct claim *
 claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token)
 {
-    const struct share *sh = share_find(c, l, o);
+    const struct permit_set *set = permit_set_find(c, l, o);
     struct claim *cl = NULL;
 
-    if (token != 0 && sh != NULL) {
+    if (token != 0 && set != NULL) {
         cl = claim_by_token(c, l, token);
-    } else if (sh != NULL) {
-        cl = list_empty(&sh->held) ? NULL : permit_claim(container_of(sh->held.prev, struct permit, node));
+    } else if (set != NULL) {
+        cl = list_empty(&set->held) ? NULL : permit_claim(container_of(set->held.prev, struct permit, node));
     } else if (!policy(l)->claim_each) {
         cl = claim_find(c, l, o);
     }
@@ -337,20 +337,20 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
 struct claim *
 claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once)
 {
-    const struct share *sh = share_find(c, l, o);
+    const struct permit_set *set = permit_set_find(c, l, o);
     struct claim *kept = NULL;
     struct list *pos, *nxt;
 
     if (!policy(l)->claim_each) {
         return claim_find(c, l, o);
     }
-    if (sh == NULL) {
+    if (set == NULL) {
         return NULL;
     }
-    if (once && !list_empty(&sh->held)) {
-        return permit_claim(container_of(sh->held.next, struct permit, node));
+    if (once && !list_empty(&set->held)) {
+        return permit_claim(container_of(set->held.next, struct permit, node));
     }
-    list_for_each_safe(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &set->others)
     {
         struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
@@ -373,7 +373,7 @@ claim_set_token(struct core *c, struct claim *cl, uint64_t token)
         map_remove(&c->tokens, claim_token_node(cl));
         map_add(&c->tokens, claim_token_node(cl), token != 0 ? token : claim_id(cl));
     }
-    share_moved(cl, cl->state == CLAIM_HELD);
+    permit_set_moved(cl, cl->state == CLAIM_HELD);
 }
 
 static bool

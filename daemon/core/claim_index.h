@@ -19,8 +19,8 @@ struct core;
 
 /* claim_index.c */
 /* An owner's claims to one name with permits: the permits that it holds, waits for or gives back. */
-struct share {
-    struct map_node by_pair; /* core.shares; its number is a keyed hash of both */
+struct permit_set {
+    struct map_node by_pair; /* core.permit_sets; its number is a keyed hash of both */
     const struct lock *lock;
     const struct owner *owner;
     struct list held;        /* permit.node, by rising tokens */
@@ -28,13 +28,13 @@ struct share {
     struct heap ends;        /* permit.end: deadlines of those that are held; has room for all */
     uint32_t held_n, claims_n;
 };
-/* NULL: it has nothing of it, or that has no permits. */
-struct share *share_find(const struct core *c, const struct lock *l, const struct owner *o);
-int64_t share_left(const struct core *c, const struct claim *but); /* permits that the owner holds beside that one */
-struct claim *share_first_end(struct claim *of); /* of the permits that its owner holds; NULL: it holds none */
-void share_moved(struct claim *cl, bool was_held); /* its state has changed */
-void share_swapped(struct claim *a, struct claim *b); /* so have their owners */
-void share_deadline(struct claim *cl); /* HELD: its deadline may have */
+/* NULL: the owner has no claim on the lock, or the lock has no permits. */
+struct permit_set *permit_set_find(const struct core *c, const struct lock *l, const struct owner *o);
+int64_t permit_set_left(const struct core *c, const struct claim *but); /* permits that the owner holds beside that */
+struct claim *permit_set_first_end(struct claim *of); /* the held permit of its owner that ends first; NULL: none */
+void permit_set_moved(struct claim *cl, bool was_held); /* the state of the claim has changed */
+void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have exchanged their owners */
+void permit_set_deadline(struct claim *cl); /* HELD: the deadline may have changed */
 /*
  * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides:
  * a hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
@@ -71,9 +71,9 @@ claim_token_node(struct claim *cl)
 
 /* A permit: in front of that node. */
 struct permit {
-    struct share *share;
-    struct list node;     /* share.held, share.others */
-    struct heap_node end; /* HELD: share.ends */
+    struct permit_set *set;
+    struct list node;     /* permit_set.held, permit_set.others */
+    struct heap_node end; /* HELD: permit_set.ends */
     struct map_node token;
 };
 

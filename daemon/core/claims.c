@@ -216,13 +216,13 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     claim_leave_window(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
-        cl->place.kept_until_us = 0;
+        cl->queued.kept_until_us = 0;
     } else if (cl->state == CLAIM_LOST) {
         cl->retry_us = 0;
     }
     was_held = cl->state == CLAIM_HELD;
     cl->state = to;
-    share_moved(cl, was_held);
+    permit_set_moved(cl, was_held);
     count(c, cl, 1);
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
@@ -237,7 +237,8 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
-        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place.position > cl->place.position) {
+        while (pos->prev != home &&
+               container_of(pos->prev, struct claim, node)->queued.position > cl->queued.position) {
             pos = pos->prev;
         }
     }
@@ -253,7 +254,7 @@ claim_put_last(struct core *c, struct claim *cl)
     struct lock *l = cl->lock;
 
     assert(cl->state == CLAIM_QUEUED && policy(l)->tickets);
-    cl->place.position = ++c->serial;
+    cl->queued.position = ++c->serial;
     leave_rounds(c, cl);
     cursors_pass(c, cl);
     list_remove(&cl->node);
@@ -268,7 +269,7 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
 {
     while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
-        uint64_t position = before->place.position;
+        uint64_t position = before->queued.position;
 
         if (before->has_ticket) {
             return;
@@ -276,8 +277,8 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
         rounds_swap(c, cl, before);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
-        before->place.position = cl->place.position;
-        cl->place.position = position;
+        before->queued.position = cl->queued.position;
+        cl->queued.position = position;
     }
 }
 
@@ -314,8 +315,8 @@ claim_arm(struct core *c, struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
-        if (list_empty(&cl->requests) && cl->place.kept_until_us > c->now_us) {
-            at_us = cl->place.kept_until_us;
+        if (list_empty(&cl->requests) && cl->queued.kept_until_us > c->now_us) {
+            at_us = cl->queued.kept_until_us;
         }
         if (cl->has_ticket && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);
@@ -323,7 +324,7 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         claim_update_turn(c, cl);
-        share_deadline(cl);
+        permit_set_deadline(cl);
         at_us = held_next_us(c, cl);
         break;
     case CLAIM_CACHED:
@@ -343,7 +344,7 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     }
     timer_set(&c->timers, &cl->timer, at_us);
-    if (c->conf.keeps) {
+    if (c->conf.keeps_records) {
         claim_keep(c, cl); /* whatever changes in a claim ends here */
     }
 }
@@ -364,9 +365,9 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->place.position = policy(cl->lock)->tickets ? ++c->serial : r->serial;
-    cl->place.ticket_life_us = 0;
-    cl->place.kept_until_us = 0;
+    cl->queued.position = policy(cl->lock)->tickets ? ++c->serial : r->serial;
+    cl->queued.ticket_life_us = 0;
+    cl->queued.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
     cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from STRAGGLING */

@@ -28,7 +28,7 @@ struct core_conf {
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */
     bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
                                 asked for, as shard_calls.c (SC3) and shard_route.c (SR1) have it */
-    bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
+    bool keeps_records;      /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
 #define CORE_REPLICAS_MAX 15 /* more are not counted */

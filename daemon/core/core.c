@@ -167,7 +167,7 @@ core_free(struct core **cp)
     map_fini(&c->trail_waits);
     map_fini(&c->claims);
     map_fini(&c->tokens);
-    map_fini(&c->shares);
+    map_fini(&c->permit_sets);
     map_fini(&c->by_name);
     map_fini(&c->by_key);
     map_fini(&c->queues);

@@ -162,8 +162,8 @@ lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
             graph_free_owner(g, g->path[at]);
             return false;
         }
-        if (!graph_holds(c, g, g->way[at])) {
-            graph_drop_hold(g, g->way[at]);
+        if (!graph_holds(c, g, g->path_hold[at])) {
+            graph_drop_hold(g, g->path_hold[at]);
             graph_cut(g, at);
             return false;
         }

@@ -141,7 +141,7 @@ move_freed(struct core *c, struct claim *cl)
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
         claim_keep_loss(c, cl);
-    } else if (cl->state == CLAIM_RELEASING && cl->place.kept_until_us > c->now_us) {
+    } else if (cl->state == CLAIM_RELEASING && cl->queued.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (policy(cl->lock)->tickets) {
             claim_put_last(c, cl);
@@ -205,14 +205,14 @@ claim_forget_loss(struct core *c, struct claim *cl)
 void
 claim_loss_reported(struct core *c, struct claim *cl)
 {
-    const struct share *sh = share_find(c, cl->lock, cl->owner);
+    const struct permit_set *set = permit_set_find(c, cl->lock, cl->owner);
     struct list *pos, *nxt;
 
-    if (sh == NULL) {
+    if (set == NULL) {
         claim_forget_loss(c, cl);
         return;
     }
-    list_for_each_safe(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &set->others)
     {
         claim_forget_loss(c, permit_claim(container_of(pos, struct permit, node)));
     }

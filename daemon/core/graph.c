@@ -36,7 +36,7 @@ reserve(struct graph *g)
         g->owner = mem_array(g->owner, g->owners_room, sizeof(*g->owner));
         g->freed = mem_array(g->freed, g->owners_room, sizeof(*g->freed));
         g->path = mem_array(g->path, g->owners_room, sizeof(*g->path));
-        g->way = mem_array(g->way, g->owners_room, sizeof(*g->way));
+        g->path_hold = mem_array(g->path_hold, g->owners_room, sizeof(*g->path_hold));
     }
     if (g->locks_n == g->locks_room) {
         g->locks_room = more(g->locks_room);
@@ -52,7 +52,7 @@ void
 graph_begin(struct core *c, struct graph *g, enum graph_which which)
 {
     g->which = which;
-    g->round = ++c->searches;
+    g->serial = ++c->searches;
     g->owners_n = g->locks_n = g->holds_n = 0;
     g->expanded_n = g->freed_n = g->path_n = 0;
     g->find_at = g->verified_n = 0;
@@ -68,7 +68,7 @@ graph_clear(struct graph *g)
     free(g->hold);
     free(g->freed);
     free(g->path);
-    free(g->way);
+    free(g->path_hold);
     *g = (struct graph){.owner = NULL};
 }
 
@@ -78,7 +78,7 @@ graph_owner_freed(struct core *c, const struct owner *o)
     for (int i = 0; i < GRAPHS; i++) {
         struct graph *g = &c->graph[i];
 
-        if (o->mark[i].round == g->round && g->round != 0 && o->mark[i].at < g->owners_n) {
+        if (o->mark[i].serial == g->serial && g->serial != 0 && o->mark[i].at < g->owners_n) {
             g->owner[o->mark[i].at].owner = NULL;
         }
     }
@@ -90,7 +90,7 @@ graph_queue_freed(struct core *c, const struct queue *q)
     for (int i = 0; i < GRAPHS; i++) {
         struct graph *g = &c->graph[i];
 
-        if (q->mark[i].round == g->round && g->round != 0 && q->mark[i].at < g->locks_n) {
+        if (q->mark[i].serial == g->serial && g->serial != 0 && q->mark[i].at < g->locks_n) {
             g->lock[q->mark[i].at].queue = NULL;
         }
     }
@@ -168,8 +168,8 @@ lock_at(struct graph *g, struct lock *l)
 {
     struct graph_mark *m = &l->queue->mark[g->which];
 
-    if (m->round != g->round) {
-        *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->locks_n++};
+    if (m->serial != g->serial) {
+        *m = (struct graph_mark){.serial = g->serial, .at = (uint32_t)g->locks_n++};
         g->lock[m->at] = (struct graph_lock){
             .queue = l->queue, .waiter = GRAPH_NONE, .any = policy(l)->any_makes_room};
     }
@@ -182,11 +182,11 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     struct graph_mark *m = &o->mark[g->which];
     struct graph_owner *v;
 
-    if (m->round == g->round) {
+    if (m->serial == g->serial) {
         return m->at;
     }
     reserve(g);
-    *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->owners_n++};
+    *m = (struct graph_mark){.serial = g->serial, .at = (uint32_t)g->owners_n++};
     v = &g->owner[m->at];
     *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE, .at = GRAPH_NONE};
     if (wait != NULL && deadlock_waits_for_holders(wait->claim->lock, wait->shared)) {
@@ -407,7 +407,7 @@ next_on_path(struct graph *g)
         v = &g->owner[g->path[g->path_n - 1]];
         assert(v->stuck && !g->lock[v->lock].open); /* G4 */
         way = first_stuck(g, &g->lock[v->lock]);
-        g->way[g->path_n - 1] = way;
+        g->path_hold[g->path_n - 1] = way;
         return g->hold[way].owner;
     }
     while (g->find_at < g->owners_n && !g->owner[g->find_at].stuck) {
@@ -492,7 +492,7 @@ graph_through(struct graph *g, uint32_t owner)
     g->steps += seen_n;
     for (uint32_t i = last; i != GRAPH_NONE; i = i != owner ? g->owner[i].at : GRAPH_NONE) {
         g->freed[n] = i; /* nobody is there now: backwards, */
-        g->way[n++] = way;
+        g->path_hold[n++] = way;
         way = g->owner[i].by;
     }
     for (size_t i = 0; i < seen_n; i++) {
@@ -503,10 +503,10 @@ graph_through(struct graph *g, uint32_t owner)
         g->owner[g->path[i]].at = (uint32_t)i;
     }
     for (size_t i = 0; i < n / 2; i++) {
-        uint32_t other = g->way[i];
+        uint32_t other = g->path_hold[i];
 
-        g->way[i] = g->way[n - 1 - i];
-        g->way[n - 1 - i] = other;
+        g->path_hold[i] = g->path_hold[n - 1 - i];
+        g->path_hold[n - 1 - i] = other;
     }
     g->path_n = n;
     return n > 0;

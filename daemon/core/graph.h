@@ -37,9 +37,9 @@ enum graph_which {
     GRAPHS
 };
 
-/* Where a record stands in a graph, if `round` is that graph's. */
+/* Where a record stands in a graph, if `serial` is that graph's. */
 struct graph_mark {
-    uint64_t round;
+    uint64_t serial;
     uint32_t at;
 };
 
@@ -74,12 +74,12 @@ struct graph_hold {
 
 struct graph {
     enum graph_which which;
-    uint64_t round;
+    uint64_t serial;
     struct graph_owner *owner; /* owned, as are the others */
     struct graph_lock *lock;
     struct graph_hold *hold;
     uint32_t *freed;           /* owners that are stuck no more; settle() sees to what follows */
-    uint32_t *path, *way;      /* owners, each with the hold by which the path leads on from there */
+    uint32_t *path, *path_hold; /* owners, each with the hold by which the path leads on from there */
     size_t owners_n, owners_room, locks_n, locks_room, holds_n, holds_room;
     size_t expanded_n;         /* locks whose holders are in it */
     size_t stuck_n;            /* owners */

@@ -268,7 +268,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     rebind(next, held);
     rebind_waiting(next, held);
     swap_owners(held, next);
-    share_swapped(held, next);
+    permit_set_swapped(held, next);
     if (leaves->redis_owner == held->redis_owner) {
         leaves->redis_owner = ++c->serial;
     }
@@ -285,7 +285,7 @@ given_back(struct core *c, struct claim *cl, struct request *r)
 {
     lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
-        request_finish(c, r, CORE_LEFT, share_left(c, cl));
+        request_finish(c, r, CORE_LEFT, permit_set_left(c, cl));
     }
 }
 

@@ -162,7 +162,7 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.ticket;
-    a.op.lease_us = cl->renew.lease_us = a.op.ticket ? cl->place.ticket_life_us : claim_left_us(c, cl);
+    a.op.lease_us = cl->renew.lease_us = a.op.ticket ? cl->queued.ticket_life_us : claim_left_us(c, cl);
     core_act(c, &a);
 }
 
@@ -182,9 +182,9 @@ claim_try(struct core *c, struct claim *cl)
 
     assert(cl->op == 0);
     c->metrics->attempts++;
-    cl->place.tried_us = c->now_us;
+    cl->queued.tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    cl->place.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
+    cl->queued.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_begin_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }

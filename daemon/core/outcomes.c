@@ -60,7 +60,7 @@ static void
 grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadline_us)
 {
     struct lock *l = cl->lock;
-    int64_t tried_us = cl->place.tried_us;
+    int64_t tried_us = cl->queued.tried_us;
 
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
@@ -137,7 +137,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_by_ticket(c, cl);
         claim_end_renewal(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
         /* taken for this lease at most */
-        cl->renew_us = d->sent_us + earlier(cl->place.ticket_life_us, cl->lease_us) / 3;
+        cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
     cl->uncertain.acquire_unresolved = cl->uncertain.acquire_unresolved || cl->has_ticket;
@@ -366,7 +366,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, share_left(c, cl));
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permit_set_left(c, cl));
         }
         lock_released(c, cl->lock, d);
         claim_freed(c, cl, !lost);
@@ -381,7 +381,7 @@ static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
-        cl->renew_us = later(c->now_us, d->sent_us + cl->place.ticket_life_us / 3);
+        cl->renew_us = later(c->now_us, d->sent_us + cl->queued.ticket_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
                d->outcome == CORE_GRACE || d->outcome == CORE_DENIED) {
         cl->renew_us = after_us(c->now_us, US_PER_S);

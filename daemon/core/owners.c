@@ -52,7 +52,7 @@ owner_keep(struct core *c, struct owner *o, int64_t until_us)
 {
     struct core_action a = {.type = CORE_KEEP_OWNER};
 
-    o->until_us = c->conf.keeps && !c->draining && o->claims_n > 0 ? until_us : 0;
+    o->until_us = c->conf.keeps_records && !c->draining && o->claims_n > 0 ? until_us : 0;
     if (o->until_us != 0) {
         a.keep_owner = (struct core_owner_record){o->id, {o->name, o->name_n}, until_us};
         core_act(c, &a);

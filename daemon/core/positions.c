@@ -35,12 +35,12 @@ void
 claim_abandoned(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
-    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->queue_grace_us > 0 &&
-                may_keep_position(c, cl->lock);
+    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps_records) &&
+                cl->lock->queue_grace_us > 0 && may_keep_position(c, cl->lock);
     int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
-    cl->place.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
+    cl->queued.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_give_up_position(c, cl);
     }
@@ -52,7 +52,7 @@ claim_abandoned(struct core *c, struct claim *cl, bool for_good)
 void
 claim_give_up_position(struct core *c, struct claim *cl)
 {
-    bool keep = cl->place.kept_until_us > c->now_us;
+    bool keep = cl->queued.kept_until_us > c->now_us;
     bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, not only a ticket */
 
     if (cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
@@ -66,10 +66,10 @@ void
 claim_drop_kept_position(struct core *c, struct claim *cl)
 {
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    bool kept = waits && list_empty(&cl->requests) && cl->place.kept_until_us != 0;
+    bool kept = waits && list_empty(&cl->requests) && cl->queued.kept_until_us != 0;
 
     if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
-        cl->place.kept_until_us = 0;
+        cl->queued.kept_until_us = 0;
     }
     if (kept && cl->state == CLAIM_QUEUED) {
         claim_give_up_position(c, cl);

@@ -81,9 +81,9 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->expiry_ms = cl->expiry_ms;
     p->acquire_unresolved = attempted || (queued && cl->uncertain.acquire_unresolved && !cl->has_ticket);
     if (queued) {
-        p->order = cl->place.record_order;
+        p->order = cl->queued.record_order;
         p->has_ticket = cl->has_ticket;
-        p->ticket_life_us = cl->place.ticket_life_us;
+        p->ticket_life_us = cl->queued.ticket_life_us;
         return;
     }
     p->token = cl->end_published && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
@@ -131,7 +131,7 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
          * follow.
          */
         cl->record_rank = rank;
-        cl->place.record_order = rank == RECORD_UNRANKED ? cl->place.record_order : cl->place.position;
+        cl->queued.record_order = rank == RECORD_UNRANKED ? cl->queued.record_order : cl->queued.position;
     }
     describe(cl, state, &a.keep.part);
     sum = sum_of(c, &a.keep.part);
@@ -153,7 +153,7 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
 void
 claim_keep(struct core *c, struct claim *cl)
 {
-    enum core_record_state state = c->conf.keeps ? state_of(cl) : CORE_RECORD_NOTHING;
+    enum core_record_state state = c->conf.keeps_records ? state_of(cl) : CORE_RECORD_NOTHING;
 
     if (state == CORE_RECORD_NOTHING) {
         claim_forget(c, cl);
@@ -165,7 +165,7 @@ claim_keep(struct core *c, struct claim *cl)
 void
 claim_check_record(const struct core *c, const struct claim *cl)
 {
-    enum core_record_state state = c->conf.keeps ? state_of(cl) : CORE_RECORD_NOTHING;
+    enum core_record_state state = c->conf.keeps_records ? state_of(cl) : CORE_RECORD_NOTHING;
     struct core_record_part p;
 
     if (state == CORE_RECORD_NOTHING) {

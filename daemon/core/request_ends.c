@@ -66,7 +66,7 @@ grant_of(const struct claim *cl)
 static struct core_grant
 left_of(struct claim *cl)
 {
-    const struct claim *first = cl->state == CLAIM_HELD ? cl : share_first_end(cl);
+    const struct claim *first = cl->state == CLAIM_HELD ? cl : permit_set_first_end(cl);
 
     return first != NULL ? grant_of(first) : (struct core_grant){0};
 }

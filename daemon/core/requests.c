@@ -322,7 +322,7 @@ join_queue(struct core *c, struct request *r)
     if (first) {
         lock_wanted(c, cl->lock, r->shared);
     }
-    cl->place.kept_until_us = 0;
+    cl->queued.kept_until_us = 0;
     cl->lock->queue->ticketless = policy(cl->lock)->tickets;
     claim_arm(c, cl);
     lock_wake(c, cl->lock);

@@ -100,14 +100,14 @@ claim_of(struct core *c, const struct core_record *k)
     cl->redis_owner = p->number;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
-    cl->place.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
+    cl->queued.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     claim_raise_redis_until(cl, later(c->now_us, p->deadline_us), p->lease_us);
     if (p->acquire_unresolved) {
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
     }
-    cl->place.position = ++c->serial;
+    cl->queued.position = ++c->serial;
     cl->record_sum = 1; /* something is, if not what is to be kept from now on */
     claim_move(c, cl, CLAIM_QUEUED);
     return cl;
@@ -133,7 +133,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
 
     cl->has_ticket = p->has_ticket;
     cl->uncertain.acquire_unresolved = p->has_ticket || p->acquire_unresolved;
-    cl->place.kept_until_us = after_us(c->now_us, grace_us);
+    cl->queued.kept_until_us = after_us(c->now_us, grace_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (grace_us == 0) {
         claim_give_up_position(c, cl);
@@ -184,7 +184,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
         a->freed++;
         as_releasing(c, cl, p);
     } else if (p->state == CORE_RECORD_QUEUED) {
-        a->places++;
+        a->positions++;
         as_queued(c, cl, p);
     } else if (p->state == CORE_RECORD_HELD && has_room(cl->lock, p)) {
         a->held++;
@@ -220,7 +220,7 @@ by_order(const void *left, const void *right)
     if (l->order != r->order) {
         return l->order < r->order ? -1 : 1;
     }
-    return l->token < r->token ? -1 : l->token > r->token; /* so do permits of one owner: share_put() */
+    return l->token < r->token ? -1 : l->token > r->token; /* so do permits of one owner: permit_set_put() */
 }
 
 /*

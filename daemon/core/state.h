@@ -49,7 +49,7 @@ struct core {
     struct map trail_waits;
     struct map claims;
     struct map tokens;      /* claim_token_node() */
-    struct map shares;      /* share.by_pair */
+    struct map permit_sets; /* permit_set.by_pair */
     struct map by_name;     /* locks */
     struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
     struct map queues;      /* of those that have one */
@@ -71,7 +71,7 @@ struct core {
     struct slice_left left; /* of this turn's slice, if that has a bound */
     struct freelist freelist; /* of all records but sessions and multilocks */
     struct waiter_poll waiter_poll;
-    uint64_t searches;      /* graph.round */
+    uint64_t searches;      /* graph.serial */
     struct graph graph[GRAPHS];
     struct search search;
     struct broadcast broadcast; /* the message that is being made */

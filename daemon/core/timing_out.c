@@ -147,7 +147,7 @@ request_time_out(struct core *c, struct request *r)
     struct claim *cl = r->claim;
     struct lock *l = cl->lock;
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->place.tried_us : c->now_us, patience_us(c, l));
+    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->queued.tried_us : c->now_us, patience_us(c, l));
 
     if (r->timing_out && is_behind(r) && is_settled(r)) {
         request_finish(c, r, l->queue->settle.answer, 0);

@@ -26,7 +26,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
-        cl->place.kept_until_us = 0;
+        cl->queued.kept_until_us = 0;
     } else if (claim_hand_over(c, cl, NULL)) {
         claim_serve(c, cl); /* as its next owner asks */
         return;
@@ -88,7 +88,7 @@ claim_timer(struct core *c, struct claim *cl)
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->place.kept_until_us <= c->now_us) { /* no request came back for it */
+        if (list_empty(&cl->requests) && cl->queued.kept_until_us <= c->now_us) { /* no request came back for it */
             claim_give_up_position(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
             assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);

@@ -44,7 +44,7 @@ window_key_us(const struct core *c, const struct claim *cl)
     case CLAIM_HELD:
         return cl->hold.deadline_us;
     case CLAIM_QUEUED:
-        return after_us(cl->renew_us, cl->place.ticket_life_us / 3 * 2); /* about then its place ends */
+        return after_us(cl->renew_us, cl->queued.ticket_life_us / 3 * 2); /* about then its place ends */
     default:
         return c->now_us;
     }

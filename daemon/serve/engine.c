@@ -212,7 +212,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         /* Each node has links of its own. */
         .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
                     backend_domains(e->backend) <= 1,
-        .keeps = e->state_store.held != NULL,
+        .keeps_records = e->state_store.held != NULL,
     };
 
     snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);

@@ -373,7 +373,7 @@ give_way(struct visit *v)
 }
 
 static void
-on_call(void *ctx, int fd, const struct listening *on)
+on_connect(void *ctx, int fd, const struct listening *on)
 {
     struct http *h = ctx;
     struct visit *v = mem_zalloc(sizeof(*v));
@@ -400,7 +400,8 @@ struct http *
 http_serve(struct engine *e, struct listening *on, char error[160])
 {
     struct http *h = mem_zalloc(sizeof(*h));
-    struct listener_callbacks callbacks = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
+    struct listener_callbacks callbacks = {on_connect, h,
+                                           "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
 
     h->engine = e;
     list_init(&h->visits);

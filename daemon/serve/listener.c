@@ -424,7 +424,7 @@ on_rested(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_call(evutil_socket_t lfd, short what, void *arg)
+on_connect(evutil_socket_t lfd, short what, void *arg)
 {
     struct listener *l = arg;
     int i, fd;
@@ -433,7 +433,7 @@ on_call(evutil_socket_t lfd, short what, void *arg)
     for (i = 0; i < ACCEPTS_PER_TURN; i++) {
         fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            l->callbacks.called(l->callbacks.ctx, fd, &l->on);
+            l->callbacks.connected(l->callbacks.ctx, fd, &l->on);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -456,7 +456,7 @@ listener_start(struct engine *e, struct listening *on, struct listener_callbacks
     l->on = *on;
     l->spare_fd = -1;
     open_spare(l);
-    l->ev = event_new(e->base, on->fd, EV_READ | EV_PERSIST, on_call, l);
+    l->ev = event_new(e->base, on->fd, EV_READ | EV_PERSIST, on_connect, l);
     l->rest = event_new(e->base, -1, 0, on_rested, l);
     if (event_add(l->ev, NULL) != 0) {
         fail(error, on->addr, strerror(errno));

@@ -26,9 +26,9 @@ struct listening {
 /* "unix:/run/x.sock" or "tcp:127.0.0.1:5625", with the real port. */
 const char *listener_addr(const struct listener *l);
 
-/* Receives connections: `called` gets the accepted fd, and owns it. */
+/* Receives connections: `connected` gets the accepted fd, and owns it. */
 struct listener_callbacks {
-    void (*called)(void *ctx, int fd, const struct listening *on);
+    void (*connected)(void *ctx, int fd, const struct listening *on);
     void *ctx;
     const char *full; /* sent to a caller when no descriptor is left */
 };

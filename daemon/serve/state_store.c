@@ -84,12 +84,12 @@ state_store_restore(struct engine *e, char error[160])
     engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     state_file_restored(k->held);
     announce_leases(e, &a);
-    k->adopted = a.held + a.places;
+    k->adopted = a.held + a.positions;
     k->freed = a.freed;
     k->lost = a.lost;
     k->freeing = a.freed + a.lost > 0;
     log_event(e->log, a.failed > 0 || a.lost > 0 ? LOG_WARN : LOG_INFO, "state", "adopted", "held", LOG_N(a.held),
-              "places", LOG_N(a.places), "to_free", LOG_N(a.freed), "lost", LOG_N(a.lost), "left", LOG_N(a.failed),
+              "places", LOG_N(a.positions), "to_free", LOG_N(a.freed), "lost", LOG_N(a.lost), "left", LOG_N(a.failed),
               "torn", LOG_N(state_file_count(k->held).torn), NULL);
     state_file_loaded_free(&a);
     return true;

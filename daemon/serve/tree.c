@@ -46,10 +46,10 @@ keep_bytes(struct tree *t, struct slice s)
     return at;
 }
 
-static struct who
-who_is(struct tree *t, const struct core_owner_view *v)
+static struct tree_owner
+copy_owner(struct tree *t, const struct core_owner_view *v)
 {
-    return (struct who){.id = v->id, .session = v->session, .at = keep_bytes(t, v->name), .n = v->name.n};
+    return (struct tree_owner){.id = v->id, .session = v->session, .at = keep_bytes(t, v->name), .n = v->name.n};
 }
 
 static void
@@ -81,11 +81,11 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     if (w == NULL) {
         return;
     }
-    *w = (struct wait){.who = who_is(t, &v->owner), .name = t->names.n - 1, .position = v->position,
+    *w = (struct wait){.owner = copy_owner(t, &v->owner), .name = t->names.n - 1, .position = v->position,
                        .waited_us = v->waited_us, .deadline_us = v->deadline_us, .shared = v->shared, .kept = v->kept};
     c->waits_n++;
     if (!v->kept) { /* an owner without a request, whose ticket is kept, waits for nothing */
-        note_owner(t, &t->waits_by_owner, w->who.id, w->name, t->waits.n - 1);
+        note_owner(t, &t->waits_by_owner, w->owner.id, w->name, t->waits.n - 1);
     }
 }
 
@@ -104,13 +104,13 @@ note_hold(void *ctx, const struct core_holder_view *v)
     if (h == NULL) {
         return;
     }
-    *h = (struct hold){.who = who_is(t, &v->owner),
+    *h = (struct hold){.owner = copy_owner(t, &v->owner),
                        .name = note->name,
                        .grant = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us},
                        .held_us = v->held_us,
                        .shared = v->shared};
     name_of(t, note->name)->holds_n++;
-    note_owner(t, &t->holds_by_owner, h->who.id, h->name, t->holds.n - 1);
+    note_owner(t, &t->holds_by_owner, h->owner.id, h->name, t->holds.n - 1);
 }
 
 static void
@@ -186,7 +186,7 @@ choose(struct tree *t)
         const struct contended *c = name_of(t, todo[--n]);
 
         for (i = c->hold; i < c->hold + c->holds_n; i++) {
-            const struct of_owner *end, *o = tree_first_of(&t->waits_by_owner, hold_of(t, i)->who.id, &end);
+            const struct of_owner *end, *o = tree_first_of(&t->waits_by_owner, hold_of(t, i)->owner.id, &end);
 
             for (; o < end; o++) {
                 if (want(name_of(t, o->name))) {

@@ -59,16 +59,16 @@ end_line(struct tree *t)
 }
 
 static void
-print_who(const struct tree *t, const struct who *who)
+print_owner(const struct tree *t, const struct tree_owner *owner)
 {
-    const struct session *s = session_find(t->engine, who->session);
+    const struct session *s = session_find(t->engine, owner->session);
 
-    if (who->n > 0) {
+    if (owner->n > 0) {
         buf_adds(t->out, "owner \"");
-        name_print(bytes_of(t, who->at, who->n), t->out);
-        buf_printf(t->out, "\" by session %" PRIu64, who->session);
+        name_print(bytes_of(t, owner->at, owner->n), t->out);
+        buf_printf(t->out, "\" by session %" PRIu64, owner->session);
     } else {
-        buf_printf(t->out, "session %" PRIu64, who->session);
+        buf_printf(t->out, "session %" PRIu64, owner->session);
     }
     if (s != NULL) {
         buf_printf(t->out, " (%s)", s->name != NULL ? s->name : s->peer);
@@ -104,7 +104,7 @@ print_queue(struct tree *t, struct contended *c, unsigned depth)
 
         if (begin_line(t, depth)) {
             buf_printf(t->out, "%" PRIu32 ". ", w->position);
-            print_who(t, &w->who);
+            print_owner(t, &w->owner);
             buf_adds(t->out, w->shared ? ", shared" : "");
             print_span(t, ", waiting ", w->waited_us, "");
             if (w->kept) {
@@ -115,7 +115,7 @@ print_queue(struct tree *t, struct contended *c, unsigned depth)
             end_line(t);
         }
         if (!w->kept) {
-            print_held_by(t, w->who.id, depth + 1);
+            print_held_by(t, w->owner.id, depth + 1);
         }
     }
     c->open = false;
@@ -170,11 +170,11 @@ static void
 print_root(struct tree *t, const struct hold *h, const char *remark)
 {
     if (begin_line(t, 0)) {
-        print_who(t, &h->who);
+        print_owner(t, &h->owner);
         buf_adds(t->out, remark);
         end_line(t);
     }
-    print_held_by(t, h->who.id, 1);
+    print_held_by(t, h->owner.id, 1);
 }
 
 /* No owner here holds it. */
@@ -224,7 +224,7 @@ tree_draw(struct tree *t)
         const struct contended *c = name_of(t, i);
 
         for (k = c->hold; c->wanted && k < c->hold + c->holds_n; k++) {
-            if (!hold_of(t, k)->printed && !waits(t, hold_of(t, k)->who.id)) {
+            if (!hold_of(t, k)->printed && !waits(t, hold_of(t, k)->owner.id)) {
                 print_root(t, hold_of(t, k), "");
             }
         }

@@ -6,7 +6,7 @@
 
 #include "daemon/serve/commands_private.h"
 
-struct who {
+struct tree_owner {
     uint64_t id, session;
     size_t at, n; /* its name, in tree.bytes */
 };
@@ -26,7 +26,7 @@ struct contended {
 };
 
 struct wait {
-    struct who who;
+    struct tree_owner owner;
     size_t name; /* in tree.names */
     uint32_t position;
     int64_t waited_us, deadline_us;
@@ -34,7 +34,7 @@ struct wait {
 };
 
 struct hold {
-    struct who who;
+    struct tree_owner owner;
     size_t name;
     struct core_grant grant;
     int64_t held_us;

@@ -81,7 +81,7 @@ MUTANTS = [
            '? "other hosts may reach it without a password: set http.listen to an address of this host, "',
            '&& false ? "other hosts may reach it without a password: set http.listen to an address of this host, "',
            ["redis:test_door.py Protected.test_a_page_that_other_hosts_reach"]),
-    Mutant("R142", "who calls the page late has no place", SERVE + "http.c", "on_call",
+    Mutant("R142", "who calls the page late has no place", SERVE + "http.c", "on_connect",
            "while (h->visits_n >= VISITS_MAX)",
            "if (h->visits_n >= VISITS_MAX) { close(fd); free(v); return; } while (h->visits_n >= VISITS_MAX)",
            ["unit:test_http"]),

@@ -180,14 +180,14 @@ state_adopt(struct daemon *d)
     check_adopted(d, s->other_boot);
     daemon_step(d, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     trace(d->world, d->name, "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
-          (int)a.held, (int)a.places, (int)a.freed, (int)a.lost, (int)a.failed);
+          (int)a.held, (int)a.positions, (int)a.freed, (int)a.lost, (int)a.failed);
     if (a.failed > 0) {
         violated(d->world, "A1", "daemon %d could not adopt %d records of its own", d->index, (int)a.failed);
     }
     for (size_t i = 0; i < a.held; i++) {
         sight(d->world, SIGHT_ADOPTED);
     }
-    for (size_t i = 0; i < a.places; i++) {
+    for (size_t i = 0; i < a.positions; i++) {
         sight(d->world, SIGHT_ADOPTED_PLACE);
     }
     note_to_free(d);

@@ -12,7 +12,7 @@ static const struct core_conf keeping = {.op_timeout_us = US_PER_S,
                                          .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
                                          .waiters_max = 100000,
                                          .locks_max = 1000,
-                                         .keeps = true};
+                                         .keeps_records = true};
 
 static inline void
 open_keeping(struct world *w)
@@ -70,8 +70,9 @@ restart_as(struct world *w, int64_t us, bool same_boot)
 static inline void
 adopted(struct core_restored a, size_t held, size_t places, size_t freed, size_t lost)
 {
-    ck_assert_msg(a.held == held && a.places == places && a.freed == freed && a.lost == lost && a.failed == 0,
-                  "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.places, a.freed, a.lost, a.failed);
+    ck_assert_msg(a.held == held && a.positions == places && a.freed == freed && a.lost == lost && a.failed == 0,
+                  "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.positions, a.freed, a.lost,
+                  a.failed);
 }
 
 static inline void

@@ -315,7 +315,8 @@ world_sink(void *ctx, const struct core_action *a)
         f = &w->flights[w->flights_n];
         *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n, .at_us = w->now_us};
         f->answered = is_watch(a->type);
-        ck_assert_msg(!w->conf.keeps || a->type > CORE_RELEASE || world_kept(w, a->op.claim) != &w->kept[w->kept_n],
+        ck_assert_msg(!w->conf.keeps_records || a->type > CORE_RELEASE ||
+                          world_kept(w, a->op.claim) != &w->kept[w->kept_n],
                       "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
         if (is_watch(a->type)) {

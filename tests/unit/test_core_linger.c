@@ -9,7 +9,7 @@ conf_of(bool keeps)
     struct core_conf conf = world_conf;
 
     conf.handoff_max = 8;
-    conf.keeps = keeps;
+    conf.keeps_records = keeps;
     return conf;
 }
 

@@ -47,7 +47,7 @@ START_TEST(adoption_of_many)
     char name[MANY][8];
     struct world w;
 
-    conf.keeps = true;
+    conf.keeps_records = true;
     world_open_conf(&w, &conf);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(name[i], sizeof(name[i]), "n%u", i);

@@ -788,8 +788,8 @@ START_TEST(very_many_of_one_owner)
     ck_assert_ptr_null(claim_newest_held(w.core, l, o, 7));
     ck_assert_ptr_null(claim_wanted(w.core, l, o, false));
     ck_assert_uint_eq(claim_wanted(w.core, l, o, true)->token, token[0]);
-    ck_assert_ptr_eq(share_first_end(last), first);
-    ck_assert_int_eq(share_left(w.core, last), 3);
+    ck_assert_ptr_eq(permit_set_first_end(last), first);
+    ck_assert_int_eq(permit_set_left(w.core, last), 3);
     l->holders = holders;
     last->owner->claims = claims;
     world_close(&w);

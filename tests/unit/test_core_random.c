@@ -1198,7 +1198,7 @@ begin(struct world *w, int d)
                              .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,
                              .search_steps = (const uint32_t[]){0, 1, 2, 7}[w->seed % 4],
                              .domains = w->domains_n,
-                             .keeps = true};
+                             .keeps_records = true};
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
 
@@ -1307,7 +1307,7 @@ crash(struct world *w, int d, bool inside)
     ck_assert_msg(inside || strcmp(before.text, after.text) == 0, "seed %llu: before the crash\n%safter it\n%s",
                   (unsigned long long)w->seed, before.text, after.text);
     w->sights[ADOPTED_HELD] += (unsigned)a.held;
-    w->sights[ADOPTED_PLACES] += (unsigned)a.places;
+    w->sights[ADOPTED_PLACES] += (unsigned)a.positions;
     w->sights[ADOPTED_FREED] += (unsigned)a.freed;
     w->sights[ADOPTED_LOST] += (unsigned)a.lost;
     if (chance(w, 800)) {

@@ -38,13 +38,13 @@ adopts(struct world *w, struct core_record *kept, size_t n)
     struct core_restored a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
 
-    conf.keeps = true;
+    conf.keeps_records = true;
     world_open_conf(w, &conf);
     for (size_t i = 0; i < n; i++) {
         world_keep(w, &kept[i]);
     }
     happens(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
-    ck_assert_uint_eq(a.held + a.places + a.freed + a.lost + a.failed, n);
+    ck_assert_uint_eq(a.held + a.positions + a.freed + a.lost + a.failed, n);
     return a;
 }
 
@@ -101,7 +101,7 @@ START_TEST(places_by_their_graces)
         k.part.state = CORE_RECORD_QUEUED;
         k.queue_grace_us = rows[i].ticket_us;
         k.owner_grace_us = rows[i].owner_us;
-        ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
+        ck_assert_uint_eq(adopts(&w, &k, 1).positions, 1);
         if (rows[i].owner_us > 0) {
             pass(&w, rows[i].lives_us - 1);
             ck_assert(known(&w, "a"));
@@ -122,7 +122,7 @@ START_TEST(an_attempt_without_grace)
     k.part.state = CORE_RECORD_QUEUED;
     k.part.acquire_unresolved = true;
     k.queue_grace_us = 0;
-    ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
+    ck_assert_uint_eq(adopts(&w, &k, 1).positions, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     happens(&w, &(struct core_event){.type = CORE_REACHED}); /* is no reason to give it back at once again */
     quiet(&w);
