@@ -24,12 +24,14 @@ enum core_action_type {
     CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: WAITERS_POLLED when it is known */
     CORE_REPLY,
     CORE_PUBLISH,
-    CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
-    CORE_FORGET,    /* Redis has nothing of this claim any more, and nobody will come for it */
-    CORE_KEEP_OWNER, /* remember this of a named owner: no session uses it any more, and it has claims */
-    CORE_FORGET_OWNER, /* a session uses it again, or it has ended */
+    CORE_KEEP, /* store this record of a claim, in place of the former one: before an acquire leaves, and at each
+                  change */
+    CORE_FORGET,    /* drop the record: Redis has nothing of this claim, and its owner will not come back */
+    CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
+    CORE_FORGET_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
-    CORE_RECLAIMED, /* what is held in the domain is in this epoch, or is lost: this daemon needs no grace there */
+    CORE_RECLAIMED, /* each hold of the domain is reclaimed in this epoch, or lost: this daemon needs no grace period
+                       there */
 };
 
 /* A verb for the backend. */
@@ -41,25 +43,25 @@ struct core_op {
     enum kind kind;
     enum value_format value;
     uint64_t owner;     /* decimal number behind the daemon's uuid */
-    uint32_t holds;     /* count to be set: ACQUIRE 1.., RELEASE what is left of that sort. RELEASE of 0 that is not
-                           `shared`, with `rest` 0: everything this owner has of it, its ticket too */
+    uint32_t holds;     /* count to set: ACQUIRE 1.., RELEASE the holds of that sort that stay. RELEASE of 0, not
+                           `shared`, with `rest` 0: gives back everything of this owner, its ticket too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
-    bool reclaim;       /* ACQUIRE: held, and perhaps lost by Redis; may be done in a grace, which keeps others out */
+    bool reclaim;       /* ACQUIRE: of a hold that Redis may have lost; allowed in a grace period */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
     bool ticket;        /* ACQUIRE: take a ticket if the lock is taken (an owner that has one does not ask);
                           EXTEND: of the ticket, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared; /* ACQUIRE, BREAK_KEY: by the rules a key there is a lock of this kind, of any library; BREAK_KEY:
-                           or it is held here */
-    bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
-                           expiry, so that one that runs late takes nothing away; a shortening one is guarded */
+    bool declared; /* ACQUIRE, BREAK_KEY: the rules say that a key there is a lock of this kind, whatever library made
+                      it; BREAK_KEY: or a claim here holds it */
+    bool exact;         /* EXTEND: may shorten the expiry, and is guarded. Every other operation only lengthens the
+                           expiry of a key of ours, so one that runs late takes nothing away */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t replicas;  /* ACQUIRE: so many must acknowledge it before it is OK; 0 = none is asked */
-    uint32_t reserve;   /* ACQUIRE: so many tokens behind the one it brings are for hand-offs of this name here */
+    uint32_t reserve;   /* ACQUIRE: tokens to reserve behind the granted one, for hand-offs here */
     int64_t expiry_ms;  /* last stamp of this claim, 0 = none */
 };
 
@@ -69,7 +71,7 @@ struct core_waiter_poll_name {
 };
 
 struct core_waiter_poll {
-    uint64_t op; /* serial of this one; one at a time is asked for */
+    uint64_t op; /* serial of this poll; one poll is in flight at a time */
     const struct core_waiter_poll_name *name;
     size_t n;    /* 1 .. CORE_WAITER_POLL_MAX */
 };

@@ -22,7 +22,7 @@ enum core_answer {
     CORE_STALE,
     CORE_WAS_LOST,
     CORE_WRONG_KIND,
-    CORE_KEY_IN_USE, /* its key is that of another name, which is in use */
+    CORE_KEY_IN_USE, /* another name, which is in use, has the same key */
     CORE_DEADLOCK,
     CORE_TOO_MANY_WAITERS,
     CORE_TOO_MANY_LOCKS,
@@ -31,15 +31,15 @@ enum core_answer {
     CORE_DRAINING,
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
-    CORE_FEW_REPLICAS, /* it was given back: replicas, replicas_wanted */
+    CORE_FEW_REPLICAS, /* too few replicas had the grant, which was given back: replicas, replicas_wanted */
     CORE_FORBIDDEN,    /* Redis's ACL keeps the daemon from the key */
     CORE_ANSWERS
 };
 
-/* A link of a cycle: this owner holds what the one before waits for, and waits for `name`. */
+/* One owner of a cycle: holds what the owner before it waits for, and waits for `name`. */
 struct core_hop {
     struct slice daemon;     /* uuid; n == 0: this daemon */
-    uint64_t owner;          /* id of the owner in its daemon: the session's for a session */
+    uint64_t owner;          /* id of the owner in its daemon; of a session's own owner, the id of the session */
     struct slice owner_name; /* n == 0: a session's own owner, or not known here */
     struct slice name;
 };
@@ -56,7 +56,7 @@ struct core_reply {
     int64_t left;      /* LEFT: see core_answer */
     int64_t lease_us;  /* GRANTED: until the deadline */
     int64_t waited_us; /* GRANTED */
-    struct core_grant relies; /* GRANTED, LEFT: the answer says that it is held; of parts each by itself */
+    struct core_grant relies; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
     bool ms;           /* LEFT: of a RENEW */
     uint32_t replicas; /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many, by the rule; 0 = none was asked */
@@ -84,7 +84,7 @@ struct core_publish {
     enum core_news news;
     struct slice name;
     uint64_t token;
-    uint64_t owner;          /* its number; WANTED: of the one who holds it */
+    uint64_t owner;          /* redis_owner; WANTED: of the holder */
     struct slice owner_name; /* n == 0 for a session's own owner */
     uint64_t session;        /* that was granted the lock last */
     struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event says that it is held */

@@ -14,7 +14,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
-/* Redis had room for it. */
+/* An attempt was granted: former failures count no more. */
 void
 lock_attempt_succeeded(struct lock *l)
 {
@@ -22,7 +22,7 @@ lock_attempt_succeeded(struct lock *l)
     l->queue->retry_us = l->queue->yield_until_us;
 }
 
-/* Why an attempt had no answer. */
+/* The answer to requests that cannot wait, after an attempt that Redis could not decide. */
 static enum core_answer
 failure_of(enum core_outcome outcome)
 {
@@ -96,7 +96,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome != CORE_OK || is_still_ours(l)) { /* no number of subscribers was reported */
         return;
     }
-    if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* it may be for another permit */
+    if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* the attempt may be for another permit */
         return;
     }
     l->remote_waiters = false;

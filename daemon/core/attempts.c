@@ -25,25 +25,25 @@
  *     answered: otherwise Redis could give it what it has just refused to a claim before it.
  * A2  Nothing asks beside an attempt for an exclusive hold, or for a ticket; and nothing behind a claim that waits for
  *     one.
- * A3  Several ask only while nothing speaks against it: after an attempt that failed it is one, the first in the queue;
- *     when that one is granted, the rest follow.
+ * A3  Several ask together only while no answer says that there is no room: after a failed attempt only the first in
+ *     the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
  * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING are told nothing
- *     before its own outcome is there. What it says of the name goes for all: of several that failed together the
- *     earliest retry counts, the pause grows once, and a hint while any of them was under way (queue.hinted) has the
- *     first one ask again at once. A grant after a failure says that there is room again.
+ *     before its own outcome is there. What an outcome says about the name counts for all: of several attempts that
+ *     failed together the earliest retry counts, the pause grows once, and after a hint while any of them was under way
+ *     (queue.hinted) the first one asks again at once. A grant after a failure says that there is room again.
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
  *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
- *     attempt is TAKEN or unanswered like any other, and its end has the first one ask again. Not so at the end of a
- *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): then Redis first says whether
- *     they still wait, and the claim that is let in as the cohort ends is the last one of it. Nor where Redis has a
- *     queue of its own, or knows an owner by the time alone.
+ *     attempt is TAKEN or unanswered like any other, and then the first one asks again. No release is left behind at
+ *     the end of a cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): Redis first says
+ *     whether they still wait, and the claim that is let in as the cohort ends is its last. Nor of kinds with a queue
+ *     in Redis, or whose expiry alone proves ownership.
  * A7  A claim whose grant too few replicas had is the first in the queue again when that grant is given back. Until
  *     then nothing asks: otherwise others would overtake it while it cannot ask itself.
  */
 
-/* In the queue here, and without a ticket though it has waiters: it asks for one at once, whoever holds the lock. */
+/* The first claim in the queue that has waiters and no ticket: it asks for a ticket at once, whoever holds the lock. */
 static struct claim *
 first_ticketless(struct lock *l)
 {
@@ -86,7 +86,7 @@ may_leave_behind(const struct core *c, const struct lock *l)
     return !lock_cohort_is_over(c, l) && !l->remote_waiters && policy(l)->leave_behind;
 }
 
-/* Whether others may have what it wants beside it. */
+/* Whether others may hold the lock beside the hold that the claim wants. */
 static bool
 can_share(const struct claim *cl)
 {
@@ -170,7 +170,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
         bool due = q->retry_us <= c->now_us;
 
         try_first(c, ticketless, true);
-        if (ticketless != next) { /* it asks for its ticket alone: that does not put off the attempt of the first one */
+        if (ticketless != next) { /* this attempt only takes a ticket, and does not put off that of the first claim */
             q->hinted = due;
             q->failed = !due;
         }

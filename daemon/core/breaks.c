@@ -4,8 +4,8 @@
  * B1  One BREAK of a name is in flight, and answers for all that came until then.
  * B2  The holders of a name lose it by the queue's job, in slices, once Redis has broken it; until then
  *     claim_is_broken() says so. Holders that were granted it since have later tokens and stand behind them.
- * B3  The other daemons are told, and ask Redis whether what they hold is still there; so does this one when it may
- *     have been broken, and nobody knows.
+ * B3  The other daemons receive a broadcast, and ask Redis whether their holds are still there; this daemon asks too
+ *     when the outcome is UNKNOWN.
  */
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
@@ -50,8 +50,8 @@ lock_break(struct core *c, struct request *r)
 }
 
 /*
- * The lock was broken, or may have been, or may yet be: others have later tokens, so the cohort is over. And a grant to
- * a claim of ours that is under way may be gone before its answer is read.
+ * The lock was broken, or may be: other owners may have later tokens, so the cohort is over, and a grant under way to a
+ * claim here may be gone before its answer is read.
  */
 void
 lock_broken(struct core *c, struct lock *l)
@@ -68,7 +68,8 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->uncertain.broken_since_sent = !policy(l)->tickets; /* its ticket was for one OK */
+        cl->uncertain.broken_since_sent = !policy(l)->tickets; /* an OK uses the ticket up, so no second attempt may
+                                                                  follow */
     }
     lock_suspect(c, l);
 }
@@ -85,11 +86,12 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 
     l->queue->break_op = 0;
     if (ok) {
-        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* none: a grace, so nobody came since */
+        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* no token: a grace period, so there are
+                                                                                 no later grants */
         job_begin(c, &l->queue->break_job);
     }
     /* Holders at other daemons hear of the BREAK now, not with their next renewal. */
-    if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
+    if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing to break: an earlier BREAK may have run late */
         broadcast_lock(c, BROADCAST_BROKEN, l);
     }
     if (d->outcome == CORE_UNKNOWN) {

@@ -1,8 +1,9 @@
 /*
  * broadcast.c -- messages between the daemons on one Redis: how they are written and read.
  *
- * A message is a letter, broadcast_type, and netstrings. It may get lost, and its sender receives it, too. It is
- * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.
+ * A message is a letter, broadcast_type, and netstrings. A message may get lost, and its sender receives it, too. Its
+ * text comes from other daemons: a message that does not parse is ignored, and so is a letter that only newer daemons
+ * know.
  */
 #include "daemon/core/broadcast.h"
 

@@ -34,10 +34,10 @@ struct slice broadcast_self(const struct core *c); /* the daemon, as the others 
 void broadcast_begin(struct core *c, enum broadcast_type what);
 void broadcast_word(struct core *c, struct slice word);
 void broadcast_number(struct core *c, uint64_t number);
-void broadcast_send(struct core *c); /* nothing is said if it was too much */
-/* whole message: the daemon, name and key */
+void broadcast_send(struct core *c); /* sends nothing if the message is too long */
+/* sends a whole message: the daemon, name and key */
 void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
-bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
+bool received_word(struct slice *text, struct slice *word); /* takes the next word off the text; false: there is none */
 bool received_number(struct slice *text, uint64_t *number);
 
 #endif

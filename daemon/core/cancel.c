@@ -56,7 +56,7 @@ asks_for(const struct request *r, const struct lock *l)
            (r->claim->lock == l || (r->started && r->multilock != NULL && multilock_asks_for(r->multilock, l)));
 }
 
-/* With its MLOCK, if it is one of several. */
+/* Ends the request, with the MLOCK that it is part of. */
 static void
 cancel(struct core *c, struct request *r)
 {
@@ -119,7 +119,7 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     enum core_answer answer;
 
     if (p == NULL) {
-        return; /* it has gone; there is nobody to answer */
+        return; /* the session has gone: no answer can reach it */
     }
     answer = owner_get(c, p, rq->owner, false, &o);
     if (l != NULL) {

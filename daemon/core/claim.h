@@ -59,10 +59,10 @@ struct claim_queued {
 
 struct claim_hold {
     int64_t deadline_us;     /* we say "held" only before it */
-    uint64_t session;        /* that was granted it; until its end is published */
+    uint64_t session;        /* the session that was granted the lock; until the end of the hold is published */
     int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
     int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */
-    int64_t op_lease_us;     /* that the operation in flight asks for; of an attempt it is lease_us */
+    int64_t op_lease_us;     /* the lease that the operation in flight asks for; an attempt asks for claim.lease_us */
 };
 
 struct claim_cached {
@@ -75,8 +75,8 @@ struct claim {
     struct map_node by_id;  /* core.claims; its number is the claim's id */
     struct lock *lock;
     struct owner *owner;
-    uint64_t redis_owner;   /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
-                               may still run, so that it never takes back a later grant */
+    uint64_t redis_owner;   /* behind the daemon's uuid in Redis: that of the owner; a fresh one while an earlier
+                               release may still run, so that the release never takes back a later grant */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
     struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, RELEASING: in order,
@@ -87,26 +87,30 @@ struct claim {
     uint32_t refs;          /* requests that name this claim, run or not */
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
-    unsigned reserve : RESERVE_BITS; /* tokens behind its own that Redis gives to nobody else: for hand-offs;
-                                  TRYING: when it is granted. Of permits that of the newest counts: handoff.c, H3 */
-    unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or ticket, beside `op`;
-                               WAITS: in the queue of a window, for whichever operation comes next: window.c */
+    unsigned reserve : RESERVE_BITS; /* tokens behind its own that are reserved for hand-offs; TRYING: once it is
+                                        granted. Of several permits only the reserve of the newest counts: H3 of
+                                        handoff.c */
+    unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or ticket, beside `op`.
+                                                                               WAITS: the claim is in a window
+                                                                               (window.c), for its renewal or for its
+                                                                               next operation */
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
     bool op_for_request : 1; /* the operation is for the first of the requests, see claim_op_request() */
-    bool op_shared : 1;     /* it is about the shared holds */
-    bool op_ticket : 1;     /* it asks for a ticket, too */
-    bool op_reclaim : 1;    /* it is a reclaim */
+    bool op_shared : 1;     /* the operation is about the shared holds */
+    bool op_ticket : 1;     /* the operation asks for a ticket, too */
+    bool op_reclaim : 1;    /* the operation is a reclaim */
     bool op_background : 1; /* RELEASING: the release in flight is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
     bool has_ticket : 1; /* kinds with tickets: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
     bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, STRAGGLING: its owner is still to be told LOST */
-    bool end_published : 1; /* RELEASING, STRAGGLING: its end was published: its release is not */
-    bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
+    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
+                               follows */
+    bool jeopardy : 1;      /* HELD: JEOPARDY was published */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
 
     uint64_t op;            /* operation in flight; 0 = none */
@@ -128,7 +132,7 @@ struct claim {
     int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
     struct uncertain uncertain;
     int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
-    int64_t expiry_learned_us; /* when we heard of it */
+    int64_t expiry_learned_us; /* when Redis reported it */
 };
 
 #endif

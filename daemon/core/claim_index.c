@@ -82,7 +82,7 @@ permit_set_join(struct core *c, struct claim *cl)
     list_push_back(&set->others, &claim_permit(cl)->node);
 }
 
-/* Off its list and its heap, or onto those that it belongs to. */
+/* Takes the permit off its list and its heap; permit_set_put() puts it onto those that its state names. */
 static void
 permit_set_take_off(struct claim *cl, bool held)
 {
@@ -104,7 +104,8 @@ permit_set_put(struct claim *cl)
         return;
     }
     while (cl->token != 0 && pos->prev != &p->set->held &&
-           permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) { /* only when adopted */
+           permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) { /* only of restored
+                                                                                               claims */
         pos = pos->prev;
     }
     list_insert_before(pos, &p->node);
@@ -112,7 +113,7 @@ permit_set_put(struct claim *cl)
     p->set->held_n++;
 }
 
-/* NULL: its owner has no other claim on that name. */
+/* NULL: of this kind an owner has one claim on a name at most. */
 static struct permit *
 permit_of(struct claim *cl)
 {
@@ -153,7 +154,7 @@ permit_set_deadline(struct claim *cl)
     }
 }
 
-/* Where leases have ended, or permits were broken, and their timers or job are still to come, each is looked at. */
+/* Looks at each permit only while leases have ended, or permits were broken, whose timers or job are still due. */
 int64_t
 permit_set_left(const struct core *c, const struct claim *but)
 {
@@ -399,7 +400,8 @@ claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
         }
         return NULL;
     }
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) { /* one holder, and those that are told of a loss */
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) { /* one holder, and claims whose owners are to be
+                                                                       told of a loss */
         list_for_each_safe(pos, nxt, lists[i])
         {
             struct claim *cl = container_of(pos, struct claim, node);

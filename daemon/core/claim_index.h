@@ -36,8 +36,9 @@ void permit_set_moved(struct claim *cl, bool was_held); /* the state of the clai
 void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have exchanged their owners */
 void permit_set_deadline(struct claim *cl); /* HELD: the deadline may have changed */
 /*
- * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides:
- * a hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
+ * Iterates over the claims of one owner on one lock (one at most, except of kinds with permits), on the shorter of both
+ * lists: a hot name has many claims, but then their owners have few. The caller may move the claim that pair_next() has
+ * returned, and no other.
  */
 struct pair {
     const struct lock *lock;
@@ -53,8 +54,9 @@ struct claim *claim_find(const struct core *c, const struct lock *l, const struc
 void claim_index(struct core *c, struct claim *cl); /* gives it its id */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
-struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */
-struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
+struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: no grant has it */
+struct claim *claim_first(const struct list *home, unsigned states); /* the first on the list in one of these states;
+                                                                        NULL: none */
 /* NULL: a new one is needed */
 struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once);
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
@@ -69,7 +71,7 @@ claim_token_node(struct claim *cl)
     return (struct map_node *)(void *)cl - 1;
 }
 
-/* A permit: in front of that node. */
+/* What lies in front of the claim of a permit; its last member is that node. */
 struct permit {
     struct permit_set *set;
     struct list node;     /* permit_set.held, permit_set.others */

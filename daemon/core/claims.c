@@ -159,14 +159,14 @@ claim_free(struct core *c, struct claim *cl)
     claim_give(c, cl);
 }
 
-/* IDLE and without requests: idle_free() frees it, and looks for it in front. */
+/* IDLE and without requests: idle_free() frees such claims, and looks for them in front. */
 static bool
 is_free(const struct claim *cl)
 {
     return cl->state == CLAIM_IDLE && cl->refs == 0;
 }
 
-/* One request more, or one less, names it. */
+/* Adds `by` to the number of requests that name the claim. */
 void
 claim_refer(struct core *c, struct claim *cl, int by)
 {
@@ -213,7 +213,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_set_verify(c, cl, 0);
-    claim_leave_window(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
+    claim_leave_window(c, cl); /* its turn was for its former state; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->queued.kept_until_us = 0;
@@ -359,8 +359,8 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 }
 
 /*
- * For that request: in front of all claims that have asked since it began to wait, which may have been for its owner's
- * last hold to be given back. Where Redis has a queue it is the last one there, and so here.
+ * Queues the claim for the request: in front of all claims that came after the request began to wait (it may have
+ * waited for its owner's last hold to be given back). A claim with tickets goes last, as in Redis's queue.
  */
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)

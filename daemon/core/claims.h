@@ -12,7 +12,7 @@
 #include "daemon/core/state.h"
 
 /* claims.c */
-void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
+void claim_refer(struct core *c, struct claim *cl, int by); /* by: the change of claim.refs */
 struct claim *claim_new(struct core *c, struct lock *l, struct owner *o);
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
@@ -20,16 +20,16 @@ void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_by_ticket(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
+bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* its timer is armed to at_us for that */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
-void claim_end_renewal(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
+void claim_end_renewal(struct core *c, struct claim *cl); /* the renewal was answered, or its answer counts no more */
 void claim_set_verify(struct core *c, struct claim *cl, unsigned verify);
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 
 /* records.c */
-void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
-void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
-void claim_check_record(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
+void claim_keep(struct core *c, struct claim *cl);   /* stores its record anew if the claim has changed */
+void claim_forget(struct core *c, struct claim *cl); /* drops its record */
+void claim_check_record(const struct core *c, const struct claim *cl); /* asserts that its record equals the claim */
 
 static inline uint64_t
 claim_id(const struct claim *cl)
@@ -53,7 +53,9 @@ claim_is_broken(const struct claim *cl)
     return job_is_pending(&q->break_job) && cl->token < q->broken_token;
 }
 
-/* HELD may also be what has run out, or was broken, and whose timer or job has not had its turn yet. */
+/*
+ * HELD alone does not say so: the lease may have ended, or the name be broken, while the timer or the job is still due.
+ */
 static inline bool
 claim_is_held(const struct claim *cl, int64_t now_us)
 {

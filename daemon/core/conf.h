@@ -15,8 +15,8 @@ struct core_conf {
     int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
     int64_t deadlock_us;     /* a wait older than that asks other daemons about deadlocks; 0 = never */
     char daemon[40];         /* this daemon's uuid, as other daemons know it */
-    int64_t handoff_time_us; /* in a row here while there are remote waiters: for so long ... */
-    uint32_t handoff_max;    /* ... and so many grants */
+    int64_t handoff_time_us; /* the longest cohort while there are remote waiters: in time ... */
+    uint32_t handoff_max;    /* ... and in grants */
     uint32_t waiters_max;    /* LOCKs that want to wait, in all */
     uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
@@ -24,11 +24,12 @@ struct core_conf {
     uint32_t user_percent;   /* of waiters_max and total_locks_max: filled without a rule, see core_share_has_room() */
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
     uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
-    uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
+    uint32_t search_steps;   /* records that a search for deadlocks looks at in one step, for tests; 0 = the bounds of
+                                deadlock.c */
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */
-    bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
-                                asked for, as shard_calls.c (SC3) and shard_route.c (SR1) have it */
-    bool keeps_records;      /* KEEP and FORGET are wanted: there is a place that outlives this process */
+    bool one_link;           /* Redis runs all operations except renewals in the order in which the core sent them: SC3
+                                of shard_calls.c, SR1 of shard_route.c */
+    bool keeps_records;      /* there is a state file: KEEP and FORGET are wanted */
 };
 
 #define CORE_REPLICAS_MAX 15 /* more are not counted */
@@ -36,16 +37,16 @@ struct core_conf {
 /* The settings of a name, by the rules and the request's own options. */
 struct core_spec {
     enum kind kind;
-    enum kind rule_kind;  /* what the rules say, where the request says another one; KINDS: not known */
+    enum kind rule_kind;  /* the kind by the rules, if the request asks for another one; KINDS: not known */
     enum value_format value;
     uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
     uint32_t replicas;    /* so many replicas of Redis must acknowledge a grant, 0 .. CORE_REPLICAS_MAX */
-    int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
+    int64_t linger_us;    /* how long a lock without waiters here stays cached; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
     bool tracking;        /* holders elsewhere publish nothing when they release it: WATCH by client-side caching */
     enum wakes wakes;     /* waiters of another library that a release wakes as well */
     uint16_t domain;      /* number of the domain that the key is in; with one Redis 0 */
-    bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */
+    bool declared;        /* the rules say that kind; a kind that only the request says proves nothing about a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */

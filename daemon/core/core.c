@@ -2,7 +2,7 @@
  * core.c -- one step: what is due, then the event, then the work that both left behind.
  *
  * Owns the step and its clock. What locks, claims, owners and requests do with an event stands in their own files;
- * this one only brings them the event, and work.c the time.
+ * core.c only brings them the event, and work.c the time.
  */
 #include "daemon/core/core.h"
 
@@ -49,8 +49,8 @@
  *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
  *     STRAGGLING has its timer armed.
  * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
- * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
- *     while holders or releases here are in the way; but for the attempt that takes a ticket.
+ * I5  A name has one attempt in flight, or several for holds that can be beside each other (attempts.c); none while
+ *     holders or releases here are in the way, except the attempt that takes a ticket.
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a ticket, is asked for again by the same owner, or released; until an answer
@@ -63,8 +63,8 @@
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
  * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.
- * I14 Of each sort of window.c no more than window_size() operations are in flight, and a claim waits for its turn only
- *     while as many are.
+ * I14 Each window (window.c) has at most window_size() operations in flight, and a claim waits for its turn only while
+ *     the window is full.
  * I15 A lock has a queue of its own while requests may wait, or Redis is asked for remote waiters (waiter_polls.c), and
  *     no longer; core.empty_queue, which all others have, stays as it was made.
  * I16 Of a lock at most one claim is CACHED, and lock.has_cached says so.
@@ -127,7 +127,7 @@ core_free(struct core **cp)
     }
     c->sink.act = NULL;
     for (struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
-        l->dirty = true; /* none goes to work any more */
+        l->dirty = true; /* no lock joins core.dirty_locks any more */
     }
     map_for_each_safe(n, next, &c->sessions)
     {
@@ -225,7 +225,7 @@ session_event(struct core *c, const struct core_event *ev)
     }
 }
 
-/* Of the channel of a name. */
+/* An event of the channel of a name. */
 static void
 watch_event(struct core *c, const struct core_event *ev)
 {
@@ -241,7 +241,7 @@ watch_event(struct core *c, const struct core_event *ev)
     }
 }
 
-/* NULL: of no lock here, or we said it ourselves */
+/* The lock that a broadcast names; NULL: there is none here, or the broadcast is our own. */
 static struct lock *
 received_lock(const struct core *c, struct slice text)
 {
@@ -250,7 +250,8 @@ received_lock(const struct core *c, struct slice text)
     if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
         return NULL;
     }
-    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
+    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* this daemon may know the key by another
+                                                                                name */
 }
 
 static void

@@ -10,8 +10,8 @@
  */
 
 /*
- * The files of the room stand on floors, the highest first; calls go down only (scripts/floors). What has to be told
- * upward goes on a dirty list (dirty.h, core.freed, core.dirty_multilocks), which work.c goes through.
+ * The files of the room stand on floors, the highest first; calls go down only (scripts/floors). A lower floor reports
+ * upward by a dirty list (dirty.h, core.freed, core.dirty_multilocks), which work.c walks.
  *
  *   step      an event, what is due, what is dirty; what looks at everything
  *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
@@ -48,44 +48,47 @@ struct core *core_new(const struct core_conf *conf, const struct hash_key *key, 
                       struct core_sink sink);
 void core_free(struct core **c);
 
-/* New settings; what is held or waiting keeps what it was granted under. (So do the rules: a grace grows at once, but
-   gets shorter only when nobody has the name, see take_rules().) */
+/*
+ * New settings; holds and waits keep those under which they began. (So do the rules of a name: a grace grows at once,
+ * but shrinks only when no claim on the name is left, see take_rules().)
+ */
 void core_configure(struct core *c, const struct core_conf *conf);
 
 /*
- * A session of this user (any number that stands for it; 0 = nobody's, not counted) begins. Returns its id, which is
- * also the first number of the owner it is; never 0.
+ * A session of this user begins (a number that stands for the user; 0: no user, and no limits per user). Returns the id
+ * of the session, which is also the first redis_owner of its own owner; never 0.
  */
 uint64_t core_session_open(struct core *c, uint64_t user);
 
-/* How many sessions that user has. */
+/* The number of sessions of that user. */
 uint64_t core_user_sessions(const struct core *c, uint64_t user);
 
 /*
- * Whether a user that has `mine` of a limit may have one more, when all have `used`: up to `percent` of the limit there
- * is no other rule; above it, no user may have more than what is left. So a user that has none always finds one.
+ * Whether a user that has `mine` of a limit may have one more, when all users together have `used`. Up to `percent` of
+ * the limit every user may; above it no user may have more than is left, so a user that has none always finds one.
  */
 bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 
 /*
- * One event. First what is due at now_us happens, then the event. Of what is long (an owner that ends with very many
- * locks, say) a step does a slice: while something is left core_next_us() says that the next one is due now.
+ * One event. First what is due at now_us happens, then the event. A step does one slice of long work (an owner that
+ * ends with very many locks, say); while some is left, core_next_us() says that the next step is due now.
  */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
 /*
- * The turn is over, and the next one has a slice of its own: what the core has asked for until now leaves for Redis, or
- * is gathered behind a call that is under way. It closes the group of claims that ask for a name together (A1).
+ * The turn of the loop is over: what the core has asked for leaves for Redis, or is gathered behind a call that is
+ * under way. The next turn has a slice of its own. The end of a turn closes the group of claims that ask for a name
+ * together (A1 of attempts.c).
  */
 void core_end_turn(struct core *c);
 
 /* When core_step(CORE_TIME) is wanted next; CORE_FOREVER = not at all. */
 int64_t core_next_us(const struct core *c);
 
-/* The deadline that may be told for a lease handed to the socket at sent_us: 1 % + 2 ms early. */
+/* The deadline to report for a lease that was handed to the socket at sent_us: 1 % and 2 ms before its end. */
 int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
 
-/* The lease that would have to be asked for now so that a deadline so far ahead is told. */
+/* The inverse: the lease to ask for now so that the reported deadline is left_us ahead. */
 int64_t core_lease_us(int64_t left_us);
 
 enum core_grant_state {

@@ -2,9 +2,9 @@
  * deadlock.c -- waits inside this daemon that could never end: found when they begin, or a little later.
  *
  * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners. A waiter
- * needs every holder of the name to give it back; one of them that waits for the waiter, itself or by others, is enough
- * to make the wait hopeless. With one holder that is a plain cycle, and with several readers too. A waiter for a permit
- * needs only one of them: the wait is hopeless when every holder is stuck, so it is judged by a daemon that has all.
+ * needs every holder of the name to give it back, so one holder that waits for the waiter, directly or through others,
+ * makes the wait hopeless: a plain cycle, with one holder or with several readers. A waiter for a permit needs only one
+ * of the holders: its wait is hopeless when every holder is stuck, which only a daemon that has all of them can say.
  * Cycles over several daemons are found by trail.c.
  */
 #include "daemon/core/deadlock.h"
@@ -22,13 +22,13 @@
 #include "daemon/core/waits.h"
 
 /*
- * When a wait begins, a search finds out whether it closes a cycle: mostly along a short chain, so it is answered in
- * this event. What takes more than SEARCH_STEPS is left to the job: one search for all waits that have been put off
- * until it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once for all of
- * them. The wait that closes a cycle begins when all others of it last already, so the search that starts with it, or
- * after it, sees all of them. The job rests for as long as it took.
+ * When a wait begins, a search finds out whether the wait closes a cycle. Most chains are short, and the search ends
+ * within the event. A search that takes more than SEARCH_STEPS is left to the job: one search for all waits that were
+ * put off before it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once
+ * for all of them. The wait that closes a cycle begins when all other waits of the cycle last already, so a search that
+ * begins with it, or later, sees the whole cycle. After a search the job rests for as long as the search took.
  *
- * D1  A wait is answered DEADLOCK only when it was compared with what is there now: the waits and holds of its cycle,
+ * D1  A wait is answered DEADLOCK only after a comparison with the present records: the waits and holds of its cycle,
  *     and with permits whatever makes their holders stuck. Up to NOW_MAX records that is done in the same step; of a
  *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
  * D2  A request on one of the lists waits, and is on none when it ends.
@@ -37,7 +37,7 @@
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */
     ASK_STEPS = 64,      /* ... when a wait has become old */
-    ASKS = 16,           /* ... as so many do in one slice */
+    ASKS = 16,           /* ... searches for old waits, in one slice */
     JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
     RECORD_MAX = 4096,     /* owners for whom the job keeps room */
@@ -51,7 +51,7 @@ steps_max(const struct core *c, uint64_t most)
     return c->conf.search_steps != 0 && c->conf.search_steps < most ? c->conf.search_steps : most;
 }
 
-/* The cycle is the path; it begins with who waits by r. */
+/* The cycle is the path; its first owner is the one that waits by r. */
 static void
 answer(struct core *c, const struct graph *g, struct request *r)
 {
@@ -130,7 +130,7 @@ search_end(struct core *c, struct search *s)
     s->rest_until_us = after_us(c->now_us, c->now_us - s->began_us);
 }
 
-/* From all of the waits on. True: there is more to be done. */
+/* Grows the graph from all waits. True: there is more to be done. */
 static bool
 grow(struct core *c, struct search *s, struct graph *g)
 {
@@ -182,7 +182,7 @@ answer_last(struct core *c, struct graph *g, size_t first)
     for (size_t i = first + 1; i < g->path_n; i++) {
         victim = g->owner[g->path[i]].wait > g->owner[g->path[victim]].wait ? i : victim;
     }
-    g->steps += n / 8; /* numbers side by side */
+    g->steps += n / 8; /* comparing adjacent numbers costs little */
     if (!lasts(c, g, first, victim, n <= NOW_MAX ? n : hops)) {
         return;
     }
@@ -219,7 +219,7 @@ find(struct core *c, struct graph *g, bool small)
     return found == GRAPH_MORE;
 }
 
-/* A slice. If the graph is not large, what is answered was compared in this step: D1. */
+/* Does one slice. If the graph is not large, an answer was compared with the records in this step: D1. */
 static void
 advance_job(struct core *c)
 {
@@ -243,7 +243,7 @@ advance_job(struct core *c)
     }
     small = s->phase != SEARCH_GROW && g->owners_n + g->holds_n <= NOW_MAX;
     g->most = small ? g->steps + 16 * NOW_MAX : g->most;
-    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: anew, with what is left */
+    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: verifies the rest anew */
         graph_verify_begin(g);
         s->phase = SEARCH_VERIFY;
     }
@@ -280,7 +280,7 @@ ask(struct core *c, struct request *r)
     }
 }
 
-/* Not here: of very many timers that are due others wait for theirs, renewals among them. */
+/* Puts the search off, because other timers that are due, renewals among them, must not wait for it. */
 void
 deadlock_ask(struct core *c, struct request *r)
 {
@@ -299,7 +299,7 @@ deadlock_advance(struct core *c)
         struct request *r = container_of(s->asks.next, struct request, ask_node);
 
         list_remove(&r->ask_node);
-        ask(c, r); /* may be the end of it, and of others */
+        ask(c, r); /* may answer r, and other requests */
     }
     advance_job(c);
 }

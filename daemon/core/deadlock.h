@@ -29,11 +29,11 @@ struct search {
 /* deadlock.c */
 void search_init(struct search *s);
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
-void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
+void deadlock_ask(struct core *c, struct request *r);    /* the wait has become old: other daemons are asked, too */
 void deadlock_advance(struct core *c);                   /* a slice of what was put off */
 
 /* trail.c */
-void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
+void trail_begin(struct core *c, struct request *r); /* asks the other daemons */
 void trail_received(struct core *c, enum broadcast_type what, struct slice text);
 
 #endif

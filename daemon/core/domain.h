@@ -1,8 +1,8 @@
 /*
  * domain.h -- a domain: a set of data in Redis that is lost, and reclaimed, by itself; private to daemon/core.
  *
- * With one Redis there is one domain, with the number 0. A lock is in the domain of its key for as long as it is there.
- * A claim is in the domain of its lock.
+ * With one Redis there is one domain, with the number 0. A lock is in the domain of its key as long as its record
+ * lives. A claim is in the domain of its lock.
  */
 #ifndef RLOCKD_CORE_DOMAIN_H
 #define RLOCKD_CORE_DOMAIN_H
@@ -20,14 +20,14 @@ enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 
 /* The reasons for which the locks of a domain are reviewed. */
 struct review {
-    unsigned number;   /* of the last one; locks have it when WALK_REVIEW has been there */
-    unsigned begun_n;  /* since none stood */
+    unsigned number;   /* of the last review; WALK_REVIEW gives it to each lock */
+    unsigned begun_n;  /* reviews begun since none was pending */
     bool lost, jumped; /* Redis may have lost data; a clock has jumped */
 };
 
 struct domain {
     struct list locks;     /* lock.all, in order of creation */
-    uint64_t epoch;        /* in which what is held is being asserted; 0 = it is done, and said */
+    uint64_t epoch;        /* in which holds are being reclaimed; 0 = all are, and RECLAIMED was sent */
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;
     struct walk walk[WALKS];
@@ -37,8 +37,8 @@ struct domain {
 /* domains.c */
 void domains_init(struct core *c, uint32_t n);
 void domains_fini(struct core *c);
-void domain_note(struct core *c, uint32_t i); /* a lock has come to it, or left it */
-/* All locks, domain by domain: the one behind `l`; NULL: the first one. NULL: there is none. */
+void domain_note(struct core *c, uint32_t i); /* a lock has joined the domain, or left it */
+/* All locks, domain by domain: the lock after `l`, or the first one (l NULL). NULL: no more. */
 struct lock *locks_next(const struct core *c, const struct lock *l);
 
 #endif

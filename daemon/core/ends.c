@@ -23,7 +23,7 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 
-/* HELD, but not by claim_is_held(). */
+/* HELD, but its lease has ended, or its name was broken. */
 void
 claim_lapsed(struct core *c, struct claim *cl)
 {
@@ -53,8 +53,8 @@ loss_request(const struct claim *cl)
 }
 
 /*
- * Requests that nobody hears end with the hold that they give back. True: the owner was told of other holds, so the
- * loss is news to it.
+ * Silent requests end with the hold that they give back. True: the owner was told of other holds, so the loss is news
+ * to it.
  */
 static bool
 drop_silent(struct core *c, struct claim *cl)
@@ -131,11 +131,14 @@ claim_keep_loss(struct core *c, struct claim *cl)
     }
 }
 
-/* The next state: an attempt that may still run goes before a loss that is to be told, and that before a position. */
+/*
+ * Chooses the next state: STRAGGLING while an attempt may still run; else LOST until the loss is reported; else QUEUED
+ * if a position is kept; else IDLE.
+ */
 static void
 move_freed(struct core *c, struct claim *cl)
 {
-    cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
+    cl->lost = cl->lost && !cl->owner->ending; /* the owner's job may still be due */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
     if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_FORGET)) {
         claim_move(c, cl, CLAIM_STRAGGLING);
@@ -152,8 +155,8 @@ move_freed(struct core *c, struct claim *cl)
 }
 
 /*
- * Redis has nothing of it any more. Requests that came meanwhile run in the new state; `news`: it was held until now
- * and was given back.
+ * Redis has nothing of the claim any more. Requests that came meanwhile run in its new state. news: the claim was held
+ * until now, and RELEASED is published.
  */
 void
 claim_freed(struct core *c, struct claim *cl, bool news)
@@ -163,7 +166,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_for_request = false;
-    claim_end_renewal(c, cl); /* what it finds is no news of a later hold */
+    claim_end_renewal(c, cl); /* its answer says nothing about a later hold */
     cl->uncertain.acquire_unresolved = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
@@ -173,7 +176,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
         if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
-            /* Of the owner: the claim's record may go before the next hold. */
+            /* The owner's too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
         cl->uncertain.release_unresolved = cl->not_twice = false;
@@ -221,7 +224,7 @@ claim_loss_reported(struct core *c, struct claim *cl)
 void
 claim_report_end(struct core *c, struct claim *cl)
 {
-    if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
+    if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer is still due */
         claim_lapsed(c, cl);
     }
     if (cl->lost || cl->state == CLAIM_LOST) {

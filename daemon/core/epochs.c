@@ -13,9 +13,9 @@
 #include "daemon/core/work.h"
 
 /*
- * Every lock of the domain is reviewed, as soon as something happens to it. A review that begins before the last one
- * has ended takes over its reasons: what was reviewed is reviewed for both. Their numbers come round, so of very many
- * in a row one is ended first.
+ * Begins a review of every lock of the domain: a walk reaches each lock, or an event about the lock comes first. A
+ * review that begins before the last one has ended takes over its reasons, so each lock is reviewed for both. The
+ * numbers of reviews wrap around, so before too many in a row the last one is ended.
  */
 static void
 review(struct core *c, struct domain *d, bool lost)

@@ -20,31 +20,31 @@ enum core_event_type {
     CORE_LOCK,
     CORE_UNLOCK,
     CORE_RENEW,
-    CORE_MLOCK,    /* several LOCKs of one owner, all or none, under the longest wait of them */
+    CORE_MLOCK,    /* several LOCKs of one owner, all or none; each waits as long as the longest wait among them */
     CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
     CORE_MRENEW,   /* several RENEWs: each name by itself */
     CORE_BREAK,    /* take the name from its holders */
-    CORE_CANCEL,   /* end the owner's waits for the name; answered LEFT: how many. cancel.c */
-    CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
+    CORE_CANCEL,   /* end the owner's waits for the name; the answer is LEFT with their number; cancel.c */
+    CORE_USE,      /* the session uses the owner, if there is one of that name; no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
-    CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
+    CORE_EOF,      /* the session sends nothing more: its waits end */
     CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
     CORE_GONE,     /* the session has ended */
     CORE_LOSS_REPORTED, /* the owner of this grant has been told that it is lost */
     CORE_UNDELIVERED, /* the answer with this grant is too late to be sent: the hold that it counted is taken back. If
                          that was the only one, the owner is told LOST */
     CORE_DONE,     /* an operation has an outcome */
-    CORE_HINT,     /* something moved on a watched name */
+    CORE_HINT,     /* a watched name has changed in Redis */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
     CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among the subscribers */
     CORE_WAITERS_POLLED, /* the answer to a WAITER_POLL */
     CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is reclaimed; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
-    CORE_SUSPECT,  /* a clock has jumped: whatever is held there is confirmed by Redis before it is said again */
-    CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
-    CORE_RESTORE,  /* before the first session: what the process before us has left; see core_restored */
-    CORE_REACHED,  /* Redis can be reached (again) there: what was put off for that is done now */
+    CORE_SUSPECT,  /* a clock has jumped: Redis confirms each hold there before the core says again that it is held */
+    CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end as much later */
+    CORE_RESTORE,  /* before the first session: the records that the former process left; see core_restored */
+    CORE_REACHED,  /* Redis can be reached (again) there: operations that were put off are sent now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -59,9 +59,9 @@ struct core_request {
     int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
     int64_t owner_grace_us; /* LOCK: the owner keeps what it has at least so long without a session */
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
-    bool once;             /* LOCK: held or waiting already is not counted again */
-    bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind; and a
-                              loss that its owner was not told of yet is forgotten, instead of being its answer */
+    bool once;             /* LOCK: adds no hold if its owner holds the lock, no wait if it waits already */
+    bool fresh;            /* LOCK: not granted to an owner that holds the lock already, whatever its kind; a loss that
+                              was not reported yet is forgotten, and is not the answer */
     bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
     bool full;             /* echoed in the reply */
 };
@@ -76,7 +76,7 @@ enum core_outcome {
     CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
     CORE_UNREPLICATED, /* acquire: has run, but too few replicas have acknowledged it in time */
-    CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
+    CORE_GRACE,   /* a grace period: nothing was done; pttl_us: until its end */
 };
 
 /* A grant that an answer relies on. claim 0 = none. */
@@ -87,12 +87,14 @@ struct core_grant {
     bool shared;      /* ... a shared one */
 };
 
-/* The outcome of one operation; `claim` (for BREAK too, which names its queue so) and `op` are those of the action. */
+/*
+ * The outcome of one operation; `claim` and `op` are those of the action (`claim` of a BREAK is the id of the queue).
+ */
 struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
     int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
-    int64_t until_us;   /* of what is held: not longer than that, whatever was said before; 0 = nothing is said of it */
+    int64_t until_us;   /* the latest deadline of the hold, even if a later one was reported; 0 = no such bound */
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
@@ -100,12 +102,12 @@ struct core_done {
     int64_t remote_subscribers; /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
-    uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: so many have acknowledged it, of so many */
+    uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: how many have acknowledged it, of how many */
     bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
-    bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
+    bool denied;        /* UNKNOWN: the ACL ended the script at a key that the script derived, and would end it again */
 };
 
-/* The answer to a WAITER_POLL. There may be none: nothing waits for it. */
+/* The answer to a WAITER_POLL. It may never come: nothing waits for it. */
 struct core_waiters_polled {
     uint64_t op;                /* of the WAITER_POLL */
     const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
@@ -127,9 +129,9 @@ struct core_event {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
         } oldest;
         uint64_t lock;               /* HINT SUBSCRIBED UNSUBSCRIBED: core_op.lock of the WATCH */
-        uint64_t epoch;              /* RECLAIM: number of the life of the domain's data that begins, rising */
+        uint64_t epoch;              /* RECLAIM: number of the epoch that begins; rising */
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
-        struct core_grant grant;     /* TOLD_LOST UNTOLD */
+        struct core_grant grant;     /* LOSS_REPORTED UNDELIVERED */
         struct core_done done;       /* DONE */
         struct core_waiters_polled polled; /* WAITERS_POLLED */
         struct core_restored *restore; /* RESTORE */

@@ -98,7 +98,7 @@ graph_queue_freed(struct core *c, const struct queue *q)
 
 /* ---- who is stuck ---- */
 
-/* Only so many are left on the path. */
+/* Shortens the path to n owners. */
 static void
 cut_path(struct graph *g, size_t n)
 {
@@ -249,8 +249,9 @@ next_holder(const struct core *c, const struct graph_lock *l)
 }
 
 /*
- * The holders of that lock, as many as there are steps for: false: there are more. When the one to go on with has left,
- * all permits were not out for good; of readers all are added, some twice, which does no harm: each counts as often.
+ * Adds the holders of the lock, as far as the steps go. False: there are more. When the holder to continue with has
+ * left: of permits, one came back, so no waiter is stuck; of readers, all are added anew, some twice, which does no
+ * harm because each counts as often.
  */
 static bool
 add_holders(struct core *c, struct graph *g, uint32_t at)
@@ -276,7 +277,7 @@ add_holders(struct core *c, struct graph *g, uint32_t at)
     return true;
 }
 
-/* All holders of the next lock. False: the steps have run out. */
+/* Adds all holders of the next lock. False: the steps have run out. */
 static bool
 expand(struct core *c, struct graph *g)
 {
@@ -333,7 +334,7 @@ graph_holds(const struct core *c, const struct graph *g, uint32_t hold)
            cl->lock->queue == g->lock[h->lock].queue && !deadlock_is_over(c, cl);
 }
 
-/* The holds, then the locks, then the owners. */
+/* Verifies one record; the holds come first, then the locks, then the owners. */
 static void
 verify_one(struct core *c, struct graph *g, size_t at)
 {
@@ -396,7 +397,7 @@ graph_cut(struct graph *g, size_t at)
     cut_path(g, at + 1);
 }
 
-/* The next one on the path; GRAPH_NONE: nobody is stuck any more. */
+/* The next owner on the path; GRAPH_NONE: no owner is stuck any more. */
 static uint32_t
 next_on_path(struct graph *g)
 {
@@ -444,7 +445,7 @@ graph_latest(struct graph *g)
     if (!settle(g) || g->path_n > 0) {
         return GRAPH_NONE;
     }
-    g->steps += g->owners_n / 8; /* side by side */
+    g->steps += g->owners_n / 8; /* comparing adjacent numbers costs little */
     for (uint32_t i = 0; i < g->owners_n; i++) {
         if (g->owner[i].stuck && (latest == GRAPH_NONE || g->owner[i].wait > g->owner[latest].wait)) {
             latest = i;
@@ -453,7 +454,10 @@ graph_latest(struct graph *g)
     return latest;
 }
 
-/* From those that were reached, in g->path, on to the first one again: from the owner that is returned, by *way. */
+/*
+ * Searches breadth first from the owner `first` until a hold leads back to it: returns the owner that waits for that
+ * hold, *way. g->path gathers the owners that were reached.
+ */
 static uint32_t
 reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *way)
 {
@@ -482,7 +486,7 @@ reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *way)
     return GRAPH_NONE;
 }
 
-/* Breadth first, so it is the shortest one. */
+/* The search is breadth first, so the cycle is the shortest one. */
 bool
 graph_through(struct graph *g, uint32_t owner)
 {
@@ -491,7 +495,7 @@ graph_through(struct graph *g, uint32_t owner)
 
     g->steps += seen_n;
     for (uint32_t i = last; i != GRAPH_NONE; i = i != owner ? g->owner[i].at : GRAPH_NONE) {
-        g->freed[n] = i; /* nobody is there now: backwards, */
+        g->freed[n] = i; /* g->freed is empty now: the cycle backwards, */
         g->path_hold[n++] = way;
         way = g->owner[i].by;
     }

@@ -4,10 +4,10 @@
  *
  * An owner waits for one lock at a time, and a lock is held by owners: two sorts of nodes, so there are no more edges
  * than waits and holds, however many wait for how many. Building it, the fixpoint and the search for cycles take time
- * linear in what they visit, and can be left off and gone on with between any two steps of the core.
+ * linear in what they visit, and can pause between any two steps of the core.
  *
- * A waiter waits until every holder of the lock has left, or, with permits (`any`), until one has. An owner is
- * stuck unless it can go on: the greatest set of owners that wait for each other.
+ * A waiter waits until every holder of the lock has left, or, with permits (`any`), until one has. An owner is stuck
+ * unless it can go on: the greatest set of owners that wait for each other.
  */
 #ifndef RLOCKD_CORE_GRAPH_H
 #define RLOCKD_CORE_GRAPH_H
@@ -49,7 +49,7 @@ struct graph_owner {
     uint32_t lock;       /* it waits for; GRAPH_NONE: for none, or for one that is not held here */
     uint32_t next;       /* another waiter for the same lock */
     uint32_t hold;       /* the first of its holds, see graph_hold.next */
-    uint32_t at;         /* its place on the path; graph_through(): the owner that it was reached from ... */
+    uint32_t at;         /* its index on the path; graph_through(): the owner that it was reached from ... */
     uint32_t by;         /* ... by this hold */
     bool stuck;
 };
@@ -57,7 +57,7 @@ struct graph_owner {
 struct graph_lock {
     struct queue *queue; /* NULL: it was freed since */
     uint32_t waiter;     /* the first, see graph_owner.next */
-    uint32_t hold, holds_n; /* side by side */
+    uint32_t hold, holds_n; /* its holds: the first in graph.hold, and how many */
     uint32_t stuck_n;
     uint32_t at;         /* graph_find(): no hold before it counts */
     uint64_t next_claim; /* the first holder that is not in the graph yet, when the steps ran out there; 0 = none */
@@ -66,7 +66,7 @@ struct graph_lock {
 };
 
 struct graph_hold {
-    uint64_t claim, token; /* the hold, and no later one */
+    uint64_t claim, token; /* identify the hold */
     uint32_t owner, lock;
     uint32_t next;         /* of the same owner */
     bool counts;
@@ -78,7 +78,7 @@ struct graph {
     struct graph_owner *owner; /* owned, as are the others */
     struct graph_lock *lock;
     struct graph_hold *hold;
-    uint32_t *freed;           /* owners that are stuck no more; settle() sees to what follows */
+    uint32_t *freed;           /* owners that are not stuck any more; settle() drops their holds */
     uint32_t *path, *path_hold; /* owners, each with the hold by which the path leads on from there */
     size_t owners_n, owners_room, locks_n, locks_room, holds_n, holds_room;
     size_t expanded_n;         /* locks whose holders are in it */
@@ -93,7 +93,7 @@ void graph_clear(struct graph *g);                                         /* gi
 void graph_owner_freed(struct core *c, const struct owner *o);
 void graph_queue_freed(struct core *c, const struct queue *q);
 
-/* The owner, and what it waits for by that request (NULL: for nothing). */
+/* Adds the owner, and the wait of that request (NULL: the owner waits for nothing). */
 uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait);
 
 /*
@@ -101,7 +101,7 @@ uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait)
  */
 bool graph_grow(struct core *c, struct graph *g);
 
-/* Compares it with what is there now; an owner that has changed is not stuck. True, false: as above. */
+/* Compares the graph with the present records; an owner that has changed is not stuck. True, false: as above. */
 void graph_verify_begin(struct graph *g);
 bool graph_verify(struct core *c, struct graph *g);
 
@@ -109,7 +109,7 @@ bool graph_verify(struct core *c, struct graph *g);
 bool graph_waits(const struct graph *g, uint32_t owner);
 bool graph_holds(const struct core *c, const struct graph *g, uint32_t hold);
 
-/* The owner goes on; the hold has gone. What follows from it comes with the next steps. */
+/* Notes that the owner is not stuck any more; that the hold has gone. The consequences follow in the next steps. */
 void graph_free_owner(struct graph *g, uint32_t owner);
 void graph_drop_hold(struct graph *g, uint32_t hold);
 
@@ -118,14 +118,15 @@ enum graph_found { GRAPH_MORE, GRAPH_CYCLE, GRAPH_END };
 /* Goes on towards a cycle of owners that are stuck. CYCLE: it is the path from *first on. END: no owner is stuck. */
 enum graph_found graph_find(struct graph *g, size_t *first);
 
-/* The path does not lead on from here. */
+/* Cuts the path behind this index. */
 void graph_cut(struct graph *g, size_t at);
 
 /* Of the stuck owners the one that began to wait last. GRAPH_NONE: none is stuck; or there is work left, or a path. */
 uint32_t graph_latest(struct graph *g);
 
 /*
- * Whether a cycle goes through this owner: then it is the path, and that is the first one there. There must be no path.
+ * Whether a cycle goes through this owner; then the cycle is the path, and the owner its first. There must be no path
+ * before.
  */
 bool graph_through(struct graph *g, uint32_t owner);
 

@@ -50,7 +50,7 @@
  * while, and the next LOCK here takes it up as if it had been handed over, unless a waiter poll finds remote waiters.
  */
 
-enum { SCAN_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
+enum { SCAN_MAX = 64 }; /* requests of an owner that are searched; with more of them the lock goes back to Redis */
 
 /* Requests in their owner's order that are about the claim; -1: too many to look. */
 static int
@@ -69,7 +69,7 @@ count_in_order(const struct claim *cl)
     return n;
 }
 
-/* Of those that wait in the claim, or are being served there, the ones that run out of order. */
+/* Requests on the claim, waiting or being served, that run out of order. */
 static int
 count_out_of_order(const struct claim *cl)
 {
@@ -83,7 +83,10 @@ count_out_of_order(const struct claim *cl)
     return n;
 }
 
-/* Whether all requests that refer to it are found: a member that a multilock was granted, for example, is not. */
+/*
+ * Whether the two counts find all requests that refer to the claim; a granted member of a multilock, for example, is on
+ * neither list.
+ */
 static bool
 is_movable(const struct claim *cl)
 {
@@ -92,7 +95,7 @@ is_movable(const struct claim *cl)
     return n >= 0 && (uint32_t)(n + count_out_of_order(cl)) == cl->refs;
 }
 
-/* Nothing that was sent for it can change what Redis has of it. */
+/* No command that was sent for the claim can still change what Redis has of it. */
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
@@ -140,8 +143,8 @@ in_cohort(const struct core *c, struct claim *cl)
 }
 
 /*
- * H3: takes the next token, and the reserve behind it. The former bearer keeps its number, which is never used: when
- * the newest permit is given back not all are here, and when they are again there is a newer one.
+ * H3: takes the next token, and the reserve behind it. The former bearer keeps its count, which is never used: when the
+ * newest permit is given back not all permits are here, and when all are here again there is a newer one.
  */
 static void
 take_token(struct core *c, struct claim *cl)
@@ -154,7 +157,7 @@ take_token(struct core *c, struct claim *cl)
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }
 
-/* HELD, its last hold is being given back by r (NULL: its owner ends): whether Redis may keep it for us. */
+/* HELD, and r (NULL: the end of its owner) gives the last hold back: whether the lock may stay with this daemon. */
 static bool
 may_stay(const struct core *c, struct claim *cl, const struct request *r)
 {
@@ -279,7 +282,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     owner_wake(c, leaves);
 }
 
-/* The claim is not its owner's any more; r, if there is one, is answered. */
+/* The owner has given the claim back; r, if there is one, is answered. */
 static void
 given_back(struct core *c, struct claim *cl, struct request *r)
 {
@@ -289,7 +292,7 @@ given_back(struct core *c, struct claim *cl, struct request *r)
     }
 }
 
-/* To the request that waits in it now, with the next token. */
+/* Grants the claim to the request that waits in it now, with the next token. */
 static void
 pass_on(struct core *c, struct claim *cl)
 {
@@ -340,7 +343,7 @@ claim_cache(struct core *c, struct claim *cl, struct request *r)
     queue_open(c, l);
     c->metrics->lingers++;
     given_back(c, cl, r);
-    cl->end_published = true; /* that Redis is told later is no news */
+    cl->end_published = true; /* the later release in Redis is not published */
     cl->cached.linger_until_us = after_us(c->now_us, l->linger_us);
     claim_move(c, cl, CLAIM_CACHED);
     claim_arm(c, cl);
@@ -370,7 +373,7 @@ claim_reuse_cached(struct core *c, struct claim *cl, struct request *r)
     return false;
 }
 
-/* CACHED, and somebody waits. NULL: they wait until Redis has been told that it is free. */
+/* CACHED, and requests wait. NULL: they wait until the lock is released in Redis. */
 struct claim *
 lock_reuse_cached(struct core *c, struct lock *l)
 {

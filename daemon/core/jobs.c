@@ -1,8 +1,8 @@
 /*
  * jobs.c -- work that is too long for one step: the list of jobs, and the walks over the locks of a domain.
  *
- * J1  A job has its records on a list of its own and takes from the front until that is empty; or the walk is moved
- *     on when a record is freed (walks_leave()). So whatever happens between two slices, each record is seen to once.
+ * J1  A job takes its records from the front of a list of its own until the list is empty; a walk moves on when the
+ *     lock that is next is freed (walks_leave()). So each record is done once, whatever happens between two slices.
  * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
  *     claim_catch_up() and lock_catch_up() do what the job would do.
  * J3  A job looks at JOB_RECORDS records, then it is the next one's turn.
@@ -122,7 +122,7 @@ cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from)
     w->last = c->domain[i].locks.prev;
 }
 
-/* The same for a cursor, see view.h. */
+/* As walks_leave(), for one cursor; see view.h. */
 static void
 cursor_leave(const struct core *c, struct core_cursor *w, const struct lock *l)
 {

@@ -3,8 +3,8 @@
  * core.jobs; private to daemon/core.
  *
  * A job is part of the record that it is about, and goes with it; a round over the claims of one lock has a record of
- * its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: whatever a job has not
- * come to yet is seen to when it is met, see claim_catch_up() and lock_catch_up().
+ * its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: before an event about
+ * a record that a job has not reached yet, claim_catch_up() or lock_catch_up() does the work of the job.
  */
 #ifndef RLOCKD_CORE_JOBS_H
 #define RLOCKD_CORE_JOBS_H
@@ -23,8 +23,8 @@ struct claim;
 enum { JOB_RECORDS = 64 }; /* records that a job looks at before it is the next one's turn */
 
 enum job_kind {
-    JOB_OWNER, /* owner.job: it has ended, what it has is given back */
-    JOB_SESSION, /* core_session.job: it has gone, named owners have one session less */
+    JOB_OWNER, /* owner.job: the owner has ended, its claims are given back */
+    JOB_SESSION, /* core_session.job: the session has gone, its named owners have one session less */
     JOB_BREAK, /* queue.break_job: the name was broken, its holders lose it */
     JOB_SETTLE, /* queue.settle.job: an outcome is known, and answers the requests that do not wait longer */
     JOB_WALK,  /* walk.job: something is done with every lock of a domain */
@@ -69,13 +69,14 @@ job_is_pending(const struct job *j)
 
 void walk_init(struct walk *w, enum walk_kind kind);
 void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);
-void walk_end(struct core *c, struct domain *d, struct walk *w); /* it has been at the last lock, or that has gone */
-void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
+void walk_end(struct core *c, struct domain *d, struct walk *w); /* the last lock is done, or was freed */
+void walks_leave(struct core *c, const struct lock *l); /* the lock is about to be freed ... */
 void cursors_leave(struct core *c, const struct lock *l); /* ... so cursors there move on, too */
 
-uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first such, `from` or above; or domains_n */
+uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first domain with locks, `from` or above; or
+                                                                    domains_n */
 
-/* To the locks of the first domain, `from` or above, that has any; ends the cursor if none has. */
+/* Moves the cursor to the locks of the first domain, `from` or above, that has any; ends the cursor if none has. */
 void cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from);
 
 /* The claim is about to leave its position in the queue: cursors at it move to the one behind it. */

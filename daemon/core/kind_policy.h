@@ -2,9 +2,9 @@
  * kind_policy.h -- how kinds of lock differ for the core, as questions; private to daemon/core.
  *
  * Each question stands here once, and each kind answers it in its row of kind_policy.c. An algorithm asks policy(l), or
- * a predicate below where the lock has a say as well; no other file of the core names a kind or reads its flags (proved
- * by scripts/arrows). To add a kind, read this file and write one row; where the new kind does what no other
- * does, there is one more question.
+ * a predicate below if the answer depends on the lock as well; no other file of the core names a kind or reads its
+ * flags (proved by scripts/arrows). To add a kind, read this file and write one row; where the new kind does what no
+ * other does, there is one more question.
  */
 #ifndef RLOCKD_CORE_KIND_POLICY_H
 #define RLOCKD_CORE_KIND_POLICY_H
@@ -25,17 +25,17 @@ struct kind_policy {
     /* ---- who may hold it ---- */
     enum kind_holders holders; /* How many owners may hold the lock at a time? */
     bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
-    bool aux_keys;             /* Has the lock keys beside its own that say who holds it, or whose turn it is? Then a
-                                  lock with the twin of its key (names.c) would share them. A counter of tokens may
-                                  be shared. */
+    bool aux_keys;             /* Has the lock auxiliary keys that say who holds it, or whose turn it is? Then a lock
+                                  with the twin of its key (names.c) would share them. (A shared token counter does no
+                                  harm.) */
 
     /* ---- what its owner has ---- */
     bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or a token's. */
     bool reentrant;     /* Does a LOCK of its owner add a hold? Else that LOCK waits until the owner has it no more. */
-    bool two_sorts;     /* Does Redis tell its owner's SHARED holds from the other ones? Then what runs late may meet
-                           holds of the other sort, and must not. */
-    bool expiry_proves; /* Is the expiry in Redis the only proof of whose it is? Then one operation is under way at a
-                           time, and who takes it next must have another expiry. */
+    bool two_sorts;     /* Does Redis keep SHARED holds of an owner apart from exclusive ones? Then an operation that
+                           runs late could meet holds of the other sort, and must not. */
+    bool expiry_proves; /* Is the expiry in Redis the only proof of ownership? Then one operation is under way at a
+                           time, and the next owner must get another expiry. */
 
     /* ---- whose turn it is ---- */
     bool tickets;      /* Does Redis keep a queue, in which waiters have tickets? A ticket outlives attempts, is asked

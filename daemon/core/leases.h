@@ -16,8 +16,8 @@ struct lock;
 struct request;
 
 /* operations.c */
-void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED, somebody waits */
-void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the ticket, when QUEUED */
+void claim_try(struct core *c, struct claim *cl);        /* QUEUED, with a request: asks Redis for the lock */
+void claim_renew(struct core *c, struct claim *cl);      /* renews the lease; when QUEUED, the ticket */
 void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
@@ -35,11 +35,13 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis);
 void claim_lapsed(struct core *c, struct claim *cl);   /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
-void claim_keep_loss(struct core *c, struct claim *cl); /* its owner does not know yet */
-void claim_loss_expired(struct core *c, struct claim *cl); /* ... and will not: it has not asked for so long */
+void claim_keep_loss(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
+void claim_loss_expired(struct core *c, struct claim *cl); /* forgets the loss, because its owner has not asked for so
+                                                              long */
 void claim_loss_reported(struct core *c, struct claim *cl);
-void claim_report_end(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
-void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
+void claim_report_end(struct core *c, struct claim *cl); /* the owner has been told that the hold has ended */
+void claim_forget_loss(struct core *c, struct claim *cl); /* forgets the loss of this claim: its owner knows, or is not
+                                                             to be told */
 
 /* reclaim.c */
 void claim_redis_grants(struct core *c, struct claim *cl);
@@ -51,7 +53,7 @@ void claim_redis_reached(struct core *c, struct claim *cl);
 /* positions.c */
 void claim_abandoned(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
 void claim_give_up_position(struct core *c, struct claim *cl);
-/* without requests: a ticket that is kept is given up */
+/* gives up a position that is kept without requests */
 void claim_drop_kept_position(struct core *c, struct claim *cl);
 
 /* grants.c */

@@ -35,13 +35,13 @@ struct lock {
                                     subscribers */
     bool wanted_since_poll : 1; /* ... and since then another daemon has said that it waits */
     bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
-    bool remote_waiters : 1; /* there are remote waiters, as far as is known, and Redis was not told since that the
-                                lock is free */
+    bool remote_waiters : 1; /* remote waiters are known, and the lock was not released in Redis since */
     unsigned review : REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
     unsigned reviews_n : REVIEWS_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
     unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */
-    bool has_round : 1;     /* a round over its claims stands */
-    bool shortfall : 1;     /* too few replicas had what is being given back: no attempt before that is done */
+    bool has_round : 1;     /* a round over its claims is pending */
+    bool shortfall : 1;     /* a grant that too few replicas had is being given back: no attempt before that is done
+                               (A7) */
     uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
@@ -49,7 +49,7 @@ struct lock {
     uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
     uint32_t releases_sent_n; /* ... RELEASING whose release is under way */
     uint32_t cohort_passes; /* grants here in a row */
-    int64_t cohort_since_us; /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
+    int64_t cohort_since_us; /* begin of the cohort; or when Redis last knew of no remote waiters */
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
     uint8_t replicas;       /* so many must acknowledge a grant, as its rule said last */
@@ -57,9 +57,9 @@ struct lock {
 };
 
 /*
- * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
- * lock costs, besides 40 bytes in tables. The allocator adds 8 to each and rounds up to 16: 272 and 176. So fields lie
- * in pairs that leave no gaps, what is of some states only shares its place, and neither grows unseen.
+ * A held lock costs one claim and one lock record, with a name of 32 bytes, and 40 bytes in tables; there may be a
+ * million of them. The allocator adds 8 bytes to each record and rounds up to 16: 272 and 176 bytes. So fields lie in
+ * pairs without gaps, fields of different states share memory, and these assertions notice growth.
  */
 _Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 _Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");

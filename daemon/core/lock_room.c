@@ -1,5 +1,5 @@
 /*
- * lock_room.c -- who holds a lock here, whether there is room for one more, and who is next.
+ * lock_room.c -- the holders of a lock here, the room beside them, and the next claim in its queue.
  */
 #include "daemon/core/lock_room.h"
 
@@ -41,7 +41,7 @@ is_exclusive(const struct list *home, unsigned state)
     return claim_first(home, state)->holds > 0;
 }
 
-/* Whether its holders here leave no room for one more. */
+/* Whether the holders here leave no room for one more. */
 bool
 lock_is_full(const struct lock *l, bool shared)
 {
@@ -49,8 +49,8 @@ lock_is_full(const struct lock *l, bool shared)
 }
 
 /*
- * Whether its holders here, and the claims that give it back or ask for it, leave room for one more. `behind`: a
- * release is in the way only until it is sent.
+ * Whether the holders here, and the claims that are released or TRYING, leave room for one more. `behind`: a release is
+ * in the way only until it is sent.
  */
 bool
 lock_has_room(const struct lock *l, bool shared, bool behind)
@@ -98,7 +98,8 @@ lock_reserve_ends(struct lock *l)
     struct list *lists[] = {&l->holders, &l->queue->claims}; /* also those that ask for it */
     struct list *pos, *nxt;
 
-    if (!l->has_reserve) { /* there may be very many of them, and a client that changes the limit again and again */
+    if (!l->has_reserve) { /* a client that changes the limit again and again must not cause a walk over very many
+                              claims each time */
         return;
     }
     l->has_reserve = false;

@@ -1,5 +1,6 @@
 /*
- * lock_room.h -- who holds a lock here, whether there is room for one more, and who is next; private to daemon/core.
+ * lock_room.h -- the holders of a lock here, the room beside them, and the next claim in its queue; private to
+ * daemon/core.
  */
 #ifndef RLOCKD_CORE_LOCK_ROOM_H
 #define RLOCKD_CORE_LOCK_ROOM_H
@@ -14,7 +15,8 @@ struct lock;
 struct claim *lock_next(const struct lock *l); /* the first in the queue that has requests; NULL: none has */
 bool lock_is_full(const struct lock *l, bool shared); /* the holders here leave no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
-bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
+bool lock_has_one_token(const struct core *c, const struct lock *l); /* held by one grant, so any other token is
+                                                                        stale */
 struct claim *lock_newest(const struct lock *l);    /* the holder with the highest token; NULL: there is none */
 struct claim *lock_cached(const struct lock *l); /* lock.has_cached */
 void lock_reserve_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */

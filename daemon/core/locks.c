@@ -2,11 +2,11 @@
  * locks.c -- names: their queues, watches and hints.
  *
  * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
- * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); BREAK stands in breaks.c;
- * when Redis is asked for one, and for how many at a time, stands in attempts.c.
+ * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); BREAK stands in breaks.c; when
+ * Redis is asked for one, and for how many at a time, stands in attempts.c.
  *
- * While the name is taken elsewhere we hear its channel and have a timer at its
- * PTTL; both only say "try again".
+ * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only say "try
+ * again".
  */
 #include "daemon/core/locks.h"
 
@@ -42,7 +42,7 @@ lock_free(struct core *c, struct lock *l)
         while (!list_empty(lists[i])) {
             struct claim *cl = container_of(lists[i]->next, struct claim, node);
 
-            while (!list_empty(&cl->requests)) { /* of nobody: what a multilock was giving back when the core ends */
+            while (!list_empty(&cl->requests)) { /* silent ones: what a multilock was giving back when the core ends */
                 request_drop(c, container_of(cl->requests.next, struct request, claim_node));
             }
             claim_free(c, cl);
@@ -55,16 +55,16 @@ lock_free(struct core *c, struct lock *l)
     lock_delete(c, l);
 }
 
-/* The newest word of the rules counts. */
+/* Takes over the rules as the last request brought them. */
 static void
 take_rules(struct lock *l, const struct core_spec *spec)
 {
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
     struct queue *q = l->queue;
 
-    if (limit != l->limit && lock_has_limit(l)) { /* elsewhere one may be had that was not to be had before */
+    if (limit != l->limit && lock_has_limit(l)) { /* Redis may grant a permit now that it refused before */
         lock_reserve_ends(l);
-        if (limit > l->limit) { /* that none was free is old news */
+        if (limit > l->limit) { /* the last refusal counts no more */
             q->hinted = q->trying_n > 0;
             q->retry_us = q->last_failure == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
         }
@@ -121,9 +121,8 @@ in_the_way(struct core *c, const struct core_request *rq)
 }
 
 /*
- * The record of a name, made when there is none. WRONG_KIND when a LOCK wants it as another kind than the one it is in
- * use as; a BREAK takes it as it is. KEY_IN_USE when another name has its key, or has keys beside it in
- * common with it: one key is one lock.
+ * Finds or makes the record of a name. WRONG_KIND: a LOCK wants another kind than the one in use (a BREAK takes any
+ * kind). KEY_IN_USE: another name has the same key, or shares auxiliary keys; one key is one lock.
  */
 enum core_answer
 lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out)
@@ -190,9 +189,9 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 }
 
 /*
- * Listens, or no longer. Where each owner in the queue has a channel (called_apart) the first one's is heard. Where the
- * rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does not
- * say so would take the echo of each renewal for somebody's release; see renew_soon().
+ * Subscribes, or unsubscribes. If each owner in the queue has a channel of its own (called_apart), the watch is on that
+ * of the first. When the rules change `tracking`, the watch is sent anew: tracking that the rule does not ask for would
+ * take the echo of each renewal for a release; see renew_soon().
  */
 static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
@@ -223,7 +222,7 @@ idle_free(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->state != CLAIM_IDLE || cl->refs > 0) { /* of those, behind them, there may be many */
+        if (cl->state != CLAIM_IDLE || cl->refs > 0) { /* there may be many other claims behind the free ones */
             return;
         }
         claim_free(c, cl);
@@ -275,12 +274,12 @@ yields(struct core *c, struct lock *l)
     return true;
 }
 
-/* Goes on with a lock that has changed: with its queue, or ends the queue, or the lock. */
+/* Does what has become possible for a lock that has changed: advances its queue, or frees the queue, or the lock. */
 static void
 advance(struct core *c, struct lock *l)
 {
     lock_catch_up(c, l);
-    if (l->dirty) { /* by that: it has one more turn */
+    if (l->dirty) { /* lock_catch_up() has changed the lock: one more turn follows */
         return;
     }
     idle_free(c, l);
@@ -328,9 +327,9 @@ end_empty_turn(struct core *c, struct lock *l)
 }
 
 /*
- * A release was heard of a lock that is held here. It may be a forced unlock (Redisson's forceUnlock): the renewal
- * tells. It may also be the echo of our own release, or of another database, so not each hint is worth a renewal; or,
- * where keys are tracked, of that renewal itself, so none is.
+ * A hint reports the release of a lock that is held here. Its cause may be a forced unlock (Redisson's forceUnlock):
+ * the renewal finds out. The cause may also be the echo of our own release, or a release in another database, so not
+ * every hint is worth a renewal; with tracking even the renewal itself, so none is.
  */
 static void
 renew_soon(struct core *c, struct claim *cl)

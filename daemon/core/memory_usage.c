@@ -1,8 +1,8 @@
 /*
- * memory_usage.c -- how much memory the records of a lock and of a session take. It looks, and changes nothing.
+ * memory_usage.c -- how much memory the records of a lock and of a session take. Changes nothing.
  *
- * Counted are the blocks that records lie in, with what the allocator adds to each, and their share of the tables that
- * lead to them: those grow by doubling, and all of an array is counted.
+ * The count has the blocks of the records, with what the allocator adds to each, and their part of the tables: an array
+ * grows by doubling, and counts whole.
  */
 #include <malloc.h>
 
@@ -19,14 +19,14 @@ block(void *p)
     return malloc_usable_size(p) + sizeof(size_t);
 }
 
-/* Of one of the records that are in the table. */
+/* The part of one record in the table. */
 static size_t
 map_share(const struct map *m)
 {
     return m->room * sizeof(struct map_node *) / m->count;
 }
 
-/* Of one record with a timer that is set. */
+/* The part of one armed timer. */
 static size_t
 timer_share(const struct core *c)
 {

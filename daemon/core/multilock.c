@@ -80,7 +80,7 @@ put_in_order(const struct core_event *ev, size_t order[CORE_MANY_MAX])
     }
 }
 
-/* A member that holds what it was granted gives it back: its record becomes the UNLOCK that nobody hears about. */
+/* A member that holds what it was granted gives it back: its record becomes a silent UNLOCK. */
 static void
 give_back(struct core *c, struct request *r)
 {
@@ -99,7 +99,7 @@ has_hold(const struct request *r)
     return r->started && !r->waits && !r->uncounted;
 }
 
-/* One could not be had: the others are given back, or not even begun. */
+/* One name was not granted: the others are given back, or not even begun. */
 static void
 undo(struct core *c, struct multilock *b)
 {
@@ -150,7 +150,7 @@ complete(struct core *c, struct multilock *b)
             lost = &b->part[i];
             lost_claim = cl;
         } else {
-            /* The owner asked for nothing since. */
+            /* Its owner has asked for nothing since. */
             assert(cl->token == b->part[i].token);
             b->part[i].lease_us = cl->hold.deadline_us - c->now_us;
             b->part[i].relies.until_us = cl->hold.deadline_us;

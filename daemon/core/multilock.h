@@ -22,14 +22,15 @@ struct multilock {
     struct core_reply part[CORE_MANY_MAX]; /* their answers; names are copied behind the struct */
     size_t n, members_n, answers_n;        /* names; requests alive; parts answered */
     bool full;
-    bool failed;                           /* MLOCK: it has been answered so */
+    bool failed;                           /* MLOCK: it has failed, and was answered */
     struct list dirty_node;                /* core.dirty_multilocks: all is granted, or what was granted goes back */
 };
 
 /* multilock.c */
 void multilock_arrive(struct core *c, const struct core_event *ev);
-void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
-void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
+void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core ends */
+void multilock_cancelled(struct multilock *b);                /* the CANCELLED answer of one member is about to end
+                                                                 all */
 bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
 void multilocks_advance(struct core *c); /* those that are dirty: complete now, or undone */
 
@@ -37,6 +38,7 @@ void multilocks_advance(struct core *c); /* those that are dirty: complete now, 
 void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
 void multilock_note_held(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp);
 void multilock_send(struct core *c, const struct multilock *b, const struct core_reply *rp); /* the answer to all */
-void multilock_forget(struct multilock *b, struct request *r); /* it is no member any more; with the last one b goes */
+void multilock_forget(struct multilock *b, struct request *r); /* the request is no member any more; the last one frees
+                                                                  b */
 
 #endif

@@ -61,8 +61,8 @@ lock_of_key(const struct core *c, struct slice key)
 }
 
 /*
- * Keys beside the lock's own contain its key in braces, unless it has braces already (scripts/common.lua): so K and {K}
- * share them. Returns the other one of the two; n == 0: there is none.
+ * Auxiliary keys contain the lock's key in braces, unless the key has braces already (scripts/common.lua): so K and {K}
+ * share them. Returns the twin of the key; n == 0: there is none.
  */
 static struct slice
 twin_of(struct slice key, char room[TWIN_BYTES])
@@ -98,7 +98,7 @@ lock_in_the_way(const struct core *c, const struct core_request *rq)
     return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_with_aux_keys(c, rq->spec.key) : l;
 }
 
-/* Of a lock with so much text. */
+/* The size of a lock record with so much text. */
 static size_t
 lock_bytes(size_t text_n)
 {

@@ -12,7 +12,7 @@
 void
 lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
 {
-    struct core_action a; /* of its union there is what the type says */
+    struct core_action a; /* only the member of the union that `type` names is set */
 
     a.type = CORE_PUBLISH;
     a.publish = (struct core_publish){.news = news,

@@ -1,8 +1,8 @@
 /*
- * operations.c -- what a claim asks Redis for: to have it, to keep it, to give it back.
+ * operations.c -- what a claim asks Redis for: acquire, renew, release.
  *
- * One operation at a time (claim.op), and beside it one renewal (claim.renewal). Each is told by its serial, so that
- * an answer to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
+ * One operation at a time (claim.op), and beside it one renewal (claim.renewal). Each has a serial, so that the answer
+ * to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
  */
 #include <assert.h>
 
@@ -62,7 +62,9 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
                             .expiry_ms = cl->expiry_ms};
 }
 
-/* The reserve for hand-offs, where there may be some: with permits, behind the grant that brings the last one here. */
+/*
+ * The reserve to ask for, if hand-offs are possible; of permits, only behind the grant that brings the last one here.
+ */
 static uint32_t
 reserve_of(const struct core *c, const struct lock *l)
 {
@@ -74,11 +76,14 @@ reserve_of(const struct core *c, const struct lock *l)
     return (l->contended || lock_may_cache(l)) && lock_is_handed(l) ? most : 0;
 }
 
-/* The claim's operation, as op_* says, after which it has so many holds; r is the request it is done for, or NULL. */
+/*
+ * Sends the claim's operation, as op_* says. holds: the count that it sets; r: the request that it is done for, or
+ * NULL.
+ */
 static void
 send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
 {
-    struct core_action a; /* of its union there is what the type says */
+    struct core_action a; /* only the member of the union that `type` names is set */
     bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_RELEASING;
 
     assert(r == NULL || cl->requests.next == &r->claim_node);
@@ -123,7 +128,9 @@ claim_begin_op(struct core *c, struct claim *cl, enum core_action_type verb, uin
     send_op(c, cl, holds, lease_us, r);
 }
 
-/* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
+/*
+ * The lease to ask for. A lease that a request has set ends at its time, however often it is sent to Redis meanwhile.
+ */
 static int64_t
 claim_left_us(const struct core *c, const struct claim *cl)
 {
@@ -133,10 +140,7 @@ claim_left_us(const struct core *c, const struct claim *cl)
 void
 claim_reclaim(struct core *c, struct claim *cl, bool shared)
 {
-    /*
-     * The longer one of the lease that was asked for and the watchdog's: for so long its owner was told that it holds
-     * it.
-     */
+    /* The longer of both, because its owner was told that it holds the lock for so long. */
     int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
 
     cl->op_verb = CORE_ACQUIRE;
@@ -146,7 +150,7 @@ claim_reclaim(struct core *c, struct claim *cl, bool shared)
     send_op(c, cl, shared ? cl->shared : cl->holds, lease_us, NULL);
 }
 
-/* The renewal beside it: of the lease by the watchdog, or of the ticket. */
+/* Sends the renewal, which runs beside an operation: of the lease by the watchdog, or of the ticket. */
 void
 claim_renew(struct core *c, struct claim *cl)
 {
@@ -174,7 +178,7 @@ claim_renew_in_turn(struct core *c, struct claim *cl)
     }
 }
 
-/* One of those at the head of the queue asks Redis, see attempts.c. */
+/* A claim at the head of the queue asks Redis for the lock, see attempts.c. */
 void
 claim_try(struct core *c, struct claim *cl)
 {
@@ -190,8 +194,8 @@ claim_try(struct core *c, struct claim *cl)
 }
 
 /*
- * The operation of the claim is overtaken: its outcome is dropped. But Redis may have the claim for longer by it, or
- * take it anew; and one that shortens the expiry, or takes holds away, must not meet a later hold.
+ * The operation of the claim is overtaken: its outcome is dropped. But it may still extend the claim in Redis, or take
+ * it anew; and an operation that shortens the expiry, or takes holds away, must not meet a later hold.
  */
 void
 claim_forget_op(struct core *c, struct claim *cl)
@@ -202,10 +206,10 @@ claim_forget_op(struct core *c, struct claim *cl)
     if (cl->op != 0) {
         claim_raise_redis_until(cl, stragglers_until_us(c), cl->hold.op_lease_us);
     }
-    if (cl->renewal == RENEWAL_SENT) { /* what it brings is no news any more, but a lease it does */
+    if (cl->renewal == RENEWAL_SENT) { /* its answer is ignored, but it may still extend the lease */
         claim_raise_redis_until(cl, stragglers_until_us(c), cl->renew.lease_us);
     }
-    if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
+    if (cl->op != 0 && cl->op_reclaim) { /* the reclaim may run after the release */
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
@@ -229,8 +233,8 @@ release_from_us(const struct claim *cl)
 }
 
 /*
- * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
- * was in flight for it is overtaken: its outcome is dropped.
+ * Releases the claim in Redis; r: the UNLOCK that asks for that, or NULL. Any other operation in flight is overtaken:
+ * its outcome is dropped.
  */
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
@@ -261,7 +265,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     cl->op_background = sort == WINDOW_BACKGROUND;
     cl->lock->releases_sent_n++;
     claim_begin_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
-    lock_wake(c, cl->lock); /* the next one may ask behind it */
+    lock_wake(c, cl->lock); /* the next attempt may leave this release behind (A6) */
 }
 
 /* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */

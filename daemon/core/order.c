@@ -26,7 +26,7 @@
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
  * O4 ends where Redis does not run a release that it was sent: lost with a link, unanswered, refused (busy, a key that
- * the ACL forbids). It is sent again, behind others that were sent once.
+ * the ACL forbids). Such a release is sent again, behind others that were sent once.
  */
 
 enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked at one by one */
@@ -62,7 +62,7 @@ can_run_beside(const struct core *c, const struct request *before, const struct 
     }
 }
 
-/* NULL: all have begun, or as many as may run side by side. */
+/* The next request to begin; NULL: all have begun, or as many as may run side by side. */
 static struct request *
 first_to_begin(const struct owner *o)
 {

@@ -1,11 +1,10 @@
 /*
  * outcomes.c -- what the answers of Redis mean for a claim.
  *
- * OK is believed only against the clock read before the attempt was sent.
- * UNKNOWN is an outcome like the others: an acquire that may have run is asked
- * again by the same owner (which finds itself) or given back; a release that
- * may have run is asked again and then takes "not yours" for "done". DOWN has
- * not run and is tried again later.
+ * The lease of an OK counts from the clock that was read before the attempt was sent. UNKNOWN is an outcome like the
+ * others: an acquire that may have run is asked again by the same owner (which finds itself) or given back; a release
+ * that may have run is sent again, and then "not yours" means "done". An operation that is DOWN has not run, and is
+ * sent again later.
  */
 #include <assert.h>
 
@@ -29,8 +28,8 @@
 #include "daemon/core/window.h"
 
 /*
- * Redis has granted it beside somebody who holds it here: then Redis has lost that hold. Only a kind with tickets is
- * asked for while it is held.
+ * Redis has granted the lock while a claim here holds it: so Redis has lost that hold. Only kinds with tickets ask
+ * while the lock is held.
  */
 static void
 lose_others(struct core *c, struct lock *l)
@@ -92,11 +91,11 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
     } else if (cl->uncertain.broken_since_sent) {
-        claim_move(c, cl, CLAIM_QUEUED); /* perhaps it was broken since: the next attempt, at once, finds out */
+        claim_move(c, cl, CLAIM_QUEUED); /* perhaps the name was broken since: the next attempt, at once, finds out */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
     } else if (c->now_us >= deadline_us) {
-        claim_move(c, cl, CLAIM_QUEUED); /* too late to be told; asking again renews it */
+        claim_move(c, cl, CLAIM_QUEUED); /* too late to be reported; asking again renews it */
         claim_arm(c, cl);
         lock_attempt_failed(c, cl->lock, d);
     } else {
@@ -105,7 +104,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * Redis has granted it, and too few replicas have acknowledged that: the grant is not told, and is given back. The
+ * Redis has granted it, and too few replicas have acknowledged that: the grant is not reported, but given back. The
  * requests that wait in the claim ask again when that is done, before others: attempts.c, A7.
  */
 static void
@@ -136,7 +135,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
         claim_end_renewal(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
-        /* taken for this lease at most */
+        /* Redis has taken the ticket for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
@@ -151,7 +150,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct lock *l = cl->lock;
 
     cl->op = 0;
-    if (c->draining) { /* its job may not have been here yet */
+    if (c->draining) { /* the drain may not have reached this claim yet */
         while (!list_empty(&cl->requests)) {
             claim_drain(c, cl);
         }
@@ -178,7 +177,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->ticketless = false;
     } else if (d->outcome == CORE_UNKNOWN && cl->op_ticket) {
-        claim_put_by_ticket(c, cl); /* perhaps; it is made sure of before anybody else takes one */
+        claim_put_by_ticket(c, cl); /* Redis may have given it a ticket: it asks again before any other claim takes
+                                       one */
     }
     if (list_empty(&cl->requests)) {
         claim_give_up_position(c, cl);
@@ -188,7 +188,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
     if ((d->outcome == CORE_FOREIGN && !l->foreign_wait) || d->outcome == CORE_DENIED || d->denied) {
         lock_refuse(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
-        l->queue->failed = false; /* those that are left ask for themselves, now */
+        l->queue->failed = false; /* the waiters that are left ask now */
         l->queue->retry_us = l->queue->yield_until_us;
         lock_wake(c, l);
     } else {
@@ -197,9 +197,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * Redis has just set the expiry to `lease_us`, or left a later one: a later deadline is taken; an earlier one only if
- * it was asked for (exactly). While an unanswered RENEW to less may still run, the deadline counts on no more than
- * that.
+ * Redis has set the expiry to `lease_us`, or left a later one. A later deadline is taken over; an earlier one only if
+ * the request asked for it (exactly). While an unanswered RENEW to a shorter lease may still run, the deadline counts
+ * on that lease only.
  */
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
@@ -298,7 +298,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
-    case CORE_TAKEN: /* of a kind with two sorts of holds it may have the other one: that goes as well */
+    case CORE_TAKEN: /* with two sorts of holds Redis may have the other sort: it is given back as well */
         claim_lose(c, cl, cl->op_reclaim ? "lost by Redis" : "gone in Redis",
                    d->outcome != CORE_TAKEN || !policy(cl->lock)->two_sorts);
         return;
@@ -310,7 +310,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && policy(cl->lock)->two_sorts) {
-            /* it may run at any later time, and must not meet a hold of the other sort then */
+            /* the release may run at any later time, and must not meet a hold of the other sort */
             cl->uncertain.release_unresolved = true;
         }
         claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
@@ -326,7 +326,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_DENIED:
     case CORE_FULL:
     case CORE_GRACE:
-    case CORE_UNREPLICATED: /* is not asked for what is held */
+    case CORE_UNREPLICATED: /* replicas are asked for new grants only */
         cl->hold.deadline_us = cl->op_verb == CORE_EXTEND ? cl->hold.unrenewed_us : cl->hold.deadline_us;
         claim_put_off(c, cl);
         break;
@@ -345,7 +345,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    /* A ticket has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
+    /* Tickets have no such end. An attempt that may still run has a later one: Redis's clock may have been set back. */
     int64_t late_us =
         cl->uncertain.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
     bool over = c->now_us >= later(cl->uncertain.redis_until_us, late_us) && !policy(cl->lock)->tickets;
@@ -355,7 +355,8 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->uncertain.release_unresolved = cl->not_twice = true; /* also if its lease is over: it may yet run */
+        cl->uncertain.release_unresolved = cl->not_twice = true; /* also after the end of the lease: the release may yet
+                                                                    run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->uncertain.release_unresolved;
@@ -399,7 +400,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_end_renewal(c, cl);
     if (cl->state == CLAIM_RELEASING && cl->op == 0 && cl->retry_us == 0) {
         take_expiry(c, cl, d);
-        claim_release(c, cl, claim_op_request(cl)); /* it waited for this */
+        claim_release(c, cl, claim_op_request(cl)); /* the release waited for this answer */
         return;
     }
     if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) {

@@ -1,5 +1,5 @@
 /*
- * owner.h -- who may hold: users, sessions, owners; private to daemon/core.
+ * owner.h -- the records of users, sessions and owners; private to daemon/core.
  *
  * session  a session of the daemon
  * owner    who holds: a session itself, or an OWNER id that any session may act for
@@ -29,17 +29,17 @@ struct user {
 struct core_session {
     uint64_t id;
     struct user *user;     /* NULL: none */
-    struct owner *owner;   /* its own owner; never NULL; replaced each time that an unheard session lets go */
+    struct owner *owner;   /* its own owner; never NULL; exchanged by owner_release_early() */
     struct list requests;  /* request.session_node, in order of arrival */
     struct list session_owners; /* session_owner.session_node */
-    struct job job;        /* it has gone, and some session_owners are left */
+    struct job job;        /* pending: the session has gone, and some session_owners are left */
     uint32_t blocked_n;    /* requests that are `blocked` */
     struct map_node by_id; /* core.sessions, until it has gone */
 };
 
 /*
- * A session that has used a named owner, which lives while it has requests or claims: so there are no more of them
- * than sessions times owners that want or have something, each 64 bytes and 8 in the table.
+ * A named owner that a session has used. A named owner lives while it has requests or claims, so there are at most as
+ * many of these records as sessions times such owners; each takes 64 bytes, and 8 in the table.
  */
 struct session_owner {
     struct map_node by_pair; /* core.session_owners; its number is a keyed hash of both ids */
@@ -59,7 +59,7 @@ struct owner {
     struct list claims;   /* claim.owner_node */
     struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
     struct job job;       /* ... as long as there are some */
-    uint32_t grace_us;    /* the longest grace of its claims' locks, since it had none */
+    uint32_t grace_us;    /* the longest owner grace of its claims' locks, since it had no claim */
     uint32_t claims_n;    /* on both lists */
     struct list lost;     /* claim.lost_node: LOST, of leases that were asked for; the oldest first */
     struct list loser_node; /* core.losers: there are some */
@@ -69,8 +69,8 @@ struct owner {
     struct list session_owners; /* session_owner.owner_node; named owners only */
     struct list dirty_node; /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
-    int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
-    bool unreachable;     /* of a session that nobody hears: keeps nothing when it asks for nothing */
+    int64_t until_us;     /* ... that KEEP_OWNER has stored; 0 = none */
+    bool unreachable;     /* the own owner of an unreachable session: releases all once its requests end */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];
     struct map_node by_name; /* core.owners, a keyed hash; named owners that are not ending */

@@ -1,5 +1,5 @@
 /*
- * owners.c -- owners: who may hold. How they are found, made and freed; how they end stands in sessions.c.
+ * owners.c -- how owners are found, made and freed; how they end stands in sessions.c.
  */
 #include "daemon/core/owners.h"
 
@@ -91,8 +91,8 @@ owner_free(struct core *c, struct owner *o)
 }
 
 /*
- * An owner that has, or wants, something of this lock keeps that for a while without a session, and longer if asked.
- * What one owner asks for is not the lock's: others that vanish are not waited for longer.
+ * Raises the owner's grace to that of the lock, or to the longer one that its request asks for. The longer one is this
+ * owner's, not the lock's: other owners that vanish are not waited for longer.
  */
 void
 owner_grace(struct owner *o, const struct lock *l, int64_t asked_us)
@@ -175,8 +175,8 @@ owner_named(struct core *c, struct slice name)
 }
 
 /*
- * The owner a request of this session speaks for (GRANTED: *out is there); the
- * session counts as using it from now on, whatever becomes of the request. NOT_HELD: unknown, and not to be created.
+ * Finds or makes the owner for which a request of this session acts. GRANTED: *out; the session uses the owner from now
+ * on, whatever becomes of the request. NOT_HELD: the owner is unknown, and not to be made.
  */
 enum core_answer
 owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out)
@@ -212,7 +212,7 @@ owner_used(struct core *c, const struct core_request *rq)
     }
 }
 
-/* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
+/* The owner of a restored claim: the named owner, or one that has ended and is freed with its last claim. */
 struct owner *
 owner_restore(struct core *c, struct slice name)
 {

@@ -1,5 +1,5 @@
 /*
- * positions.c -- claims without requests: a position is kept for a while, what else Redis may have goes back.
+ * positions.c -- claims without requests: the position is kept for a while, all else that Redis may have is given back.
  */
 #include <assert.h>
 
@@ -37,9 +37,9 @@ claim_abandoned(struct core *c, struct claim *cl, bool for_good)
     const struct owner *o = cl->owner;
     bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps_records) &&
                 cl->lock->queue_grace_us > 0 && may_keep_position(c, cl->lock);
-    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* for the next process */
 
-    assert(!o->ending); /* it has no requests then */
+    assert(!o->ending); /* an ending owner has no requests */
     cl->queued.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_give_up_position(c, cl);
@@ -48,12 +48,12 @@ claim_abandoned(struct core *c, struct claim *cl, bool for_good)
     lock_wake(c, cl->lock);
 }
 
-/* QUEUED without requests: what becomes of it now. */
+/* QUEUED without requests: gives the position up, unless it is kept. */
 void
 claim_give_up_position(struct core *c, struct claim *cl)
 {
     bool keep = cl->queued.kept_until_us > c->now_us;
-    bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, not only a ticket */
+    bool attempted = !claim_may(c, cl, MAY_FORGET); /* an attempt may have been granted */
 
     if (cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
         claim_release(c, cl, NULL);

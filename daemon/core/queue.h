@@ -1,5 +1,5 @@
 /*
- * queue.h -- who waits for a lock here; private to daemon/core.
+ * queue.h -- the waiters for a lock at this daemon; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_QUEUE_H
 #define RLOCKD_CORE_QUEUE_H
@@ -32,17 +32,17 @@ struct queue {
     struct lock *lock;      /* NULL: core.empty_queue */
     struct map_node by_id;  /* core.queues; its number is in HINT, SUBSCRIBED, UNSUBSCRIBED, and the DONE of a BREAK */
     struct list claims;     /* claim.node */
-    struct list waiter_poll_node; /* waiter_poll.todo or waiter_poll.seen: CACHED, or handed around */
+    struct list waiter_poll_node; /* waiter_poll.todo or waiter_poll.seen: CACHED, or in a cohort */
     struct list timing_out; /* request.timing_out_node: answered as soon as the next outcome is known */
     struct {
         struct job job;        /* some of them are still to be answered */
-        uint32_t outcome_n;    /* outcomes that any of them had to be told */
+        uint32_t outcome_n;    /* the last outcome; counted while requests are on timing_out */
         enum settle_how how;   /* the last one: which waiters are answered, and what */
         enum core_answer answer;
     } settle;
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
-    struct job break_job;   /* it was broken, and some former holders are on lock.holders yet: */
+    struct job break_job;   /* the name was broken, and some former holders are still on lock.holders: */
     uint64_t broken_token;  /* ... those with a smaller token than this */
     struct timer timer;     /* armed to retry_us while somebody waits */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */

@@ -1,10 +1,11 @@
 /*
- * reclaim.c -- what is held, while Redis may not have it any more.
+ * reclaim.c -- holds that Redis may not have any more.
  *
  * Redis has lost data (RECLAIM): every claim that is held asks for its holds anew, as they are, with its old token. In
- * the grace period Redis grants nothing else, so nobody can have come between. What another owner has all the same is
- * lost, and so is what could not be reclaimed before its deadline. When no claim is left to verify, RECLAIMED says so.
- * A clock has jumped (SUSPECT), or the name was broken at another daemon: every claim asks whether it is still there.
+ * the grace period Redis grants nothing else, so nobody can have come between. A hold that another owner has all the
+ * same is lost, and so is one that could not be reclaimed before its deadline. When no claim is left to verify,
+ * RECLAIMED says so. A clock has jumped (SUSPECT), or the name was broken at another daemon: every claim asks whether
+ * it is still there.
  *
  * Until Redis has answered, nothing is served for the claim: new requests wait. Requests from before, and a multilock
  * that waited for another name, are answered all the same: when they were granted, the claim was ours.
@@ -47,8 +48,8 @@ verify(struct core *c, struct claim *cl, unsigned why)
 }
 
 /*
- * Redis may have lost data: what is held is reclaimed. What is being given back was held until then: that Redis
- * does not have it any more is no loss to its owner.
+ * Redis may have lost data: holds are reclaimed. A claim that is being given back is no loss to its owner if Redis does
+ * not have it any more.
  */
 static void
 reclaim(struct core *c, struct claim *cl)
@@ -56,14 +57,15 @@ reclaim(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_HELD) {
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
-        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another may stand in its place */
+        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another owner may have the same
+                                                                                 expiry */
         cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
 /*
- * Redis may not have it any more: nothing is served for its owner before Redis confirms it. A renewal in flight may
- * have found it before.
+ * Redis may not have the hold any more: nothing is served for its owner before Redis confirms it. A renewal in flight
+ * may have run before the doubt arose.
  */
 static void
 suspect(struct core *c, struct claim *cl)

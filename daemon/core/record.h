@@ -36,7 +36,7 @@ struct core_record_part {
     bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
     bool watchdog, fresh;
     bool has_ticket;         /* QUEUED: has a ticket */
-    bool acquire_unresolved; /* an acquire may still run, or has run unheard */
+    bool acquire_unresolved; /* an acquire may still run, or has run without an answer */
     bool partial;            /* HELD: a release of some of the holds may still run */
     bool lost;               /* RELEASING: its owner does not know yet that it was lost */
 };
@@ -54,7 +54,7 @@ struct core_record {
     int64_t owner_grace_us, queue_grace_us;
 };
 
-/* A named owner that no session uses: it ends then, also in the process after us. */
+/* A named owner that no session uses, and the time at which it ends, in this process or the next. */
 struct core_owner_record {
     uint64_t id;      /* of the record */
     struct slice name;

@@ -1,13 +1,13 @@
 /*
  * records.c -- the record of a claim in the state file, from which the next process restores the claim (restore.c).
  *
- * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there
- * or exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing left.
- * claim_arm(), with which every change of a claim ends, and the few that do without it, call claim_keep(); it compares
- * checksums, so that a call too many costs next to nothing, and core_check() finds a call too few.
+ * Each claim that Redis may have something of, and each kept position of a named owner, has one record: KEEP stores or
+ * replaces it, FORGET drops it. The record is stored before an acquire can leave, and dropped when Redis has nothing
+ * left. claim_arm(), with which nearly every change of a claim ends, calls claim_keep(), and so do the other changes.
+ * claim_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a missing one.
  *
- * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time
- * has settled a doubt, the record still has it. The process after us may then ask for something once more: no harm.
+ * No field depends on the time at which the record is made, or the comparison would be of no use. So a doubt that time
+ * has settled is still in the record, and the next process may ask Redis once more, which does no harm.
  */
 #include <assert.h>
 #include <string.h>
@@ -127,8 +127,8 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
 
     if (rank != cl->record_rank) {
         /*
-         * Not the position itself, which changes when others are let in before it: all their records would have to
-         * follow.
+         * The position at this moment: it changes when other claims are let in before this one, and all their records
+         * would have to follow.
          */
         cl->record_rank = rank;
         cl->queued.record_order = rank == RECORD_UNRANKED ? cl->queued.record_order : cl->queued.position;

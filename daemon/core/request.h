@@ -37,14 +37,15 @@ struct request {
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
     bool once, full, fresh, shared, timing_out;
-    uint32_t outcome_n;     /* queue.settle.outcome_n, since it is on that list */
+    uint32_t outcome_n;     /* queue.settle.outcome_n when it joined that list */
     bool silent;            /* has no reply */
     bool other_holds;       /* silent, or will be: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
-    bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
+    bool crowded;           /* refused because of the requests behind it: TOO_MANY_REQUESTS in place of "not granted" */
     bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;
-    uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its place in the queue */
+    uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its position in the
+                               queue */
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
     uint64_t search;        /* number of the last search over several daemons that began here */
     struct map_node by_wait; /* core.trail_waits; its number is the serial */
@@ -52,9 +53,9 @@ struct request {
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct multilock *multilock; /* one of several with one answer; NULL = by itself */
-    uint32_t part;          /* its place there */
+    uint32_t part;          /* its index there */
     bool renewed_until_complete; /* granted in a multilock with a LEASE: renewed until all of it is */
-    bool last_exclusive;    /* UNLOCK of the last exclusive hold: when sent again, it is still that one */
+    bool last_exclusive;    /* UNLOCK: gives back the last exclusive hold, which claim.holds does not count any more */
     bool uncounted;         /* granted for a hold that was there already: there is nothing to give back */
 };
 

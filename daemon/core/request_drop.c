@@ -1,5 +1,5 @@
 /*
- * request_drop.c -- the record of a request is freed and its counts are taken back; the reply is sent.
+ * request_drop.c -- frees the record of a request and takes its counts back; sends replies.
  */
 #include <assert.h>
 
@@ -19,7 +19,7 @@
 void
 request_reply(struct core *c, const struct core_reply *rp)
 {
-    struct core_action a; /* of its union there is what the type says */
+    struct core_action a; /* only the member of the union that `type` names is set */
 
     a.type = CORE_REPLY;
     a.reply = *rp;
@@ -32,8 +32,8 @@ request_reply(struct core *c, const struct core_reply *rp)
 }
 
 /*
- * The wait of the owner goes on when the request that stands for it in the owner's order ends: one of those that joined
- * it (ONCE) takes its place there. So nothing begins behind the wait before all of it is over (order.c, O1), and an
+ * The wait of the owner goes on when the request that stands for it in the owner's order ends: one of the requests that
+ * joined it (ONCE) replaces it there. So nothing begins behind the wait before all of it is over (order.c, O1), and an
  * owner that waits never has an empty order.
  */
 static void
@@ -77,7 +77,7 @@ request_stop_waiting(struct core *c, struct request *r)
     }
 }
 
-/* Without a reply: takes it off every list and frees it; the requests behind it are woken. */
+/* Ends the request without a reply: takes it off every list, frees it, and wakes the requests behind it. */
 void
 request_drop(struct core *c, struct request *r)
 {

@@ -62,7 +62,10 @@ grant_of(const struct claim *cl)
     return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->hold.deadline_us};
 }
 
-/* "Left": the claim is held; or, of permits, others of its owner are, and count until the first of them ends. */
+/*
+ * The grant that the answer LEFT relies on: that of the claim; of permits, of the owner's permit whose lease ends
+ * first.
+ */
 static struct core_grant
 left_of(struct claim *cl)
 {
@@ -71,7 +74,7 @@ left_of(struct claim *cl)
     return first != NULL ? grant_of(first) : (struct core_grant){0};
 }
 
-/* The end of a request: its answer, where there is somebody to hear it. */
+/* Ends the request with its answer; a silent request has none. */
 static void
 answer(struct core *c, struct request *r, const struct core_reply *rp)
 {

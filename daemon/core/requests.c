@@ -2,8 +2,8 @@
  * requests.c -- LOCK, UNLOCK, RENEW and BREAK: how they arrive and run; their end is request_ends.c's.
  *
  * A request brings what its whole life needs when it arrives: its own record, the owner, the lock and the claim. A
- * request runs when its owner's order lets it (order.c); only a repeated LOCK ... ONCE (it joins the one that waits)
- * and what proves itself by a TOKEN (it acts for the holder) run at once.
+ * request runs when its owner's order lets it (order.c); only a repeated LOCK with ONCE, which joins the request that
+ * waits, and a request with a TOKEN, which acts for the holder, run at once.
  */
 #include "daemon/core/requests.h"
 
@@ -30,7 +30,7 @@
 #include "daemon/core/turns.h"
 #include "daemon/core/uncertain.h"
 
-/* p NULL: of no session, and nobody hears the answer. */
+/* p NULL: a silent request of no session. */
 static struct request *
 request_new(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb)
 {
@@ -63,7 +63,7 @@ request_new(struct core *c, struct core_session *p, const struct core_request *r
     return r;
 }
 
-/* Another claim than the one it was about until now. */
+/* Binds the request to another claim than before. */
 static void
 request_bind(struct core *c, struct request *r, struct claim *cl)
 {
@@ -76,7 +76,7 @@ request_bind(struct core *c, struct request *r, struct claim *cl)
     claim_refer(c, cl, 1);
 }
 
-/* In its owner's order, or at once. */
+/* Begins the request in its owner's order, or at once. */
 void
 request_begin(struct core *c, struct request *r, bool in_order)
 {
@@ -110,7 +110,10 @@ may_block(struct core *c, const struct core_session *p, const struct core_reques
     return p->user == NULL || user_may(c, p->user, c->conf.waiters_max, c->blocked_n, p->user->blocked_n);
 }
 
-/* Whether one more request may wait for the lock, and its owner, which has `cl` of it or nothing, want one more. */
+/*
+ * Whether one more request may wait for the lock, and whether its owner, whose claim on it is `cl` (NULL: none), may
+ * want one more lock.
+ */
 static enum core_answer
 within_limits(struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
               const struct claim *cl)
@@ -127,7 +130,7 @@ within_limits(struct core *c, const struct core_request *rq, const struct lock *
                                                                                                      : CORE_LOCKS_FULL;
 }
 
-/* The records of a LOCK, made whole before it begins; anything but GRANTED: there are none. */
+/* Makes all records of a LOCK before it begins. Any answer but GRANTED: there are none. */
 enum core_answer
 request_lock(struct core *c, struct core_session *p, const struct core_request *rq, struct request **out)
 {
@@ -174,9 +177,9 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
 }
 
 /*
- * A repetition joins the one that waits, not for another sort of hold, nor one of a multilock, whose grant may yet be
- * taken back; nor past an UNLOCK, which would take from it what it is told; nor, if it may wait itself, one that may
- * not: it would be left as a wait that stands in no order.
+ * A repetition (ONCE) joins the request that waits: not one for another sort of hold; not one of a multilock, whose
+ * grant may yet be taken back; not past an UNLOCK, which would take the reported hold back; and, if the repetition may
+ * wait, not a request that may not, because the repetition would be left as a wait outside of its owner's order.
  */
 static bool
 may_join(const struct request *r)
@@ -203,8 +206,8 @@ lock_arrives(struct core *c, struct core_session *p, const struct core_request *
 }
 
 /*
- * The record of an UNLOCK or RENEW; anything but GRANTED: there is none. A LOCK made its claim when it arrived, so if
- * there is none now there will be none when it would be this request's turn.
+ * Makes the record of an UNLOCK or RENEW. Any answer but GRANTED: there is none. A LOCK made its claim when it arrived,
+ * so if there is none now there will be none when it would be this request's turn.
  */
 enum core_answer
 request_held(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb,
@@ -278,7 +281,7 @@ request_arrive(struct core *c, const struct core_event *ev)
     struct core_session *p = core_session_find(c, ev->request.session);
 
     if (p == NULL) {
-        return; /* it has gone; there is nobody to answer */
+        return; /* the session has gone: no answer can reach it */
     }
     switch (ev->type) {
     case CORE_LOCK:
@@ -293,7 +296,7 @@ request_arrive(struct core *c, const struct core_event *ev)
     }
 }
 
-/* When its wait is over, or, before that, when it is time to ask about deadlocks. */
+/* Arms the timer to the end of the wait, or, before that, to the next search for a deadlock. */
 static void
 request_arm(struct core *c, struct request *r)
 {
@@ -342,7 +345,7 @@ join_holder(struct core *c, struct request *r)
 
     list_push_back(&cl->requests, &r->claim_node);
     if (r->silent) {
-        ; /* nobody waits for it, and it is not given up */
+        ; /* no client waits for it, so it has no time limit */
     } else if (r->verb != CORE_LOCK) {
         timer_set(&c->timers, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
     } else if (r->due_us > c->now_us) {
@@ -383,7 +386,7 @@ waits_for_stragglers(const struct core *c, const struct claim *cl)
 
 /*
  * The claim was lost: Redis is not asked. A silent request tells its owner nothing; but if the owner was told of no
- * hold, nothing has to be told. False: it asks for a new grant.
+ * hold, nothing has to be told. False: the request asks for a new grant.
  */
 static bool
 ends_with_loss(struct core *c, struct request *r)
@@ -433,7 +436,7 @@ request_run(struct core *c, struct request *r)
         if (r->verb == CORE_LOCK) {
             join_holder(c, r);
         } else {
-            request_finish(c, r, CORE_NOT_HELD, 0); /* it was given back, or its loss was told, already */
+            request_finish(c, r, CORE_NOT_HELD, 0); /* the claim was given back, or its loss was reported, already */
         }
         return;
     default:
@@ -471,7 +474,7 @@ ask_pause_us(const struct request *r)
     return waited_us < ASK_MAX_US ? waited_us : ASK_MAX_US;
 }
 
-/* An UNLOCK of the last hold, whose turn it is, which would be done and was not sent yet; see serve_unlock(). */
+/* An UNLOCK of the last hold that is next to be served, and was not sent yet; see serve_unlock(). */
 static bool
 gives_all_back(const struct request *r)
 {
@@ -489,7 +492,8 @@ request_timer(struct core *c, struct request *r)
         struct claim *cl = gives_all_back(r) ? r->claim : NULL;
 
         request_finish(c, r, CORE_UNAVAILABLE, 0);
-        if (cl != NULL) { /* it had to wait until the claim was verified; it goes on as if it had been sent */
+        if (cl != NULL) { /* the UNLOCK had to wait until the claim was verified: the release follows as if it had been
+                             sent */
             claim_release(c, cl, NULL);
         }
     } else if (c->now_us < r->due_us) {

@@ -35,12 +35,12 @@ struct core_reply request_refusal(const struct core *c, const struct core_reques
 void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
 
 /* timing_out.c */
-bool queue_settle_next(struct core *c, struct queue *q); /* one request; false: there was none left */
-void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
-void lock_settle_all(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
-void lock_settle_full(struct core *c, struct lock *l);      /* those for which there is no room any more: no */
-void lock_settle_waited(struct core *c, struct lock *l); /* those that had wanted to wait: the last failure */
-enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
+bool queue_settle_next(struct core *c, struct queue *q); /* settles one request; false: none was left */
+void request_time_out(struct core *c, struct request *r); /* its time to wait is over; may finish it */
+void lock_settle_all(struct core *c, struct lock *l, enum core_answer answer); /* answers all requests on timing_out */
+void lock_settle_full(struct core *c, struct lock *l);      /* ... those without room for them, NOT_GRANTED */
+void lock_settle_waited(struct core *c, struct lock *l); /* ... those that had wanted to wait, the last failure */
+enum { REFUSED_MAX = 512 }; /* requests refused at a time; Redis is asked anew for those behind them */
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 

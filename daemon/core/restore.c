@@ -2,12 +2,12 @@
  * restore.c -- the first step of a process: it takes over what the process before it had in Redis (records.c).
  *
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
- * number they had in Redis, and as insistently as any release. Named owners have their owner grace: they go on holding
- * under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand as they
- * stood, before all new requests. The owner grace begins with the first process that has not seen the owner.
+ * number they had in Redis, and as insistently as any release. Named owners have their owner grace: their holds keep
+ * the token, and are renewed from now on; leases that ended meanwhile are reported LOST; their positions stay, before
+ * all new requests. The owner grace begins with the first process that has not seen the owner.
  *
- * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or lost. The backend
- * knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
+ * Nothing is said to be held before Redis has confirmed it (reclaim.c): the name may have been broken, or the data
+ * lost. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
  */
 #include "daemon/core/restore.h"
 
@@ -32,7 +32,7 @@
 #include "daemon/core/uncertain.h"
 
 /*
- * What the process before us had on its way to Redis may still run: an acquire is given back like any that went
+ * Commands that the former process had on their way to Redis may still run: an acquire is given back like any that went
  * unanswered, and a RENEW or a release of some holds is a straggler for as long as it could be on its way.
  *
  * A restored claim passes through the states that it had passed through, so that nothing here is allowed that claims.c
@@ -47,7 +47,7 @@ waits_on(const struct core_record *k)
     return p->state == CORE_RECORD_QUEUED && (k->queue_grace_us > 0 || k->owner_grace_us > 0);
 }
 
-/* Of its owner when that one may come back for it; else of one that has ended already. */
+/* Whether the owner of the record may come back for the claim; else an owner that has ended gets it. */
 static bool
 is_expected(const struct core_record *k)
 {
@@ -57,7 +57,7 @@ is_expected(const struct core_record *k)
     return k->owner.n > 0 && p->named && (held || waits_on(k) || p->state == CORE_RECORD_LOST || p->lost);
 }
 
-/* The record of its name. NULL: it is there as something else. */
+/* The lock of the record. NULL: the name or the key is in use as another lock. */
 static struct lock *
 lock_of(struct core *c, const struct core_record *k)
 {
@@ -81,7 +81,7 @@ lock_of(struct core *c, const struct core_record *k)
     return l;
 }
 
-/* IDLE, with all that is known of it. */
+/* Makes the claim, QUEUED, with all that the record says. */
 static struct claim *
 claim_of(struct core *c, const struct core_record *k)
 {
@@ -108,18 +108,18 @@ claim_of(struct core *c, const struct core_record *k)
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
     }
     cl->queued.position = ++c->serial;
-    cl->record_sum = 1; /* something is, if not what is to be kept from now on */
+    cl->record_sum = 1; /* a record is stored, though not the one of now */
     claim_move(c, cl, CLAIM_QUEUED);
     return cl;
 }
 
-/* Given back as soon as Redis is there. */
+/* RELEASING: is given back as soon as Redis can be reached. */
 static void
 as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
     cl->lost = cl->end_published = p->lost && !cl->owner->ending;
-    cl->uncertain.release_unresolved = true; /* the process before us may have begun it */
+    cl->uncertain.release_unresolved = true; /* the former process may have begun the release */
     cl->not_twice = p->state == CORE_RECORD_RELEASING;
     cl->retry_us = after_us(c->now_us, REACH_US);
 }
@@ -127,7 +127,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 static void
 as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
-    /* One that Redis may have granted is in the way of others: it waits no longer than a place does. */
+    /* A claim that Redis may have granted is in the way of others: it is kept for the queue grace only. */
     const struct lock *l = cl->lock;
     int64_t grace_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
 
@@ -170,7 +170,7 @@ has_room(const struct lock *l, const struct core_record_part *p)
     return lock_has_limit(l) || !lock_is_full(l, p->holds == 0);
 }
 
-/* False: it is left to its lease. */
+/* Restores one claim. False: impossible, so its lease has to end. */
 static bool
 restore_one(struct core *c, struct core_restored *a, const struct core_record *k)
 {
@@ -198,7 +198,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
         a->lost++;
         claim_move(c, cl, CLAIM_TRYING);
         claim_move(c, cl, CLAIM_HELD);
-        cl->watchdog = true; /* told however late, as nobody knows when that was */
+        cl->watchdog = true; /* reported however late, because the time of the loss is unknown */
         claim_keep_loss(c, cl);
     }
     claim_arm(c, cl);
@@ -224,8 +224,8 @@ by_order(const void *left, const void *right)
 }
 
 /*
- * All have their grace now, as if their last connection had just gone; but those that no session has used since it
- * began in a process before us, only what is left of it. Their records are exchanged for ours before they go.
+ * All named owners begin their owner grace now, as if their last session had just ended; an owner whose grace began in
+ * a former process has the rest of it only. Our records are stored before the former ones are dropped.
  */
 static void
 begin_grace(struct core *c, const struct core_restored *a)

@@ -29,7 +29,7 @@ try_now(struct core *c, struct lock *l)
     }
 }
 
-/* ... and who waits tries. */
+/* Redis grants again: claims in doubt and waiters ask now. */
 void
 lock_redis_grants(struct core *c, struct lock *l)
 {
@@ -37,7 +37,7 @@ lock_redis_grants(struct core *c, struct lock *l)
     try_now(c, l);
 }
 
-/* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
+/* Lets the pending review of the domain come to this lock now; of very many claims each follows in a round. */
 void
 lock_join_review(struct core *c, struct lock *l)
 {

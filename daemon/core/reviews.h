@@ -10,10 +10,10 @@
 #include "daemon/core/state.h"
 
 /* reviews.c */
-void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
+void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have the lock any more */
 void lock_redis_grants(struct core *c, struct lock *l); /* Redis grants again, or has other data: waiters try now */
-void lock_join_review(struct core *c, struct lock *l); /* lock_catch_up(), where a review has not been yet */
-void lock_redis_reached(struct core *c, struct lock *l); /* Redis can be: what was put off for that */
+void lock_join_review(struct core *c, struct lock *l); /* of lock_catch_up(): a review has not reached the lock yet */
+void lock_redis_reached(struct core *c, struct lock *l); /* Redis can be reached: sends what was put off */
 
 static inline void
 lock_catch_up(struct core *c, struct lock *l)

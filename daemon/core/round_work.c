@@ -49,7 +49,7 @@ round_next(struct core *c, struct round *rd)
     return false;
 }
 
-/* All that is left of it, or all there is. */
+/* Runs the round to its end. */
 static void
 at_once(struct core *c, struct round *rd)
 {
@@ -57,7 +57,7 @@ at_once(struct core *c, struct round *rd)
     }
 }
 
-/* A round that stands begins anew. */
+/* Begins a round; a pending one begins anew. */
 void
 lock_round(struct core *c, struct lock *l, enum round_kind kind)
 {
@@ -85,7 +85,7 @@ lock_review(struct core *c, struct lock *l, unsigned why)
 {
     struct round *rd = round_find(c, l, ROUND_REVIEW);
 
-    if (rd != NULL && rd->begun_n + 2u >= REVIEWS) { /* the number comes round */
+    if (rd != NULL && rd->begun_n + 2u >= REVIEWS) { /* the numbers of reviews wrap around */
         at_once(c, rd);
         round_free(c, rd);
     }

@@ -1,8 +1,8 @@
 /*
  * rounds.c -- passes over every claim of one lock, which may have very many.
  *
- * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the
- * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_catch_up().
+ * A lock with few claims is done at once; one with more than a job looks at in its turn has a round of its own among
+ * the jobs. A claim that an event is about catches up first, as with all jobs: claim_catch_up().
  */
 #include "daemon/core/rounds.h"
 
@@ -15,14 +15,14 @@
 #include "daemon/core/state.h"
 
 /*
- * R1  A round stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()). Claims
- *     that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes further to the
- *     front takes a round that it meets with it (rounds_swap()). A claim that changes its list had an event of its own,
- *     and was met.
+ * R1  A round is at a claim on one of the lists, and moves on when that claim leaves its list (rounds_leave()). Claims
+ *     that join the end of a list meanwhile are done as well; doing one twice is harmless. A claim that moves to the
+ *     front of another, at which the round is, takes the round along (rounds_swap()). A claim that changes its list had
+ *     an event of its own, and has caught up.
  * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.review_why has
  *     the reasons until all claims have the last number: a round that begins anew takes them over.
- * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
- *     stack, is in core.rounds until lock_round() returns, and is no job.
+ * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the stack,
+ *     is in core.rounds until lock_round() returns, and is no job.
  */
 
 enum { HOMES = 3 };
@@ -36,7 +36,7 @@ home_of(const struct round *rd)
     return homes[rd->home];
 }
 
-/* To the first of the lists, from this one on, that has a claim. */
+/* Moves to the first of the lists, from this one on, that has a claim. */
 void
 round_find_home(struct round *rd)
 {
@@ -115,7 +115,7 @@ round_free(struct core *c, struct round *rd)
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
 
-/* More than one job may look at in its turn. */
+/* The lock has more claims than one turn of a job looks at. */
 bool
 lock_is_long(const struct core *c, const struct lock *l)
 {

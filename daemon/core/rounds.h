@@ -33,16 +33,17 @@ struct round {
     struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
 };
 
-bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
+bool lock_is_long(const struct core *c, const struct lock *l);         /* its claims are more than one turn of a job */
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review(const struct core *c, const struct domain *d); /* one of them reviews a lock of the domain */
-void rounds_leave(struct core *c, const struct claim *cl);      /* it leaves its list; of a lock that is rounded */
+void rounds_leave(struct core *c, const struct claim *cl);      /* the claim leaves its list; of a lock with a round */
 /* The claim is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
-void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
+void rounds_end(struct core *c, const struct lock *l);          /* the lock is about to be freed */
 
 /* round_work.c */
-bool round_next(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
+bool round_next(struct core *c, struct round *rd);              /* does one claim; false: none was left, and rd is
+                                                                   freed */
 void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
 void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
 

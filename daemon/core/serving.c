@@ -39,8 +39,8 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
 }
 
 /*
- * A release of some of the holds may still run. It would take away from what is taken now; but it may be asked for once
- * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
+ * A release of some of the holds may still run, and would take away a hold that is added now. But that release may be
+ * repeated, and all holds may be given back (the next hold has another number then, see claim_forget_op()).
  */
 static bool
 is_safe_beside_release(const struct claim *cl, const struct request *r)
@@ -48,7 +48,7 @@ is_safe_beside_release(const struct claim *cl, const struct request *r)
     return r->unanswered || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->last_exclusive <= 1);
 }
 
-/* HELD: a LOCK of the owner that has it, which cannot have it again. */
+/* HELD: a LOCK of the holder that cannot be granted before the holder gives the lock back. */
 static bool
 request_waits_for_itself(const struct request *r)
 {
@@ -60,8 +60,8 @@ request_waits_for_itself(const struct request *r)
 }
 
 /*
- * HELD: serves the next request that came for it, one operation at a time. Of very many that need none (repetitions by
- * ONCE) the rest is served by its timer, in place of so many other timers of the turn.
+ * HELD: serves the next request that came for it, one operation at a time. Of very many requests that need none
+ * (repetitions by ONCE), the claim's timer serves the rest; they count as timers of the turn.
  */
 void
 claim_serve(struct core *c, struct claim *cl)

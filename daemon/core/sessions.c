@@ -1,5 +1,5 @@
 /*
- * sessions.c -- sessions come and go, and owners with them.
+ * sessions.c -- how sessions begin and end, and owners with them.
  *
  * A session's own owner ends with the session. A named owner lives while it has requests or claims; when the last
  * session that used it has gone it keeps what it has for its owner grace, then ends. An owner that ends releases
@@ -82,8 +82,8 @@ owner_timer(struct core *c, struct owner *o)
 }
 
 /*
- * The locks of the session's own owner are given back at once, though requests of the session are still to come: they
- * are of another owner, which has nothing.
+ * The session is unreachable: the locks of its own owner are given back at once, though requests of the session are
+ * still to come. These get another owner, which has nothing.
  */
 static void
 owner_release_early(struct core *c, struct owner *o)
@@ -103,7 +103,7 @@ owner_release_early(struct core *c, struct owner *o)
     owner_end(c, o);
 }
 
-/* Begins what is next in its order; frees it when nothing is left of it. */
+/* Begins the next request in the owner's order; frees an owner of which nothing is left. */
 void
 owner_advance(struct core *c, struct owner *o)
 {
@@ -153,7 +153,7 @@ core_session_eof(struct core *c, struct core_session *p)
         if (!r->waits || r->due_us <= c->now_us) {
             continue;
         }
-        r->due_us = r->arrived_us; /* as if it had never wanted to wait */
+        r->due_us = r->arrived_us; /* as if the request had never wanted to wait */
         if (r->started) {
             request_time_out(c, r);
         }
@@ -161,9 +161,9 @@ core_session_eof(struct core *c, struct core_session *p)
 }
 
 /*
- * The request with this id will not wait any more; of a multilock, none of them. Returns the one that waits now, be it
- * for an operation in flight, or else one that has not begun, for its owner's requests on other connections stand
- * before it. NULL: there is neither.
+ * Ends the waiting of the request with this id; of a multilock, of all its requests. Returns the request that waits
+ * now, also for an operation in flight; else one that has not begun, behind requests of its owner on other connections.
+ * NULL: there is neither.
  */
 static struct request *
 stop_waiting(const struct core_session *p, uint64_t id)
@@ -187,9 +187,9 @@ stop_waiting(const struct core_session *p, uint64_t id)
 }
 
 /*
- * No more of the session is read before this request is answered, and what would free the lock it waits for may be
- * among that, if the session speaks for several owners. A session's own owner could not free it: its requests run in
- * order.
+ * No more input of the session is read before this request is answered, and that input may contain the UNLOCK for which
+ * the request waits, if the session acts for several owners. (Requests of the session's own owner run in order: its
+ * UNLOCK could not come first.)
  */
 void
 core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)

@@ -1,5 +1,5 @@
 /*
- * sessions.h -- sessions come and go, and owners with them; private to daemon/core.
+ * sessions.h -- how sessions begin and end, and owners with them; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_SESSIONS_H
 #define RLOCKD_CORE_SESSIONS_H
@@ -15,7 +15,7 @@ bool owner_release_next(struct core *c, struct owner *o); /* gives one of its cl
 void owner_timer(struct core *c, struct owner *o);
 void owner_advance(struct core *c, struct owner *o);
 void core_session_eof(struct core *c, struct core_session *p);
-/* its oldest request is refused, if it waits */
+/* refuses its oldest request, if that waits */
 void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
 void core_session_unreachable(struct core *c, struct core_session *p);
 void core_session_gone(struct core *c, struct core_session *p);

@@ -4,9 +4,9 @@
  *   session  --<  session_owner  >--  owner  --<  claim  >--  lock
  *        \______________ request ______/
  *
- * Nothing is freed where it falls. A lock or owner that something happened to is put on core.dirty_locks or
- * core.dirty_owners; the end of the step looks at each once, goes on with what it can, and frees what is empty.
- * So no function has to fear that a record it was handed disappears under it; only request_finish() frees its request.
+ * No record is freed in the middle of a step. A lock or owner that has changed is put on core.dirty_locks or
+ * core.dirty_owners; the end of the step looks at each once, does what has become possible, and frees empty records. So
+ * no function has to fear that a record it was handed disappears under it; only request_finish() frees its request.
  */
 #ifndef RLOCKD_CORE_STATE_H
 #define RLOCKD_CORE_STATE_H

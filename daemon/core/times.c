@@ -13,7 +13,7 @@ core_deadline_us(int64_t sent_us, int64_t lease_us)
     return after_us(sent_us, lease_us - lease_us / 100 - 2 * US_PER_MS);
 }
 
-/* The other way round. */
+/* The inverse of core_deadline_us(). */
 int64_t
 core_lease_us(int64_t left_us)
 {

@@ -12,7 +12,7 @@
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WAITER_POLL };
 
-int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..BACKOFF_TIMES */
+int64_t backoff_us(unsigned failed_n); /* the pause after so many failures in a row: 1..BACKOFF_TIMES */
 
 /* The sum, or for ever. */
 static inline int64_t

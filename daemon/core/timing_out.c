@@ -46,10 +46,9 @@ is_waited_in(const struct claim *cl)
 }
 
 /*
- * Whether a LOCK that does not want to wait has anything but an operation in
- * flight between itself and an answer. Behind many others it has, without looking
- * at each: else a crowd of them would cost the square of its size. Where nobody wants
- * to wait, those others are tickets kept for nobody, and none of them is in its way.
+ * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind a
+ * crowd it does, without a look at each request: otherwise a crowd would cost the square of its size. If no request
+ * wants to wait, the others in the queue are positions that are kept without a request, and are not in the way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
@@ -69,10 +68,10 @@ is_busy_for(const struct core *c, const struct request *r)
     if (l->queue->retry_us > c->now_us && (l->queue->last_failure == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
-    if (l->queue->blocked_n == r->blocked) { /* it alone, at most */
+    if (l->queue->blocked_n == r->blocked) { /* no request wants to wait, except perhaps r */
         return false;
     }
-    for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* it is in there */
+    for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* cl is on the list */
         const struct claim *other = container_of(pos, struct claim, node);
 
         if (++before > crowd) {
@@ -86,9 +85,9 @@ is_busy_for(const struct core *c, const struct request *r)
 }
 
 /*
- * Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable; and for one
- * that replicas have to acknowledge: those have their time (backend/replicas.h), perhaps behind others of theirs. Of
- * many domains this one may not have been used before: what it needs is made then, by some round trips.
+ * How long Redis may take for one operation before a LOCK that must not wait is answered UNAVAILABLE. Replicas that
+ * have to acknowledge a grant need time of their own (backend/replicas.h). And of many domains this one may be used for
+ * the first time, which takes some round trips more.
  */
 static int64_t
 patience_us(const struct core *c, const struct lock *l)
@@ -96,14 +95,14 @@ patience_us(const struct core *c, const struct lock *l)
     return l->replicas > 0 || c->domains_n > 1 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
 }
 
-/* Another outcome is on its way to it, which is its own. */
+/* Its own attempt is under way: another outcome will come. */
 static bool
 is_asked_for(const struct request *r)
 {
     return r->claim->state == CLAIM_TRYING;
 }
 
-/* An outcome has come since it is on the list. */
+/* An outcome has come since the request joined the list. */
 static bool
 is_behind(const struct request *r)
 {
@@ -205,21 +204,21 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
     }
 }
 
-/* An outcome is known, and it is not theirs. */
+/* An outcome is known: it answers requests whose own attempt is not under way. */
 void
 lock_settle_all(struct core *c, struct lock *l, enum core_answer answer)
 {
     settle_waits(c, l, SETTLE_ALL, answer);
 }
 
-/* One was granted it: the others are told no, unless there is room for them yet. */
+/* One claim was granted the lock: the others are answered NOT_GRANTED, unless there is room for them. */
 void
 lock_settle_full(struct core *c, struct lock *l)
 {
     settle_waits(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
 }
 
-/* The attempt has not run. */
+/* The attempt has not run: it answers only requests that had wanted to wait. */
 void
 lock_settle_waited(struct core *c, struct lock *l)
 {

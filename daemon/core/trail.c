@@ -24,7 +24,7 @@
 
 enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one search */
 
-/* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
+/* One owner on the trail, which waits for `name`. Slices point into records of this step, or into the received text. */
 struct stop {
     struct slice daemon;
     uint64_t owner, wait;
@@ -58,7 +58,7 @@ broadcast_trail(struct core *c, const struct trail *t, enum broadcast_type what)
     broadcast_send(c); /* not sent if the names are too long: those waits have to time out */
 }
 
-/* False: it is no trail. */
+/* False: the text is no trail. */
 static bool
 read_trail(struct slice text, struct trail *t)
 {
@@ -98,7 +98,7 @@ was_at(const struct core *c, const struct trail *t, const struct owner *o)
     return false;
 }
 
-/* A trail is about to name this wait: it can be found then, its owner's if that is a session. */
+/* A trail is about to name this wait: indexes it. A wait of a session's own owner is found by the session. */
 static void
 note(struct core *c, struct request *r)
 {
@@ -131,7 +131,7 @@ still_waits(struct core *c, const struct stop *s)
     return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
 }
 
-/* One total order of the owners of all daemons, also if one's id is the beginning of another's. */
+/* One total order of the owners of all daemons, also if one uuid is a prefix of another. */
 static bool
 comes_after(const struct stop *a, const struct stop *b)
 {
@@ -156,7 +156,7 @@ victim_of(const struct trail *t)
     return victim;
 }
 
-/* The verdict is for one of ours, if that wait still lasts, and every other of ours that it speaks of. */
+/* Answers DEADLOCK if the victim is an owner of ours, and its wait and all others of ours on the cycle still last. */
 static void
 sentence(struct core *c, const struct trail *t)
 {
@@ -191,7 +191,7 @@ may_follow(const struct lock *l)
     return l->held_n > 0 && (!policy(l)->any_makes_room || l->held_n == 1);
 }
 
-/* To the daemon that holds the name. */
+/* Broadcasts the trail, for the daemon that holds the name. */
 static void
 send_to_holder(struct core *c, const struct trail *t, const struct lock *l)
 {
@@ -202,7 +202,7 @@ send_to_holder(struct core *c, const struct trail *t, const struct lock *l)
     }
 }
 
-/* The trail is back at its start, which is ours. Believed when it was there before. */
+/* The trail is back at its start, which is ours. The cycle is believed when the search before has found it too. */
 static void
 close_cycle(struct core *c, const struct trail *t)
 {
@@ -228,7 +228,7 @@ close_cycle(struct core *c, const struct trail *t)
     }
 }
 
-/* Each holder of the name that the trail leads to: it may be the start, or wait for another name. */
+/* Extends the trail by each holder of the name: a holder may be the start, or wait for another name. */
 static void
 branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 {

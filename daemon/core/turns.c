@@ -28,7 +28,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     if (cl->state != CLAIM_HELD) {
         cl->queued.kept_until_us = 0;
     } else if (claim_hand_over(c, cl, NULL)) {
-        claim_serve(c, cl); /* as its next owner asks */
+        claim_serve(c, cl); /* for its next owner */
         return;
     } else if (claim_cache(c, cl, NULL)) {
         return;
@@ -45,7 +45,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 static void
 held_timer(struct core *c, struct claim *cl)
 {
-    if (cl->owner->ending) { /* before its job has come to it */
+    if (cl->owner->ending) { /* the owner's job is still due */
         claim_owner_ends(c, cl);
         return;
     }
@@ -80,7 +80,7 @@ held_timer(struct core *c, struct claim *cl)
 void
 claim_timer(struct core *c, struct claim *cl)
 {
-    /* it may be another time or state then */
+    /* the review may change time and state */
     if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->review_n != cl->lock->reviews_n) {
         lock_catch_up(c, cl->lock);
         claim_review(c, cl);
@@ -90,7 +90,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->queued.kept_until_us <= c->now_us) { /* no request came back for it */
             claim_give_up_position(c, cl);
-        } else { /* a little early, it may be: see renew_slack_us() */
+        } else { /* perhaps a little early: see renew_slack_us() */
             assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
             claim_renew_in_turn(c, cl);
         }
@@ -105,7 +105,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_RELEASING:
         claim_release(c, cl, claim_op_request(cl));
         break;
-    /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+    /* a late attempt may have taken the lock; none can run any more, unless Redis's clock was set back */
     case CLAIM_STRAGGLING:
         if (!claim_may(c, cl, MAY_FORGET)) {
             claim_arm(c, cl);
@@ -148,7 +148,7 @@ claim_catch_up(struct core *c, struct claim *cl)
     }
 }
 
-/* Claims with a renewal have their timers due once more: a renewal may have been asked for meanwhile. */
+/* The turn of the claim has come. A renewal is left to its timer, which is due: a RENEW may have come meanwhile. */
 static void
 take_turn(struct core *c, struct claim *cl)
 {
@@ -172,8 +172,9 @@ close_gap(struct heap *waiting)
 }
 
 /*
- * One of each sort by turns, as many as this turn's slice has; of a sort no more than there is room for, whatever comes
- * of them. None waits for a timer: those are due by the hundred thousand, too.
+ * Gives claims that wait in a window their turns, one of each sort after the other, as many as this turn's slice has;
+ * of each sort no more than had room at the begin. They come before the timers, of which a hundred thousand may be due
+ * as well.
  */
 void
 windows_advance(struct core *c)

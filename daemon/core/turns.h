@@ -10,10 +10,11 @@ struct core;
 /* turns.c */
 void claim_timer(struct core *c, struct claim *cl);
 /*
- * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
- * if there were no slices. The record stays. lock_catch_up() stands in reviews.h.
+ * An event is about this claim: what is due for it, and what a job has still to do with it, comes first, as if there
+ * were no slices. The claim is not freed. lock_catch_up() stands in reviews.h.
  */
 void claim_catch_up(struct core *c, struct claim *cl);
-void windows_advance(struct core *c);                     /* with those that waited, as many as there is room for */
+void windows_advance(struct core *c);                     /* claims that waited may send, as many as there is room
+                                                             for */
 
 #endif

@@ -8,10 +8,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
-/*
- * Redis may have the claim until then, by clocks that differ a little: the command that sets this lease runs at from_us
- * at the latest. Never earlier than was known before.
- */
+/* Raises redis_until_us: the command that sets this lease runs at from_us at the latest, and clocks differ a little. */
 void
 claim_raise_redis_until(struct claim *cl, int64_t from_us, int64_t lease_us)
 {

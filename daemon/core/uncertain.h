@@ -29,7 +29,10 @@ claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what
     return (cl->uncertain.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
 }
 
-/* The end of all that was sent until now, also by the process before this one, by clocks that differ a little. */
+/*
+ * From this time on no command that this process or the former one has sent until now can run; clocks may differ a
+ * little.
+ */
 static inline int64_t
 stragglers_until_us(const struct core *c)
 {

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Answers of Redis that are due before a claim that is HELD is said to be held again; uncertain.verify. */
+/* What Redis has to confirm before the core says again that a HELD claim is held; uncertain.verify. */
 enum {
     VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are reclaimed */
     VERIFY_SHARED = 2,  /* ... the shared ones */
-    VERIFY_EXISTS = 4,  /* a clock has jumped, or it was broken elsewhere: is it still there? */
-    VERIFY_AGAIN = 8,   /* ... and the renewal in flight may have found it there before that */
+    VERIFY_EXISTS = 4,  /* a clock has jumped, or another daemon broke the name: is the hold still there? */
+    VERIFY_AGAIN = 8,   /* ... the renewal in flight may have run before that, so its answer proves nothing */
     VERIFY_LOST = VERIFY_HOLDS | VERIFY_SHARED,
     VERIFY_BITS = 4,
 };
@@ -28,18 +28,18 @@ enum {
 };
 
 /*
- * The doubts about a claim: operations that may still run, or have run without an answer. They limit what may be said
- * or done about the claim: claim_may() in uncertain.h answers that.
+ * What is uncertain about a claim: operations that may still run, or have run without an answer. claim_may() of
+ * uncertain.h says what these forbid.
  */
 struct uncertain {
-    int64_t redis_until_us;                /* after it Redis cannot have us as the owner any more */
+    int64_t redis_until_us;                /* after this time Redis cannot have us as the owner any more */
     int64_t until_us;                      /* stragglers may run until then; by our clock stragglers_end_us() */
     int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
     bool acquire_unresolved : 1;           /* Redis may name us as the owner */
     bool release_unresolved : 1;           /* "not yours" then means "done" */
-    bool broken_since_sent : 1;            /* the name was, since the acquire was sent: so its OK proves nothing */
+    bool broken_since_sent : 1;            /* the name was broken since the acquire was sent: the OK proves nothing */
 };
 
 #endif

@@ -11,7 +11,7 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/state.h"
 
-/* NULL: it has nothing. */
+/* NULL: the user has no session and no owner. */
 static struct user *
 user_find(const struct core *c, uint64_t key)
 {

@@ -29,7 +29,10 @@ enum {
     COUNTED = 1024 /* records of a session that are counted one by one */
 };
 
-/* How many wait, and the longest wait: of the first in the queue, the oldest ones unless Redis has another order. */
+/*
+ * The number of waiters, and the longest wait among the first in the queue, which are the oldest unless Redis has
+ * another order.
+ */
 static void
 count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
@@ -63,9 +66,9 @@ near_in(const struct list *home, unsigned states)
 }
 
 /*
- * The deadline of a holder lies ahead: what has run out is held by nobody, also before its timer has had its turn.
- * Until then there may be very many; so some of the first and some of the last are looked at, and none is
- * said to hold it rather than that all are asked.
+ * A claim whose deadline lies ahead: a lease that has ended is no hold, also before its timer has had its turn. Until
+ * then there may be very many of those; so only some of the first and of the last claims are looked at, and NULL may be
+ * returned though another claim holds the lock.
  */
 static const struct claim *
 first_held(const struct lock *l, int64_t now_us)
@@ -122,7 +125,8 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     } else if (l->queue->taken_until_us != 0) {
         v->state = "taken";
         v->deadline_us = l->queue->taken_until_us;
-    } else if (l->queue->trying_n > 0 || v->waiters > 0) { /* a place that is kept for nobody's request asks nothing */
+    } else if (l->queue->trying_n > 0 || v->waiters > 0) { /* a position that is kept without a request asks for
+                                                              nothing */
         v->state = "trying";
     } else if (shown != NULL && (shown == first || shown->state == CLAIM_LOST || shown->lost)) {
         v->state = "lost";
@@ -246,7 +250,7 @@ core_cursor_end(struct core_cursor *w)
     list_remove(&w->node);
 }
 
-/* On to the next name, or to the end. */
+/* Moves to the next name, or to the end. */
 static void
 cursor_next(const struct core *c, struct core_cursor *w)
 {

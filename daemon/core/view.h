@@ -28,7 +28,7 @@ struct core_lock_view {
     uint32_t limit;      /* kinds with permits */
     bool shared;         /* held shared */
     bool fresh;          /* granted to a LOCK that was `fresh` */
-    int64_t deadline_us; /* held: when we stop saying so; taken: when Redis may drop it; else 0 */
+    int64_t deadline_us; /* held: until when the core says so; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
     uint64_t claim;      /* held: with the token, the grant */
     int64_t held_us;     /* since the grant */
@@ -43,7 +43,7 @@ struct core_waiter_view {
     int64_t waited_us;
     int64_t deadline_us;    /* CORE_FOREVER */
     bool shared;            /* wants it shared */
-    bool kept;              /* without a request; the place is kept */
+    bool kept;              /* the position is kept without a request */
 };
 
 struct core_session_counts {
@@ -73,8 +73,8 @@ typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 #define CORE_CURSOR_OVER UINT64_MAX
 
 /*
- * Reads all locks, or all waiters, in pieces: every name that there is when it begins, unless it goes meanwhile; others
- * come and go. The cursor is in its owner's memory, which stays where it is until the cursor is at the end.
+ * Reads all locks, or all waiters, in pieces: every name that exists at the begin and is not freed meanwhile; later
+ * names may be missing. The memory of a cursor is its owner's, and must not move before the cursor is at its end.
  */
 struct core_cursor {
     struct list node;      /* core.cursors; linked = there is more */
@@ -95,7 +95,9 @@ bool core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, 
 void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,
                      void *ctx);
 
-/* The first `most` holders, in the order of their grants; the one that this named owner is. False: it holds nothing. */
+/*
+ * The first `most` holders, in the order of their grants; the hold of one named owner. False: the owner holds nothing.
+ */
 void core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn,
                      void *ctx);
 bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, struct slice owner,
@@ -112,10 +114,10 @@ struct core_totals core_totals(const struct core *c);
 
 /* Memory, in bytes: see memory_usage.c. */
 struct core_weight {
-    size_t n, bytes; /* names looked at that are held, but by few; of all of them, with those who hold them */
+    size_t n, bytes; /* locks that were counted, each held by few owners; the bytes of them and of their holders */
 };
 
-/* Looks at the oldest names, at most at so many. */
+/* Looks at the oldest `most` names. */
 struct core_weight core_memory_of_locks(const struct core *c, size_t most);
 
 /* A session and itself as an owner; 0 = there is none. */

@@ -5,8 +5,8 @@
  * see lock_attempt_failed(); but broadcasts get lost, and Redisson, or a daemon with another rule, says nothing. So
  * Redis is asked for the number of subscribers: by one WAITER_POLL at a time, for all locks that are CACHED or in a
  * cohort. If there are subscribers besides us, a CACHED claim is given back at once, and a held one is not cached
- * again. If there are none, the time of the cohort begins anew: a later remote waiter waits no longer than it would
- * without.
+ * again. If there are none, the time of the cohort begins anew: a later remote waiter waits no longer than without
+ * polls.
  */
 #include "daemon/core/waiter_polls.h"
 
@@ -34,9 +34,10 @@
 
 enum {
     WAITER_POLL_GAP_US = 1000,
-    WAITER_POLL_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a run can go on */
-    WAITER_POLL_GRANTS = 32,        /* made here since the one before */
-    LOOK_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one */
+    WAITER_POLL_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a cohort can go
+                                       on */
+    WAITER_POLL_GRANTS = 32,        /* grants here since the last poll */
+    LOOK_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one poll */
 };
 
 static uint64_t
@@ -65,7 +66,7 @@ waiter_poll_join(struct core *c, struct lock *l)
         return;
     }
     list_push_back(&p->todo, &l->queue->waiter_poll_node);
-    if (p->op == 0) { /* not at once: many come back sooner, and others join */
+    if (p->op == 0) { /* not at once: many locks are given back sooner, and others join the poll */
         timer_set(&c->timers, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
                                         after_us(c->now_us, WAITER_POLL_GAP_US)));
     }
@@ -88,7 +89,7 @@ stays_here(const struct core *c, const struct lock *l)
            c->now_us - claim_that_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
-/* A run of hand-overs that ends by their number needs no more time. */
+/* A cohort that ends by handoff.max needs no more time. */
 static bool
 is_asked_about(const struct core *c, const struct lock *l)
 {
@@ -101,7 +102,10 @@ is_idle(const struct waiter_poll *p)
     return list_empty(&p->todo) && list_empty(&p->seen);
 }
 
-/* From there, as many as there is room for; locks that were looked at are in `looked`, or stay here no more. */
+/*
+ * Chooses locks from the list, as many as the poll has room for. Locks that were looked at go to `looked`, unless they
+ * stay here no more.
+ */
 static void
 choose_from(struct core *c, struct list *from, struct list *looked, struct core_waiter_poll_name *name)
 {
@@ -167,7 +171,7 @@ waiter_poll_timer(struct core *c)
 {
     struct waiter_poll *p = &c->waiter_poll;
 
-    p->op = 0; /* no answer came, if it was asked */
+    p->op = 0; /* a poll that was in flight is unanswered */
     if (c->now_us - p->sent_us >= pause_us(c)) {
         ask(c);
     } else {
@@ -196,7 +200,7 @@ take_count(struct core *c, struct lock *l, int64_t subscribers)
     l->remote_waiters = false;
     if (subscribers > ours || l->wanted_since_poll) {
         lock_wanted_elsewhere(c, l);
-    } else if (!l->tracking) { /* clients that poll are not counted, and must find it free */
+    } else if (!l->tracking) { /* clients that poll do not subscribe, and must find the lock free */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
         if (l->has_cached) {
             claim_arm(c, lock_cached(l));
@@ -217,7 +221,7 @@ waiter_poll_done(struct core *c, const struct core_waiters_polled *d)
     for (size_t i = 0; i < p->n; i++) {
         struct map_node *found = map_find(&c->claims, p->claim[i]);
 
-        if (found != NULL) { /* it may be somebody else's by now, but has been here all the time */
+        if (found != NULL) { /* the claim may have another owner by now, but its lock has been here all the time */
             take_count(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
         }
     }

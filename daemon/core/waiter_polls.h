@@ -14,9 +14,9 @@
 
 struct lock;
 
-/* Whether somebody waits elsewhere for what stays here, see waiter_polls.c. */
+/* The poll for remote waiters of locks that stay here, see waiter_polls.c. */
 struct waiter_poll {
-    struct timer timer; /* the next one; or that the one in flight is not answered any more */
+    struct timer timer; /* the next poll; or the time limit of the one in flight */
     struct list todo;   /* queue.waiter_poll_node: to be asked about in this round, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
@@ -27,7 +27,7 @@ struct waiter_poll {
 };
 
 /* waiter_polls.c */
-void waiter_poll_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
+void waiter_poll_join(struct core *c, struct lock *l); /* the lock stays here: Redis is asked for remote waiters */
 void waiter_poll_timer(struct core *c);
 void waiter_poll_done(struct core *c, const struct core_waiters_polled *d);
 void lock_wanted_elsewhere(struct core *c, struct lock *l); /* a remote waiter is known */

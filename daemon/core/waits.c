@@ -1,5 +1,5 @@
 /*
- * waits.c -- who waits for whom, read from the records.
+ * waits.c -- the waits of owners, read from the records.
  */
 #include "daemon/core/waits.h"
 
@@ -10,7 +10,7 @@
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
-/* The request that the owner waits in: the LOCK it has running, once that is in a queue and means to stay there. */
+/* The request by which the owner waits: its running LOCK, if that is in a queue and its time is not over. */
 struct request *
 deadlock_wait_of(const struct owner *o)
 {

@@ -1,5 +1,5 @@
 /*
- * waits.h -- who waits for whom, read from the records; private to daemon/core.
+ * waits.h -- the waits of owners, read from the records; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_WAITS_H
 #define RLOCKD_CORE_WAITS_H
@@ -17,6 +17,6 @@ struct request *deadlock_wait_of(const struct owner *o);
 bool deadlock_waits_for_holders(const struct lock *l, bool shared);
 bool deadlock_is_over(const struct core *c, const struct claim *cl);
 struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
-void trail_forget(struct core *c, struct request *r); /* it waits no more */
+void trail_forget(struct core *c, struct request *r); /* the request waits no more */
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * window.c -- operations in flight, each sort within its bound, and which claim is next.
  *
- * Renewals, releases and the reclaims of a grace come by the hundred thousand: leases that were taken together, a
- * session that ends with all it held, a Redis that has lost its data. If all were sent at once, the last ones would be
- * given up unanswered, be sent again on top of that, and the link would be dropped for its silence. So no more are in
- * flight than Redis answers in time; the other claims wait for their turn: the lease that ends first goes first, so
+ * Renewals, releases and the reclaims of a grace period come by the hundred thousand: leases that were taken together,
+ * a session that ends with all it held, a Redis that has lost its data. If all were sent at once, the last ones would
+ * be given up unanswered, be sent again on top of that, and the link would be dropped for its silence. So no more are
+ * in flight than Redis answers in time; the other claims wait for their turn: the lease that ends first goes first, so
  * that a short one outlives any number of long ones; releases go in order of arrival.
  *
- * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Those that no
- * request waits for have the smallest one; what is sent next to them is answered soon.
+ * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Releases that
+ * no request waits for have the smallest one, so that operations beside them are answered soon.
  */
 #include "daemon/core/window.h"
 
@@ -44,7 +44,7 @@ window_key_us(const struct core *c, const struct claim *cl)
     case CLAIM_HELD:
         return cl->hold.deadline_us;
     case CLAIM_QUEUED:
-        return after_us(cl->renew_us, cl->queued.ticket_life_us / 3 * 2); /* about then its place ends */
+        return after_us(cl->renew_us, cl->queued.ticket_life_us / 3 * 2); /* about then its ticket ends */
     default:
         return c->now_us;
     }

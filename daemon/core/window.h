@@ -26,21 +26,22 @@ enum window_sort {
 
 struct window {
     uint32_t n;          /* in flight */
-    struct heap waiting; /* claim.window_node: whose lease ends first is first; releases in order of arrival */
+    struct heap waiting; /* claim.window_node: the lease that ends first is first; releases in order of arrival */
 };
 
 /* window.c */
 uint32_t window_size(const struct core *c, enum window_sort sort);
 bool claim_may_send(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
-void claim_join_window(struct core *c, struct claim *cl, enum window_sort sort); /* for its turn, from now on */
+void claim_join_window(struct core *c, struct claim *cl, enum window_sort sort); /* it waits for its turn from now on */
 void window_remove(struct core *c, struct claim *cl); /* of one that waits */
-void claim_update_turn(struct core *c, struct claim *cl); /* its deadline has changed: so has its turn, if it waits */
+void claim_update_turn(struct core *c, struct claim *cl); /* its deadline may have changed: so has its turn, if it
+                                                             waits */
 enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
 bool windows_have_room(const struct core *c);             /* ... for some claim that waits for its turn */
 void windows_fini(struct core *c);                        /* no claim is left */
 bool window_has_room(const struct core *c, enum window_sort sort);
 
-/* ... of any. */
+/* The claim waits in no window any more. */
 static inline void
 claim_leave_window(struct core *c, struct claim *cl)
 {

@@ -1,7 +1,7 @@
 /*
  * work.c -- the work of a step: timers that are due, jobs in slices, and dirty records.
  *
- * The only file that goes from the core down to a record that has something to do: nobody below needs to know of it.
+ * The only file that knows which records have something to do; no file below needs to.
  */
 #include "daemon/core/work.h"
 
@@ -33,7 +33,9 @@ static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
     [WALK_DRAIN] = lock_drain,
 };
 
-/* The next lock, and as many records as it has claims, unless they have a round. False: it was the last one. */
+/*
+ * Does the next lock of the walk; its claims count as records, unless a round does them. False: that was the last lock.
+ */
 static bool
 walk_next(struct core *c, struct walk *w, uint32_t *n)
 {
@@ -49,7 +51,7 @@ walk_next(struct core *c, struct walk *w, uint32_t *n)
     return more;
 }
 
-/* Requests whose claim was freed, and multilocks that are whole or have failed, go on. */
+/* Runs requests whose claim was freed, and ends multilocks that are whole or have failed. */
 void
 work_requests(struct core *c)
 {
@@ -138,8 +140,8 @@ timer_fire(struct core *c, struct timer *t)
 }
 
 /*
- * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more
- * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
+ * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. One batch
+ * and no more: of very many renewals, all within the slack at a time would delay everything else, here and in Redis.
  */
 static int64_t
 renew_slack_us(struct timer *t, int64_t at_us)
@@ -155,7 +157,7 @@ renew_slack_us(struct timer *t, int64_t at_us)
     return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
 }
 
-/* The oldest first, as many as this turn's slice has. */
+/* Fires due timers, the oldest first, as many as this turn's slice has. */
 static void
 fire_due(struct core *c)
 {
@@ -200,7 +202,7 @@ work_dirty(struct core *c)
     }
 }
 
-/* A timer is due, or what waited has room by now, and something is left of the slice. */
+/* A timer is due, or a window has room for a waiting claim, and something is left of the slice. */
 static bool
 may_fire(const struct core *c)
 {
@@ -209,8 +211,8 @@ may_fire(const struct core *c)
 }
 
 /*
- * Does what is due, and the work that it leaves, as far as the slice goes. Ends, because nothing arms itself for a time
- * that has passed for ever.
+ * Does what is due, and the work that it leaves, as far as the slice goes. The loop ends, because no timer is armed
+ * again and again for a time that has passed.
  */
 void
 catch_up(struct core *c)

@@ -41,7 +41,7 @@ struct auth_wait {
     int64_t due_us;
 };
 
-/* NULL: that client is not there. */
+/* NULL: the client has no entry. */
 static struct entry *
 find(struct engine *e, uint64_t key)
 {

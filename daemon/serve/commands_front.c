@@ -32,7 +32,7 @@ of_many(enum core_event_type event)
     }
 }
 
-/* The event is that of one name. */
+/* event: that for a single name. */
 static enum cmd_result
 ask_core(struct cmd *c, enum core_event_type event, enum reply_form form, const struct core_request *rq, size_t n)
 {
@@ -73,7 +73,7 @@ run_call(struct cmd *c, const struct front_call *fc)
     return ask_core(c, fc->event, fc->form, many, fc->names);
 }
 
-/* Refused, and noted. The words may hold anything; `error` has 32 bytes of them at most. */
+/* Refuses the request, and logs that. The words may hold anything; `error` has 32 bytes of them at most. */
 static enum cmd_result
 refuse(struct cmd *c, const char *error)
 {

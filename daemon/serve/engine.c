@@ -226,8 +226,8 @@ larger(size_t was, int64_t now)
 }
 
 /*
- * In place: readers keep their pointers. Never smaller than before: a request that releases what was locked under
- * larger limits has to fit, because one that does not ends its connection, and all that it holds.
+ * Changes the limits in place, because readers keep their pointers, and never to smaller ones: a request that releases
+ * what was locked under larger limits has to fit, because one that does not fit ends its connection with all its holds.
  */
 static void
 set_limits(struct engine *e, const struct conf *cf)

@@ -51,13 +51,16 @@ struct engine {
     struct list ready;        /* session.ready_node: to be read */
     struct list rest;         /* session.ready_node: cut short by a turn; read behind engine.ready */
     bool rest_waits;          /* the last turn did not read `rest`, because replies had to leave first */
-    struct list writing;      /* session.write_node: with a reply to write, whenever they are read ... */
-    struct list writing_late; /* ... and have not been reached by the turn in which they got it; in their order */
-    struct list writing_events; /* session.write_node: with events alone, or held up by their sockets; in order */
+    struct list writing;      /* session.write_node: sessions that may have a reply to write; each session that is read
+                                 joins them ... */
+    struct list writing_late; /* ... those that the last turn did not reach, in their order */
+    struct list writing_events; /* session.write_node: sessions that have only events, or whose socket was full; in
+                                   order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
     uint64_t events_kept;     /* the events that channels keep, of all sources */
-    struct list recheck[2];   /* session.recheck_node: may have ended without an event; checked next; after that */
+    struct list recheck[2];   /* session.recheck_node: sessions that may have ended without an event; [0] is checked
+                                 next, [1] after that */
     int64_t recheck_us;       /* when recheck[0] is checked; see recheck.c */
     uint64_t input_session;   /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */

@@ -106,7 +106,7 @@ clear_path(const struct sockaddr_un *un)
     return unlink(un->sun_path) == 0 || errno == ENOENT ? 1 : -1;
 }
 
-/* The directory of the path, if only that is missing: /run is empty after a boot. bind() tells if it was no use. */
+/* Makes the directory of the path, if only that is missing: /run is empty after a boot. bind() reports a failure. */
 static void
 make_directory(const char *path)
 {

@@ -25,10 +25,10 @@ struct listing {
     uint64_t session, slot;
     int proto;
     struct listing_work *work; /* owned */
-    size_t counted;            /* of it, in engine.longs_bytes */
+    size_t counted;            /* its bytes that engine.longs_bytes counts */
 };
 
-/* Works for that time at most. True: the work is done. */
+/* Works on the listing for that time at most. True: the work is done. */
 static bool
 work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 {

@@ -30,7 +30,7 @@ struct list_work {
     char glob[];
 };
 
-/* To a box that pieces_end() said. */
+/* Adds a row to a box of pieces_end(). */
 static void
 add_row(struct list_work *l, const struct fields *f, struct outbox *box)
 {

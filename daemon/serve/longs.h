@@ -11,7 +11,7 @@
 
 enum { LONGS_TIMES = 16 };
 
-/* The part of an answer that is made has changed from `was` to `now` bytes. */
+/* An answer in the making has changed from `was` to `now` bytes. */
 void longs_make(struct engine *e, size_t was, size_t now);
 
 /* A long reply of the session waits to be read, behind earlier output. The session may be the one that is closed. */

@@ -70,7 +70,7 @@ outbox_losses(const struct outbox *box)
     return box->marks->losses;
 }
 
-/* Room for n marks besides those that are there. */
+/* Makes room for n marks in all. */
 static struct outbox_marks *
 widen(struct outbox *box, uint32_t n, uint64_t losses)
 {
@@ -95,7 +95,7 @@ widen(struct outbox *box, uint32_t n, uint64_t losses)
     return m;
 }
 
-/* Room for n more. */
+/* Makes room for n more marks. */
 static struct outbox_marks *
 reserve(struct outbox *box, uint32_t n, uint64_t losses)
 {
@@ -369,7 +369,7 @@ copy_up_to(struct copying *cp, int64_t end)
     }
 }
 
-/* "ms left" of a mark whose bytes begin at `at`, and in the new ones at `to`. */
+/* Copies "ms left" of a mark whose bytes begin at `at`, and in the new ones at `to`. */
 static void
 copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
 {
@@ -390,7 +390,7 @@ copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
     k->patch = false;
 }
 
-/* One group: left out, written anew, or copied with the time that is left now. */
+/* Copies one group: leaves it out, writes it anew, or copies it with the time that is left now. */
 static void
 copy_group(struct copying *cp, uint32_t i, uint32_t end)
 {

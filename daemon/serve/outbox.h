@@ -106,7 +106,7 @@ outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, uns
 /* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
 void outbox_says_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);
 
-/* A word, "held", of an answer with many: it stands alone, from `at` on. */
+/* Marks a word "held", from `at` on, in an answer with many. */
 void outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);
 
 /* Takes the marks of `from`, whose bytes begin in `to` at `at`. */

@@ -1,9 +1,9 @@
 /*
  * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.recheck_us.
  *
- * Two lists, so that one look serves many sessions, and none sooner than LOOK_AGAIN_US after its read. Most have no
- * input, so one poll() asks for all: a read of each would cost more than all the rest of a hand-over. Bytes that were
- * read, and are in the socket until their answer, are taken out then: see PK3 of peek.c.
+ * There are two lists, so that one check serves many sessions, and checks none sooner than LOOK_AGAIN_US after its
+ * read. Most sessions have no input, so one poll() asks for all: a read of each would cost more than all the rest of a
+ * hand-off. A check also takes peeked bytes out of the socket: see PK3 of peek.c.
  */
 #include "daemon/serve/recheck.h"
 

@@ -1,5 +1,5 @@
 /*
- * recheck.h -- sessions that may have ended unseen (see session.c): they are looked at again, some milliseconds later.
+ * recheck.h -- checks sessions that may have ended unseen (see session.c), some milliseconds later.
  */
 #ifndef RLOCKD_SERVE_RECHECK_H
 #define RLOCKD_SERVE_RECHECK_H

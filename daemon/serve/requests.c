@@ -108,7 +108,7 @@ unpack(const struct buf *bytes, unsigned words_n, struct words *out)
     assert(p == bytes->p + bytes->n);
 }
 
-/* A verb no client of ours would send: a browser or a proxy that was tricked into talking to us. */
+/* Closes the session: the verb shows a browser, or a proxy, that was tricked into talking to us. */
 static void
 refuse_cross_protocol(struct session *s, const struct words *w)
 {

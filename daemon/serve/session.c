@@ -192,8 +192,8 @@ may_run(const struct session *s)
 }
 
 /*
- * The same, when more input has come: it may contain the UNLOCK that the waits before it need, so a full session has
- * its oldest wait refused. After a hang-up all waits end, see report_end().
+ * The same, when more input has come. That input may contain the UNLOCK that earlier requests wait for, so the oldest
+ * wait of a full session is refused. After a hang-up all waits end, see report_end().
  */
 static bool
 make_room(struct session *s)
@@ -233,7 +233,7 @@ take(struct session *s, const struct words *w)
     }
 }
 
-/* What a request takes from the budget: one about many names, or with many patterns, counts as many. */
+/* The part of the budget that a request takes: a request about many names, or with many patterns, counts as many. */
 static unsigned
 weight_of(const struct words *w)
 {

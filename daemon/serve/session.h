@@ -35,7 +35,9 @@ void session_lose_peer(struct session *s);
 
 /* ---- session_end.c ---- */
 
-/* Ends it now: the core gets GONE, unwritten output is given one last send(), memory goes at the end of the turn. */
+/*
+ * Ends the session now: the core gets GONE, unwritten output gets one last send(), memory goes at the end of the turn.
+ */
 void session_close(struct session *s, enum close_reason reason);
 
 /* Stops reading, writes what is left, then closes. */

@@ -62,7 +62,7 @@ struct session {
     size_t peeked;             /* bytes of the socket that were read, and are still in it; see peek.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
     struct pieces later;       /* the output behind out */
-    struct list long_node;     /* engine.longs: so much of `later` is of long answers */
+    struct list long_node;     /* engine.longs; `later` has long_bytes of long answers */
     size_t long_bytes;
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles; see roles.c */
@@ -72,18 +72,18 @@ struct session {
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool input_done;           /* its input has had its turn, and its output not yet */
-    bool input_skipped;        /* its input was skipped since, because it had not written: it stays on engine.ready */
-    bool only_events;          /* it is on engine.writing_events */
-    bool cut_short;            /* it has run its share of this turn, and may have more input */
+    bool input_done;           /* its input has had its turn since its output had */
+    bool input_skipped;        /* ... and was skipped in the next turn of input: it stays on engine.ready */
+    bool only_events;          /* write_node is on engine.writing_events */
+    bool cut_short;            /* the session has run its share of this turn, and may have more input */
     bool unsent;               /* the socket may take more of its output, and no edge will report that */
     bool readable;             /* the socket may have more for us */
-    bool stirred;              /* since the last read an event came, or its connection may be broken */
+    bool stirred;              /* an event came since the last read, or the connection may be broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
     bool unreachable;          /* the peer cannot receive: replies are dropped; see unreachable.h */
-    bool unreachable_sent;     /* the core knows */
-    bool shut;                 /* mute, for the peer has closed the socket */
+    bool unreachable_sent;     /* the core has got UNREACHABLE */
+    bool shut;                 /* unreachable because the peer has closed the socket */
     bool bad;                  /* framing is lost: nothing more is read */
     bool eof_waits;            /* its next turn has to end many of its requests */
     uint64_t eof_sent_below;   /* the core has got EOF for the requests below this number */
@@ -95,14 +95,14 @@ struct session {
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
-    uint64_t user;             /* whose it is, see user.h */
+    uint64_t user;             /* the key of its user, see user.h */
     bool is_unix;
     pid_t pid;                 /* Unix peers; 0 = unknown */
     uid_t uid;
     gid_t gid;
     struct peer_process *process; /* of peer.c; NULL = not watched, or ended */
     struct list process_node;
-    bool process_ended;        /* it was watched, and has ended */
+    bool process_ended;        /* its process was watched, and has ended */
     int64_t opened_us, active_us; /* active: last request */
     uint64_t requests_n;
     const char *last_command;

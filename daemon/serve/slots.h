@@ -1,6 +1,6 @@
 /*
- * slots.h -- one session's slots: a place for the reply of each request. Private to session.c and requests.c; what
- * answers a request by its number is in session.h.
+ * slots.h -- one session's slots: each keeps the reply of one request until it may leave. Private to session.c and
+ * requests.c; what answers a request by its number is in session.h.
  */
 #ifndef RLOCKD_SERVE_SLOTS_H
 #define RLOCKD_SERVE_SLOTS_H

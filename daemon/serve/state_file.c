@@ -38,7 +38,7 @@ struct head {
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[STATE_FILE_BOOT];
     uint64_t epoch; /* of domain 0, in which all that is held there was last; of the others: epochs_file.h */
-    uint64_t others; /* 1: there were other daemons on it */
+    uint64_t others; /* 1: there were other daemons on that Redis */
 };
 
 struct copy {
@@ -141,7 +141,7 @@ copy_sum(const struct copy *c)
     return sum_of(&c->part, sizeof(c->part)) ^ (c->turn * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* The one that counts; NULL: none is whole. */
+/* The copy that counts; NULL: none is whole. */
 static struct copy *
 newest(struct slot *s)
 {
@@ -157,7 +157,7 @@ newest(struct slot *s)
     return found;
 }
 
-/* Both are whole here, or empty: read_slot() has seen to it. */
+/* Both copies are whole here, or empty: read_slot() makes them so. */
 static void
 put_part(struct slot *s, const struct core_record_part *part)
 {
@@ -200,7 +200,7 @@ fill(struct slot *s, const struct core_record *k)
     put_part(s, &k->part);
 }
 
-/* Points into the slot; a change that was not finished is gone. False: it is broken. */
+/* Reads a slot; k points into it. Drops a change that was not finished. False: the slot is broken. */
 static bool
 read_slot(const struct slot_file *t, struct slot *s, struct core_record *k)
 {
@@ -358,7 +358,7 @@ load_table(struct state_file *h, struct slot_file *t, struct core_restored *a, c
     slot_file_index(t); /* without the broken ones */
 }
 
-/* Of both files, in which it must be the same. */
+/* Sets the serial of both files, in which it must be the same. */
 static void
 set_serial(struct state_file *h, uint64_t serial)
 {

@@ -177,7 +177,7 @@ print_root(struct tree *t, const struct hold *h, const char *remark)
     print_held_by(t, h->owner.id, 1);
 }
 
-/* No owner here holds it. */
+/* Prints a name that no owner here holds. */
 static void
 print_elsewhere(struct tree *t, struct contended *c)
 {
@@ -194,7 +194,7 @@ print_elsewhere(struct tree *t, struct contended *c)
     print_queue(t, c, 1);
 }
 
-/* The queues that were too deep, a tree each, which may have some again. */
+/* Prints each queue that was too deep as a tree of its own, which may have such queues again. */
 static void
 print_deep(struct tree *t)
 {

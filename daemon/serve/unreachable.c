@@ -6,7 +6,7 @@
 #include "daemon/base/slice.h"
 #include "proto/commands.h"
 
-/* True also where such a word is the name of a lock: then the request is run for nothing. */
+/* True also if such a word is the name of a lock: then the request runs without effect. */
 static bool
 acts_for_others(const struct words *w)
 {
