@@ -14,14 +14,14 @@
 #include "daemon/core/record.h"
 
 enum core_action_type {
-    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op */
+    CORE_ACQUIRE, /* operations: each of these ends in exactly one DONE with this op */
     CORE_EXTEND,
     CORE_RELEASE,
     CORE_BREAK_KEY,
     CORE_WATCH, /* no DONE: SUBSCRIBED when it is confirmed, UNSUBSCRIBED when it is not any more, and HINTs, until
                    UNWATCH */
     CORE_UNWATCH,
-    CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: WAITERS_POLLED when it is known */
+    CORE_WAITER_POLL, /* how many subscribers have the channels of these locks? No DONE: WAITERS_POLLED answers */
     CORE_REPLY,
     CORE_PUBLISH,
     CORE_KEEP, /* store this record of a claim, in place of the former one: before an acquire leaves, and at each

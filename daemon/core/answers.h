@@ -50,7 +50,7 @@ struct core_reply {
     struct slice name;
     struct slice other; /* KEY_IN_USE: the name that has the key */
     uint64_t token;
-    uint64_t owner;    /* its number */
+    uint64_t owner;    /* its redis_owner */
     enum kind kind;
     uint32_t holds;
     int64_t left;      /* LEFT: see core_answer */
@@ -59,7 +59,7 @@ struct core_reply {
     struct core_grant relies; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
     bool ms;           /* LEFT: of a RENEW */
     uint32_t replicas; /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
-    uint32_t replicas_wanted; /* ... of so many, by the rule; 0 = none was asked */
+    uint32_t replicas_wanted; /* ... of so many that the rule asks for; 0 = it asks for none */
     bool full;
     /*
      * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always

@@ -62,7 +62,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     } else {
         lock_settle_all(c, l, q->last_failure);
     }
-    /* The other daemon may only be caching it: ask for it. */
+    /* The other daemon may only be caching the lock: ask for it. */
     if (d->outcome == CORE_TAKEN && lock_may_cache(l) && q->waiting_n > 0) {
         broadcast_lock(c, BROADCAST_WANTED, l);
     }
@@ -78,7 +78,7 @@ is_still_ours(const struct lock *l)
 
 /*
  * The lock was freed. If there are remote subscribers, and our cohort is over or the lock was freed for them, they try
- * first: our own next attempt would nearly always win. An attempt that has left behind this release already is the last
+ * first: our own next attempt would nearly always win. An attempt that was sent behind this release already is the last
  * one of the cohort.
  */
 void

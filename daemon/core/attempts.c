@@ -23,24 +23,25 @@
  * A1  Those that ask together are the first claims in the queue that have requests, in its order, and Redis runs their
  *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of them are
  *     answered: otherwise Redis could give it what it has just refused to a claim before it.
- * A2  Nothing asks beside an attempt for an exclusive hold, or for a ticket; and nothing behind a claim that waits for
- *     one.
+ * A2  No claim asks beside an attempt for an exclusive hold, or for a ticket; and none asks behind a claim that waits
+ *     for one.
  * A3  Several ask together only while no answer says that there is no room: after a failed attempt only the first in
  *     the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
  * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING are told nothing
- *     before its own outcome is there. What an outcome says about the name counts for all: of several attempts that
- *     failed together the earliest retry counts, the pause grows once, and after a hint while any of them was under way
- *     (queue.hinted) the first one asks again at once. A grant after a failure says that there is room again.
+ *     before its own outcome is there. What an outcome says about the name counts for all claims: of several attempts
+ *     that failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was
+ *     under way (queue.hinted), the first claim asks again at once. A grant after a failure says that there is room
+ *     again.
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
  *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
  *     attempt is TAKEN or unanswered like any other, and then the first one asks again. No release is left behind at
  *     the end of a cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): Redis first says
- *     whether they still wait, and the claim that is let in as the cohort ends is its last. Nor of kinds with a queue
- *     in Redis, or whose expiry alone proves ownership.
+ *     whether they still wait, and the claim that is let in as the cohort ends is its last. No release is left behind,
+ *     either, of kinds with a queue in Redis, or whose expiry alone proves ownership.
  * A7  A claim whose grant too few replicas had is the first in the queue again when that grant is given back. Until
- *     then nothing asks: otherwise others would overtake it while it cannot ask itself.
+ *     then no claim asks: otherwise others would overtake this one while it cannot ask.
  */
 
 /* The first claim in the queue that has waiters and no ticket: it asks for a ticket at once, whoever holds the lock. */
@@ -72,7 +73,7 @@ is_open(const struct lock *l)
     return l->queue->taken_until_us == 0 && l->queue->last_failure == CORE_NOT_GRANTED;
 }
 
-/* A1: whether one more claim may ask beside those that ask now. */
+/* A1: whether one more claim may ask beside those whose attempts are under way. */
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
@@ -105,7 +106,7 @@ try_first(struct core *c, struct claim *cl, bool alone)
     claim_try(c, cl);
 }
 
-/* The next attempt, and those that may go with it, now or when it is time. */
+/* Sends the next attempt, and those that may go with it; or arms the timer if it is too early. */
 static void
 try_queue(struct core *c, struct lock *l)
 {

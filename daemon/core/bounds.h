@@ -17,7 +17,7 @@ enum {
     BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
     POSITIONS_KEPT_MAX = 1024,   /* positions of one name that are kept without a request */
-    CROWD = 64,                  /* requests in a queue: behind more than these a NOWAIT fails at once */
+    CROWD = 64,                  /* requests in a queue: a NOWAIT behind more than these fails at once */
     EXPIRY_GAP_US = 5 * 1000,    /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* how long a lock that was released for remote waiters is left to them */
     TICKET_MAX_US = 240 * 1000 * 1000, /* a ticket lives for a lease, but no longer; see fair.lua */
@@ -38,7 +38,7 @@ enum {
     REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_JUMPED = 2,           /* a clock has jumped, or another daemon broke the name: the hold may be gone */
-    LOST_OWNER_MAX = 1024,       /* losses that one owner is still to be told of; the oldest are forgotten first ... */
+    LOST_OWNER_MAX = 1024,       /* unreported losses of one owner; the oldest are forgotten first ... */
     LOST_MAX = 16 * 1024,        /* ... and in all */
     CANCEL_MAX = 1024,           /* requests of an owner that a CANCEL looks at: it is done in one step */
 };

@@ -56,7 +56,7 @@ lock_break(struct core *c, struct request *r)
 void
 lock_broken(struct core *c, struct lock *l)
 {
-    uint32_t trying = l->queue->trying_n; /* they are in front */
+    uint32_t trying = l->queue->trying_n; /* such claims are the first in the queue */
     struct list *pos, *nxt;
 
     lock_reserve_ends(l);
@@ -68,8 +68,8 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->uncertain.broken_since_sent = !policy(l)->tickets; /* an OK uses the ticket up, so no second attempt may
-                                                                  follow */
+        /* an OK uses the ticket up, so no second attempt may follow */
+        cl->uncertain.broken_since_sent = !policy(l)->tickets;
     }
     lock_suspect(c, l);
 }
@@ -86,11 +86,11 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 
     l->queue->break_op = 0;
     if (ok) {
-        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* no token: a grace period, so there are
-                                                                                 no later grants */
+        /* no token: a grace period, so there are no later grants */
+        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1;
         job_begin(c, &l->queue->break_job);
     }
-    /* Holders at other daemons hear of the BREAK now, not with their next renewal. */
+    /* Other daemons verify their holds now, not with the next renewal. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing to break: an earlier BREAK may have run late */
         broadcast_lock(c, BROADCAST_BROKEN, l);
     }
@@ -104,7 +104,9 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     lock_wake(c, l);
 }
 
-/* The next holder from before the BREAK loses the lock; these are in front, for later ones came behind them. */
+/*
+ * The next holder from before the BREAK loses the lock; such holders are in front, because later ones came behind them.
+ */
 bool
 lock_lose_next(struct core *c, struct lock *l)
 {

@@ -22,7 +22,7 @@ broadcast_self(const struct core *c)
     return (struct slice){c->conf.daemon, strlen(c->conf.daemon)};
 }
 
-/* ---- saying it ---- */
+/* ---- sending ---- */
 
 void
 broadcast_begin(struct core *c, enum broadcast_type what)
@@ -81,7 +81,7 @@ broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l)
     broadcast_send(c);
 }
 
-/* ---- hearing it ---- */
+/* ---- receiving ---- */
 
 bool
 received_word(struct slice *text, struct slice *word)

@@ -51,7 +51,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
            (cl->state == CLAIM_RELEASING && cl->op == 0)); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
-        assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it had been freed */
+        assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it would be free */
         break;
     case CLAIM_QUEUED:
         assert(cl->op == 0 && (wanted || armed)); /* I3 */
@@ -72,7 +72,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
-        assert(cl->queued.kept_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
+        assert(cl->queued.kept_until_us == 0 || lock_has_queue(cl->lock)); /* the claim may go back to the queue */
         break;
     case CLAIM_STRAGGLING:
         assert(armed && cl->op == 0); /* I3 */
@@ -187,7 +187,7 @@ check_queue(const struct lock *l)
     }
 }
 
-/* I15: it is read for very many; see queue_init(). */
+/* I15: very many locks share this record; see queue_init(). */
 static void
 check_empty_queue(const struct queue *q)
 {
@@ -251,7 +251,7 @@ check_lock(const struct core *c, const struct lock *l)
     }
 }
 
-/* One for each owner that the session uses. How many there are. */
+/* The session has one record for each owner that it uses. Returns their number. */
 static size_t
 check_session_owners(const struct core *c, const struct core_session *p)
 {

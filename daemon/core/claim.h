@@ -58,7 +58,7 @@ struct claim_queued {
 };
 
 struct claim_hold {
-    int64_t deadline_us;     /* we say "held" only before it */
+    int64_t deadline_us;     /* the core says "held" only before this time */
     uint64_t session;        /* the session that was granted the lock; until the end of the hold is published */
     int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
     int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */
@@ -66,7 +66,7 @@ struct claim_hold {
 };
 
 struct claim_cached {
-    int64_t deadline_us;     /* Redis keeps it for us until then */
+    int64_t deadline_us;     /* Redis keeps the lock for this daemon until then */
     uint64_t session;
     int64_t linger_until_us;
 };
@@ -91,10 +91,11 @@ struct claim {
                                         granted. Of several permits only the reserve of the newest counts: H3 of
                                         handoff.c */
     unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or ticket, beside `op`.
-                                                                               WAITS: the claim is in a window
-                                                                               (window.c), for its renewal or for its
-                                                                               next operation */
+    /*
+     * of the lease or ticket, beside `op`. WAITS: the claim is in a window (window.c), for its renewal or for its next
+     * operation
+     */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2;
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
@@ -103,9 +104,10 @@ struct claim {
     bool op_ticket : 1;     /* the operation asks for a ticket, too */
     bool op_reclaim : 1;    /* the operation is a reclaim */
     bool op_background : 1; /* RELEASING: the release in flight is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
-    bool has_ticket : 1; /* kinds with tickets: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
+    bool has_ticket : 1; /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it is
+                            gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
-    bool watchdog : 1;      /* renewed by us */
+    bool watchdog : 1;      /* the core renews the lease */
     bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, STRAGGLING: its owner is still to be told LOST */
     bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
@@ -121,7 +123,7 @@ struct claim {
     };
     uint64_t record_sum;    /* checksum of the record that was kept last; 0 = none was */
     uint64_t token;
-    int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
+    int64_t since_us;       /* QUEUED, TRYING: since when it waits; HELD: when it was granted */
     union {
         struct claim_queued queued; /* QUEUED, TRYING; RELEASING and STRAGGLING, when they come from there */
         struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
@@ -129,7 +131,7 @@ struct claim {
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a ticket: next renewal */
-    int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
+    int64_t retry_us;       /* HELD, RELEASING: an operation failed, and is sent again then; 0 = none failed */
     struct uncertain uncertain;
     int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
     int64_t expiry_learned_us; /* when Redis reported it */

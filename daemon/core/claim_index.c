@@ -103,9 +103,9 @@ permit_set_put(struct claim *cl)
         list_push_back(&p->set->others, &p->node);
         return;
     }
+    /* only restored claims join in front of others */
     while (cl->token != 0 && pos->prev != &p->set->held &&
-           permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) { /* only of restored
-                                                                                               claims */
+           permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) {
         pos = pos->prev;
     }
     list_insert_before(pos, &p->node);
@@ -113,7 +113,7 @@ permit_set_put(struct claim *cl)
     p->set->held_n++;
 }
 
-/* NULL: of this kind an owner has one claim on a name at most. */
+/* NULL: the kind has no permits: an owner has one claim on a name at most. */
 static struct permit *
 permit_of(struct claim *cl)
 {
@@ -400,8 +400,8 @@ claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
         }
         return NULL;
     }
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) { /* one holder, and claims whose owners are to be
-                                                                       told of a loss */
+    /* one holder, and claims whose owners are to be told of a loss */
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_for_each_safe(pos, nxt, lists[i])
         {
             struct claim *cl = container_of(pos, struct claim, node);

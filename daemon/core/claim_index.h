@@ -55,8 +55,8 @@ void claim_index(struct core *c, struct claim *cl); /* gives it its id */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
 struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: no grant has it */
-struct claim *claim_first(const struct list *home, unsigned states); /* the first on the list in one of these states;
-                                                                        NULL: none */
+/* the first on the list in one of these states; NULL: none */
+struct claim *claim_first(const struct list *home, unsigned states);
 /* NULL: a new one is needed */
 struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once);
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);

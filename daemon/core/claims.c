@@ -1,9 +1,9 @@
 /*
  * claims.c -- one owner's interest in one lock, from the first request to the last release.
  *
- * Owns the records, the moves between states (claim_next), and what the timer is set to. What happens when the timer is
- * due stands in turns.c, what a claim asks Redis for in operations.c, what the answers mean in outcomes.c, and how a
- * claim ends in ends.c.
+ * Owns the records, the moves between states (claim_next), and what the timer is set to. turns.c says what happens when
+ * the timer is due, operations.c what a claim asks Redis for, outcomes.c what the answers mean, and ends.c how a claim
+ * ends.
  */
 #include "daemon/core/claims.h"
 
@@ -30,13 +30,13 @@ _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
  *            LOCK            first in the queue          OK
  *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
  *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
- *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
- *    |  |              |  | unsure, nobody waits    | waits      |     v
+ *    |  |          kept|  |    TAKEN, UNKNOWN ...   | no         |     |
+ *    |  |              |  | unresolved, no waiter   | waiter     |     v
  *    |  +--- STRAGGLING <-- RELEASING <--------------------+------------+   LOST --> IDLE
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
- * Beside that, HELD --> CACHED: given back, but Redis was not told; from there to HELD (the next one) or RELEASING.
+ * Besides, HELD --> CACHED: given back, but not released in Redis; then HELD by the next owner, or RELEASING.
  */
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),
@@ -213,7 +213,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_set_verify(c, cl, 0);
-    claim_leave_window(c, cl); /* its turn was for its former state; before count(), which may use lost_node */
+    claim_leave_window(c, cl); /* the turn was one of its former state; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->queued.kept_until_us = 0;
@@ -246,7 +246,8 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 }
 
 /*
- * The claim takes a new ticket, behind all others; so it goes last here too, or they would wait for each other.
+ * The claim takes a new ticket, behind all others; so the claim goes last here, too, or the two queues would wait for
+ * each other.
  */
 void
 claim_put_last(struct core *c, struct claim *cl)
@@ -263,7 +264,7 @@ claim_put_last(struct core *c, struct claim *cl)
     lock_wake(c, l);
 }
 
-/* The claim has the last ticket now: here it goes before those that have none. */
+/* The claim has the last ticket now: here, it goes before the claims that have none. */
 void
 claim_put_by_ticket(struct core *c, struct claim *cl)
 {
@@ -345,7 +346,7 @@ claim_arm(struct core *c, struct claim *cl)
     }
     timer_set(&c->timers, &cl->timer, at_us);
     if (c->conf.keeps_records) {
-        claim_keep(c, cl); /* whatever changes in a claim ends here */
+        claim_keep(c, cl); /* nearly every change of a claim ends here */
     }
 }
 

@@ -20,8 +20,8 @@ void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_by_ticket(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* its timer is armed to at_us for that */
-bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
+bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* the timer is armed to at_us for the renewal */
+bool claim_busy(const struct claim *cl);                 /* no operation may be sent for the claim now */
 void claim_end_renewal(struct core *c, struct claim *cl); /* the renewal was answered, or its answer counts no more */
 void claim_set_verify(struct core *c, struct claim *cl, unsigned verify);
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
@@ -44,7 +44,7 @@ claim_holds(const struct claim *cl)
     return cl->holds + cl->shared;
 }
 
-/* HELD, and its name was broken since; its job has not come to it yet. */
+/* HELD, and its name was broken since; the job of that BREAK has not come to the claim yet. */
 static inline bool
 claim_is_broken(const struct claim *cl)
 {
@@ -62,7 +62,9 @@ claim_is_held(const struct claim *cl, int64_t now_us)
     return cl->state == CLAIM_HELD && now_us < cl->hold.deadline_us && !claim_is_broken(cl);
 }
 
-/* The request of the claim's operation, or of the one that is tried again; NULL: none, or it has gone. */
+/*
+ * The request that the claim's operation, or the one that is sent again, is for; NULL: there is none, or it has ended.
+ */
 static inline struct request *
 claim_op_request(const struct claim *cl)
 {

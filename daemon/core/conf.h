@@ -43,14 +43,15 @@ struct core_spec {
     uint32_t replicas;    /* so many replicas of Redis must acknowledge a grant, 0 .. CORE_REPLICAS_MAX */
     int64_t linger_us;    /* how long a lock without waiters here stays cached; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
-    bool tracking;        /* holders elsewhere publish nothing when they release it: WATCH by client-side caching */
+    bool tracking;        /* holders elsewhere publish no wake-up when they release the lock: WATCH by client-side
+                             caching */
     enum wakes wakes;     /* waiters of another library that a release wakes as well */
     uint16_t domain;      /* number of the domain that the key is in; with one Redis 0 */
     bool declared;        /* the rules say that kind; a kind that only the request says proves nothing about a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
-    int64_t queue_grace_us; /* ... and its place in the queue so long */
+    int64_t queue_grace_us; /* ... and its position in the queue so long */
     struct slice key;     /* the key in Redis */
 };
 

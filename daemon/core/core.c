@@ -1,8 +1,8 @@
 /*
  * core.c -- one step: what is due, then the event, then the work that both left behind.
  *
- * Owns the step and its clock. What locks, claims, owners and requests do with an event stands in their own files;
- * core.c only brings them the event, and work.c the time.
+ * Owns the step and its clock. What locks, claims, owners and requests do with an event is in their own files; core.c
+ * only brings them the event, and work.c the time.
  */
 #include "daemon/core/core.h"
 
@@ -57,9 +57,9 @@
  *     comes, the owner does not hold the lock.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
  * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. Work that is
- *     left stands in core.jobs, or is due in the heap, and core_next_us() says so.
- * I11 Claims with a ticket stand before those without, in the order in which they took their tickets; so the first one
- *     here is the first of ours in Redis's queue.
+ *     left is in core.jobs, or is due in the heap, and core_next_us() says so.
+ * I11 Claims with a ticket are in the queue before those without, in the order in which they took their tickets; so the
+ *     first one here is the first of ours in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
  * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.
@@ -250,8 +250,8 @@ received_lock(const struct core *c, struct slice text)
     if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
         return NULL;
     }
-    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* this daemon may know the key by another
-                                                                                name */
+    /* this daemon may know the key by another name */
+    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key);
 }
 
 static void

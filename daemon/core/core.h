@@ -1,11 +1,11 @@
 /*
  * core.h -- the lock manager without the world: events in, actions out.
  *
- * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() says when it wants
- * to be called again if nothing happens. The core does not talk, wait, log or look at a clock, and the sink must not
- * call back into it: what comes of an action is a later event. Times are microseconds of one clock that never steps
- * (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed for the call. Ids
- * (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
+ * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() says when
+ * core_step() is to be called next if nothing happens. The core does not talk, wait, log or look at a clock, and the
+ * sink must not call back into it: what comes of an action is a later event. Times are microseconds of one clock that
+ * never steps (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed for the
+ * call. Ids (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
  * (daemon/base/memory.h); core_conf bounds what clients can make the core allocate.
  */
 
@@ -15,11 +15,11 @@
  *
  *   step      an event, what is due, what is dirty; what looks at everything
  *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
- *   locks     a name: whose turn it is, attempts, hand-overs, what Redis's outcomes mean, reviews
- *   answers   how requests and claims end, and what they are told
+ *   locks     a name: whose turn it is, attempts, hand-offs, what Redis's outcomes mean, reviews
+ *   answers   how requests and claims end, and the answers that they get
  *   leases    what a claim asks Redis for
  *   records   claims, locks, queues, owners, and how they are found
- *   tools     timers, jobs, dirty marks, words for other daemons
+ *   tools     timers, jobs, dirty marks, broadcasts
  */
 #ifndef RLOCKD_CORE_CORE_H
 #define RLOCKD_CORE_CORE_H
@@ -82,7 +82,7 @@ void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
  */
 void core_end_turn(struct core *c);
 
-/* When core_step(CORE_TIME) is wanted next; CORE_FOREVER = not at all. */
+/* When core_step(CORE_TIME) is to be called next; CORE_FOREVER = not at all. */
 int64_t core_next_us(const struct core *c);
 
 /* The deadline to report for a lease that was handed to the socket at sent_us: 1 % and 2 ms before its end. */

@@ -114,7 +114,7 @@ static void
 search_begin(struct core *c, struct search *s)
 {
     graph_begin(c, &c->graph[GRAPH_JOB], GRAPH_JOB);
-    list_move_all(&s->roots, &s->waits); /* later waits may be seen too early: the next search is theirs */
+    list_move_all(&s->roots, &s->waits); /* waits that begin later belong to the next search */
     s->began_us = c->now_us;
     s->phase = SEARCH_GROW;
 }
@@ -243,7 +243,8 @@ advance_job(struct core *c)
     }
     small = s->phase != SEARCH_GROW && g->owners_n + g->holds_n <= NOW_MAX;
     g->most = small ? g->steps + 16 * NOW_MAX : g->most;
-    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: verifies the rest anew */
+    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: the next slice verifies the rest
+                                               anew */
         graph_verify_begin(g);
         s->phase = SEARCH_VERIFY;
     }

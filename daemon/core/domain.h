@@ -20,14 +20,14 @@ enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 
 /* The reasons for which the locks of a domain are reviewed. */
 struct review {
-    unsigned number;   /* of the last review; WALK_REVIEW gives it to each lock */
+    unsigned number;   /* the number of the last review; WALK_REVIEW gives it to each lock */
     unsigned begun_n;  /* reviews begun since none was pending */
     bool lost, jumped; /* Redis may have lost data; a clock has jumped */
 };
 
 struct domain {
     struct list locks;     /* lock.all, in order of creation */
-    uint64_t epoch;        /* in which holds are being reclaimed; 0 = all are, and RECLAIMED was sent */
+    uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0 = all are, and RECLAIMED was sent */
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;
     struct walk walk[WALKS];

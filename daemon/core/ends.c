@@ -23,7 +23,7 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 
-/* HELD, but its lease has ended, or its name was broken. */
+/* HELD, but the lease has ended, or the name was broken: ends the hold. */
 void
 claim_lapsed(struct core *c, struct claim *cl)
 {
@@ -53,8 +53,8 @@ loss_request(const struct claim *cl)
 }
 
 /*
- * Silent requests end with the hold that they give back. True: the owner was told of other holds, so the loss is news
- * to it.
+ * Silent requests end with the hold that they give back. True: the owner was told of other holds, so it does not know
+ * of the loss.
  */
 static bool
 drop_silent(struct core *c, struct claim *cl)
@@ -85,7 +85,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_re
     struct request *r;
 
     assert(cl->state == CLAIM_HELD);
-    if (!cl->owner->ending) { /* else its job was about to give it back */
+    if (!cl->owner->ending) { /* else the owner's job was about to give the claim back */
         c->metrics->lost++;
         lock_news(c, cl, CORE_NEWS_LOST, reason);
         cl->end_published = true;
@@ -166,7 +166,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_for_request = false;
-    claim_end_renewal(c, cl); /* its answer says nothing about a later hold */
+    claim_end_renewal(c, cl); /* the answer to the renewal says nothing about a later hold */
     cl->uncertain.acquire_unresolved = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
@@ -176,7 +176,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
         if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
-            /* The owner's too, because the claim may be freed before the next hold. */
+            /* The owner gets the fresh number, too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
         cl->uncertain.release_unresolved = cl->not_twice = false;

@@ -96,7 +96,7 @@ graph_queue_freed(struct core *c, const struct queue *q)
     }
 }
 
-/* ---- who is stuck ---- */
+/* ---- stuck owners ---- */
 
 /* Shortens the path to n owners. */
 static void
@@ -211,7 +211,7 @@ add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
     bool stuck;
 
     g->steps++;
-    if (deadlock_is_over(c, cl)) {
+    if (deadlock_hold_is_over(c, cl)) {
         return !g->lock[at].any;
     }
     owner = graph_add(g, cl->owner, deadlock_wait_of(cl->owner));
@@ -232,7 +232,7 @@ add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
     return true;
 }
 
-/* Where the list of holders goes on; NULL: the holder there has left. */
+/* The holder with which add_holders() continues; NULL: that holder has left. */
 static struct list *
 next_holder(const struct core *c, const struct graph_lock *l)
 {
@@ -311,7 +311,7 @@ graph_grow(struct core *c, struct graph *g)
     return false;
 }
 
-/* ---- whether it is still so ---- */
+/* ---- the graph against the present records ---- */
 
 bool
 graph_waits(const struct graph *g, uint32_t owner)
@@ -331,7 +331,7 @@ graph_holds(const struct core *c, const struct graph *g, uint32_t hold)
     const struct claim *cl = n != NULL ? container_of(n, struct claim, by_id) : NULL;
 
     return cl != NULL && cl->state == CLAIM_HELD && cl->token == h->token && cl->owner == g->owner[h->owner].owner &&
-           cl->lock->queue == g->lock[h->lock].queue && !deadlock_is_over(c, cl);
+           cl->lock->queue == g->lock[h->lock].queue && !deadlock_hold_is_over(c, cl);
 }
 
 /* Verifies one record; the holds come first, then the locks, then the owners. */

@@ -37,7 +37,7 @@ enum graph_which {
     GRAPHS
 };
 
-/* Where a record stands in a graph, if `serial` is that graph's. */
+/* The index of a record in a graph, if `serial` is that graph's. */
 struct graph_mark {
     uint64_t serial;
     uint32_t at;
@@ -46,7 +46,7 @@ struct graph_mark {
 struct graph_owner {
     struct owner *owner; /* NULL: it was freed since */
     uint64_t wait;       /* request.serial */
-    uint32_t lock;       /* it waits for; GRAPH_NONE: for none, or for one that is not held here */
+    uint32_t lock;       /* the lock that the owner waits for; GRAPH_NONE: none, or one that is not held here */
     uint32_t next;       /* another waiter for the same lock */
     uint32_t hold;       /* the first of its holds, see graph_hold.next */
     uint32_t at;         /* its index on the path; graph_through(): the owner that it was reached from ... */
@@ -56,11 +56,12 @@ struct graph_owner {
 
 struct graph_lock {
     struct queue *queue; /* NULL: it was freed since */
-    uint32_t waiter;     /* the first, see graph_owner.next */
+    uint32_t waiter;     /* the first of its waiters, see graph_owner.next */
     uint32_t hold, holds_n; /* its holds: the first in graph.hold, and how many */
     uint32_t stuck_n;
     uint32_t at;         /* graph_find(): no hold before it counts */
-    uint64_t next_claim; /* the first holder that is not in the graph yet, when the steps ran out there; 0 = none */
+    uint64_t next_claim; /* the first holder that is not in the graph yet, if the steps ran out among the holders; 0 =
+                            none */
     bool any, open;
     bool complete;       /* all its holders are in the graph */
 };

@@ -47,12 +47,13 @@
  *     replica has to be asked: they have the daemon's claim, which stays as it is.
  *
  * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
- * while, and the next LOCK here takes it up as if it had been handed over, unless a waiter poll finds remote waiters.
+ * while, and the next LOCK here reuses the claim as if it had been handed over, unless a waiter poll finds remote
+ * waiters.
  */
 
 enum { SCAN_MAX = 64 }; /* requests of an owner that are searched; with more of them the lock goes back to Redis */
 
-/* Requests in their owner's order that are about the claim; -1: too many to look. */
+/* The number of requests in their owner's order that are about the claim; -1: there are too many to look at. */
 static int
 count_in_order(const struct claim *cl)
 {
@@ -69,7 +70,7 @@ count_in_order(const struct claim *cl)
     return n;
 }
 
-/* Requests on the claim, waiting or being served, that run out of order. */
+/* The number of requests on the claim, waiting or being served, that run out of order. */
 static int
 count_out_of_order(const struct claim *cl)
 {
@@ -196,7 +197,7 @@ heir_of(const struct core *c, const struct claim *cl)
     struct claim *next = lock_next(cl->lock);
     const struct request *first;
 
-    if (next == NULL || next->owner == cl->owner) { /* it wants another permit, and gives this one back */
+    if (next == NULL || next->owner == cl->owner) { /* the owner wants another permit, and gives this one back */
         return NULL;
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
@@ -282,9 +283,9 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     owner_wake(c, leaves);
 }
 
-/* The owner has given the claim back; r, if there is one, is answered. */
+/* Reports that the owner has given the claim back: publishes RELEASED, and answers r, if there is one. */
 static void
-given_back(struct core *c, struct claim *cl, struct request *r)
+report_given_back(struct core *c, struct claim *cl, struct request *r)
 {
     lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
@@ -320,16 +321,18 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
         return false;
     }
     c->metrics->handoffs++;
-    given_back(c, cl, r);
+    report_given_back(c, cl, r);
     exchange(c, cl, next);
     waiter_poll_join(c, cl->lock);
     pass_on(c, cl);
     return true;
 }
 
-/* ---- nobody waits ---- */
+/* ---- caching ---- */
 
-/* The last hold of the claim is given back, and nobody wants it now. False: as above. */
+/*
+ * The last hold of the claim is given back, and no request here waits: keeps the claim CACHED. False: nothing was done.
+ */
 bool
 claim_cache(struct core *c, struct claim *cl, struct request *r)
 {
@@ -342,7 +345,7 @@ claim_cache(struct core *c, struct claim *cl, struct request *r)
     }
     queue_open(c, l);
     c->metrics->lingers++;
-    given_back(c, cl, r);
+    report_given_back(c, cl, r);
     cl->end_published = true; /* the later release in Redis is not published */
     cl->cached.linger_until_us = after_us(c->now_us, l->linger_us);
     claim_move(c, cl, CLAIM_CACHED);

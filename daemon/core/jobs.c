@@ -5,7 +5,7 @@
  *     lock that is next is freed (walks_leave()). So each record is done once, whatever happens between two slices.
  * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
  *     claim_catch_up() and lock_catch_up() do what the job would do.
- * J3  A job looks at JOB_RECORDS records, then it is the next one's turn.
+ * J3  A job looks at JOB_RECORDS records, then the next job has its turn.
  */
 #include "daemon/core/jobs.h"
 
@@ -122,7 +122,7 @@ cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from)
     w->last = c->domain[i].locks.prev;
 }
 
-/* As walks_leave(), for one cursor; see view.h. */
+/* The same for one cursor; see view.h. */
 static void
 cursor_leave(const struct core *c, struct core_cursor *w, const struct lock *l)
 {

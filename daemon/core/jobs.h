@@ -1,10 +1,10 @@
 /*
- * jobs.h -- work in slices: a turn looks at so many records (core_conf.slice), what is left of a job stands in
- * core.jobs; private to daemon/core.
+ * jobs.h -- work in slices: a turn looks at core_conf.slice records, and what is left of a job stays in core.jobs;
+ * private to daemon/core.
  *
- * A job is part of the record that it is about, and goes with it; a round over the claims of one lock has a record of
- * its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: before an event about
- * a record that a job has not reached yet, claim_catch_up() or lock_catch_up() does the work of the job.
+ * A job is part of the record that it is about, and ends with that record; a round over the claims of one lock has a
+ * record of its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: before an
+ * event about a record that a job has not reached yet, claim_catch_up() or lock_catch_up() does the work of the job.
  */
 #ifndef RLOCKD_CORE_JOBS_H
 #define RLOCKD_CORE_JOBS_H
@@ -20,15 +20,15 @@ struct domain;
 struct lock;
 struct claim;
 
-enum { JOB_RECORDS = 64 }; /* records that a job looks at before it is the next one's turn */
+enum { JOB_RECORDS = 64 }; /* records that a job looks at before the next job has its turn */
 
 enum job_kind {
     JOB_OWNER, /* owner.job: the owner has ended, its claims are given back */
     JOB_SESSION, /* core_session.job: the session has gone, its named owners have one session less */
     JOB_BREAK, /* queue.break_job: the name was broken, its holders lose it */
     JOB_SETTLE, /* queue.settle.job: an outcome is known, and answers the requests that do not wait longer */
-    JOB_WALK,  /* walk.job: something is done with every lock of a domain */
-    JOB_ROUND, /* round.job: something is done with every claim of a lock */
+    JOB_WALK,  /* walk.job: a walk over every lock of a domain */
+    JOB_ROUND, /* round.job: a round over every claim of a lock */
 };
 
 struct job {
@@ -73,8 +73,8 @@ void walk_end(struct core *c, struct domain *d, struct walk *w); /* the last loc
 void walks_leave(struct core *c, const struct lock *l); /* the lock is about to be freed ... */
 void cursors_leave(struct core *c, const struct lock *l); /* ... so cursors there move on, too */
 
-uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first domain with locks, `from` or above; or
-                                                                    domains_n */
+/* the first domain with locks, `from` or above; or domains_n */
+uint32_t domain_with_locks(const struct core *c, uint32_t from);
 
 /* Moves the cursor to the locks of the first domain, `from` or above, that has any; ends the cursor if none has. */
 void cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from);

@@ -12,7 +12,7 @@ const struct kind_policy kind_policies[KINDS] = {
                    .called_apart = true},
     [KIND_RW] = {.holders = HOLDERS_SHARED, .aux_keys = true, .reentrant = true, .two_sorts = true,
                  .leave_behind = true, .last_frees = true, .handed = true, .cacheable = true},
-    /* A free permit may be wanted at another daemon: it does not linger. */
+    /* Not cacheable: another daemon may have a waiter for a free permit. */
     [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .aux_keys = true, .claim_each = true,
                         .leave_behind = true, .handed = true},
     /* Each new grant sets Redisson's own token counter, so none is made here. */

@@ -40,11 +40,11 @@ struct kind_policy {
     /* ---- whose turn it is ---- */
     bool tickets;      /* Does Redis keep a queue, in which waiters have tickets? A ticket outlives attempts, is asked
                           for while others hold the lock, and is given back like a lock. */
-    bool called_apart; /* Is the next owner in Redis's queue called on a channel of its own? */
+    bool called_apart; /* Does Redis call the next owner of its queue on a channel of that owner alone? */
     bool leave_behind; /* May an attempt leave behind a release that is under way? A6 of attempts.c. */
     bool last_frees;   /* Does Redis say who else listens only when the last of several holders gives it back? */
 
-    /* ---- what needs no word to Redis ---- */
+    /* ---- what needs no operation in Redis ---- */
     bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
     bool cacheable; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
 };

@@ -18,7 +18,7 @@ struct request;
 /* operations.c */
 void claim_try(struct core *c, struct claim *cl);        /* QUEUED, with a request: asks Redis for the lock */
 void claim_renew(struct core *c, struct claim *cl);      /* renews the lease; when QUEUED, the ticket */
-void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
+void claim_renew_in_turn(struct core *c, struct claim *cl); /* renews as soon as the window has room */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
 void claim_reclaim(struct core *c, struct claim *cl, bool shared); /* reclaims holds that Redis may have lost */
@@ -33,7 +33,7 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 
 /* ends.c */
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis);
-void claim_lapsed(struct core *c, struct claim *cl);   /* its lease has ended, or it was broken */
+void claim_lapsed(struct core *c, struct claim *cl);   /* the lease has ended, or the name was broken: ends the hold */
 void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_keep_loss(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
 void claim_loss_expired(struct core *c, struct claim *cl); /* forgets the loss, because its owner has not asked for so
@@ -45,7 +45,7 @@ void claim_forget_loss(struct core *c, struct claim *cl); /* forgets the loss of
 
 /* reclaim.c */
 void claim_redis_grants(struct core *c, struct claim *cl);
-void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
+void claim_review(struct core *c, struct claim *cl);  /* reviews the claim for the reasons in lock.review_why */
 void claim_verify_now(struct core *c, struct claim *cl); /* asks Redis about what is to be verified, if no operation is
                                                             in flight */
 void claim_redis_reached(struct core *c, struct claim *cl);

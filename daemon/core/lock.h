@@ -27,7 +27,7 @@ struct lock {
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
     enum wakes wakes : 2;
     bool declared : 1;      /* ... and its kind is that of the rule */
-    bool has_key : 1;       /* ... which differs from the name */
+    bool has_key : 1;       /* it has a key that differs from its name */
     bool dirty : 1;         /* is in core.dirty_locks */
     bool has_cached : 1;    /* one claim is CACHED */
     bool contended : 1;     /* a request here met it held, since the record was made */

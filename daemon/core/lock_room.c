@@ -95,11 +95,10 @@ lock_cached(const struct lock *l)
 void
 lock_reserve_ends(struct lock *l)
 {
-    struct list *lists[] = {&l->holders, &l->queue->claims}; /* also those that ask for it */
+    struct list *lists[] = {&l->holders, &l->queue->claims}; /* also claims that are TRYING may have a reserve */
     struct list *pos, *nxt;
 
-    if (!l->has_reserve) { /* a client that changes the limit again and again must not cause a walk over very many
-                              claims each time */
+    if (!l->has_reserve) { /* no walk over very many claims at each change of the limit */
         return;
     }
     l->has_reserve = false;

@@ -15,10 +15,10 @@ struct lock;
 struct claim *lock_next(const struct lock *l); /* the first in the queue that has requests; NULL: none has */
 bool lock_is_full(const struct lock *l, bool shared); /* the holders here leave no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
-bool lock_has_one_token(const struct core *c, const struct lock *l); /* held by one grant, so any other token is
-                                                                        stale */
+/* held by one grant, so any other token is stale */
+bool lock_has_one_token(const struct core *c, const struct lock *l);
 struct claim *lock_newest(const struct lock *l);    /* the holder with the highest token; NULL: there is none */
 struct claim *lock_cached(const struct lock *l); /* lock.has_cached */
-void lock_reserve_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
+void lock_reserve_ends(struct lock *l); /* others may have later tokens: no hand-off before the next grant */
 
 #endif

@@ -2,8 +2,8 @@
  * locks.c -- names: their queues, watches and hints.
  *
  * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
- * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); BREAK stands in breaks.c; when
- * Redis is asked for one, and for how many at a time, stands in attempts.c.
+ * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and
+ * attempts.c says when Redis is asked for a name, and for how many claims at a time.
  *
  * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only say "try
  * again".
@@ -55,7 +55,7 @@ lock_free(struct core *c, struct lock *l)
     lock_delete(c, l);
 }
 
-/* Takes over the rules as the last request brought them. */
+/* Takes over the rules that the request has brought. */
 static void
 take_rules(struct lock *l, const struct core_spec *spec)
 {
@@ -229,7 +229,7 @@ idle_free(struct core *c, struct lock *l)
     }
 }
 
-/* The next attempt, and the watch. */
+/* Begins the next attempt, and sets the watch. */
 static void
 queue_advance(struct core *c, struct lock *l)
 {

@@ -14,14 +14,13 @@ struct request;
 
 /* names.c */
 struct lock *lock_find(const struct core *c, struct slice name);
-/* the same; number: the hash of the name */
+/* the same; *number: the hash of the name */
 struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
 /* A lock with the same auxiliary keys; NULL: there is none. */
 struct lock *lock_with_aux_keys(const struct core *c, struct slice key);
-struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* the record that keeps rq from its
-                                                                                      key; the name of rq has no
-                                                                                      record */
+/* the record that keeps rq from its key; the name of rq has no record */
+struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq);
 /* number: of lock_find_number() */
 struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec);
 void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */

@@ -29,16 +29,17 @@ struct multilock {
 /* multilock.c */
 void multilock_arrive(struct core *c, const struct core_event *ev);
 void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core ends */
-void multilock_cancelled(struct multilock *b);                /* the CANCELLED answer of one member is about to end
-                                                                 all */
-bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
+void multilock_cancelled(struct multilock *b);                /* a CANCELLED of one member is about to end all */
+/* one of its requests asks for the lock, or was granted it */
+bool multilock_asks_for(const struct multilock *b, const struct lock *l);
 void multilocks_advance(struct core *c); /* those that are dirty: complete now, or undone */
 
 /* multilock_answers.c */
-void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
+/* the answer to one of its requests */
+void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp);
 void multilock_note_held(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp);
 void multilock_send(struct core *c, const struct multilock *b, const struct core_reply *rp); /* the answer to all */
-void multilock_forget(struct multilock *b, struct request *r); /* the request is no member any more; the last one frees
-                                                                  b */
+/* the request is no member any more; the last one frees b */
+void multilock_forget(struct multilock *b, struct request *r);
 
 #endif

@@ -92,7 +92,8 @@ lock_with_aux_keys(const struct core *c, struct slice key)
 struct lock *
 lock_in_the_way(const struct core *c, const struct core_request *rq)
 {
-    bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key); /* then it would be found by that name */
+    /* a record with that key would be found by its name */
+    bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key);
     struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
 
     return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_with_aux_keys(c, rq->spec.key) : l;

@@ -77,8 +77,8 @@ reserve_of(const struct core *c, const struct lock *l)
 }
 
 /*
- * Sends the claim's operation, as op_* says. holds: the count that it sets; r: the request that it is done for, or
- * NULL.
+ * Sends the claim's operation, with the properties in claim.op_*. holds: the count that it sets; r: the request that it
+ * is done for, or NULL.
  */
 static void
 send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
@@ -268,7 +268,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     lock_wake(c, cl->lock); /* the next attempt may leave this release behind (A6) */
 }
 
-/* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */
+/* Looks at the first few claims only: any permit that comes back serves the waiter. */
 void
 lock_send_releases(struct core *c, struct lock *l)
 {
@@ -285,7 +285,7 @@ lock_send_releases(struct core *c, struct lock *l)
         if (++looked > TOGETHER) {
             return;
         }
-        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* for either window */
+        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* in either window */
             claim_leave_window(c, cl);
             claim_release(c, cl, claim_op_request(cl));
         }

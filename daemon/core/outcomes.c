@@ -65,7 +65,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_move(c, cl, CLAIM_HELD);
     cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
-    claim_end_renewal(c, cl); /* of the ticket, if at all: its outcome says nothing of the hold */
+    claim_end_renewal(c, cl); /* a renewal was one of the ticket: its outcome says nothing of the hold */
     claim_set_token(c, cl, d->token);
     cl->reserve = d->reserve_denied ? 0 : cl->reserve;
     cl->replicas = d->replicas;
@@ -83,7 +83,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
     cl->uncertain.acquire_unresolved = true; /* until it is granted or given back */
-    cl->expiry_ms = 0; /* of an earlier hold, if at all */
+    cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
     claim_raise_redis_until(cl, c->now_us, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
@@ -134,7 +134,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
-        claim_end_renewal(c, cl); /* of the ticket before, if at all: its outcome says nothing of this one */
+        claim_end_renewal(c, cl); /* a renewal was one of the former ticket: its outcome says nothing of this one */
         /* Redis has taken the ticket for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
@@ -252,7 +252,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         extended(c, cl, d, cl->hold.op_lease_us, false);
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
-            cl->replicas = 0; /* those of this Redis were not asked */
+            cl->replicas = 0; /* the replicas of this Redis were not asked */
             cl->reserve = d->reserve_denied ? 0 : cl->reserve;
             claim_set_verify(c, cl, cl->uncertain.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
@@ -355,8 +355,8 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->uncertain.release_unresolved = cl->not_twice = true; /* also after the end of the lease: the release may yet
-                                                                    run */
+        /* also after the end of the lease: the release may yet run */
+        cl->uncertain.release_unresolved = cl->not_twice = true;
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->uncertain.release_unresolved;
@@ -377,7 +377,10 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
-/* QUEUED: the ticket lives on, or a new one has to be taken behind all others. */
+/*
+ * QUEUED, and the ticket's renewal is answered: the ticket lives on, or the claim has to take a new one behind all
+ * others.
+ */
 static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -486,7 +489,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
         case CLAIM_RELEASING:
             release_done(c, cl, d);
             break;
-        default: /* nothing is in flight there */
+        default: /* these states have no operation in flight */
             assert(false);
         }
     }

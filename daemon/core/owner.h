@@ -2,7 +2,7 @@
  * owner.h -- the records of users, sessions and owners; private to daemon/core.
  *
  * session  a session of the daemon
- * owner    who holds: a session itself, or an OWNER id that any session may act for
+ * owner    holds locks: a session itself, or an OWNER id that any session may act for
  */
 #ifndef RLOCKD_CORE_OWNER_H
 #define RLOCKD_CORE_OWNER_H

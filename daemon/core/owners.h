@@ -23,15 +23,15 @@ struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one t
 /* raises the owner's grace to that of the lock, and to what its request asks for */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
-void owner_begin_grace(struct core *c, struct owner *o, int64_t until_us); /* no session uses the owner: it ends at
-                                                                              until_us */
+/* no session uses the owner: it ends at until_us */
+void owner_begin_grace(struct core *c, struct owner *o, int64_t until_us);
 struct owner *owner_new(struct core *c, uint64_t id);
 void owner_free(struct core *c, struct owner *o);
 void session_owner_free(struct core *c, struct session_owner *ln); /* the last one of an owner begins its grace */
 
 /* order.c */
-struct request *order_next(const struct core *c, const struct owner *o); /* the request that may begin now; NULL: none
-                                                                            may */
+/* the request that may begin now; NULL: none may */
+struct request *order_next(const struct core *c, const struct owner *o);
 void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 
 /* users.c */

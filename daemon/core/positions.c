@@ -16,7 +16,7 @@
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
  * wait. Claims that are not held, given back or waited in count as such positions. In a drain all are kept, for the
- * process after us.
+ * next process.
  */
 static bool
 may_keep_position(const struct core *c, const struct lock *l)
@@ -48,7 +48,7 @@ claim_abandoned(struct core *c, struct claim *cl, bool for_good)
     lock_wake(c, cl->lock);
 }
 
-/* QUEUED without requests: gives the position up, unless it is kept. */
+/* QUEUED without requests: gives the position up, unless the claim keeps it. */
 void
 claim_give_up_position(struct core *c, struct claim *cl)
 {

@@ -57,8 +57,8 @@ reclaim(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_HELD) {
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
-        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another owner may have the same
-                                                                                 expiry */
+        /* another owner may have the same expiry */
+        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state));
         cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }

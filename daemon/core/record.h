@@ -61,7 +61,7 @@ struct core_owner_record {
     int64_t until_us;
 };
 
-/* The records that were kept when the process before this one ended, and what has become of them. */
+/* The records that the former process left, and what has become of them. */
 struct core_restored {
     struct core_record *kept; /* put into another order */
     size_t n;

@@ -72,7 +72,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     bool asserting = cl->op != 0 && cl->op_reclaim;
     bool attempted = (cl->uncertain.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
 
-    memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
+    memset(p, 0, sizeof(*p)); /* the gaps, too, because records are compared by their bytes */
     p->claim = claim_id(cl);
     p->number = cl->redis_owner;
     p->state = (uint8_t)state;
@@ -86,7 +86,8 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
         p->ticket_life_us = cl->queued.ticket_life_us;
         return;
     }
-    p->token = cl->end_published && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
+    /* the end was published: the next process has nothing to publish */
+    p->token = cl->end_published && !cl->lost ? 0 : cl->token;
     p->lost = cl->lost;
     if (held) {
         p->deadline_us = cl->hold.deadline_us;

@@ -88,7 +88,7 @@ answer(struct core *c, struct request *r, const struct core_reply *rp)
     request_drop(c, r);
 }
 
-/* The claim is held and its deadline lies ahead. */
+/* Ends the request as GRANTED: the claim is held, and its deadline lies ahead. */
 void
 request_grant(struct core *c, struct request *r)
 {
@@ -107,7 +107,7 @@ request_grant(struct core *c, struct request *r)
     answer(c, r, &rp);
 }
 
-/* Any other answer. `left` as core_answer says. */
+/* Ends the request with an answer other than GRANTED. `left` as core_answer says. */
 void
 request_finish(struct core *c, struct request *r, enum core_answer what, int64_t left)
 {
@@ -126,7 +126,7 @@ request_finish(struct core *c, struct request *r, enum core_answer what, int64_t
     answer(c, r, &rp);
 }
 
-/* No hops: its owner holds what it asks for, and would wait for itself. */
+/* No hops: the owner holds what the request asks for, and would wait for itself. */
 void
 request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops)
 {

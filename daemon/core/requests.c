@@ -351,7 +351,7 @@ join_holder(struct core *c, struct request *r)
     } else if (r->due_us > c->now_us) {
         timer_set(&c->timers, &r->timer, r->due_us);
     } else {
-        request_time_out(c, r); /* may be its end; r is not looked at any more */
+        request_time_out(c, r); /* may end the request; r is not looked at any more */
     }
     if (cl->state == CLAIM_HELD) {
         claim_serve(c, cl);
@@ -436,7 +436,8 @@ request_run(struct core *c, struct request *r)
         if (r->verb == CORE_LOCK) {
             join_holder(c, r);
         } else {
-            request_finish(c, r, CORE_NOT_HELD, 0); /* the claim was given back, or its loss was reported, already */
+            request_finish(c, r, CORE_NOT_HELD, 0); /* the claim was already given back, or its loss was already
+                                                       reported */
         }
         return;
     default:

@@ -1,5 +1,5 @@
 /*
- * restore.c -- the first step of a process: it takes over what the process before it had in Redis (records.c).
+ * restore.c -- the first step of a process takes over what the former process had in Redis (records.c).
  *
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
  * number they had in Redis, and as insistently as any release. Named owners have their owner grace: their holds keep
@@ -7,7 +7,7 @@
  * all new requests. The owner grace begins with the first process that has not seen the owner.
  *
  * Nothing is said to be held before Redis has confirmed it (reclaim.c): the name may have been broken, or the data
- * lost. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
+ * lost. The backend knows the epoch in which all holds were; if Redis is in another one now, a RECLAIM follows.
  */
 #include "daemon/core/restore.h"
 
@@ -94,7 +94,7 @@ claim_of(struct core *c, const struct core_record *k)
     if (l == NULL) {
         return NULL;
     }
-    c->serial = p->claim - 1; /* its own id once more */
+    c->serial = p->claim - 1; /* the claim keeps its id */
     cl = claim_new(c, l, o);
     c->serial = serial;
     cl->redis_owner = p->number;

@@ -1,6 +1,6 @@
 /*
- * reviews.c -- every lock of a domain is reviewed: because Redis may have lost it, grants again, or is reachable again.
- * What a review does with a claim is in reclaim.c.
+ * reviews.c -- every lock of a domain is reviewed: because Redis may have lost its data, grants again, or is reachable
+ * again. What a review does with a claim is in reclaim.c.
  */
 #include "daemon/core/reviews.h"
 

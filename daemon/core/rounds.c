@@ -1,8 +1,8 @@
 /*
  * rounds.c -- passes over every claim of one lock, which may have very many.
  *
- * A lock with few claims is done at once; one with more than a job looks at in its turn has a round of its own among
- * the jobs. A claim that an event is about catches up first, as with all jobs: claim_catch_up().
+ * A lock with few claims is done at once; a lock with more claims than a job looks at in one turn has a round of its
+ * own among the jobs. A claim that an event is about catches up first, as with all jobs: claim_catch_up().
  */
 #include "daemon/core/rounds.h"
 

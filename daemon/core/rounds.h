@@ -33,7 +33,8 @@ struct round {
     struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
 };
 
-bool lock_is_long(const struct core *c, const struct lock *l);         /* its claims are more than one turn of a job */
+/* it has more claims than a job looks at in one turn */
+bool lock_is_long(const struct core *c, const struct lock *l);
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review(const struct core *c, const struct domain *d); /* one of them reviews a lock of the domain */
 void rounds_leave(struct core *c, const struct claim *cl);      /* the claim leaves its list; of a lock with a round */
@@ -42,8 +43,8 @@ void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* the lock is about to be freed */
 
 /* round_work.c */
-bool round_next(struct core *c, struct round *rd);              /* does one claim; false: none was left, and rd is
-                                                                   freed */
+/* does one claim; false: none was left, and rd is freed */
+bool round_next(struct core *c, struct round *rd);
 void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
 void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
 
@@ -51,7 +52,7 @@ void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_
 void round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind);
 void round_end(struct core *c, struct round *rd);
 void round_free(struct core *c, struct round *rd);
-struct round *round_find(const struct core *c, const struct lock *l, enum round_kind kind); /* NULL: none stands */
+struct round *round_find(const struct core *c, const struct lock *l, enum round_kind kind); /* NULL: none is pending */
 int round_first_home(enum round_kind kind);
 void round_find_home(struct round *rd); /* to the first of the lists, from this one on, that has a claim */
 void round_move_on(struct round *rd);

@@ -97,16 +97,16 @@ claim_serve(struct core *c, struct claim *cl)
             r->uncounted = true;
             request_grant(c, r);
         } else if (r->verb == CORE_LOCK) {
-            /* A re-entry never takes time away from the holds before it. */
+            /* A re-entry never shortens the lease of the earlier holds. */
             lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
             claim_begin_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
                            lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
         } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
-            break; /* two expiries under way: either may be the last */
+            break; /* two commands that set the expiry are under way: either may run last */
         } else if (r->verb == CORE_RENEW) {
-            cl->hold.unrenewed_us = cl->hold.deadline_us; /* it may shorten the lease, and nobody knows when it runs */
+            cl->hold.unrenewed_us = cl->hold.deadline_us; /* the RENEW may shorten the lease, at an unknown time */
             cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));
             claim_begin_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
         } else {

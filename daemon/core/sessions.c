@@ -74,7 +74,7 @@ owner_release_next(struct core *c, struct owner *o)
     return false;
 }
 
-/* The owner grace is over, and nobody came back. */
+/* The owner grace is over, and no session uses the owner. */
 void
 owner_timer(struct core *c, struct owner *o)
 {
@@ -137,7 +137,7 @@ owner_advance(struct core *c, struct owner *o)
     owner_free(c, o);
 }
 
-/* Nothing more will be asked: no LOCK of this session may go on waiting. */
+/* The session sends nothing more: none of its LOCKs goes on waiting. */
 void
 core_session_eof(struct core *c, struct core_session *p)
 {
@@ -145,7 +145,7 @@ core_session_eof(struct core *c, struct core_session *p)
 
     list_init(&todo);
     list_move_all(&todo, &p->requests);
-    while (!list_empty(&todo)) { /* the end of one may be that of others */
+    while (!list_empty(&todo)) { /* the end of one request may end others */
         struct request *r = container_of(todo.next, struct request, session_node);
 
         list_remove(&r->session_node);

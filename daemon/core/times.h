@@ -14,7 +14,7 @@ enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WA
 
 int64_t backoff_us(unsigned failed_n); /* the pause after so many failures in a row: 1..BACKOFF_TIMES */
 
-/* The sum, or for ever. */
+/* The sum; CORE_FOREVER if it overflows. */
 static inline int64_t
 after_us(int64_t now_us, int64_t delay_us)
 {

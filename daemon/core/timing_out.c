@@ -95,16 +95,16 @@ patience_us(const struct core *c, const struct lock *l)
     return l->replicas > 0 || c->domains_n > 1 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
 }
 
-/* Its own attempt is under way: another outcome will come. */
+/* The claim's own attempt is under way: another outcome will come. */
 static bool
-is_asked_for(const struct request *r)
+has_own_attempt(const struct request *r)
 {
     return r->claim->state == CLAIM_TRYING;
 }
 
 /* An outcome has come since the request joined the list. */
 static bool
-is_behind(const struct request *r)
+has_newer_outcome(const struct request *r)
 {
     return list_linked(&r->timing_out_node) && r->outcome_n != r->claim->lock->queue->settle.outcome_n;
 }
@@ -117,13 +117,13 @@ is_settled(const struct request *r)
 
     switch (l->queue->settle.how) {
     case SETTLE_FULL: /* unless there is room for it yet */
-        return lock_is_full(l, r->shared) && !is_asked_for(r);
+        return lock_is_full(l, r->shared) && !has_own_attempt(r);
     case SETTLE_WAITED: /* requests that did not want to wait have a time of their own, see is_busy_for() */
-        return wanted_to_wait(r) && !is_asked_for(r);
+        return wanted_to_wait(r) && !has_own_attempt(r);
     case SETTLE_ALL:
         break;
     }
-    return !is_asked_for(r);
+    return !has_own_attempt(r);
 }
 
 static void
@@ -148,7 +148,7 @@ request_time_out(struct core *c, struct request *r)
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->queued.tried_us : c->now_us, patience_us(c, l));
 
-    if (r->timing_out && is_behind(r) && is_settled(r)) {
+    if (r->timing_out && has_newer_outcome(r) && is_settled(r)) {
         request_finish(c, r, l->queue->settle.answer, 0);
     } else if (r->timing_out || (!queued && cl->retry_us > c->now_us)) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
@@ -170,7 +170,7 @@ queue_settle_next(struct core *c, struct queue *q)
 {
     struct request *r = container_of(q->timing_out.next, struct request, timing_out_node);
 
-    if (list_empty(&q->timing_out) || !is_behind(r)) {
+    if (list_empty(&q->timing_out) || !has_newer_outcome(r)) {
         job_end(&q->settle.job);
         return false;
     }

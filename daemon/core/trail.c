@@ -100,7 +100,7 @@ was_at(const struct core *c, const struct trail *t, const struct owner *o)
 
 /* A trail is about to name this wait: indexes it. A wait of a session's own owner is found by the session. */
 static void
-note(struct core *c, struct request *r)
+index_wait(struct core *c, struct request *r)
 {
     if (!r->in_trail && r->owner->name != NULL) {
         map_add(&c->trail_waits, &r->by_wait, r->serial);
@@ -121,7 +121,7 @@ wait_at(struct core *c, const struct stop *s)
     return p != NULL ? deadlock_wait_of(p->owner) : NULL;
 }
 
-/* The wait of ours that a stop speaks of; NULL: it has ended. */
+/* The wait here that a stop names; NULL: it has ended. */
 static struct request *
 still_waits(struct core *c, const struct stop *s)
 {
@@ -158,7 +158,7 @@ victim_of(const struct trail *t)
 
 /* Answers DEADLOCK if the victim is an owner of ours, and its wait and all others of ours on the cycle still last. */
 static void
-sentence(struct core *c, const struct trail *t)
+answer_victim(struct core *c, const struct trail *t)
 {
     size_t victim = victim_of(t);
     struct request *r = still_waits(c, &t->stop[victim]);
@@ -222,7 +222,7 @@ close_cycle(struct core *c, const struct trail *t)
         r->cycle = sum;
         trail_begin(c, r);
     } else if (slice_eq(t->stop[victim_of(t)].daemon, broadcast_self(c))) {
-        sentence(c, t);
+        answer_victim(c, t);
     } else {
         broadcast_trail(c, t, BROADCAST_VERDICT);
     }
@@ -242,7 +242,7 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
         if (--*steps <= 0) {
             return;
         }
-        if (deadlock_is_over(c, cl)) {
+        if (deadlock_hold_is_over(c, cl)) {
             continue;
         }
         if (is_at(c, &t->stop[0], o)) {
@@ -256,7 +256,7 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
     }
 }
 
-/* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
+/* Extends the trail from an owner here to the name that it waits for: held by others here, or elsewhere. */
 static void
 follow(struct core *c, struct trail t, const struct owner *o, int *steps)
 {
@@ -266,7 +266,7 @@ follow(struct core *c, struct trail t, const struct owner *o, int *steps)
     if (r == NULL || t.n == HOPS_MAX) {
         return;
     }
-    note(c, r);
+    index_wait(c, r);
     l = r->claim->lock;
     t.stop[t.n++] = (struct stop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
     if (deadlock_waits_for_holders(l, r->shared) && may_follow(l)) {
@@ -299,7 +299,7 @@ trail_received(struct core *c, enum broadcast_type what, struct slice text)
         return;
     }
     if (what == BROADCAST_VERDICT) {
-        sentence(c, &t);
+        answer_victim(c, &t);
         return;
     }
     last = &t.stop[t.n - 1];

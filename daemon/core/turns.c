@@ -58,7 +58,7 @@ held_timer(struct core *c, struct claim *cl)
         c->metrics->jeopardies++;
         lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
         if (cl->uncertain.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
-            claim_arm(c, cl); /* only that was due */
+            claim_arm(c, cl); /* only JEOPARDY was due */
             return;
         }
     }
@@ -76,7 +76,7 @@ held_timer(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Every path must re-arm the timer by claim_arm(), but for the review: that comes once. */
+/* Every path must re-arm the timer by claim_arm(), except the review, which comes once. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {

@@ -11,10 +11,9 @@ struct core;
 void claim_timer(struct core *c, struct claim *cl);
 /*
  * An event is about this claim: what is due for it, and what a job has still to do with it, comes first, as if there
- * were no slices. The claim is not freed. lock_catch_up() stands in reviews.h.
+ * were no slices. The claim is not freed. lock_catch_up() is in reviews.h.
  */
 void claim_catch_up(struct core *c, struct claim *cl);
-void windows_advance(struct core *c);                     /* claims that waited may send, as many as there is room
-                                                             for */
+void windows_advance(struct core *c);                     /* lets waiting claims send, as many as there is room for */
 
 #endif

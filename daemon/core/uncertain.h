@@ -41,10 +41,10 @@ stragglers_until_us(const struct core *c)
 
 /* Questions about a claim of which an operation may yet run. */
 enum claim_question {
-    MAY_SAY_HELD,    /* to its owner, and serve what is asked about it? */
-    MAY_HAND_OVER,   /* to another owner, without a word to Redis? */
-    MAY_ADD_HOLD,    /* which nothing that is on its way takes away again? */
-    MAY_FORGET,      /* that Redis ever had it? */
+    MAY_SAY_HELD,    /* to the owner, and serve requests about the claim? */
+    MAY_HAND_OVER,   /* to another owner, without an operation in Redis? */
+    MAY_ADD_HOLD,    /* that no command on its way takes away again? */
+    MAY_FORGET,      /* that Redis ever had the claim? */
     MAY_KEEP_NUMBER, /* the owner's, for its next hold? */
 };
 

@@ -116,7 +116,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
 
         list_remove(&l->queue->waiter_poll_node);
         if (!stays_here(c, l)) {
-            lock_wake(c, l); /* it may need no queue any more */
+            lock_wake(c, l); /* the lock may need no queue any more */
             continue;
         }
         list_push_back(looked, &l->queue->waiter_poll_node);

@@ -22,8 +22,8 @@ struct waiter_poll {
     uint64_t op;        /* in flight; 0 = none */
     uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
     size_t n;
-    int64_t sent_us;    /* the last one */
-    uint64_t grants;    /* made here before it */
+    int64_t sent_us;    /* when the last poll was sent */
+    uint64_t grants;    /* grants made here before the last poll */
 };
 
 /* waiter_polls.c */

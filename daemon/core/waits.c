@@ -36,9 +36,12 @@ deadlock_waits_for_holders(const struct lock *l, bool shared)
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
 }
 
-/* HELD, but its lease has ended, or it was broken, and only the report is still to come: no wait leads to it. */
+/*
+ * HELD, but the lease has ended, or the name was broken, and only the report is still to come: no wait leads to the
+ * claim.
+ */
 bool
-deadlock_is_over(const struct core *c, const struct claim *cl)
+deadlock_hold_is_over(const struct core *c, const struct claim *cl)
 {
     return !claim_is_held(cl, c->now_us);
 }

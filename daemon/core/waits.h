@@ -15,7 +15,7 @@ struct request;
 /* waits.c */
 struct request *deadlock_wait_of(const struct owner *o);
 bool deadlock_waits_for_holders(const struct lock *l, bool shared);
-bool deadlock_is_over(const struct core *c, const struct claim *cl);
+bool deadlock_hold_is_over(const struct core *c, const struct claim *cl);
 struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
 void trail_forget(struct core *c, struct request *r); /* the request waits no more */
 

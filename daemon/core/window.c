@@ -36,7 +36,7 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* The key by which claims wait for their turn in a window. */
+/* The claim's place in the order of a window's turns, as a time. */
 static int64_t
 window_key_us(const struct core *c, const struct claim *cl)
 {

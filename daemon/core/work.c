@@ -1,7 +1,7 @@
 /*
  * work.c -- the work of a step: timers that are due, jobs in slices, and dirty records.
  *
- * The only file that knows which records have something to do; no file below needs to.
+ * Only this file knows which records have something to do; no file below needs to know.
  */
 #include "daemon/core/work.h"
 

@@ -13,7 +13,7 @@ struct core;
 /* work.c */
 void walk_finish(struct core *c, struct walk *w);       /* does the rest of the walk in this step, however long it is */
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
-void catch_up(struct core *c); /* does what is due, and what comes of it */
+void catch_up(struct core *c); /* does what is due, and the work that follows from it */
 void work_dirty(struct core *c); /* advances dirty owners and locks */
 void work_requests(struct core *c); /* requests whose claim was freed, and dirty multilocks */
 

@@ -17,16 +17,16 @@
 
 #define ROWS 128
 #define WAYS 8
-#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* bounds the time until a client that stops has no delay */
+#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* at most: so a client that stops guessing is soon without a delay */
 #define LOG_EVERY_US (60 * US_PER_S)
 
 struct entry {
     uint64_t key; /* 0: none */
     int64_t at_us;      /* when `score` was reckoned */
     int64_t logged_us;
-    uint32_t score;     /* wrong passwords that were not regained yet */
+    uint32_t score;     /* wrong passwords, less those that time has given back */
     uint32_t waiting;
-    uint32_t failures;  /* since it was logged last */
+    uint32_t failures;  /* failures since the last log line */
 };
 
 struct auth_limits {
@@ -107,7 +107,7 @@ has_password(enum command_id id, const struct words *w)
 static int64_t
 delay_us(const struct engine *e)
 {
-    int64_t half_us = e->conf->auth_timeout_us / 2; /* past all of it, the connection would be closed */
+    int64_t half_us = e->conf->auth_timeout_us / 2; /* the delay must end before auth.timeout closes the connection */
 
     return half_us < AUTH_LIMIT_DELAY_US ? half_us : AUTH_LIMIT_DELAY_US;
 }

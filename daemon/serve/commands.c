@@ -19,7 +19,7 @@ static cmd_fn *const handlers[COMMANDS] = {
 #undef COMMAND
 };
 
-/* The first words of a browser, or of a page that makes one talk to us. */
+/* The first words of a browser that a page, or its user, has pointed at rlockd. */
 static bool
 is_cross_protocol(struct slice verb)
 {
@@ -69,7 +69,7 @@ refuse_arity(enum command_id id, struct writer *out)
     writer_error(out, ERR_SYNTAX, "wrong number of arguments for '%s' command; usage: %s", lower, usage);
 }
 
-/* In RESP2 a message and a reply look alike, so a connection that subscribed may only do these. */
+/* In RESP2 a message and a reply look alike, so a connection that subscribed may run only these. */
 static bool
 fits_subscriber(enum command_id id)
 {

@@ -17,7 +17,7 @@
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
 
-/* ---- words about itself ---- */
+/* ---- what a client reports of itself ---- */
 
 bool
 client_check_word(const char *what, struct slice word, struct writer *out)
@@ -269,7 +269,7 @@ or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
-/* One line as in Redis: what does not exist here is left out, except what clients look for. */
+/* One line as in Redis, without the fields of things that rlockd does not have, except fields that clients look for. */
 static void
 add_line(const struct session *s, int64_t now_us, struct buf *out)
 {
@@ -299,7 +299,7 @@ struct client_work {
     struct filter filter;
     bool kills, old_form;     /* KILL addr */
     uint64_t asked_by;        /* session */
-    uint64_t session, newest; /* the last one that was looked at; the last one to be */
+    uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */
     int64_t killed;
     struct buf lines;         /* owned */
     char text[];
@@ -365,7 +365,7 @@ drop(struct listing_work *lw, struct engine *e)
     free(w);
 }
 
-/* With a copy of the words. */
+/* The new work has a copy of the words. */
 static struct client_work *
 work_new(const struct cmd *c)
 {

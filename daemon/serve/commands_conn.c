@@ -33,8 +33,9 @@ same_secret(const char *secret, struct slice given)
 }
 
 /*
- * user NULL: the user with that password. Without a password for `default`, any password is right if the user is named,
- * as in Redis: clients with a password in their settings work on a daemon without one. False: wrong.
+ * `user` NULL: the user whose password it is. If `default` has no password, any password is right for `default` by
+ * name, as in Redis: clients with a password in their settings work on a daemon without one. False: the password is
+ * wrong.
  */
 static bool
 authenticate(struct session *s, const struct slice *user, struct slice password)
@@ -179,7 +180,7 @@ cmd_hello(struct cmd *c)
     return CMD_DONE;
 }
 
-/* ---- alive ---- */
+/* ---- PING and others ---- */
 
 enum cmd_result
 cmd_ping(struct cmd *c)

@@ -107,7 +107,7 @@ cmd_set(struct cmd *c)
 
 /* ---- GET, DEL ---- */
 
-/* Does a named owner hold it here? A session's own owner is no value that a SET could have set. */
+/* Does a named owner hold the name here? A session's own owner is no value that a SET could have set. */
 static bool
 held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
 {
@@ -191,7 +191,7 @@ said_before(const struct words *w, unsigned at)
     return false;
 }
 
-/* Only holds taken by SET, and by token, so that no later holder loses its lock. */
+/* Frees only holds that a SET took, and each by its token, so that no later holder loses its lock. */
 enum cmd_result
 cmd_del(struct cmd *c)
 {

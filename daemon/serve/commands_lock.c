@@ -170,7 +170,7 @@ read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
 enum cmd_result
 cmd_lock(struct cmd *c)
 {
-    struct core_event ev; /* of its union there is what the type says */
+    struct core_event ev; /* only the member of the union that `type` names is set */
     struct lock_options o;
 
     ev.type = CORE_LOCK;
@@ -199,7 +199,7 @@ cmd_mlock(struct cmd *c)
     return CMD_LATER;
 }
 
-/* UNLOCK, RENEW and others about a held lock: the core knows the rest. */
+/* The request of UNLOCK, RENEW and others about a held lock; the core knows the lock's settings. */
 static struct core_request
 held_request(const struct cmd *c, const struct lock_options *o, struct slice name)
 {
@@ -215,7 +215,7 @@ held_request(const struct cmd *c, const struct lock_options *o, struct slice nam
 static enum cmd_result
 step_held(struct cmd *c, enum core_event_type type)
 {
-    struct core_event ev; /* of its union there is what the type says */
+    struct core_event ev; /* only the member of the union that `type` names is set */
     struct lock_options o;
 
     if (!read_options(c, &o)) {

@@ -30,7 +30,7 @@ void command_refuse_subcommand(struct cmd *c);
  */
 void command_note_refusal(struct session *s, struct slice command, const char *reason);
 
-/* So long may one answer of this command be, at most. */
+/* The greatest length of one answer of this command. */
 size_t command_answer_bytes_max(const struct cmd *c);
 
 /*

@@ -11,7 +11,7 @@
 
 #include "daemon/base/clock.h"
 
-/* How each refusal of the core is said; `text` NULL = the usual text of its row. */
+/* The error row and the text of each refusal of the core; `text` NULL = the usual text of that row. */
 static const struct {
     bool error;
     enum error_code code;
@@ -180,7 +180,7 @@ add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
     }
 }
 
-/* `named`: of several names, this is the one it is about. */
+/* `named`: the request had several names, and the refusal says which one it is about. */
 static void
 write_refusal(const struct engine *e, struct writer *out, const struct core_reply *r, bool named)
 {
@@ -219,7 +219,7 @@ struct answer {
     struct writer *out;
 };
 
-/* Granted, or there are holds left; of a RENEW, ms. */
+/* Writes that the lock was granted, or how many holds are left; of a RENEW, how many ms. */
 static void
 write_held(const struct answer *a, const struct core_reply *r, bool full)
 {

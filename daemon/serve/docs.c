@@ -175,7 +175,7 @@ write_flags(enum command_id id, bool key, bool keys, struct writer *w)
         {"pubsub", strcmp(row->group, "events") == 0},
         {"no_auth", row->role == ROLE_ANY},
         {"blocking", id == CMD_LOCK || id == CMD_MLOCK},
-        {"movablekeys", keys}, /* where they end, the count says */
+        {"movablekeys", keys}, /* the count of names says where the names end */
     };
     size_t i, n = 0;
 

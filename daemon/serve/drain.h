@@ -15,9 +15,9 @@ struct outbox;
 uint64_t drain_held(const struct engine *e);
 
 /*
- * Appends the first of them with their holders, and of those that are being released, printable and in a bounded time:
- * `a (session 7), b (owner w), c (freeing) and 9 more`. `box` notes the grants that the text relies on; NULL outside of
- * a reply.
+ * Appends the first of these locks with their holders, and of those that are being released, printable and in a bounded
+ * time: `a (session 7), b (owner w), c (freeing) and 9 more`. `box` notes the grants that the text relies on; NULL
+ * outside of a reply.
  */
 void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
 

@@ -23,10 +23,10 @@
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session.h"
 
-/* Records of what the core does in slices, in one turn: about a millisecond. */
+/* The records that the core's jobs look at in one turn: about a millisecond. */
 #define SLICE 512
 
-/* ---- what the core wants: noted, never acted upon inside the step ---- */
+/* ---- actions of the core: noted, never carried out inside the step ---- */
 
 static void
 note_reply(struct engine *e, const struct core_reply *r)
@@ -55,8 +55,9 @@ static const struct news_log {
 };
 
 /*
- * Later losses of a session within LOSS_WINDOW_US are another event, so that they cannot use up the lines of other
- * sessions; and so are losses of sessions that have gone, of which no count is left.
+ * The event under which a loss is logged; the log bounds the lines of each event. Later losses of a session within
+ * LOSS_WINDOW_US have an event of their own, so that they cannot use up the lines of other sessions; so have losses of
+ * sessions that have ended, because no count of these is left.
  */
 static struct news_log
 loss_event(const struct core_publish *news, struct session *s)
@@ -144,7 +145,7 @@ sink(void *ctx, const struct core_action *a)
     }
 }
 
-/* ---- what the backend tells ---- */
+/* ---- reports of the backend ---- */
 
 static void
 on_post(void *ctx, const struct core_event *ev)

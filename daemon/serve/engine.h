@@ -4,7 +4,8 @@
  * A turn of the loop: libevent reports what is ready; sessions read and hand requests in, the backend posts outcomes;
  * each becomes one core_step() at once, whose actions are only *noted* (an operation in the backend's batch, a reply in
  * its slot, news in the outboxes). engine_turn_end() then lets sessions go on, flushes the backend, writes each
- * session's output once, and frees what died. So nothing re-enters: a sink never steps, a step never writes a socket.
+ * session's output once, and frees the sessions that have ended. So nothing re-enters: a sink never steps, a step never
+ * writes a socket.
  */
 
 /*

@@ -71,7 +71,7 @@ struct engine {
     int64_t dead_peer_us;     /* the keepalive that sockets have, or are being given */
     struct list *peer_at;     /* session.node: the next one to get the dead_peer of a reload; see peer.c */
     struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: no wrong password was sent */
-    struct heap due;          /* session.due: closed unless it makes progress by then */
+    struct heap due;          /* session.due: when a session is closed, unless it has made progress */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: what a session read in this turn, while it runs */
     struct pool pool;         /* owned: memory of output that is about to leave */

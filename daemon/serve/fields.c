@@ -69,7 +69,7 @@ fields_find(struct fields *f, struct fields_spot *spot)
     f->spot = spot;
 }
 
-/* Of a text or number that was just written; its line ends behind it. */
+/* Notes where a text or number was just written; its line ends behind it. */
 static void
 note_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
 {

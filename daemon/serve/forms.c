@@ -97,7 +97,7 @@ static form_fn *const forms[FORMS] = {
     [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
 };
 
-/* A yes says that a name is held, or that it is free; only the first relies on a grant. */
+/* A yes says that a name is held, or that it is free; only "held" relies on a grant. */
 static void
 rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
 {

@@ -13,7 +13,7 @@
 struct engine;
 
 enum reply_form {
-    FORM_NATIVE, /* as PROTOCOL.md says it of LOCK and its like */
+    FORM_NATIVE, /* the reply of LOCK and other native commands in PROTOCOL.md */
     FORM_SET,    /* +OK, or null */
     FORM_STATUS, /* +OK, or :0 */
     FORM_COUNT,  /* the number of names of which the owner holds nothing any more */

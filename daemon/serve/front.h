@@ -14,7 +14,8 @@
 #include "proto/reader.h"
 
 #define FRONT_ERROR_BYTES 256
-#define FRONT_LEASE_US_MAX (INT64_C(365) * 24 * 3600 * US_PER_S) /* as of LOCK; longer ones are cut to it */
+/* the bound of LOCK, too; longer leases are cut to it */
+#define FRONT_LEASE_US_MAX (INT64_C(365) * 24 * 3600 * US_PER_S)
 #define FRONT_SUPPORTED "the scripts of redis-py's Lock, of redlock 4.2 and 5, and of node-redis-warlock 1"
 
 struct front_script; /* a row of the table of scripts */

@@ -175,7 +175,7 @@ line_end(const char *at, const char *end, const char **next)
     return nl > at && nl[-1] == '\r' ? nl - 1 : nl;
 }
 
-/* Up to the blank line: 0 = not all there, 413 = a body is announced, 200 = fine. */
+/* Reads the headers up to the blank line: 0 = not all have come, 413 = they announce a body, 200 = fine. */
 static int
 read_headers(const char *at, const char *end)
 {

@@ -175,9 +175,9 @@ read_boot(char boot[40])
 }
 
 /*
- * `lock` names the last process that had it. This process has it now, so that one has ended; unless this directory is a
- * copy, and the process uses the original. A pid that was used again only delays the start, until Redis has not heard
- * of the daemon for a while.
+ * `lock` names the last process that had locked it. This process has locked it now, so the last one has ended, unless
+ * this directory is a copy, and the process uses the original. A pid that was used again only delays the start, until
+ * Redis has not heard of the daemon for a while.
  */
 static bool
 has_ended(const char *last, const char *boot)

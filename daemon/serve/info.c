@@ -387,7 +387,7 @@ static const struct {
     {"lock", "Lock", false, info_lock},
 };
 
-/* Words with which Redis clients ask for all of it. */
+/* Words with which Redis clients ask for all sections. */
 static bool
 means_all(struct slice section)
 {
@@ -414,7 +414,7 @@ struct info_work {
     char glob[];
 };
 
-/* As a comment, which parsers of INFO skip. */
+/* Prints a comment line, which parsers of INFO skip. */
 static void
 print_no_section(struct info *in)
 {

@@ -38,7 +38,7 @@ struct table_work {
     int64_t now_us;           /* of the step */
     size_t bytes_max;         /* of the answer */
     struct core_cursor cursor;
-    uint64_t session, newest; /* the last one that was looked at; the last one to be */
+    uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */
     struct table table;
     struct outbox aside;      /* owned; the grants that its rows rely on */
     struct tree *tree;        /* owned; NULL: a table */

@@ -41,7 +41,7 @@ keymap_received(struct engine *e, struct slice what)
         return false;
     }
     if (what.n != SAID_N && !(what.n == SAID_N + 1 && what.p[SAID_N] == '?')) {
-        return true; /* of a later version of rlockd */
+        return true; /* a message of a later version of rlockd */
     }
     snprintf(ours, sizeof(ours), "%016" PRIx64, conf_keys_print(e->conf));
     if (slice_eq(uuid, slice_of(e->uuid)) || slice_eq(print, slice_of(ours))) {

@@ -384,7 +384,7 @@ open_spare(struct listener *l)
     }
 }
 
-/* No descriptor is left: the spare one serves to tell one caller; then no connection is accepted for a moment. */
+/* No descriptor is left: refuses one caller with the spare one, then accepts no connection for a moment. */
 static void
 refuse_and_rest(struct listener *l)
 {

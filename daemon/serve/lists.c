@@ -22,7 +22,7 @@ struct list_work {
     const struct engine *engine; /* borrowed */
     int64_t now_us;              /* of the step */
     struct core_cursor cursor;
-    uint64_t session, newest;    /* the last one that was looked at; the last one to be */
+    uint64_t session, newest;    /* the session that was looked at last; the newest one when the work began */
     int proto;
     struct pieces rows;          /* owned */
     size_t rows_n;
@@ -91,7 +91,7 @@ step_sessions(struct list_work *l, struct engine *e)
     return true;
 }
 
-/* So many records take some tens of microseconds, all of them compared with the glob. */
+/* The number of records that take some tens of microseconds, if each is compared with the glob. */
 unsigned
 look_step_records(struct slice glob)
 {
@@ -133,7 +133,7 @@ finish(struct listing_work *w, struct engine *e, struct outbox *box, struct writ
         return;
     }
     writer_array(out, l->rows_n);
-    if (pieces_shift(&l->rows, &first)) { /* most answers are that short, and leave at once */
+    if (pieces_shift(&l->rows, &first)) { /* most answers are one piece, and leave at once */
         outbox_move(box, &first);
     }
 }

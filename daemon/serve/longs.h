@@ -17,7 +17,7 @@ void longs_make(struct engine *e, size_t was, size_t now);
 /* A long reply of the session waits to be read, behind earlier output. The session may be the one that is closed. */
 void longs_wait(struct session *s, size_t bytes);
 
-/* So many bytes of it are about to leave; all have left, or the session has ended. */
+/* So many bytes of a long reply are about to leave. longs_over(): all have left, or the session has ended. */
 void longs_leave(struct session *s, size_t bytes);
 void longs_over(struct session *s);
 

@@ -167,7 +167,7 @@ add_peer_ids(const struct session *s, struct fields *f)
         } else {
             fields_none(f, ids[i].key);
         }
-        fields_map_only(f); /* the peer says it */
+        fields_map_only(f); /* the text of the peer has it */
     }
 }
 
@@ -266,7 +266,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     return CMD_LATER;
 }
 
-/* Does Redis have another owner than we? */
+/* Does Redis name another owner than this daemon's? */
 static bool
 is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen)
 {
@@ -281,7 +281,7 @@ is_foreign(const struct engine *e, const struct core_lock_view *v, const struct 
     if (strcmp(seen->type, "hash") == 0) {
         return strncmp(seen->owner, e->uuid, n) != 0 || seen->owner[n] != ':';
     }
-    /* The value of other kinds does not say whose it is, but our own claims we know. */
+    /* The value of other kinds does not name the owner; but this daemon knows its own claims. */
     return v->owner.number == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
 }
 

@@ -318,8 +318,8 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
 }
 
 /*
- * Dooms late bytes. TORN: some of them have left, or of a "ms left" that is too high by now. *looked: how many marks,
- * from the first, were looked at.
+ * Dooms late bytes. TORN: some late bytes have left, or part of a "ms left" that is too high by now. *looked: how many
+ * marks, from the first, were looked at.
  */
 static enum outbox_fate
 look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)

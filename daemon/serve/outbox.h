@@ -115,7 +115,7 @@ void outbox_take_marks(struct outbox *to, struct outbox *from, size_t at);
 /* Appends all of `from`, which is empty then. */
 void outbox_move(struct outbox *to, struct outbox *from);
 
-/* So many bytes have left. */
+/* The first n bytes have left. */
 void outbox_sent(struct outbox *box, size_t n);
 
 /*

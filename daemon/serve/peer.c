@@ -28,7 +28,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-enum { SOCKETS_PER_TURN = 256 }; /* that a reload tells of another dead_peer: each takes three system calls */
+enum { SOCKETS_PER_TURN = 256 }; /* sockets that get a reload's dead_peer in one turn: each takes three system calls */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5; not in the headers of Debian 12 */
@@ -37,7 +37,7 @@ enum { SOCKETS_PER_TURN = 256 }; /* that a reload tells of another dead_peer: ea
 struct peer_process {
     struct map_node by_pid; /* engine.processes */
     int pidfd;            /* owned */
-    struct event *ev;     /* owned: it has ended */
+    struct event *ev;     /* owned: the process has ended */
     struct list sessions; /* session.process_node */
 };
 
@@ -304,13 +304,13 @@ peer_watch(struct session *s)
     struct map_node *n;
     struct peer_process *p;
 
-    if (!s->is_unix || s->pid <= 0) { /* 0: in a pid namespace that we do not see into */
+    if (!s->is_unix || s->pid <= 0) { /* 0: in a pid namespace that this process cannot see */
         return;
     }
     n = map_find(&e->processes, (uint64_t)s->pid);
     p = n != NULL ? container_of(n, struct peer_process, by_pid) : NULL;
     if (p != NULL && has_event(p->pidfd, POLLIN)) {
-        return; /* that process has ended, and the new peer has its pid: it stays unwatched */
+        return; /* that process has ended, and the new peer has its pid: the new peer stays unwatched */
     }
     if (p == NULL) {
         p = may_watch(e) ? process_new(s) : NULL;

@@ -11,7 +11,9 @@ struct pubsub;
 struct pubsub *pubsub_new(struct engine *e);
 void pubsub_free(struct pubsub **p);
 
-/* Returns the number of subscriptions the session has then. Twice is once. */
+/*
+ * Returns the number of subscriptions the session has then. A second subscription to the same channel changes nothing.
+ */
 int pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_count(const struct session *s);

@@ -36,7 +36,7 @@ struct event_record {
     uint64_t cause;
     struct list node; /* pubsub.events or topic.kept, oldest first */
     uint64_t serial;
-    unsigned at_n;    /* sessions that are at it */
+    unsigned at_n;    /* sessions whose next event it is */
     size_t channel_n, payload_n;
     char text[];      /* the channel, then the payload */
 };

@@ -24,7 +24,7 @@ recheck_add(struct engine *e, struct session *s)
     }
 }
 
-/* Looks at the first of them: sessions with input are read, and all are if poll() fails. */
+/* Checks the first sessions of the list: those with input are read, and all of these if poll() fails. */
 static void
 look_at_some(struct list *recheck)
 {

@@ -177,14 +177,14 @@ held_up(const struct session *s)
     return slots_full(s) || slots_ending(s) || s->auth_wait != NULL;
 }
 
-/* May it run another request, if there is a slot for it? */
+/* May the session run another request, if there is a slot for it? */
 static bool
 may_ask(const struct session *s)
 {
     return !s->closed && !s->quit && !s->bad && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
 }
 
-/* May it run another request now? */
+/* May the session run another request now? */
 static bool
 may_run(const struct session *s)
 {
@@ -192,8 +192,9 @@ may_run(const struct session *s)
 }
 
 /*
- * The same, when more input has come. That input may contain the UNLOCK that earlier requests wait for, so the oldest
- * wait of a full session is refused. After a hang-up all waits end, see report_end().
+ * Makes room for another request when more input has come. That input may contain the UNLOCK that earlier requests wait
+ * for, so the oldest wait of a full session is refused. False: there is no room. After a hang-up all waits end, see
+ * report_end().
  */
 static bool
 make_room(struct session *s)

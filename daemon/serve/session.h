@@ -14,7 +14,7 @@
 
 /* ---- sessions.c ---- */
 
-/* By id; NULL when it has gone. */
+/* The session with this id; NULL: it has ended. */
 struct session *session_find(struct engine *e, uint64_t id);
 
 /* The session that came next after this id, 0 = the first; NULL: none did. Ids rise. */
@@ -55,7 +55,9 @@ struct session *session_open(struct engine *e, int fd, bool is_unix, const char 
 struct outbox *session_reply(struct session *s, uint64_t id, enum reply_form *form);
 void session_replied(struct session *s, uint64_t id);
 
-/* Appends `more` to the reply of the oldest slot so far; takes it, and copies no byte. NULL: nothing. */
+/*
+ * Appends `more` behind what was written of the oldest slot's reply; takes `more`, and copies no byte. NULL: nothing.
+ */
 void session_append(struct session *s, struct pieces *more);
 
 /*

@@ -14,8 +14,8 @@
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session_out.h"
 
-#define DRAIN_BYTES (16 * 1024) /* that one read takes ... */
-#define DRAIN_READS 64          /* ... and reads, at most, before a socket with unread input is closed */
+#define DRAIN_BYTES (16 * 1024) /* the bytes of one read ... */
+#define DRAIN_READS 64          /* ... and the number of reads, at most, before a socket with unread input is closed */
 
 static const char *const reason_text[CLOSE_REASONS] = {
 #define CLOSE_REASON(id, text) [CLOSE_##id] = (text),

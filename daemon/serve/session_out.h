@@ -21,7 +21,7 @@ session_out_end(struct session *s)
     return s->out.bytes.p != NULL && list_empty(&s->later.list) ? &s->out : session_out_last(s);
 }
 
-/* How much waits for the socket; more than limits.output_bytes allows. */
+/* The bytes that wait for the socket. */
 static inline size_t
 session_out_bytes(const struct session *s)
 {

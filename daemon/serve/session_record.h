@@ -27,7 +27,7 @@ struct slot {
     enum command_id cmd;
     enum reply_form form; /* WAITING for the core: how its reply is to be written */
     unsigned words_n;     /* DEFERRED */
-    size_t counted;       /* of the box, in session.slots_bytes */
+    size_t counted;       /* bytes of the box that session.slots_bytes counts */
     struct outbox box;    /* READY: the reply; DEFERRED: the words, packed */
 };
 
@@ -72,12 +72,12 @@ struct session {
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool input_done;           /* its input has had its turn since its output had */
+    bool input_done;           /* its input has had a turn since the last turn of its output */
     bool input_skipped;        /* ... and was skipped in the next turn of input: it stays on engine.ready */
     bool only_events;          /* write_node is on engine.writing_events */
     bool cut_short;            /* the session has run its share of this turn, and may have more input */
     bool unsent;               /* the socket may take more of its output, and no edge will report that */
-    bool readable;             /* the socket may have more for us */
+    bool readable;             /* the socket may have more input */
     bool stirred;              /* an event came since the last read, or the connection may be broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */

@@ -114,7 +114,7 @@ session_write_set_deadline(struct session *s, bool ending, bool moved)
     struct engine *e = s->engine;
 
     if (!s->authed) {
-        return; /* the deadline for AUTH stands */
+        return; /* the deadline for AUTH stays */
     }
     if (s->out.bytes.n == 0 || !(ending || session_out_over_limit(s))) {
         heap_remove(&e->due, &s->due);

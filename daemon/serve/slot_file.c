@@ -255,7 +255,7 @@ void *
 slot_file_free_slot(struct slot_file *t)
 {
     if (t->free == NONE && (t->high < t->slots_n || grow(t))) {
-        t->target = 0; /* it is not so empty any more */
+        t->target = 0; /* the file shrinks no more: its slots are used again */
         free_push(t, t->high++);
     }
     return t->free != NONE ? slot_file_slot(t, t->free) : NULL;
@@ -326,7 +326,7 @@ slot_file_tidy(struct slot_file *t)
             cut(t);
             return false;
         }
-        if (t->low >= t->target) { /* it is not so empty any more */
+        if (t->low >= t->target) { /* the file shrinks no more: its slots are used again */
             t->target = 0;
             return false;
         }

@@ -45,7 +45,7 @@ slots_box(struct session *s, struct slot *sl)
 /* Counts what the slot holds now for the session. */
 void slots_count(struct session *s, struct slot *sl);
 
-/* The reply is written, wherever slots_box() said when it began. The slot may be gone afterwards. */
+/* The reply is written, into the outbox that slots_box() gave when it began. The slot may be gone afterwards. */
 void slots_done(struct session *s, struct slot *sl);
 
 /* Answers a request that could not be framed: behind all replies before it. */

@@ -111,7 +111,8 @@ state_store_keep(struct engine *e, const struct core_record *what)
 void
 state_store_keep_owner(struct engine *e, const struct core_owner_record *what)
 {
-    (void)state_file_keep_owner(e->state_store.held, what); /* counted; after a crash it has its grace anew */
+    /* a failure is counted; after a crash the owner has its grace anew */
+    (void)state_file_keep_owner(e->state_store.held, what);
 }
 
 void

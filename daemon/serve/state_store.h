@@ -19,7 +19,7 @@ struct state_store {
     bool warned;          /* logged that not everything can be kept */
 };
 
-/* Reads the daemon's identity and opens the table. False with a message. */
+/* Reads the daemon's identity and opens the state file. False with a message. */
 bool state_store_open(struct engine *e, char error[160]);
 void state_store_close(struct state_store *k);
 

@@ -66,7 +66,7 @@ engine_specs(struct engine *e, struct core_request *rq, size_t n)
         add_spec(e, rq[i].name, &rq[i].spec, &e->key);
     }
     for (i = 0, key = e->key.p; i < n; i++) {
-        rq[i].spec.key.p = key; /* where it is now that all are there */
+        rq[i].spec.key.p = key; /* the buffer moves no more: all keys are in it */
         key += rq[i].spec.key.n;
     }
 }

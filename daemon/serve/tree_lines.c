@@ -11,7 +11,7 @@ tree_first_of(const struct records *index, uint64_t owner, const struct of_owner
     const struct of_owner *o = index->p;
     size_t low = 0, high = index->n;
 
-    if (high == 0) { /* no array either */
+    if (high == 0) { /* then there may be no array */
         return *end = NULL;
     }
     while (low < high) {

@@ -54,7 +54,7 @@ struct records {
 
 struct tree {
     struct engine *engine;
-    int64_t now_us;           /* of the step; at last of when it is printed */
+    int64_t now_us;           /* the time of the step; in the end that of the printing */
     struct core_cursor cursor;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;

@@ -20,7 +20,7 @@
 #include "daemon/serve/session.h"
 #include "daemon/serve/recheck.h"
 
-/* Of all sessions together, in one turn; a share of it is within these bounds. */
+/* The requests of all sessions together in one turn; the share of one session is between SHARE_MIN and SHARE_MAX. */
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
@@ -131,7 +131,7 @@ set_share(struct engine *e)
     e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
 }
 
-/* The next turn must come at once, also for what this turn has begun behind the turns of listings and patterns. */
+/* True: the next turn must come at once; also for listings and patterns that this turn has begun after their turns. */
 static bool
 has_more(const struct engine *e)
 {
