@@ -29,11 +29,10 @@
  *     the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
- * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING are told nothing
- *     before its own outcome is there. What an outcome says about the name counts for all claims: of several attempts
- *     that failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was
- *     under way (queue.hinted), the first claim asks again at once. A grant after a failure says that there is room
- *     again.
+ * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING get no answer before
+ *     its own outcome is there. What an outcome says about the name counts for all claims: of several attempts that
+ *     failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was under
+ *     way (queue.hinted), the first claim asks again at once. A grant after a failure says that there is room again.
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
  *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
  *     attempt is TAKEN or unanswered like any other, and then the first one asks again. No release is left behind at

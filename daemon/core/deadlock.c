@@ -29,8 +29,9 @@
  * begins with it, or later, sees the whole cycle. After a search the job rests for as long as the search took.
  *
  * D1  A wait is answered DEADLOCK only after a comparison with the present records: the waits and holds of its cycle,
- *     and with permits whatever makes their holders stuck. Up to NOW_MAX records that is done in the same step; of a
- *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
+ *     and with permits whatever makes their holders stuck. If the graph has at most NOW_MAX records, one step compares
+ *     them all. In a larger graph, each wait and each hold was seen both before and after one moment, so at that moment
+ *     all of them existed.
  * D2  A request on one of the lists waits, and is on none when it ends.
  */
 
@@ -198,7 +199,7 @@ answer_last(struct core *c, struct graph *g, size_t first)
 
 /*
  * Answers the cycles, one after the other. True: there may be more of them. With permits a cycle need not go through
- * the wait that has closed it; if the graph is not large, one is looked for that does.
+ * the wait that has closed it; if the graph is not large, the search looks for a cycle that does.
  */
 static bool
 find(struct core *c, struct graph *g, bool small)

@@ -249,9 +249,9 @@ next_holder(const struct core *c, const struct graph_lock *l)
 }
 
 /*
- * Adds the holders of the lock, as far as the steps go. False: there are more. When the holder to continue with has
- * left: of permits, one came back, so no waiter is stuck; of readers, all are added anew, some twice, which does no
- * harm because each counts as often.
+ * Adds the holders of the lock, as far as the steps go. False: there are more. If the holder to continue with has left:
+ * with permits, one came back, so no waiter is stuck; with readers, all are added anew, and a hold that is added twice
+ * is counted twice as well, which does no harm.
  */
 static bool
 add_holders(struct core *c, struct graph *g, uint32_t at)

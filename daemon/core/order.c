@@ -17,9 +17,9 @@
  * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
  *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
  * O2  Of one name one request runs at a time.
- * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
+ * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs whose releases are in flight: releases
  *     leave before attempts (shard_calls.c, SC3).
- * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
+ * O4  UNLOCKs run behind UNLOCKs of the same kind whose releases are in flight: one link keeps the order of one kind's
  *     releases, so an owner that is granted the later name finds the earlier one free. Never behind a LOCK: an owner
  *     that goes from one name to the next must not be without both.
  * O5  RENEWs run beside RENEWs.

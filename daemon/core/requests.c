@@ -385,8 +385,8 @@ waits_for_stragglers(const struct core *c, const struct claim *cl)
 }
 
 /*
- * The claim was lost: Redis is not asked. A silent request tells its owner nothing; but if the owner was told of no
- * hold, nothing has to be told. False: the request asks for a new grant.
+ * The claim was lost: Redis is not asked. A silent request cannot report the loss; but if no hold was reported to the
+ * owner, no loss has to be. False: the request asks for a new grant.
  */
 static bool
 ends_with_loss(struct core *c, struct request *r)

@@ -47,8 +47,8 @@ is_waited_in(const struct claim *cl)
 
 /*
  * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind a
- * crowd it does, without a look at each request: otherwise a crowd would cost the square of its size. If no request
- * wants to wait, the others in the queue are positions that are kept without a request, and are not in the way.
+ * crowd the answer is yes without a look at each request: otherwise a crowd would cost the square of its size. If no
+ * request wants to wait, the others in the queue are positions that are kept without a request, and are not in the way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
@@ -86,8 +86,8 @@ is_busy_for(const struct core *c, const struct request *r)
 
 /*
  * How long Redis may take for one operation before a LOCK that must not wait is answered UNAVAILABLE. Replicas that
- * have to acknowledge a grant need time of their own (backend/replicas.h). And of many domains this one may be used for
- * the first time, which takes some round trips more.
+ * have to acknowledge a grant need time of their own (backend/replicas.h). And where there are many domains, this one
+ * may be used for the first time, which takes some round trips more.
  */
 static int64_t
 patience_us(const struct core *c, const struct lock *l)

@@ -156,7 +156,7 @@ victim_of(const struct trail *t)
     return victim;
 }
 
-/* Answers DEADLOCK if the victim is an owner of ours, and its wait and all others of ours on the cycle still last. */
+/* Answers DEADLOCK if the victim is an owner here, and its wait and all other waits here on the cycle still last. */
 static void
 answer_victim(struct core *c, const struct trail *t)
 {

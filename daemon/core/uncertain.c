@@ -19,8 +19,8 @@ claim_raise_redis_until(struct claim *cl, int64_t from_us, int64_t lease_us)
 
 /*
  * Notes that an operation may run until until_us. All stragglers have one end, the latest: to reckon with one for too
- * long makes others wait, or costs one more RELEASE, no more. Stragglers whose time is over are forgotten, but for a
- * RENEW while a renewal that it may have overtaken is unanswered, see extended().
+ * long makes others wait, or costs one more RELEASE, no more. Stragglers whose time is over are forgotten, except a
+ * RENEW, as long as a renewal that it may have overtaken is unanswered: see extended().
  */
 void
 claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)

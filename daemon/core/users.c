@@ -1,7 +1,7 @@
 /*
  * users.c -- users: the shares and counts that all sessions of one Unix uid, or of one address, have together.
  *
- * Owns the records. A user lives as long as a session or an owner of its. An owner counts for the user whose session
+ * Owns the records. A user lives as long as it has a session or an owner. An owner counts for the user whose session
  * used it first; one that was restored counts for no user until then. User 0 is not counted.
  */
 #include <stdlib.h>

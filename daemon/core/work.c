@@ -141,7 +141,7 @@ timer_fire(struct core *c, struct timer *t)
 
 /*
  * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. One batch
- * and no more: of very many renewals, all within the slack at a time would delay everything else, here and in Redis.
+ * and no more: very many renewals, sent at once, would delay everything else, here and in Redis.
  */
 static int64_t
 renew_slack_us(struct timer *t, int64_t at_us)
