@@ -57,7 +57,7 @@ node_words(struct slice *words)
     return 3;
 }
 
-/* Words that are made one behind the other in a text; slices of it are taken when the text does not move any more. */
+/* Derived words, one behind the other in a text that may move while it grows: derived_words() slices it at the end. */
 struct derived {
     struct buf *text;
     size_t end[ANCHOR_WORDS_MAX];
@@ -154,7 +154,7 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
         buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner[k]);
     }
     m.end[m.n++] = text->n;
-    n += derived_words(&m, words + n) - 2; /* the last two come behind the lists */
+    n += derived_words(&m, words + n) - 2; /* `floor` and `owner` stand behind the lists */
     words[n + 2] = words[n];
     words[n + 3] = words[n + 1];
     words[n] = msg->brings[0];
@@ -182,7 +182,7 @@ record_words(struct slice key, uint64_t number, enum record_mode mode, struct bu
 
 /* ---- answers ---- */
 
-/* Texts of replies end in a NUL. */
+/* Parses a number and skips a blank behind it. A reply's text ends in a NUL. */
 static bool
 parse_number(const char **at, int base, uint64_t *out)
 {
@@ -196,7 +196,7 @@ parse_number(const char **at, int base, uint64_t *out)
     return true;
 }
 
-/* "0-5460 5462 ..." to the end of the text, as slots in rising order. Owned by the caller. */
+/* Parses "0-5460 5462 ...", in rising order, to the end of the text. The caller owns the ranges. */
 static bool
 parse_ranges(const char *at, struct slot_range **out, size_t *n)
 {

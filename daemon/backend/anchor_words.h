@@ -1,7 +1,7 @@
 /*
  * anchor_words.h -- the words of node.lua, anchor.lua and record.lua, and what their answers mean. No link, no clock.
  *
- * What the columns are stands in the scripts. What an answer points to lies in the reply, or in its own arrays.
+ * proto/SCRIPTS.md explains the columns. An answer points into its reply and into arrays that it owns.
  */
 #ifndef RLOCKD_BACKEND_ANCHOR_WORDS_H
 #define RLOCKD_BACKEND_ANCHOR_WORDS_H
@@ -21,11 +21,11 @@ struct slot_range {
     uint16_t first, last;
 };
 
-/* A generation: from `since` by the clock of the node of that origin its slots are its; where no later one has them. */
+/* A generation and its slots. It has begun at `since`, by the clock of the node with that origin. */
 struct generation_entry {
     uint64_t number, origin;
     uint64_t since_us;
-    uint64_t version; /* of the anchor that says so, rising with each; 0: of none */
+    uint64_t version; /* the anchor's count of generations when it took this one in; 0: no anchor has */
     const struct slot_range *range;
     size_t ranges_n;
 };
@@ -34,48 +34,48 @@ struct anchor_identity {
     char uuid[37];
     uint64_t nonce, former[ANCHOR_FORMERS]; /* as in struct epoch */
     int64_t lease_us;
-    bool strict; /* no anchors without data are believed before they were that for a lease */
+    bool strict; /* no anchor without data counts as new (R7) */
 };
 
-/* What a registration says besides. Arrays are borrowed. */
+/* The changing part of a registration. Arrays are borrowed. */
 struct anchor_message {
-    bool leaving, holds;  /* holds: may hold locks, as a member that is not new */
-    bool lists;           /* asks for the members and the bits, for an anchor that lost them (R7) */
-    uint64_t birth;       /* of the anchor's data, as known; 0 = not */
-    uint64_t version;     /* what it has told us, up to here */
-    uint64_t reclaimed;   /* what we have reclaimed, of that (R5) */
-    uint64_t suspect_us;  /* by the clock of its node: its slot was open then, its data is not what it was; 0 = never */
-    int64_t longest_us;   /* lease of a member of any anchor */
-    uint64_t floor;       /* the highest token that was given anywhere, as far as we know */
-    const uint64_t *owner; /* config epochs of the nodes that have the anchors' slots, the highest that are known; 0 */
-    const struct generation_entry *begin; /* `expected` is known of their slots; 0: to be told further, not begun */
-    const uint64_t *expected;
+    bool leaving, holds;  /* holds: this daemon may hold locks */
+    bool lists;           /* asks for members and bits, to bring them to an anchor that has lost them (R7) */
+    uint64_t birth;       /* the known birth of the anchor's data; 0 = unknown */
+    uint64_t version;     /* this daemon knows the anchor's generations up to this version ... */
+    uint64_t reclaimed;   /* ... and has reclaimed its locks in those up to this one (R5) */
+    uint64_t suspect_us;  /* when the anchor's slot was open last, by its node's clock: data may be lost; 0 = never */
+    int64_t longest_us;   /* the longest lease of a member of any anchor */
+    uint64_t floor;       /* the highest known token */
+    const uint64_t *owner; /* for each anchor the highest known config epoch of its slot's node; 0 = unknown */
+    const struct generation_entry *begin; /* proposals, and generations that this anchor lacks ... */
+    const uint64_t *expected; /* ... for each the highest number its slots may have now; 0: it has begun elsewhere */
     size_t begin_n;
-    const uint16_t *slot; /* whose bits are set, with the number of their generation */
+    const uint16_t *slot; /* the slots whose bits the anchor sets, if they are in the generation slot_number */
     const uint64_t *slot_number;
     size_t slots_n;
-    struct slice brings[2]; /* the answers `list` of both others; {NULL, 0}: none */
-    uint64_t brings_birth;  /* to data of that birth */
-    bool brings_new;        /* both others have no data either, and never had */
+    struct slice brings[2]; /* the lists of both other anchors; {NULL, 0}: none */
+    uint64_t brings_birth;  /* the birth for which they are brought */
+    bool brings_new;        /* both other anchors never had data */
 };
 
 enum anchor_status { ANCHOR_VOTES = 1, ANCHOR_ABSTAINS, ANCHOR_WANTS_LISTS, ANCHOR_DUPLICATE_UUID };
-enum slot_bit { SLOT_BIT_WAS_CLEAR, SLOT_BIT_WAS_SET, SLOT_BIT_OTHER }; /* OTHER: it is in another generation there */
+enum slot_bit { SLOT_BIT_WAS_CLEAR, SLOT_BIT_WAS_SET, SLOT_BIT_OTHER }; /* OTHER: the slot is in another generation */
 
 struct anchor_answer {
     int64_t time_us;
     enum anchor_status status;
-    bool is_new;        /* it never had data, as far as it can know */
+    bool is_new;        /* the anchor has no sign that it ever had data */
     uint64_t birth, version;
-    uint64_t done;      /* of its generations, up to that version: all members have reclaimed (R5) */
+    uint64_t done;      /* all members have reclaimed their locks in the generations up to this version (R5) */
     int64_t longest_us;
     uint64_t floor;
     uint64_t owner[ANCHORS]; /* the highest that members knew of: an old master's answers are known by it */
     struct generation_entry *entry; /* later than anchor_message.version, in order: the first ANCHOR_ENTRIES_MAX */
     size_t entries_n;
-    enum slot_bit *bit; /* of each anchor_message.slot */
+    enum slot_bit *bit; /* for each anchor_message.slot */
     size_t bits_n;
-    struct slice list;  /* if asked for */
+    struct slice list;  /* members and bits, if the message asked for lists */
 };
 
 struct node_answer {
@@ -83,9 +83,9 @@ struct node_answer {
     bool master;
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
-    struct slot_range *range; /* slots that it says are its */
+    struct slot_range *range; /* the slots that the node says it owns */
     size_t ranges_n;
-    uint16_t *open;           /* slots that it gives away or gets */
+    uint16_t *open;           /* the slots that the node is giving away or getting */
     size_t open_n;
 };
 
@@ -102,13 +102,13 @@ struct record_answer {
 uint16_t anchor_slot(unsigned anchor);
 enum { ANCHOR_KEYS = 5, RECORD_KEY_ROOM = 24, ANCHOR_WORDS_MAX = 32 };
 
-/* How the record of a slot is called: "rlock:{tag}:epoch". */
+/* The key of a slot's record: "rlock:{tag}:epoch". */
 void record_key(const char *tag, char out[RECORD_KEY_ROOM]);
 
-/* What the record is in a generation; what the verbs' ARGV epoch has to be. */
+/* The value of a slot's record in a generation, which every verb names as ARGV `epoch`. */
 void record_word(uint64_t number, bool grants, char out[32]);
 
-/* Words of the commands, by EVAL; `text` holds what had to be made up, and must outlive them. */
+/* The words of the commands, by EVAL. `text` holds the derived ones, and must outlive the words. */
 int node_words(struct slice *words);
 int anchor_words(unsigned anchor, const struct anchor_identity *identity, const struct anchor_message *m,
                  struct buf *text, struct slice words[ANCHOR_WORDS_MAX]);

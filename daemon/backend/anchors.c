@@ -1,8 +1,8 @@
 /*
  * anchors.c -- sends the questions and registrations of generations.h, and posts its news in a later turn of the loop.
  *
- * Each destination has one message in flight at most: an anchor, a node, a slot's record; so there is one struct of it
- * for each, and nothing is allocated but for greetings. Scripts go as EVALSHA to nodes that have answered their text.
+ * Each destination (an anchor, a node, a slot's record) has at most one message in flight, so each has one struct
+ * flight, and only greetings are allocated. Scripts go as EVALSHA to nodes that have run their text.
  */
 #include "daemon/backend/anchors.h"
 
@@ -26,12 +26,12 @@ enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASKS = 4 };
 struct flight {
     struct anchors *of;
     struct generation_send send;
-    uint16_t node; /* where */
+    uint16_t node; /* the receiver */
     bool busy;
     bool leaves;   /* a registration: it is the good-bye */
 };
 
-/* What a link that greets was asked. */
+/* The question to a node whose link is greeting. */
 struct greeting {
     struct anchors *of;
     struct redis_link *link; /* outlives the answer */
@@ -71,7 +71,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     static const uint8_t bit[] = {PENDING_NEW, PENDING_OVER, PENDING_ASKS};
     struct anchors *a = ctx;
 
-    (void)number; /* it may be another one by then */
+    (void)number; /* post_news() reads the number anew: it may have changed by then */
     if (news == GENERATION_BOUND) {
         a->bound = true;
     } else {
@@ -83,7 +83,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     anchors_wake(a);
 }
 
-/* Posts the news of each slot: NEW, OVER, ASKS, in this order; news that come meanwhile are for the next turn. */
+/* Posts the news of each slot, NEW before OVER before ASKS. News that arrive meanwhile wait for the next turn. */
 static void
 post_news(struct anchors *a)
 {
@@ -115,7 +115,7 @@ post_news(struct anchors *a)
 
 /* ---- answers ---- */
 
-/* Once, until one answers again. */
+/* Logs one refusal; the next one only after an anchor has answered. */
 static void
 log_refusal(struct anchors *a, const char *what, const struct reply *r)
 {
@@ -233,7 +233,7 @@ flight_of(struct anchors *a, const struct generation_send *s)
     } else if (s->type == SEND_NODE) {
         return &a->node[s->node];
     }
-    while (f->busy) { /* there are as many as may be in flight */
+    while (f->busy) { /* one is free: generations_next() keeps GENERATION_RECORDS_MAX in flight */
         f++;
     }
     return f;

@@ -1,7 +1,7 @@
 /*
  * anchors.h -- generations.h with its messages sent: a daemon's part in the continuity of a cluster.
  *
- * Links are the topology's: it is asked which node owns a slot, and to send words to a node. What is told comes from
+ * The topology owns the links: anchors.c asks it which node owns a slot, and to send words to a node. News come from
  * the loop, never from inside a function below.
  */
 #ifndef RLOCKD_BACKEND_ANCHORS_H
@@ -14,9 +14,9 @@
 struct anchors;
 
 struct anchors_io {
-    /* The number (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: none is known. */
+    /* The number (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: no owner is known. */
     uint16_t (*owner)(void *ctx, uint16_t slot);
-    /* Sends by any link to that node that is up; false: none is. */
+    /* Sends the words to the node, by any link that is up; false: no link is up. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
     void (*map_outdated)(void *ctx); /* a node has said that it is not what the map says */
@@ -29,27 +29,27 @@ struct anchors *anchors_new(const struct backend_conf *conf, const struct backen
                             const struct anchors_io *io);
 void anchors_free(struct anchors **a);
 
-/* For its questions and news; anchors_wake() behind news. */
+/* The generations, for questions and reports. After a report call anchors_wake(). */
 struct generations *anchors_generations(struct anchors *a);
 void anchors_wake(struct anchors *a);
 
 /*
- * The link to that node is greeting: the node is asked what data it has, and the link is not up before the answer. A
- * link to a node that is no master, or another node than before, is given up.
+ * The link to the node is greeting: asks the node what data it has. The link is not up before the answer, and fails if
+ * the node is no master, or another node than before.
  */
 void anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l);
 
-/* A node can be asked now: so anchors may be reached that were not. */
+/* A node came up: registers at the anchors at once, since one of them may be there. */
 void anchors_reached(struct anchors *a);
 
-/* All links to the node were closed: what was in flight there has no answer. */
+/* All links to the node are closed: messages in flight there end without an answer. */
 void anchors_closed(struct anchors *a, uint16_t node);
 
-/* Leaves, and whether that is still on its way. */
+/* Leaves the cluster's members; true while a leaving registration is in flight. */
 void anchors_leave(struct anchors *a);
 bool anchors_busy(const struct anchors *a);
 
-/* For link_close() of links that anchors_greet() was called with. True: it was ours. */
+/* Frees the arg of a greeting whose link is being closed. False: fn is not one of anchors.c. */
 bool anchors_forget(link_reply_fn *fn, void *arg);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * cluster.c -- the topology of a Redis Cluster.
  *
- * C1  A slot is a domain: it is lost, and reclaimed, by itself. Items of one slot share a call, and
- *     calls of many slots leave in one write.
- * C2  An operation goes to the master that owns the slot of its key by the map. The map is asked for every few seconds,
- *     and soon, jittered, when a node says that a slot is elsewhere, or a master is lost; never is a slot given to a
- *     lower config epoch (cluster_map.h).
- * C3  What may be sent to a node at all, cluster_rules.h says.
+ * C1  Each slot is a domain: the data of a slot is lost and reclaimed apart from other slots. Items of one slot share a
+ *     call, and calls of many slots leave in one write.
+ * C2  An operation goes to the master that owns the slot of its key by the map. The map is requested every few seconds,
+ *     and soon, jittered, when a node redirects or a master is lost. No slot goes to a lower config epoch
+ *     (cluster_map.h).
+ * C3  cluster_rules.h decides whether a node may be sent anything.
  */
 #include "daemon/backend/cluster.h"
 
@@ -23,9 +23,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define MAP_US (5 * US_PER_S)          /* between questions for the map ... */
-#define MAP_SOON_US (100 * US_PER_MS)  /* ... where something is elsewhere */
-#define OPEN_US (200 * US_PER_MS)      /* between looks at open slots */
+#define MAP_US (5 * US_PER_S)          /* between requests for the map ... */
+#define MAP_SOON_US (100 * US_PER_MS)  /* ... while the map is outdated */
+#define OPEN_US (200 * US_PER_MS)      /* between attempts of waiters in open slots */
 #define LOOK_US US_PER_S
 #define REPLACE_US (5 * US_PER_S)      /* behind the loss of all masters another cluster may have their place */
 
@@ -99,7 +99,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
     return ok;
 }
 
-/* Which scripts nodes run, all of them alike, is known before the first shard is opened. */
+/* The version of one node decides which scripts all nodes run; it is known before the first shard is opened. */
 static void
 on_version(struct cluster *c, const char *version)
 {
@@ -109,7 +109,7 @@ on_version(struct cluster *c, const char *version)
     }
 }
 
-/* ---- what it does by itself ---- */
+/* ---- the timer ---- */
 
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -135,7 +135,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     cluster_wake(c, c->map_outdated || !c->known || !list_empty(&c->parked) ? MAP_SOON_US : next_us);
 }
 
-/* ---- what the rules want ---- */
+/* ---- callbacks of cluster_rules.h ---- */
 
 static uint16_t
 owner_of(void *ctx, uint16_t slot)
@@ -198,7 +198,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     }
 }
 
-/* ---- what is asked of it ---- */
+/* ---- the verbs ---- */
 
 static void
 cluster_perform(struct backend *b, const struct core_op *op, enum core_action_type action)
@@ -290,7 +290,7 @@ cluster_idle(const struct backend *b)
     return idle;
 }
 
-/* ---- what it says of itself ---- */
+/* ---- the state, for INFO ---- */
 
 static void
 add_status(struct backend_status *sum, const struct backend_status *one)
@@ -334,7 +334,7 @@ cluster_status(const struct backend *b, struct backend_status *out)
         doubt = m->refuses && m->owns ? m->timeout.doubt : doubt;
     }
     snprintf(out->address, sizeof(out->address), "%s", c->template->shown);
-    out->run_id[0] = '\0'; /* of one of them */
+    out->run_id[0] = '\0'; /* each master has its own */
     out->daemons = 0;
     snprintf(out->refusal, sizeof(out->refusal), "%s", c->refusal);
     if (c->refusal[0] == '\0' && doubt[0] != '\0') {
@@ -364,7 +364,7 @@ cluster_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX
                  m != NULL ? cluster_master_anchors(c, m) : 0);
         out[n].epoch = node->epoch;
         address_show(out[n].address, c->url.secure, node->host, node->port);
-        if (node->failed || m == NULL || node->slots_n == 0) { /* others say so: there is no connection to it */
+        if (node->failed || m == NULL || node->slots_n == 0) { /* no connection: the map gives the state */
             snprintf(out[n].state, sizeof(out[n].state), "%s", node->failed ? "failed" : "up");
         }
         n++;
@@ -448,7 +448,7 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     }
     c->head.ops = &cluster_ops;
     c->conf = *conf;
-    c->conf.url = c->conf.user = c->conf.password = c->conf.remote_waiters = NULL;
+    c->conf.url = c->conf.user = c->conf.password = c->conf.surplus_key = NULL;
     c->conf.tls = (struct tls_files){0};
     c->env = *env;
     c->env.freelist = &c->freelist;
@@ -477,7 +477,7 @@ cluster_login(struct backend *b, const struct backend_conf *conf, char error[160
     struct list *pos, *nxt;
 
     if (!cluster_url_parse(conf->url, &now, error) || memcmp(&now, &c->url, sizeof(now)) != 0) {
-        return true; /* these are for another URL, and that takes a restart */
+        return true; /* another URL takes a restart: its login is not for these nodes */
     }
     if (!single_secure(c->template, &conf->tls, c->env.log, error)) {
         return false;

@@ -1,5 +1,5 @@
 /*
- * cluster.h -- the topology of a Redis Cluster: a shard for each master, and each key at the one that owns its slot.
+ * cluster.h -- the topology of a Redis Cluster: a shard for each master; the owner of a key's slot has the key.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_H
 #define RLOCKD_BACKEND_CLUSTER_H

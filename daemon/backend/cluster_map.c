@@ -3,7 +3,8 @@
  *
  *   <id> <host>:<port>@<bus>[,<name>[,<aux>=...]] <flags> <master> <ping> <pong> <epoch> <link> [<slots> ...]
  *
- * where <slots> is "5", "0-99", or of the asked node alone "[7->-<id>]" (it gives 7 away) or "[7-<-<id>]" (it gets 7).
+ * where <slots> is "5" or "0-99", and in the line of the asked node also "[7->-<id>]" (7 moves to that node) or
+ * "[7-<-<id>]" (7 comes from that node).
  */
 #include "daemon/backend/cluster_map.h"
 
@@ -71,7 +72,7 @@ cluster_map_at(const struct cluster_map *m, const char *host, int port)
 
 /* ---- words of a line ---- */
 
-/* The text before the next `mark`, or all that is left; it is taken from `text`. */
+/* Takes from `text` what stands before the next `mark`, and the mark; or all, if there is none. */
 static struct slice
 take_until(struct slice *text, char mark)
 {
@@ -121,7 +122,7 @@ take_address(struct cluster_node *node, struct slice word, const char *asked_hos
     return true;
 }
 
-/* A line up to its slots, which are left in it. False: it is none. */
+/* Takes the node from a line; leaves its slots there. False: the line names no node. */
 static bool
 take_node(struct cluster_node *node, struct slice *line, const struct cluster_asked *asked, bool *myself)
 {
@@ -177,7 +178,7 @@ take_slots(struct answer *a, size_t node, struct slice line)
         struct slice word = take_until(&line, ' ');
         int64_t first, last;
 
-        if (word.n > 1 && word.p[0] == '[') { /* of the asked node: a slot that is open there */
+        if (word.n > 1 && word.p[0] == '[') { /* an open slot of the asked node */
             word = (struct slice){word.p + 1, word.n - 1};
             if (!number_parse(take_until(&word, '-'), &first) || first < 0 || first >= SLOTS) {
                 return false;
@@ -196,7 +197,7 @@ take_slots(struct answer *a, size_t node, struct slice line)
     return true;
 }
 
-/* Into a->map and a->news. */
+/* Reads the text into a->map and a->news. */
 static bool
 read_answer(struct answer *a, struct slice text, char error[160])
 {
@@ -232,7 +233,7 @@ read_answer(struct answer *a, struct slice text, char error[160])
     return a->map.nodes_n > 0;
 }
 
-/* ---- the answer against what is known ---- */
+/* ---- the answer and the known map, merged ---- */
 
 static bool
 is_other_cluster(const struct cluster_map *m, const struct cluster_map *answer)
@@ -245,7 +246,7 @@ is_other_cluster(const struct cluster_map *m, const struct cluster_map *answer)
     return m->nodes_n > 0;
 }
 
-/* The index in `to` of a node of `from`, which owns slots; it is added to `to` if the answer did not name it. */
+/* The index in `to` of node i of `from`, which owns slots; adds the node to `to` if it is not there. */
 static uint16_t
 carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
 {

@@ -1,8 +1,8 @@
 /*
  * cluster_map.h -- which node of a cluster owns which slot, from the answers to CLUSTER NODES. Pure: no link, no clock.
  *
- * CLUSTER NODES rather than SHARDS (7.0) or SLOTS: it is the one answer of all versions that brings the config epoch of
- * each node, by which maps are ordered, and the slots that the asked node has open.
+ * CLUSTER NODES is used because in all versions its answer has the config epoch of each node, which orders maps, and
+ * the open slots of the asked node. SHARDS (7.0) and SLOTS lack them.
  *
  * CM1 A slot never goes to a node with a lower config epoch than that of the node it is taken from (R10): so
  *     the map of an old master that is cut off does not win. Of the same owner the highest one counts. Only the owner
@@ -37,7 +37,7 @@ struct cluster_node {
 };
 
 struct cluster_map {
-    struct cluster_node *node; /* owned; nodes_n of them. Their order may change with each answer */
+    struct cluster_node *node; /* owned; nodes_n nodes, which each answer may order anew */
     size_t nodes_n;
     uint16_t owner[SLOTS]; /* index of a node, or CLUSTER_NO_OWNER */
     uint64_t epoch[SLOTS]; /* config epoch of the owner */
@@ -62,8 +62,8 @@ slot_set_has(const struct slot_set *s, uint16_t slot)
 
 /* What an answer has changed. */
 struct cluster_news {
-    struct slot_set moved; /* slots with another owner, or the first one */
-    struct slot_set open;  /* slots that the asked node says it gives away or gets */
+    struct slot_set moved; /* slots with a new owner */
+    struct slot_set open;  /* slots that the asked node is giving away or getting */
     char myself[CLUSTER_ID_ROOM]; /* the asked node */
     unsigned moved_n;
     bool other_cluster;    /* CM3 */

@@ -1,9 +1,9 @@
 /*
  * cluster_masters.c -- a shard for each master.
  *
- * M1  A master is known by its id: a replica that was promoted is another one, with a shard of its own. That of the one
- *     before stays until nothing of it is in flight any more.
- * M2  Shards are opened and closed from the timer and the answers of cluster_seeds.c alone: never under the feet of one
+ * M1  The id identifies a master: a promoted replica is another master, with another shard. The shard of the former
+ *     master stays until nothing is in flight there.
+ * M2  Shards are opened and closed only by the timer and by answers of cluster_seeds.c, never inside a callback of one
  *     of their links.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-/* ---- what a shard asks about its data ---- */
+/* ---- the continuity of a shard's data ---- */
 
 static struct cluster_master *
 self(struct continuity *c)
@@ -41,14 +41,14 @@ epoch_of(const struct continuity *c, uint16_t slot)
     return cluster_rules_number(&const_self(c)->cluster->rules, slot);
 }
 
-/* The word lies in the scratch behind the keys: it is copied before the next question. */
+/* The word is in the scratch m->word: the caller copies it before it calls again. */
 static struct slice
 word_of(const struct continuity *c, uint16_t slot, bool reclaim)
 {
     struct cluster_master *m = const_self(c)->cluster->master_of[slot];
     struct slot_state state;
 
-    if (m == NULL || &m->head != c) { /* a call behind ASK, which does not look at it */
+    if (m == NULL || &m->head != c) { /* a call behind ASK, whose script does not check the record */
         return (struct slice){"", 0};
     }
     cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
@@ -138,7 +138,7 @@ static const struct continuity_ops by_slot = {
     .pending = is_pending,
 };
 
-/* ---- what a shard tells ---- */
+/* ---- events of a shard ---- */
 
 static void
 on_done(void *ctx, const struct core_done *done)
@@ -241,7 +241,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     case SHARD_GRANTING:
     case SHARD_SHARED:
     case SHARD_ALONE:
-        break; /* of a membership: there is none */
+        break; /* events of a membership, which these shards lack */
     }
 }
 
@@ -297,7 +297,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
     return m;
 }
 
-/* The master with this id in the map; its address may have changed. */
+/* Opens a shard for the node, or moves its shard to the node's present address. NULL: there is no room. */
 static struct cluster_master *
 follow(struct cluster *c, const struct cluster_node *node)
 {

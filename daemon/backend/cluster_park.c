@@ -1,19 +1,19 @@
 /*
  * cluster_park.c -- where the items of a cluster go: to the master of their slot, to another node, or nowhere yet.
  *
- * P1  Nothing is sent to a node but by what cluster_rules_slot() says of it. MOVED is no reason to: the item is parked,
- *     the map is asked for, and when the slot is known to be elsewhere the item goes there.
- * P2  ASK is followed by forms with one key alone (script_forms.h), which grant nothing. What has no such form waits.
- * P3  A reclaim never goes again by itself: it is DOWN, and the core asks again.
- * P4  An item is parked for as long as a call may take (redis.timeout), in all; then it is DOWN. How many there are is
- *     bounded as for a shard: an operation and a renewal for each claim.
+ * P1  An item is sent to a node only if cluster_rules_slot() allows it. MOVED does not: it parks the item and makes the
+ *     topology request the map; the item follows when the map has the slot's new owner.
+ * P2  Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
+ * P3  A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
+ * P4  An item is parked at most for redis.timeout in all; then it is DOWN. Their number is bounded as that of a shard's
+ *     items: an operation and a renewal for each claim.
  */
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/address.h"
 #include "daemon/backend/redirect.h"
 #include "daemon/base/clock.h"
 
-#define PARK_US (100 * US_PER_MS) /* between looks at what is parked */
+#define PARK_US (100 * US_PER_MS) /* between dispatches of parked items */
 
 static void
 end(struct cluster *c, struct item *it)
@@ -36,14 +36,14 @@ park(struct cluster *c, struct item *it)
     cluster_wake(c, PARK_US);
 }
 
-/* Whether it takes a lock, or breaks one: it is about none that is held here, and has to wait where a slot is open. */
+/* Whether the item takes or breaks a lock, so is not about one held here. Such items wait while their slot is open. */
 static bool
 takes(const struct item *it)
 {
     return it->verb == VERB_ACQUIRE || it->verb == VERB_CLEAR;
 }
 
-/* ---- where it goes ---- */
+/* ---- the way of an item ---- */
 
 void
 cluster_dispatch(struct cluster *c, struct item *it)
@@ -56,7 +56,7 @@ cluster_dispatch(struct cluster *c, struct item *it)
         return;
     }
     cluster_rules_slot(&c->rules, it->domain, m->number, !takes(it) || it->op.reclaim, &state);
-    it->epoch = it->epoch != 0 ? it->epoch : state.number; /* asked for before any was known */
+    it->epoch = it->epoch != 0 ? it->epoch : state.number; /* no generation was known when the core asked */
     if (state.may == SLOT_WAITS && (takes(it) || !cluster_rules_is_open(&c->rules, it->domain))) {
         park(c, it);
     } else {
@@ -64,7 +64,7 @@ cluster_dispatch(struct cluster *c, struct item *it)
     }
 }
 
-/* The slot is open at the master, which may lack some of its keys: calls name one key alone. */
+/* The slot is open: the master may lack some of its keys, so a call for it names one key. */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
 {
@@ -110,7 +110,7 @@ cluster_unpark(struct cluster *c)
 {
     struct list moving;
 
-    list_init(&moving); /* those that wait on come back to the list */
+    list_init(&moving); /* items that have to wait on return to c->parked */
     list_move_all(&moving, &c->parked);
     while (!list_empty(&moving)) {
         cluster_dispatch(c, container_of(moving.next, struct item, node));

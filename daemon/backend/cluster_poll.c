@@ -1,8 +1,8 @@
 /*
  * cluster_poll.c -- the number of subscribers of some channels: each master is asked for the channels of its slots.
  *
- * Where a master does not answer, or a slot has none, there is no answer at all: the core does without. One poll is in
- * flight at a time; the deadlines of the links end it.
+ * If a master does not answer, or a slot has no master, the poll ends without an event, which the core does not need.
+ * One poll is in flight at a time; the deadlines of the links end it.
  */
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/waiter_poll.h"
@@ -32,13 +32,13 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     for (size_t i = 0; ok && i < part->n; i++) {
         part->cluster->poll.subscribers[part->at[i]] = subscribers[i];
     }
-    if (part->op == part->cluster->poll.op) { /* else that poll has ended without us */
+    if (part->op == part->cluster->poll.op) { /* else that poll has ended without this part */
         finish_part(part->cluster, ok);
     }
     part->op = 0;
 }
 
-/* Sends the part of the master; false: it has none, or cannot be asked. */
+/* Sends the master's part of the poll; false: the part is empty, or no link is up. */
 static bool
 ask(struct cluster_master *m, const struct core_waiter_poll *p)
 {
@@ -61,7 +61,7 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
         }
     }
     at = channels.p;
-    for (size_t i = 0; i < part->n; i++) { /* only now does the text not move any more */
+    for (size_t i = 0; i < part->n; i++) { /* the words point into the text only now: it moved while it grew */
         word[2 + i].p = at;
         at += word[2 + i].n;
     }
@@ -98,7 +98,7 @@ cluster_poll(struct cluster *c, const struct core_waiter_poll *p)
     if (c->poll.left > 1) {
         c->env.metrics->probes++;
         finish_part(c, asked == p->n);
-    } else { /* nothing may be posted from inside here */
+    } else { /* no part was sent; no event may be posted from inside this function */
         c->poll.op = 0;
     }
 }

@@ -16,7 +16,7 @@ cluster_post(const struct cluster *c, const struct core_event *ev)
 void
 cluster_post_done(const struct cluster *c, const struct core_done *done)
 {
-    struct core_event ev; /* of its union there is what the type says */
+    struct core_event ev; /* only the member of its union that the type names is set */
 
     ev.type = CORE_DONE;
     ev.done = *done;

@@ -20,18 +20,18 @@
 
 enum {
     CLUSTER_MASTERS_MAX = 128, /* each has a pool of connections */
-    CLUSTER_HOPS_MAX = 16, /* each behind a look at the map */
+    CLUSTER_HOPS_MAX = 16, /* redirections of an item; before each next one the map has been requested */
 };
 
-#define CLUSTER_TAG_SLOT 2730 /* of broadcasts */
+#define CLUSTER_TAG_SLOT 2730 /* the slot of the channel of broadcasts */
 
 struct cluster;
 
 /* The part of a waiter poll that a master answers. */
 struct cluster_poll_part {
     struct cluster *cluster;
-    uint64_t op; /* of the poll; 0: nothing is in flight */
-    uint16_t at[CORE_WAITER_POLL_MAX]; /* which of its names these are */
+    uint64_t op; /* of the poll; 0: no question is in flight */
+    uint16_t at[CORE_WAITER_POLL_MAX]; /* the indexes in the poll of this part's names */
     size_t n;
 };
 
@@ -48,26 +48,26 @@ struct cluster_master {
     bool asked;                   /* for its map */
     bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
     struct node_timeout timeout;
-    char key[2][RECORD_KEY_ROOM]; /* scratch: the keys, and the word, of the slot that was asked for last */
+    char key[2][RECORD_KEY_ROOM]; /* scratch of keys_of() and word_of() */
     char word[32];
     struct cluster_poll_part poll;
 };
 
 struct cluster {
     struct backend head;      /* first */
-    struct backend_conf conf; /* its texts are with the addresses: NULL here */
+    struct backend_conf conf; /* without texts (NULL): the addresses have them */
     struct backend_env env;
     struct freelist freelist;
     struct cluster_url url;
-    struct link_address *template; /* login and TLS of all nodes; no link has it */
+    struct link_address *template; /* login and TLS, copied to the address of each node */
     struct cluster_map map;
     struct script_forms forms;
     struct slot_tags tags;
     struct cluster_rules rules;
-    struct cluster_seeds *seeds; /* owned: who is asked for the map */
+    struct cluster_seeds *seeds; /* owned: the link that asks nodes for the map */
     struct list masters;         /* cluster_master.node; owned */
     unsigned masters_n;
-    struct cluster_master *master_of[SLOTS]; /* NULL: no master of it is known, or it has no shard yet */
+    struct cluster_master *master_of[SLOTS]; /* NULL: the slot's master is unknown, or has no shard yet */
     struct list parked;          /* item.node: cluster_park.c */
     struct deferred down;
     struct shard_events events;  /* of `down` */
@@ -89,7 +89,7 @@ struct cluster {
     int64_t asked_us;            /* when the map was asked for last */
     int64_t lost_us;             /* !up: since when, or since when the map is known */
     struct event *timer;
-    int64_t due_us;              /* when it comes */
+    int64_t due_us;              /* when the timer fires */
 };
 
 /* ---- cluster_post.c: events for the core, and the timer of the topology ---- */
@@ -102,24 +102,24 @@ void cluster_state(const struct cluster *c, bool up);
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
 
-/* cluster_tick() is due in so many us, if not sooner. Jittered by half. */
+/* The timer fires in so many us at the latest; a random half of that time is left out. */
 void cluster_wake(struct cluster *c, int64_t in_us);
 
 /* ---- cluster_park.c: where items go ---- */
 
-/* The item goes to the master of its slot, or is parked until that may be asked. */
+/* Sends the item to the master of its slot, or parks it until that master may be asked. */
 void cluster_dispatch(struct cluster *c, struct item *it);
 
-/* A node does not run it, and says why. */
+/* A node has refused to run the item with MOVED, ASK, TRYAGAIN or CLUSTERDOWN. */
 void cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error);
 
-/* Looks at the parked items again; those that wait for too long are DOWN. */
+/* Dispatches the parked items again; those that have waited too long are DOWN. */
 void cluster_unpark(struct cluster *c);
 void cluster_park_forget(struct cluster *c);
 
 /* ---- cluster_masters.c: shards ---- */
 
-/* Opens and closes shards, as the map says, and gives slots to them. */
+/* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
 
 /* Their node timeouts: asked for again when they are old, and what follows from them. */
@@ -135,10 +135,10 @@ struct cluster_master *cluster_master_of(const struct cluster *c, const struct c
 
 void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb);
 
-/* Moves watches to the present master of their slot; those of cluster.resubscribe in any case. */
+/* Moves watches to the present master of their slot, and subscribes those of cluster.resubscribe anew. */
 void cluster_watches_follow(struct cluster *c);
 
-/* Waiters in an open slot are not woken by it: they try by themselves. True: there are some. */
+/* Makes the waiters in open slots try, since no release wakes them there. True: there are such waiters. */
 bool cluster_watches_poll(struct cluster *c);
 void cluster_watches_forget(struct cluster *c);
 

@@ -72,7 +72,7 @@ cluster_rules_token(struct cluster_rules *r, uint64_t token)
     generations_token(rules_of(r), token);
 }
 
-/* In which slots the process before this one held something. */
+/* Marks the slots in which the process before this one held locks. */
 static void
 restore(struct cluster_rules *r)
 {

@@ -1,5 +1,5 @@
 /*
- * cluster_rules.h -- what the topology asks of the continuity of its slots: anchors.h, with the leases and the clock.
+ * cluster_rules.h -- the topology's questions and reports about its slots (anchors.h), with our leases and our clock.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_RULES_H
 #define RLOCKD_BACKEND_CLUSTER_RULES_H
@@ -21,16 +21,16 @@ void cluster_rules_fini(struct cluster_rules *r);
 /* The longest lease that this daemon renews; only gets longer. */
 void cluster_rules_lease(struct cluster_rules *r, int64_t lease_us);
 
-/* For calls to that node; `out`: see generations.h. `holds`: the operation is about a held lock. */
+/* Whether calls may go to the node (generations_slot()). `holds`: the operation is about a held lock. */
 void cluster_rules_slot(struct cluster_rules *r, uint16_t slot, uint16_t node, bool holds, struct slot_state *out);
 
-/* Whether what is registered outlasts a lease that is taken or renewed now (R2). */
+/* Whether the registered lease ends later than one that is taken or renewed now (R2). */
 bool cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
 
 /* A call was answered GRACE. */
 void cluster_rules_differs(struct cluster_rules *r, uint16_t slot);
 
-/* All that is held in the slot has been reclaimed. */
+/* This daemon has reclaimed all its locks in the slot. */
 void cluster_rules_reclaimed(struct cluster_rules *r, uint16_t slot, uint64_t number);
 
 /* The node answers ASK or TRYAGAIN. */

@@ -1,8 +1,8 @@
 /*
- * cluster_seeds.c -- CLUSTER NODES: by a link of its own that goes from node to node until one answers, and by masters.
+ * cluster_seeds.c -- CLUSTER NODES, by a link that goes from node to node until one answers, and by masters.
  *
- * Who is asked changes with each question, so that a node that is cut off is not the only one that is heard; what it
- * says of slots that others have taken since is known by its config epochs (cluster_map.h).
+ * Each request asks another master, so that no answer of a node that is cut off stays the only one. Config epochs show
+ * that such an answer is outdated (cluster_map.h).
  */
 #include "daemon/backend/cluster_seeds.h"
 
@@ -25,8 +25,8 @@ struct cluster_seeds {
     struct names *names;
     struct link_address *address;
     struct redis_link *link;
-    unsigned turn;      /* who is tried next */
-    unsigned master;    /* ... and asked */
+    unsigned next_node;   /* for the link: index in the URL's nodes and then the map's */
+    unsigned next_master; /* index of the master to ask */
     int64_t moved_us;
     bool asking;
     bool useless;       /* this node: its link has failed, or it has given no answer, or one of no use */
@@ -122,7 +122,7 @@ on_state(void *ctx, struct redis_link *l, bool up)
     }
 }
 
-/* To the next one of the URL's and the map's nodes. */
+/* Moves the link to the next node of the URL and the map. */
 static void
 move_on(struct cluster_seeds *s)
 {
@@ -133,7 +133,7 @@ move_on(struct cluster_seeds *s)
     if (now_us < s->moved_us + MOVE_US) {
         return;
     }
-    i = s->turn++ % all;
+    i = s->next_node++ % all;
     s->moved_us = now_us;
     s->useless = false;
     if (i < listed) {
@@ -165,10 +165,10 @@ cluster_seeds_ask(struct cluster_seeds *s)
     } else {
         ask_map(s); /* a link that is on its way up asks by itself */
     }
-    s->master++;
+    s->next_master++;
     list_for_each_safe(pos, nxt, &s->cluster->masters)
     {
-        if (i++ == s->master % n) {
+        if (i++ == s->next_master % n) {
             ask_master(container_of(pos, struct cluster_master, node));
         }
     }
@@ -200,7 +200,7 @@ cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
     s->address = address_unknown("node", c->template->user, c->template->password, 0, c->url.secure);
     s->address->tls = tls_share(c->template->tls);
     address_move(s->address, c->url.listed[0].host, c->url.listed[0].port);
-    s->turn = 1;
+    s->next_node = 1;
     s->link = link_open(s->address, &c->conf, &c->env, s->names, false, owner);
     return s;
 }

@@ -1,5 +1,5 @@
 /*
- * cluster_url.h -- a URL of a cluster: where some of its nodes are.
+ * cluster_url.h -- a URL of a cluster: the addresses of some of its nodes.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_URL_H
 #define RLOCKD_BACKEND_CLUSTER_URL_H

@@ -1,5 +1,5 @@
 /*
- * cluster_watch.c -- each watch is at the shard of the master that owns its slot, and moves with the slot.
+ * cluster_watch.c -- each watch is subscribed at the master of its slot, and moves with the slot.
  *
  * The core is told that it hears nothing (UNSUBSCRIBED) when a watch leaves a shard, and SUBSCRIBED when the next shard
  * has it confirmed: then it tries.
@@ -20,7 +20,7 @@ struct cluster_watch {
     struct list due; /* on a list of those that are to be told of; CW1 */
     struct core_op op; /* op.key points behind it */
     uint16_t slot;
-    struct cluster_master *at; /* NULL: nowhere */
+    struct cluster_master *at; /* where it is subscribed; NULL: nowhere */
 };
 
 static struct cluster_watch *

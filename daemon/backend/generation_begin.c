@@ -31,7 +31,7 @@ add_slot(struct generations *g, struct proposal *p, uint16_t slot)
     if (p->ranges_n > 0 && p->range[p->ranges_n - 1].last + 1 == slot) {
         p->range[p->ranges_n - 1].last = slot;
     } else {
-        if ((p->ranges_n & (p->ranges_n - 1)) == 0) { /* at powers of two it is full */
+        if ((p->ranges_n & (p->ranges_n - 1)) == 0) { /* the array is full at powers of two */
             p->range = mem_array(p->range, p->ranges_n == 0 ? 1 : 2 * p->ranges_n, sizeof(*p->range));
         }
         p->range[p->ranges_n++] = (struct slot_range){slot, slot};

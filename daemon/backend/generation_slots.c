@@ -38,7 +38,7 @@ queue(struct generations *g, uint16_t slot, enum record_state is, struct ring *r
     struct gslot *s = &g->slot[slot];
 
     s->record = (uint8_t)is;
-    if (!s->queued) { /* else it is in some queue, from which pop() moves it to the right one */
+    if (!s->queued) { /* else pop() moves the slot from its present queue to the right one */
         s->queued = ring_push(r, slot);
     }
 }
@@ -135,7 +135,7 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
         g->node[s->node].records_pause_us = a == NULL || a->refused ? g->node[s->node].records_pause_us : 0;
     }
     if (s->record != RECORD_SENT || e == NULL) {
-        return; /* it was sent in another generation */
+        return; /* the question was sent in another generation */
     }
     if (s->mode == RECORD_SPOIL) {
         s->record = RECORD_UNKNOWN;
@@ -188,7 +188,7 @@ slot_next_record(struct generations *g, int64_t now_us, struct generation_send *
         }
         s = &g->slot[slot];
         if (s->mode == RECORD_SPOIL ? !s->open : s->open) {
-            s->record = RECORD_UNKNOWN; /* too late to spoil it; or it is needed anew when the slot is closed */
+            s->record = RECORD_UNKNOWN; /* closed: too late to spoil it. Open: it is needed anew once the slot closes */
             continue;
         }
         if (s->node == NO_INDEX || !takes_records(&g->node[s->node], now_us) || (!s->open && !slot_is_sound(g, s))) {
@@ -327,7 +327,7 @@ batch_tick(struct generations *g, int64_t now_us)
         batch_end(g, true);
     } else if (b->n > 0 && b->asked == 0 && (b->asks & (b->asks - 1)) == 0 &&
                now_us - b->began_us > GENERATION_BEAT_US / 8) {
-        ask_others(g); /* the first one does not answer */
+        ask_others(g); /* the first anchor does not answer */
     }
 }
 
@@ -393,16 +393,16 @@ slots_over(struct generations *g, uint16_t entry)
     }
 }
 
-/* ---- what is asked ---- */
+/* ---- questions and reports ---- */
 
 static void
-use(struct generations *g, uint16_t slot)
+begin_use(struct generations *g, uint16_t slot)
 {
     struct gslot *s = &g->slot[slot];
 
     if (!s->used) {
         s->used = true;
-        s->reclaimed = s->entry != NO_INDEX; /* nothing is held there */
+        s->reclaimed = s->entry != NO_INDEX; /* this daemon holds no lock there */
         if (s->entry != NO_INDEX) {
             report(g, GENERATION_NEW, slot);
         }
@@ -419,7 +419,7 @@ why_waits(const struct generations *g, const struct gslot *s, uint16_t node, int
         return "the node has not said what data it has";
     }
     if (s->node != node) {
-        return "the slot is not the node's, by its own word";
+        return "the node does not say that it owns the slot";
     }
     if (s->open) {
         return "the slot is open";
@@ -431,7 +431,7 @@ why_waits(const struct generations *g, const struct gslot *s, uint16_t node, int
         return "the slot's data may be lost: a generation begins";
     }
     if (s->record != RECORD_RECLAIMS && s->record != RECORD_GRANTS) {
-        return "the slot's record is looked at";
+        return "the slot's record is being read";
     }
     return NULL;
 }
@@ -442,7 +442,7 @@ generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t no
     struct gslot *s = &g->slot[slot];
     int64_t since_us;
 
-    use(g, slot);
+    begin_use(g, slot);
     *out = (struct slot_state){.may = SLOT_WAITS, .number = s->entry != NO_INDEX ? g->entry[s->entry].number : 0};
     out->why = why_waits(g, s, node, now_us);
     if (s->node != node && node < g->nodes_n) {
@@ -476,7 +476,7 @@ generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t no
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->node == node && g->node[node].answered_us != 0) { /* it counts as open until an answer to a later question */
+    if (s->node == node && g->node[node].answered_us != 0) { /* open until an answer to a later question */
         slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].answered_us));
         g->node[node].digest = 0;
         g->node[node].valid_from_us = now_us;

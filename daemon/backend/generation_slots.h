@@ -17,13 +17,13 @@ enum { SLOTS_N = 16384, NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000
 
 /* What is known of a slot's record in its generation. */
 enum record_state {
-    RECORD_UNKNOWN,  /* it is not needed yet */
+    RECORD_UNKNOWN,  /* no call has needed the record yet */
     RECORD_NEEDS_BIT, /* in the queue `bits` */
     RECORD_IN_BATCH, /* the anchors are asked for its bit */
     RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
     RECORD_SENT,
     RECORD_LATER,    /* in the queue `later`: the daemon that creates it may not have done so yet */
-    RECORD_RECLAIMS, /* as far as we know */
+    RECORD_RECLAIMS, /* the record reclaimed when it was last read */
     RECORD_GRANTS,
 };
 
@@ -32,7 +32,7 @@ struct gslot {
     uint16_t entry, node; /* NO_INDEX: none */
     uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */
-    bool used : 1;       /* by this daemon: the core gets news of its generations */
+    bool used : 1;       /* this daemon has had calls for the slot: the core gets news of its generations */
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
     bool open : 1;
     bool spoiled : 1;    /* its record was lost in this generation */
@@ -76,7 +76,7 @@ ring_pop(struct ring *r)
     return slot;
 }
 
-bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its data is that of its generation */
+bool slot_is_sound(const struct generations *g, const struct gslot *s); /* the slot has the data of its generation */
 void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
 void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
 void slots_over(struct generations *g, uint16_t entry);

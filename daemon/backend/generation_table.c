@@ -75,10 +75,10 @@ leave(struct generations *g, const struct gslot *s, struct gentry *to)
 static void
 carry_over(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
 {
-    struct gentry *now = &g->entry[s->entry];
+    struct gentry *later = &g->entry[s->entry];
 
-    if (s->used && !s->reclaimed && now->number > e->number) {
-        now->from[anchor] = lower(now->from[anchor], e->version);
+    if (s->used && !s->reclaimed && later->number > e->number) {
+        later->from[anchor] = lower(later->from[anchor], e->version);
     }
 }
 
@@ -243,7 +243,7 @@ table_forward(struct generations *g, unsigned anchor)
     if (!table_lacks(g, anchor)) {
         return;
     }
-    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* of each: how many ranges; where its next range goes */
+    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* for each: its number of ranges, the index of the next */
     for (unsigned slot = 0; slot < SLOTS_N; slot++) {
         uint16_t e = g->slot[slot].entry;
 

@@ -129,8 +129,8 @@ generations_identity(const struct generations *g)
 /* ---- the anchors: what is sent ---- */
 
 /*
- * The anchor had no data when its present life began. It may vote by now, and then does not say this any more: of three
- * new anchors, the first one that learns of the others votes before these learn of it.
+ * The anchor had no data when its present birth began. An anchor that votes does not report this any more, but of three
+ * new anchors the first one votes before the others know that it was new.
  */
 static bool
 began_new(const struct ganchor *a)
@@ -374,7 +374,7 @@ generations_anchor_answered(struct generations *g, unsigned i, const struct anch
     begin_answered(g, i, counts, now_us);
 }
 
-/* ---- what is due ---- */
+/* ---- due requests ---- */
 
 void
 generations_next(struct generations *g, int64_t now_us, struct generation_send *out)

@@ -27,7 +27,7 @@
  */
 
 enum {
-    GENERATION_BEAT_MS = 2000,   /* every anchor and every node is asked that often, and at once when there is news */
+    GENERATION_BEAT_MS = 2000,   /* between two messages to an anchor or node; news leave at once */
     GENERATION_FRESH_BEATS = 3,  /* the age up to which an answer of a node allows grants */
     GENERATION_NODES_MAX = 512,  /* masters */
     GENERATION_RECORDS_MAX = 64, /* record scripts in flight */
@@ -41,9 +41,9 @@ enum slot_may {
 
 struct slot_state {
     enum slot_may may;
-    const char *why;   /* WAITS: the reason; a static text */
+    const char *why;   /* WAITS: a static text */
     int64_t until_us;  /* RECLAIMS, GRANTS: ask again at this time, or earlier on GENERATION_ASKS */
-    uint64_t number;   /* of its generation: the epoch of its domain; 0: none is known */
+    uint64_t number;   /* of the slot's generation: the epoch of its domain; 0: unknown */
     char word[32];     /* RECLAIMS, GRANTS: the value that the record must have (ARGV `epoch` of every verb) */
 };
 
@@ -54,10 +54,10 @@ enum generation_news {
     GENERATION_BOUND, /* generations_bound_us() has moved; slot 0 */
 };
 
-/* The functions below call it; it must not call them. */
+/* Called inside the functions below, and must call none of them. */
 typedef void generations_news_fn(void *ctx, enum generation_news news, uint16_t slot, uint64_t number);
 
-/* What is to be sent. Each request ends in one call of generations_..._answered(), with NULL if there is no answer. */
+/* A request to be sent. Each one ends in one call of generations_..._answered(), with NULL if there is no answer. */
 enum generation_send_type { SEND_NOTHING, SEND_REGISTER, SEND_NODE, SEND_RECORD };
 
 struct generation_send {
@@ -86,7 +86,9 @@ void generations_reached(struct generations *g); /* the connection to a node is 
 /* The state file has locks in the slot, of that epoch; 0 = unknown. */
 void generations_restore(struct generations *g, uint16_t slot, uint64_t epoch);
 
-/* May calls for the slot go to that node? The first such question puts the slot in use: it gets a record, and news. */
+/*
+ * Whether calls for the slot may go to the node. The first question puts the slot in use: it gets a record, and news.
+ */
 void generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out);
 
 /* A call was answered GRACE: the slot's record differs from slot_state.word. */
@@ -95,16 +97,16 @@ void generations_differs(struct generations *g, uint16_t slot, int64_t now_us);
 /* A call was answered ASK or TRYAGAIN by the node (R8). */
 void generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 
-/* RECLAIMED of the core. */
+/* The core has reclaimed its locks of the slot in the generation with that number. */
 void generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number);
 
-int64_t generations_bound_us(const struct generations *g); /* 0: no majority has answered yet */
+int64_t generations_bound_us(const struct generations *g); /* 0: no two anchors have answered yet */
 
-uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: none is known */
+uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: unknown */
 bool generations_is_open(const struct generations *g, uint16_t slot);
 bool generations_is_used(const struct generations *g, uint16_t slot);
 
-/* The highest token that any daemon has reported to the anchors: no new token may be lower. */
+/* Reports a token that this daemon was given; the highest known token of all daemons: new ones must be larger. */
 void generations_token(struct generations *g, uint64_t token);
 uint64_t generations_floor(const struct generations *g);
 
@@ -118,7 +120,7 @@ uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]);
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);
 
-/* NULL: no answer. `sent_us`: when it was asked. False: it is no master, or another node than `node`. */
+/* a NULL: no answer. `sent_us`: when the question left. False: the node is no master, or another one than `node`. */
 bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                                int64_t now_us);
 
@@ -137,7 +139,7 @@ int64_t generations_due_us(const struct generations *g);
 /* The registration that generations_next() asked for, to be sent to that node. Borrowed until the next call. */
 const struct anchor_message *generations_message(struct generations *g, unsigned anchor, uint16_t node);
 
-/* NULL: no answer, or an error. */
+/* a NULL: no answer, or an error. */
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,
                                  int64_t sent_us, int64_t now_us);
 void generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a);

@@ -19,11 +19,11 @@
 
 struct gentry {
     uint64_t number, origin, since_us;
-    uint64_t at[ANCHORS];   /* its version at the anchor; 0 = the anchor has not named it */
-    uint64_t from[ANCHORS]; /* the lowest version of the generations whose unreclaimed slots it took over; 0 = none */
-    unsigned slots_n;       /* in it */
-    unsigned unreclaimed_n;
-    unsigned done;          /* anchors whose members have all reported it, a bit each */
+    uint64_t at[ANCHORS];   /* the generation's version at the anchor; 0 = the anchor has not named it */
+    uint64_t from[ANCHORS]; /* the lowest version of earlier generations that left it unreclaimed slots; 0 = none */
+    unsigned slots_n;
+    unsigned unreclaimed_n; /* slots in which this daemon has still to reclaim locks */
+    unsigned done;          /* a bit for each anchor whose members have all reclaimed this generation */
     bool live, over;
     int64_t named_us;       /* when an anchor named it first */
 };
@@ -31,9 +31,9 @@ struct gentry {
 struct gnode {
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
-    uint64_t time_us;  /* its clock, in the last answer */
-    uint64_t digest;   /* of that answer */
-    int64_t answered_us;  /* when the last answer was asked for; 0 = nothing of it counts */
+    uint64_t time_us;  /* the node's clock in its last answer */
+    uint64_t digest;   /* of the last answer: another one is taken in */
+    int64_t answered_us;   /* when the question left that was answered last; 0 = no answer counts */
     int64_t due_us;
     int64_t records_due_us; /* no record script before that ... */
     int64_t records_pause_us; /* ... for the last one was refused, or had no answer; 0: it had one */
@@ -59,9 +59,9 @@ struct ganchor {
     uint64_t new_birth;  /* its birth when it answered last that it is new; 0: it has not */
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which lacks some news: the next one leaves at once */
-    uint16_t node;       /* that is asked, or was last ... */
-    uint64_t epoch;      /* ... with that config epoch ... */
-    uint64_t ok_epoch;   /* ... and of the one whose answer is the last that counts */
+    uint16_t node;       /* the receiver of the last registration ... */
+    uint64_t epoch;      /* ... and its config epoch */
+    uint64_t ok_epoch;   /* the config epoch of the node whose answer was the last that counts */
     int64_t due_us, asked_us;
     int64_t sent_lease_us;
     unsigned waits;      /* answers since the last new generation, while some are not over */
@@ -86,7 +86,7 @@ struct generations {
     uint64_t owner[ANCHORS]; /* config epochs: see struct anchor_message */
     struct gnode *node; /* owned, nodes_n of them */
     unsigned nodes_n;
-    struct gentry *entry; /* owned, entries_n of them, some of which do not live */
+    struct gentry *entry; /* owned, entries_n records, of which some are not live */
     size_t entries_n, entries_room;
     size_t open_entries_n; /* that are not over */
     size_t forward_at;  /* the entry from which the next message forwards */
@@ -94,7 +94,7 @@ struct generations {
     uint64_t highest;   /* number that was seen anywhere */
     struct gslot slot[SLOTS_N];
     struct ring bits, records, later;
-    unsigned later_old_n; /* of `later`: they have waited for one tick */
+    unsigned later_old_n; /* slots of `later` that have waited for a whole tick */
     int64_t later_us;
     unsigned records_sent;
     struct batch batch;
@@ -105,7 +105,7 @@ struct generations {
     struct generation_entry *out; /* owned: message.begin, and ... */
     uint64_t *expected;
     size_t out_room;
-    struct slot_range *ranges; /* owned: what they point to */
+    struct slot_range *ranges; /* owned: the ranges of `out` */
     size_t ranges_room;
 };
 
@@ -116,7 +116,7 @@ begin_due(struct generations *g)
     g->begin_due = true;
 }
 
-/* At once; where a registration is in flight, as soon as that is answered. */
+/* The anchor gets a registration at once, or, if one is in flight, as soon as that is answered. */
 static inline void
 ask_anchor(struct generations *g, unsigned i)
 {
@@ -134,11 +134,11 @@ ask_anchors(struct generations *g)
 
 /* generation_table.c */
 void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
-void table_forget(struct generations *g, unsigned anchor); /* it has lost its data: nothing that it named counts */
+void table_forget(struct generations *g, unsigned anchor); /* the anchor has lost its data: drops its versions */
 void table_done(struct generations *g, unsigned anchor, uint64_t done);
-void table_forget_done(struct generations *g, unsigned anchor); /* its reports of `done` came from a former master */
+void table_forget_done(struct generations *g, unsigned anchor); /* a former master has reported `done` */
 void table_over(struct generations *g, struct gentry *e);
-uint64_t table_reclaimed(const struct generations *g, unsigned anchor); /* all up to this version is reclaimed here */
+uint64_t table_reclaimed(const struct generations *g, unsigned anchor); /* we have reclaimed up to this version */
 /* Appends the generations that the anchor lacks to message.begin. */
 void table_forward(struct generations *g, unsigned anchor);
 void message_add(struct generations *g, const struct generation_entry *e, uint64_t expected);
