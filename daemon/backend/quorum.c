@@ -1,14 +1,14 @@
 /*
  * quorum.c -- the topology of N independent masters: one shard for each, and a fold over what they report.
  *
- * A majority q = N/2 + 1 has to agree on everything. What the nodes answer is counted in votes.c.
+ * A majority q = N/2 + 1 has to agree on everything. votes.c counts the answers of the nodes.
  *
- * Q1  A token is told when q nodes cover it; a name is held while q nodes have our key, each until its own deadline
- *     (quorum_entries.c), and the q-th largest of these is what the core hears.
- * Q2  What is taken back, or given back, goes to every node that may have it, behind all that was asked of it before.
- * Q3  A node that has lost its data has no vote: for as long as anybody may hold what it had, and until it knows the
- *     highest token of the others (quorum_admit.c). Until then what is held counts as held there: nobody else gets it.
- * Q4  To the core all nodes are one domain: what is held is reclaimed whenever a node has lost its data.
+ * Q1  A token is given when q nodes cover it. A name is held while q nodes have our key, each until its own deadline
+ *     (quorum_entries.c); the core gets the q-th largest of these deadlines.
+ * Q2  A release goes to every node that may have our key, behind all earlier operations there.
+ * Q3  A node that has lost its data does not vote while anybody may hold a lock that it had, nor before it knows the
+ *     highest token of the others (quorum_admit.c). Until then a held lock counts as held there: nobody else gets it.
+ * Q4  To the core all nodes are one domain: held locks are reclaimed whenever a node has lost its data.
  */
 #include "daemon/backend/quorum.h"
 
@@ -25,7 +25,7 @@
 #include "daemon/base/memory.h"
 
 #define WAKE_MAX_US (500 * 1000) /* the loop's timers do not follow a clock that tests move */
-#define ROUNDS_US (1000 * 1000)  /* how often the nodes are looked at, until a healthy one is admitted */
+#define ROUNDS_US (1000 * 1000)  /* the time of the rounds of quorum_admit.c in which a healthy node is admitted */
 
 static struct quorum *
 self(struct backend *b)
@@ -81,7 +81,7 @@ on_due(evutil_socket_t fd, short what, void *ctx)
         quorum_op_begun(qu, container_of(qu->begun.next, struct quorum_op, node));
     }
     quorum_answer_unsent(qu);
-    while (heap_min_at(&qu->timers) <= now_us) { /* each is set to later, or off */
+    while (heap_min_at(&qu->timers) <= now_us) { /* ends: timer_due() sets the timer to a later time, or off */
         timer_due(qu, heap_min(&qu->timers));
     }
     if (qu->look_us <= now_us) {
@@ -96,9 +96,9 @@ on_due(evutil_socket_t fd, short what, void *ctx)
     arm(qu);
 }
 
-/* ---- what the shards tell ---- */
+/* ---- events of the shards ---- */
 
-/* A node is in another epoch than before, or its first one is heard of. */
+/* The node is in another epoch than before, or its first known one. */
 static void
 enter_epoch(struct quorum_node *node, uint64_t epoch)
 {
@@ -161,7 +161,7 @@ on_done(void *ctx, const struct core_done *done)
 
 /* ---- begin and end ---- */
 
-/* The URLs behind quorum:, each as for one Redis. False with a message. */
+/* Opens an address for each URL behind "quorum:". False with a message. */
 static bool
 parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
 {
@@ -235,11 +235,11 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     }
     qu->q = votes_majority(qu->n);
     qu->conf = *conf;
-    qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* they are in the addresses now */
+    qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* the addresses have them */
     qu->conf.tls = (struct tls_files){0};
     qu->conf.proposes = true;
     qu->env.freelist = &qu->freelist;
-    qu->env.epoch = NULL; /* one number says nothing of several nodes: each has its own */
+    qu->env.epoch = NULL; /* the recorded epoch is one number; each node has its own */
     qu->random = qu->broadcast_serial = env->nonce; /* serials of a process before this one may be remembered */
     qu->look_us = CORE_FOREVER;
     qu->startup_until_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
@@ -270,7 +270,7 @@ quorum_close(struct backend *b)
     free(qu);
 }
 
-/* ---- what is asked of it ---- */
+/* ---- the verbs ---- */
 
 static void
 quorum_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
@@ -294,7 +294,7 @@ quorum_configure(struct backend *b, int64_t grace_us)
     }
 }
 
-/* User, password and the files of TLS. Other URLs are for the next start. */
+/* Takes user, password and files of TLS, unless conf has other URLs, which take a restart. */
 static bool
 quorum_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
@@ -320,7 +320,7 @@ quorum_login(struct backend *b, const struct backend_conf *conf, char error[160]
     return ok;
 }
 
-/* A quarantine is not ended early: clients of other libraries reclaim nothing, and may hold what was lost. */
+/* Reclaims end no quarantine early: clients of other libraries do not reclaim, and may hold locks that were lost. */
 static void
 quorum_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {
@@ -361,7 +361,7 @@ quorum_idle(const struct backend *b)
     return idle;
 }
 
-/* Other kinds keep more than one key, or count; a majority of the nodes says nothing of what these have together. */
+/* Other kinds have several keys, or count: from answers of a majority the state of all nodes does not follow. */
 static bool
 quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {

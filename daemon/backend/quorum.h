@@ -1,5 +1,5 @@
 /*
- * quorum.h -- the topology of N independent masters, of which a majority has to agree; for backend.c's table.
+ * quorum.h -- the topology of N independent masters, a majority of which has to agree; for backend.c's table.
  */
 #ifndef RLOCKD_BACKEND_QUORUM_H
 #define RLOCKD_BACKEND_QUORUM_H

@@ -1,8 +1,8 @@
 /*
  * quorum_admit.c -- which nodes vote: a node that has lost its data is in quarantine, then raised, then admitted.
  *
- * That a node is established stands in its own data (scripts/quorum.lua), so all daemons agree, and what loses the data
- * loses the word. All nodes are looked at in rounds, until each that is up votes, and when one comes up.
+ * A node's own data says that the node is established (scripts/quorum.lua), so all daemons agree, and a loss of data
+ * loses that, too. Rounds ask all nodes until all that are up vote, and begin anew when one comes up.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,16 +14,17 @@
 #include "daemon/base/clock.h"
 
 /*
- * A1  A node votes when it says of itself, in the epoch that we know, that it is established.
- * A2  It is admitted in an epoch when the quarantine is over: the longest lease that a daemon renews, and a timeout
- *     for what was on its way, by our clock since we have heard of the epoch (that of the node may be set). Clients of
- *     other libraries are taken to have no longer leases.
- * A3  ... and its clock has been raised to what q other established nodes had, each read in a round that began when the
- *     quarantine was over. So it knows every token that it had a part in, and forgot (counterexample 2 of quorum.pml).
- * A4  Where q others can not be had, because too many have lost their data, all nodes must answer and be in no
- *     quarantine; the highest of their clocks counts. Tokens rise then as with one Redis that was emptied: by the time,
- *     and by what the daemons have seen.
- * A5  Where no node is established, all answer, and none is in a grace period (presence.lua), the quorum is new.
+ * A1  A node votes when it reports, in the epoch that we know, that it is established.
+ * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
+ *     commands in flight, counted by our clock from when we learned of the epoch (the node's clock may be set). Clients
+ *     of other libraries are assumed to have no longer leases.
+ * A3  ... and after its token clock was raised to the highest of q other established nodes, each read in a round that
+ *     began after the quarantine. So the node covers every token that it had a part in and has lost (counterexample 2
+ *     of quorum.pml).
+ * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and be past their
+ *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
+ *     and by the highest tokens that daemons know.
+ * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
  * A6  A number that is no token raises no clock: the link that it came by ends, and its node says nothing.
  */
 
@@ -31,7 +32,7 @@ enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
 
 #define TOKENS_END (INT64_C(1) << 53)
 
-/* By clocks of other rates, too. */
+/* With a margin for clocks of other rates. */
 static int64_t
 quarantine_us(const struct quorum *qu)
 {
@@ -53,7 +54,7 @@ is_answer(const struct reply *r)
            r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[CLOCK]->n < TOKENS_END;
 }
 
-/* What it says of itself; in another epoch than we know of it says nothing: that is heard of soon. */
+/* Takes the answer of a node. Ignores it in an unknown epoch, which the next registration will show. */
 static void
 take(struct quorum_node *node, const struct reply *r)
 {
@@ -116,7 +117,7 @@ ask(struct quorum_node *node, const char *epoch, uint64_t clock)
     return shard_ask(node->shard, 8, word, on_look, node);
 }
 
-/* A3, A4, A5: what its clock has to reach; false: it can not be admitted now. */
+/* A3, A4, A5: the token that the node's clock has to reach. False: the node cannot be admitted now. */
 static bool
 highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock)
 {
@@ -141,7 +142,7 @@ highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock
     return heard == qu->n && (node->quarantine_was_over || (established == 0 && open == qu->n && !qu->conf.strict));
 }
 
-/* All have answered that will. */
+/* All questions of the round have ended: admits nodes, and sets the time of the next round. */
 static void
 round_over(struct quorum *qu)
 {

@@ -1,11 +1,11 @@
 /*
- * quorum_ask.c -- what the core asks for, as errands for the nodes; what they answer is counted in quorum_ops.c.
+ * quorum_ask.c -- operations of the core as errands for the nodes; quorum_ops.c counts the answers.
  *
- * QA1 An attempt proposes a token: above all that this daemon has seen, and the time in the middle of what the nodes
- *     take it to be.
- * QA2 A node that is not established (quorum_admit.c) is not asked for a vote: its answer would be none.
- * QA3 An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
- *     it meanwhile. A node without a vote takes it: nobody else can have it there.
+ * QA1 An attempt proposes a token: above all tokens that this daemon knows, and not below the median of the nodes'
+ *     times.
+ * QA2 A node that is not established (quorum_admit.c) gets no attempt: its answer would be no vote.
+ * QA3 A reclaim only renews our key at an established node: if the key is missing there, another owner may have had the
+ *     name meanwhile. At a node that does not vote it sets the key: no other owner can have the name there.
  */
 #include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
@@ -13,7 +13,7 @@
 
 enum { RESERVE = 64 }; /* the reserve of each vote: answers that differ by fewer tokens need no write-back */
 
-/* What the nodes take the time to be, in the middle. */
+/* The median of the nodes' times; 0 = no offset is known. */
 static int64_t
 time_us(const struct quorum *qu)
 {
@@ -28,7 +28,7 @@ time_us(const struct quorum *qu)
     return n == 0 ? 0 : clock_now_us() + votes_median(guess, n);
 }
 
-/* Other kinds keep more than one key, or count; a majority of the nodes says nothing of what these have together. */
+/* Other kinds have several keys, or count: see quorum_takes(). A quorum has no replicas to wait for. */
 static bool
 is_refused(const struct core_op *op)
 {
@@ -62,7 +62,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
     }
 }
 
-/* RENEW to less: the shorter lease counts from now on, whatever the answers. */
+/* RENEW to a shorter lease: it counts from now on, whatever the nodes answer. */
 static void
 shorten(struct quorum *qu, const struct quorum_op *o)
 {
@@ -114,7 +114,7 @@ sort_of(const struct core_op *op, enum core_action_type verb)
     }
 }
 
-/* What the entry is from now on. */
+/* Updates the entry at the begin of an operation. */
 static void
 update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {

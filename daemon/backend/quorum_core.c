@@ -1,5 +1,5 @@
 /*
- * quorum_core.c -- the events that a quorum posts to the core: a majority is there, grants, or may have lost held
+ * quorum_core.c -- the events that a quorum posts to the core: a majority is up, votes, or a node may have lost held
  * locks.
  *
  * QC1 A server counts once, by whichever addresses it is named.
@@ -59,7 +59,7 @@ quorum_up(const struct quorum *qu)
     return n;
 }
 
-/* At a start nodes are admitted one by one, which is no cause for a warning. */
+/* After a start nodes are admitted one by one, which is no reason to warn. */
 static void
 log_voting(struct quorum *qu, unsigned voting)
 {
@@ -93,9 +93,9 @@ quorum_voting_changed(struct quorum *qu)
 }
 
 /*
- * Q4. A RECLAIM: at first, when a majority is known, for what a former process has held; then whenever one more node is
- * found without a vote. What is held is put there while the node is in quarantine: it may have a lease that is longer
- * than the quarantine and is not renewed, and the next node may fail.
+ * Q4. Posts RECLAIM when a majority has answered first, for locks of a former process, and then whenever another node
+ * is found not to vote. The reclaim sets the keys of held locks on that node during its quarantine, since the next node
+ * may fail before a renewal would repair the node; an unrenewed lease may even be longer than the quarantine.
  */
 void
 quorum_loss_changed(struct quorum *qu)

@@ -1,15 +1,13 @@
 /*
- * quorum_entries.c -- what each node has of an owner's entry for a name, and in which order it is asked about it.
+ * quorum_entries.c -- the state of an owner's entry on each node, and the order of the errands about it.
  *
- * H1  Of one owner and name a node has one operation on its way; the next one leaves when that is answered or given up.
- *     So a release is never ahead of the attempt that it takes back, whatever gathers in the shard.
- * H2  A part is clean when no key of ours can be there: it never was asked for, or a release was answered that was sent
- *     when no attempt that had been given up could run any more. A record that nobody wants stays until all are clean,
- *     or until all leases that were asked for are over.
- * H3  What was given up of a release may yet run, until its guard: until then the node is not asked for a new hold of
- *     that owner, which such a release would end.
- * H4  A node has at most one claim's key of an owner for a name: where that of an earlier claim may be left, it is
- *     released by its own value first, and no other is asked for before the node is clean.
+ * H1  For one owner and name a node has one operation in flight; the next one leaves when that has ended. So a release
+ *     never overtakes its attempt, whatever the shard gathers.
+ * H2  A part is clean when the node cannot have our key: no attempt was sent there, or a release was answered that left
+ *     after the guards of all UNKNOWN attempts. An unwanted entry stays until all parts are clean or all leases over.
+ * H3  An UNKNOWN release may run until its guard: before that it would end a new hold, so no attempt is sent.
+ * H4  A node has the key of one claim of an owner for a name at most. A key that an earlier claim may have left is
+ *     released by its own value first, and no attempt is sent before the node is clean.
  */
 #include "daemon/backend/quorum_entries.h"
 
@@ -54,7 +52,7 @@ written_by(const struct core_op *op)
                             .wakes = op->wakes};
 }
 
-/* The lease that it sets is over then at the latest, by clocks that differ a little. */
+/* The latest end of a lease that the operation sets, with a margin for clocks of other rates. */
 static int64_t
 lease_end_us(const struct quorum *qu, const struct core_op *op, int64_t now_us)
 {
@@ -106,7 +104,7 @@ is_clean(const struct quorum *qu, const struct quorum_entry *entry)
     return true;
 }
 
-/* When the part may be asked again to give back what it has. */
+/* When the next sweep of the part is due. */
 static int64_t
 sweep_us(const struct part *p, int64_t now_us)
 {
@@ -151,7 +149,7 @@ entries_free(struct quorum *qu)
     map_fini(&qu->errands);
 }
 
-/* ---- how long it is held ---- */
+/* ---- deadlines ---- */
 
 static int64_t
 deadline_without_jumps_us(const struct part *p, const struct quorum_node *node)
@@ -219,7 +217,7 @@ entries_jumped(struct quorum *qu)
     }
 }
 
-/* ---- one after the other ---- */
+/* ---- errands ---- */
 
 static size_t
 length(const struct list *queue)
@@ -271,7 +269,7 @@ is_void(const struct part *p, const struct errand *e, int64_t now_us)
            (!e->is_write_back && !e->to->voting && o->sort == SORT_ATTEMPT);
 }
 
-/* What the shard is asked for. */
+/* The operation for the shard. */
 static struct core_op
 op_of(const struct part *p, const struct errand *e)
 {
@@ -299,7 +297,7 @@ put_unsent(struct quorum *qu, struct errand *e)
     quorum_wake(qu);
 }
 
-/* The first of the queue leaves, if nothing is on its way. What cannot be asked is DOWN, in a later turn. */
+/* Sends the first errand of the queue, if none is in flight. Void errands are answered DOWN in a later turn. */
 void
 part_launch(struct quorum *qu, struct part *p)
 {
@@ -356,7 +354,7 @@ part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_actio
     part_launch(qu, p);
 }
 
-/* What the answer says of the key there. */
+/* Updates the part by the answer. */
 static void
 learn(struct part *p, const struct errand *e, const struct core_done *done)
 {
@@ -401,7 +399,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
                    : e->verb == CORE_RELEASE ? done->sent_us >= p->acquire_until_us
                                              : p->clean;
         break;
-    default: /* it has not run */
+    default: /* the errand has not run */
         p->clean = e->verb == CORE_ACQUIRE ? e->was_clean : p->clean;
         break;
     }

@@ -25,30 +25,30 @@ struct written {
     enum wakes wakes : 8;
 };
 
-/* One node's part of an entry. Times by our clock. */
+/* One node's part of an entry. Times are by our clock. */
 struct part {
     struct list queue;   /* of errands, in their order: the first one is in flight if `in_flight` */
     bool in_flight;
-    bool clean;          /* our key is not there, and no command in flight can put it there */
+    bool clean;          /* the node does not have our key, and no command in flight can set it */
     struct written written; /* what our key is, where it may be there */
-    int64_t sent_us;     /* when the command left that set the expiry last */
-    int64_t deadline_us; /* our key is there until then at least; 0 = it may be missing */
-    uint64_t epoch;      /* of the node's data then */
+    int64_t sent_us;     /* when the command left that last set the expiry */
+    int64_t deadline_us; /* the node has our key until then at least; 0 = it may be missing */
+    uint64_t epoch;      /* the epoch of the node's data at that time */
     int64_t hole_us;     /* when a renewal first found our key missing; 0 = none has */
-    int64_t acquire_until_us; /* an attempt that was given up may run until then */
-    int64_t release_until_us; /* ... a release */
+    int64_t acquire_until_us; /* an UNKNOWN attempt may run until then ... */
+    int64_t release_until_us; /* ... and an UNKNOWN release until then */
 };
 
 /* One owner's entry for a name, on all nodes; the key stands behind the parts. */
 struct quorum_entry {
     struct map_node by_name; /* hash of key and owner */
     struct timer timer;
-    struct core_op op;       /* the last one of the core; the entry owns its key */
+    struct core_op op;       /* the core's latest operation; the entry owns its key */
     uint64_t incarnation;    /* rises with each attempt and each release: what older operations learn is outdated */
-    bool wanted;             /* the core requests or holds it: our key may stay on nodes */
+    bool wanted;             /* the core requests or holds the name: our key may stay on nodes */
     bool confirmed;          /* this process was granted it, or has confirmed it: deadlines count */
     unsigned ops_n;          /* operations in progress */
-    int64_t until_us;        /* from then on no node can have our key */
+    int64_t until_us;        /* later no node can have our key */
     struct part part[];      /* one for each node */
 };
 
@@ -63,22 +63,22 @@ enum quorum_sort {
 
 /* One operation on all nodes. */
 struct quorum_op {
-    struct list node;    /* in quorum.begun, until the verb is over */
+    struct list node;    /* in quorum.begun, until the verb has returned */
     struct quorum_entry *entry;
     struct timer timer;
-    struct core_op op;   /* what the core wants; its key is the entry's */
+    struct core_op op;   /* the core's operation; the key is the entry's */
     enum core_action_type verb;
     enum quorum_sort sort;
     uint64_t incarnation; /* of the entry when the operation began */
-    uint64_t token;      /* proposed */
-    uint64_t least;      /* BREAK: the smallest token that a node has answered; 0 = none has */
+    uint64_t token;      /* the proposed token */
+    uint64_t least;      /* BREAK: the smallest token in an answer; 0 = none */
     uint32_t reserve;
-    bool reported;       /* the core knows its outcome */
-    bool begun;          /* all nodes are asked */
+    bool reported;       /* the core has got the outcome */
+    bool begun;          /* all nodes were asked */
     uint32_t asked_again; /* nodes that were asked a second time because a clock was set, a bit each */
     unsigned errands_n;
     int64_t asked_us;
-    int64_t guard_us;    /* the latest */
+    int64_t guard_us;    /* the latest guard of an errand */
     int64_t expiry_ms, remote_subscribers;
     struct vote vote;
 };
@@ -91,8 +91,8 @@ struct errand {
     struct quorum_node *to;
     enum core_action_type verb;
     bool is_write_back;
-    uint64_t number;           /* ACQUIRE: the token proposed; a write-back: the token to be reached; 0 = none */
-    bool was_clean;
+    uint64_t number;           /* ACQUIRE: the proposed token; a write-back: the token to be reached; 0 = none */
+    bool was_clean;            /* part.clean when the errand was sent */
     bool of_other;             /* RELEASE: of what another claim has written */
 };
 
@@ -113,13 +113,13 @@ void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done
 void quorum_answer_unsent(struct quorum *qu); /* answers the errands that were not sent */
 void quorum_entry_due(struct quorum *qu, struct quorum_entry *entry); /* its timer */
 void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
-void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb is over */
+void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb has returned */
 void quorum_ops_free(struct quorum *qu);
 
 /* ---- quorum_entries.c ---- */
 
 struct quorum_entry *entry_of(struct quorum *qu, const struct core_op *op);
-void entry_settle(struct quorum *qu, struct quorum_entry *entry); /* an operation has ended: arms, or frees it */
+void entry_settle(struct quorum *qu, struct quorum_entry *entry); /* after an operation: arms the timer, or frees */
 int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry);
 
 /*
@@ -128,19 +128,19 @@ int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *en
  */
 bool entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
 
-/* Until then our key is on the node, or the node gives no vote. */
+/* Until this time the node has our key, or does not vote. */
 int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
 
 /* The node has confirmed our key, and a clock was set since. */
 bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
 
-void entries_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
+void entries_jumped(struct quorum *qu); /* a clock was set: posts SUSPECT if a held lock is concerned */
 void entries_free(struct quorum *qu);
 
-/* Queues a new errand for the node, or, if it cannot be sent, puts it on quorum.unsent; number: see struct errand. */
+/* Queues a new errand for the node, or puts it on quorum.unsent if the queue is full. number: see struct errand. */
 void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
 
-/* The errand is answered: takes it off its queue, and sends the next one. */
+/* Takes an answered errand off its queue, and updates its part. part_launch() then sends the next one. */
 void part_done(struct quorum *qu, struct errand *e, const struct core_done *done);
 void part_launch(struct quorum *qu, struct part *p);
 

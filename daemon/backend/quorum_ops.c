@@ -12,18 +12,18 @@
 /*
  * O1  The core gets the outcome of an operation when the answers of a majority decide it. Later answers only update the
  *     parts of the entry.
- * O2  A refused attempt is released on every node that may have run it, behind the attempt and on the same link, before
- *     the core gets the outcome: as if it had not run. So it is never UNKNOWN to the core.
+ * O2  Before the core gets a refusal of an attempt, a release leaves to every node that may run the attempt, behind it
+ *     and on the same link. So to the core the attempt has not run, and is never UNKNOWN.
  * O3  A majority confirms a held lock each time.
  * O4  A node that lacks our key while a majority has it (it was down, or has lost its data) gets it anew, by a renewal
  *     2 timeouts after the one that found the hole, so that a BREAK in progress is not undone.
- * O5  An answer that shows that a clock was set, and all before it, confirm nothing: keys may have ended early. Each
- *     node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
+ * O5  An answer that shows that a clock was set confirms nothing, nor do earlier answers: keys may have expired early.
+ *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
  */
 
-enum { PAUSE_US = 5 * 1000 }; /* most of a pause after a split vote */
+enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */
 
 /* ---- the records ---- */
 
@@ -56,7 +56,7 @@ op_free(struct quorum *qu, struct quorum_op *o)
     freelist_give(&qu->freelist, o, sizeof(*o));
 }
 
-/* One errand less, or the verb is over. */
+/* An errand or the verb has ended, which kept the operation. */
 static void
 op_drop(struct quorum *qu, struct quorum_op *o)
 {
@@ -82,7 +82,7 @@ report(struct quorum *qu, struct quorum_op *o, struct core_done *done)
     quorum_post(qu, &ev);
 }
 
-/* The time of sending from which the core computes this deadline. */
+/* The sending time for which the core computes this deadline. */
 static int64_t
 sent_us(int64_t deadline_us, int64_t lease_us)
 {
@@ -123,7 +123,7 @@ quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node)
     sweep(qu, entry, 1u << node);
 }
 
-/* No majority can have the key, or none has it any more: releases it on all nodes. */
+/* No majority has our key, or can get it: releases the key on all nodes. */
 static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
@@ -132,7 +132,7 @@ give_up(struct quorum *qu, struct quorum_op *o)
     quorum_sweep(qu, o->entry);
 }
 
-/* O5. Asks nodes whether our key is still there, since the operation itself has run. True: answers are to come. */
+/* O5. Asks nodes by a renewal whether they still have our key. True: answers are awaited. */
 static bool
 ask_again(struct quorum *qu, struct quorum_op *o)
 {
@@ -230,7 +230,7 @@ count_votes(struct quorum *qu, struct quorum_op *o)
     }
 }
 
-/* ---- what is held, given back, or broken ---- */
+/* ---- renewals, releases, breaks ---- */
 
 /* The deadline of the lock for the core; 0 = it has not changed. */
 static int64_t
@@ -363,7 +363,7 @@ take_other_answer(struct quorum_op *o, const struct errand *e, const struct core
         return;
     }
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
-        outcome = CORE_GRACE; /* it had the key that it lost; it gives no vote to another owner */
+        outcome = CORE_GRACE; /* the node may have lost our key with its data, and does not vote for another owner */
     }
     if (e->of_other && outcome == CORE_OK) { /* what this claim has there is nothing */
         outcome = CORE_GONE_IN_REDIS;
@@ -404,7 +404,7 @@ quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *don
     struct quorum_entry *entry = e->op->entry;
     struct part *p = &entry->part[e->to->index];
 
-    entry->ops_n++; /* stays, whatever ends with this errand */
+    entry->ops_n++; /* keeps the entry, whatever ends with this errand */
     part_done(qu, e, done);
     errand_done(qu, e, done);
     part_launch(qu, p);

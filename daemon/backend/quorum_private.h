@@ -1,5 +1,5 @@
 /*
- * quorum_private.h -- the quorum and its nodes, as quorum.c and quorum_*.c share them. The rules: quorum.c.
+ * quorum_private.h -- the quorum and its nodes, shared by quorum.c and quorum_*.c. The rules: quorum.c.
  */
 #ifndef RLOCKD_BACKEND_QUORUM_PRIVATE_H
 #define RLOCKD_BACKEND_QUORUM_PRIVATE_H
@@ -27,12 +27,12 @@ struct quorum_node {
     bool voting;        /* established in `epoch`: quorum_admit.c */
     bool shared;        /* other daemons may hold locks there */
     uint64_t epoch;     /* of its data; 0 = not known */
-    int64_t epoch_us;   /* since when it is known, by our clock */
-    int64_t jumped_us;  /* what was sent before, by our clock, says nothing of expiries: a clock was set; 0 = none */
-    /* The answer to the last look at it (quorum_admit.c). */
-    bool asked;         /* the question is on its way */
-    bool answered;      /* it has answered in this epoch */
-    bool in_round;      /* ... in this round */
+    int64_t epoch_us;   /* when this daemon learned of the epoch */
+    int64_t jumped_us;  /* a clock was set then: answers to earlier operations prove no expiry; 0 = never */
+    /* The last answer of scripts/quorum.lua (quorum_admit.c). */
+    bool asked;         /* the question is in flight */
+    bool answered;      /* the node has answered in this epoch ... */
+    bool in_round;      /* ... and in this round */
     bool established, granting;
     bool quarantine_was_over; /* its quarantine was over before this round began */
     bool admitting;     /* it was asked to be established last */
@@ -40,8 +40,8 @@ struct quorum_node {
     uint64_t lost_epoch; /* the last one that a RECLAIM was for */
     char text[NODE_EPOCH_ROOM]; /* rlock:epoch */
     uint64_t clock;     /* rlock:clock */
-    int64_t left_us;    /* of its quarantine */
-    uint64_t votes, second_rounds; /* that it gave; write-backs to it */
+    int64_t left_us;    /* the rest of its quarantine */
+    uint64_t votes, second_rounds; /* votes of the node, and write-backs to it */
 };
 
 struct quorum {
@@ -53,20 +53,20 @@ struct quorum {
     struct quorum_node node[VOTES_NODES_MAX];
     struct map entries, errands, watches, looks;
     struct heap timers;
-    struct list begun;   /* of quorum_op.node: asked for since the loop was here last */
-    struct list unsent;  /* of errand.node: not sent, and nobody knows yet */
+    struct list begun;   /* quorum_op.node: operations of verbs in this turn */
+    struct list unsent;  /* errand.node: errands that cannot be sent, to be answered DOWN */
     struct event *due;   /* the first of the timers, or at once */
-    uint64_t serial;     /* of errands */
+    uint64_t serial;     /* of the last errand */
     uint64_t ops_n;
-    uint64_t epoch;      /* told to the core with RECLAIM; 0 = none */
-    bool up, granting, shared; /* as was told to the core */
-    unsigned voting_n;   /* as the log knows */
+    uint64_t epoch;      /* of the last RECLAIM; 0 = none was posted */
+    bool up, granting, shared; /* as last reported to the core */
+    unsigned voting_n;   /* as last logged */
     int64_t startup_until_us; /* until then healthy nodes are still being admitted; 0 = a spare node has voted */
     unsigned asked_n;  /* answers of this round to come */
-    int64_t look_us;     /* when the nodes are looked at again; CORE_FOREVER = when something happens */
-    uint64_t recent[RECENT_MAX]; /* digests of broadcasts that were heard lately */
+    int64_t look_us;     /* when the next round of quorum_admit.c begins; CORE_FOREVER = after the next event */
+    uint64_t recent[RECENT_MAX]; /* digests of the last broadcasts received */
     unsigned recent_at;
-    uint64_t broadcast_serial; /* serial of our own */
+    uint64_t broadcast_serial; /* of the last broadcast sent */
     struct core_waiters_polled polled;
     int64_t polled_max[CORE_WAITER_POLL_MAX];
     unsigned polled_n;   /* nodes that have answered */
@@ -77,7 +77,7 @@ enum quorum_timer { TIMER_OP, TIMER_ENTRY, TIMER_WATCH };
 
 /* ---- quorum_core.c ---- */
 
-/* The loop calls back soon: operations of shards leave, timers are looked at. */
+/* Makes the loop run on_due() of quorum.c soon, which flushes the shards and looks at timers. */
 void quorum_wake(struct quorum *qu);
 
 void quorum_post(const struct quorum *qu, const struct core_event *ev);
@@ -85,7 +85,7 @@ void quorum_post(const struct quorum *qu, const struct core_event *ev);
 /* The answer to a LOCKINFO. */
 void quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen);
 
-/* How many nodes vote; are up. */
+/* The number of nodes that vote, and that are up. */
 unsigned quorum_voting(const struct quorum *qu);
 unsigned quorum_up(const struct quorum *qu);
 
@@ -99,7 +99,7 @@ void quorum_shared_changed(struct quorum_node *node, bool is_shared);
 /* Something has changed about which nodes vote, or startup_until_us is over: tells the core, and the log. */
 void quorum_voting_changed(struct quorum *qu);
 
-/* What is known of their data has changed. */
+/* A node's answer may show a loss of data: posts RECLAIM if so. */
 void quorum_loss_changed(struct quorum *qu);
 
 /* A number below n, for pauses. */

@@ -1,12 +1,12 @@
 /*
- * quorum_watch.c -- what is heard of names and other daemons, by all nodes: watches, broadcasts, waiter polls, looks.
+ * quorum_watch.c -- watches, broadcasts, waiter polls and LOCKINFO over all nodes.
  *
  * QW1 A watch is confirmed when q nodes have it: any release by a majority meets one of these.
- * QW2 A hint goes up when q nodes have brought it, or a moment after the first: whoever asks at the first finds the
- *     release under way at the others, and splits the votes.
- * QW3 ... but not while so many nodes are known to be taken that no majority can be had: what is given back there is a
- *     minority of somebody who waits as well, and who asks then has to give a minority back, which wakes the next one.
- * QW4 A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
+ * QW2 A hint is posted when q nodes have sent it, or a moment after the first one: an attempt at the first hint would
+ *     find the release still in flight to other nodes, and split the votes.
+ * QW3 ... but not while so many nodes are known to be taken that no attempt can get a majority. Then a released key was
+ *     the minority of another waiter; an attempt would get a minority, too, and its release would wake the next waiter.
+ * QW4 A broadcast leaves by all nodes, with its daemon and a serial in front, and is posted once.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -82,7 +82,7 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
 {
     bool majority;
 
-    w->refused &= ~(1u << node); /* it may have given something back unheard */
+    w->refused &= ~(1u << node); /* a release may have gone unnoticed there */
     w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
     majority = bits(w->subscribed) >= qu->q;
     if (majority != w->reported) {
@@ -113,7 +113,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 {
     bool first = w->hinted == 0;
 
-    if (w->hinted & (1u << node)) { /* of another release: the one before is over */
+    if (w->hinted & (1u << node)) { /* another release: that of the earlier hints is over */
         w->hinted = 0;
         first = true;
     }
@@ -127,7 +127,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
     }
 }
 
-/* A node may have been asked before the hint, and refuse behind it. A silent node tells nothing. */
+/* Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. */
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
 {
@@ -192,7 +192,7 @@ quorum_broadcast(struct backend *b, struct slice what)
     buf_fini(&text);
 }
 
-/* The text of the broadcast; n == 0: it was received before, or is no broadcast of a quorum. */
+/* The text of a new broadcast; n == 0: the broadcast was received before, or is not one of a quorum. */
 static struct slice
 take_new(struct quorum *qu, struct slice received)
 {
@@ -311,7 +311,7 @@ is_same(const struct backend_seen *a, const struct backend_seen *b)
            strcmp(a->owner, b->owner) == 0 && strcmp(a->digest, b->digest) == 0;
 }
 
-/* What q nodes say; where these do not agree, the owner is said to be split. */
+/* The answer that q nodes agree on; if there is none, the owner is "split". */
 static struct backend_seen
 agreed(const struct quorum *qu, const struct quorum_look *look)
 {

@@ -1,6 +1,6 @@
 /*
- * quorum_watch.h -- what a quorum hears from its nodes: subscriptions, hints, broadcasts, waiter polls, LOCKINFO; for
- * quorum.c, quorum_ops.c and quorum_watch.c.
+ * quorum_watch.h -- events and answers of all nodes, combined: subscriptions, hints, broadcasts, waiter polls,
+ * LOCKINFO; for quorum.c, quorum_ops.c and quorum_watch.c.
  */
 #ifndef RLOCKD_BACKEND_QUORUM_WATCH_H
 #define RLOCKD_BACKEND_QUORUM_WATCH_H
@@ -20,9 +20,9 @@ struct quorum_watch {
     struct timer timer;
     uint64_t lock;
     uint32_t subscribed, hinted; /* a bit for each node */
-    uint32_t refused;            /* nodes that refused the last attempt, and have hinted at nothing since */
+    uint32_t refused;            /* nodes that refused the last attempt, and have not hinted since */
     bool reported;               /* the core knows that a majority is subscribed */
-    int64_t hint_us[];           /* of each node the last one; 0 = none */
+    int64_t hint_us[];           /* the time of each node's last hint; 0 = none */
 };
 
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);

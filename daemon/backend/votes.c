@@ -1,9 +1,9 @@
 /*
- * votes.c -- which token a majority covers, until when a majority has the key, and what refusals come to.
+ * votes.c -- which token a majority covers, until when a majority has the key, and the outcome of refusals.
  *
- * V1  A node is counted once, for what it has answered itself; what is on its way to it is not counted.
- * V2  The token is an answer of a node: the smallest one that q nodes cover. Where none is, the q-th smallest answer
- *     is written back: only to nodes that voted, and they take it only if our key is there.
+ * V1  A node counts once, by its own answer; commands in flight to it do not count.
+ * V2  The token is the smallest answer that q nodes cover. If there is none, the q-th smallest answer is written back,
+ *     only to nodes that voted, which accept it only if they have our key.
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
  * V4  Whether a name is taken decides what is done next, so a refusal that may yet be one of a taken name stays open
  *     while nodes have not answered: as with a node away, where the first answer is enough for a refusal.
@@ -14,8 +14,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-#define AHEAD_MIN_US 1000     /* tokens that are that far ahead of time are not so by chance */
-#define AHEAD_MAX_US 10000000 /* ... and that far, it was time that went back */
+#define AHEAD_MIN_US 1000     /* tokens further ahead of time than this are ahead because of reserves ... */
+#define AHEAD_MAX_US 10000000 /* ... and beyond this because a clock was set back */
 
 unsigned
 votes_majority(unsigned n)
@@ -136,7 +136,7 @@ agreed(const uint64_t *number, unsigned n, unsigned q)
             return number[i];
         }
     }
-    return 0; /* not reached: some number has that place */
+    return 0; /* not reached: one of the numbers is the q-th */
 }
 
 int64_t
@@ -207,7 +207,7 @@ covered_token(const struct vote *v)
     return token;
 }
 
-/* What the nodes that cover the token make of it. */
+/* The grant of a covered token. */
 static struct vote_result
 held(const struct vote *v, uint64_t token)
 {
@@ -226,7 +226,7 @@ held(const struct vote *v, uint64_t token)
     return r;
 }
 
-/* A majority has voted, and covers nothing: the voters below its smallest common token are raised. */
+/* A majority has voted and covers no token: raises the voters below the q-th smallest answer. */
 static struct vote_result
 raise(const struct vote *v)
 {
@@ -250,8 +250,8 @@ raise(const struct vote *v)
 }
 
 /*
- * When asking again may help: f nodes are free, or were ours; when the (q - f)-th of the others has expired, q nodes
- * can vote for us. If the expiry of a node is not known: at any time.
+ * The time until another attempt may succeed: f nodes voted for us; when the (q - f)-th of the taken ones has expired,
+ * q nodes can vote for us. -1 if the expiry of that node is not known.
  */
 static int64_t
 retry_us(const struct vote *v)
@@ -292,8 +292,8 @@ longest_grace_us(const struct vote *v)
 }
 
 /*
- * Why there is no majority. Nodes that answer, as one that is taken does, are no reason to call Redis away. Nothing is
- * UNKNOWN here: the key is taken back from all nodes before anybody asks again.
+ * The outcome of an attempt without a majority. Nodes that answer TAKEN are no reason for DOWN. The outcome is never
+ * UNKNOWN, since our key is released on all nodes before the next attempt.
  */
 static struct vote_result
 refused(const struct vote *v)
@@ -348,13 +348,13 @@ vote_result(const struct vote *v, int64_t now_us)
         r.step = (r.outcome == CORE_DOWN || r.outcome == CORE_GRACE) && may_be_taken(v) ? VOTE_OPEN : VOTE_REFUSED;
         return r;
     }
-    if (token != 0) { /* it has taken too long; late answers only take longer */
+    if (token != 0) { /* too little of the lease is left, and later answers leave less */
         return (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
     }
     return yes >= v->q ? raise(v) : (struct vote_result){.step = VOTE_OPEN};
 }
 
-/* ---- what is held ---- */
+/* ---- renewals and releases ---- */
 
 /* The key is not there, or somebody else's. */
 static unsigned
