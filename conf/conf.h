@@ -44,7 +44,7 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
  * ("~app:* ..."); and a key that matches none of them. False: any key can be a name's.
  */
 #define CONF_OUTSIDE_BYTES 40
-bool conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters[CONF_OUTSIDE_BYTES]);
+bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_OUTSIDE_BYTES]);
 
 /*
  * A sentence when names that no rule is for in particular are semaphores under keys of any name: then a number of an

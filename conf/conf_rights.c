@@ -54,7 +54,7 @@ add_patterns(struct slice front, struct buf *out)
 
 /* One that begins like none of theirs. */
 static void
-choose_outside(const bool taken[256], char remote_waiters[CONF_OUTSIDE_BYTES])
+choose_outside(const bool taken[256], char surplus_key[CONF_OUTSIDE_BYTES])
 {
     static const char letters[] = "abcdefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"; /* ours: "r", "{" */
     const char *at = letters;
@@ -62,14 +62,14 @@ choose_outside(const bool taken[256], char remote_waiters[CONF_OUTSIDE_BYTES])
     while (*at != '\0' && taken[(unsigned char)*at]) {
         at++;
     }
-    remote_waiters[0] = '\0';
+    surplus_key[0] = '\0';
     if (*at != '\0') {
-        snprintf(remote_waiters, CONF_OUTSIDE_BYTES, "%c-may-rlockd-reach-this", *at);
+        snprintf(surplus_key, CONF_OUTSIDE_BYTES, "%c-may-rlockd-reach-this", *at);
     }
 }
 
 bool
-conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters[CONF_OUTSIDE_BYTES])
+conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_OUTSIDE_BYTES])
 {
     bool taken[256] = {false}, ok;
     struct buf widest, front;
@@ -94,8 +94,8 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters
     }
     buf_fini(&widest);
     buf_fini(&front);
-    choose_outside(taken, remote_waiters);
-    return ok && remote_waiters[0] != '\0';
+    choose_outside(taken, surplus_key);
+    return ok && surplus_key[0] != '\0';
 }
 
 /* The settings of names that no rule is for in particular: of the first rule for all names, or `locks`. */

@@ -93,10 +93,10 @@ read_files(const struct conf *cf, struct link_address *a)
 }
 
 static void
-ask_about(struct link_address *address, const char *patterns, const char *remote_waiters)
+ask_about(struct link_address *address, const char *patterns, const char *surplus_key)
 {
     struct asking a = {.conf = {.timeout_us = US_PER_S, .connect_us = US_PER_S, .backoff_min_us = US_PER_S,
-                                .backoff_max_us = US_PER_S, .remote_waiters = remote_waiters, .patterns = patterns}};
+                                .backoff_max_us = US_PER_S, .surplus_key = surplus_key, .patterns = patterns}};
 
     log_init(&a.silent);
     a.silent.fd = -1;
@@ -143,7 +143,7 @@ test_files(const struct conf *cf)
 bool
 rights_test(const struct conf *cf)
 {
-    char remote_waiters[CONF_OUTSIDE_BYTES], error[160];
+    char surplus_key[CONF_OUTSIDE_BYTES], error[160];
     struct link_address *a = strcmp(cf->redis_url, "embedded") == 0
                                  ? NULL
                                  : address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
@@ -155,9 +155,9 @@ rights_test(const struct conf *cf)
     }
     buf_init(&patterns, 0);
     ok = read_files(cf, a);
-    if (ok && conf_key_rights(cf, &patterns, remote_waiters)) {
+    if (ok && conf_key_rights(cf, &patterns, surplus_key)) {
         buf_add(&patterns, "", 1);
-        ask_about(a, patterns.p, remote_waiters);
+        ask_about(a, patterns.p, surplus_key);
     }
     buf_fini(&patterns);
     address_free(a);

@@ -11,7 +11,6 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
-/* Wipes a secret before it is freed. */
 static void
 wipe(char **secret)
 {
@@ -136,13 +135,13 @@ parse_unix(struct link_address *a, const char *text)
 static bool
 parse_tcp(struct link_address *a, const char *text)
 {
-    struct slice rest = slice_of(text), who, host;
+    struct slice rest = slice_of(text), login, host;
     bool port_ok, db_ok = true;
 
     if (memchr(rest.p, '@', rest.n) != NULL) {
-        who = take_until(&rest, '@', true);
-        a->user = decoded(take_until(&who, ':', false));
-        a->password = decoded(who);
+        login = take_until(&rest, '@', true);
+        a->user = decoded(take_until(&login, ':', false));
+        a->password = decoded(login);
     }
     host = take_until(&rest, '/', false);
     if (rest.n > 0) {

@@ -16,32 +16,32 @@ struct link_address *address_parse(const char *url, const char *user, const char
 /* Whether both URLs name the same Redis, and the same user and password where they name any. */
 bool address_is_same(const struct link_address *a, const struct link_address *b);
 
-/* Another user and password, where the URL brought none: for connections from now on. */
+/* Sets user and password for new connections, unless the URL has its own. */
 void address_login(struct link_address *a, const char *user, const char *password);
 
 /*
- * With TLS: reads the files, for connections from now on; without it there is nothing to do. False with a message in
- * `error`, and all is as it was; `warning` has one or "".
+ * Reads the files of TLS for new connections, if the URL asks for TLS. False with a message in `error`: the address is
+ * unchanged. `warning` gets a message or "".
  */
 bool address_secure(struct link_address *a, const struct tls_files *files, char error[TLS_ERROR_ROOM],
                     char warning[TLS_ERROR_ROOM]);
 
 /*
- * An address that names no server yet, for address_move(). `shown` is for people until it does; user and password as
- * for address_parse(). The caller owns it.
+ * Returns an address without a server: address_move() names one. Until then people are shown `shown`. User and password
+ * are those of address_parse(). The caller owns the address.
  */
 struct link_address *address_unknown(const char *shown, const char *user, const char *password, int db, bool secure);
 
-/* Another server, with the same login, database and TLS: for connections from now on (link_retarget()). */
+/* Names another server for new connections (link_retarget()). Login, database and TLS stay the same. */
 void address_move(struct link_address *a, const char *host, int port);
 
-/* How people are shown an address by TCP. */
+/* Prints a TCP address for people. */
 void address_show(char out[160], bool secure, const char *host, int port);
 
-/* Whether it names that server; of host names the text counts. */
+/* Whether the address names that server. Host names are compared as text. */
 bool address_names(const struct link_address *a, const char *host, int port);
 
-/* Wipes the password; ends the tls. */
+/* Wipes the password, and closes the tls. */
 void address_free(struct link_address *a);
 
 #endif

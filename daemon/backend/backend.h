@@ -1,10 +1,10 @@
 /*
  * backend.h -- Redis, as the engine uses it: operations in, events out (DONE, HINT, SUBSCRIBED and others).
  *
- * A backend is a topology: it finds the shard of a key and hands the operation to it. It never calls back from inside
- * one of these functions: events are posted in a later turn of the loop. Every operation ends in exactly one DONE,
- * whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN if it may have run, DOWN
- * if it has not and will not.
+ * A backend is a topology: it hands an operation to the shard of its key. Events are posted in a later turn of the
+ * loop, never from inside one of these functions. Every operation ends in exactly one DONE, whatever happens to the
+ * connection: OK or another plain outcome if Redis answered, UNKNOWN if the operation may have run or may yet run, DOWN
+ * if it has not run and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H
@@ -14,7 +14,7 @@
 
 #include "daemon/backend/backend_ops.h"
 
-/* Opens the topology of the URL, and connects as long as it takes; NULL with a message in `error`: a bad URL. */
+/* Opens the topology of the URL, which connects by itself. NULL with a message in `error`: the URL is bad. */
 struct backend *backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
 
 /* Takes ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH. The op is copied. */
@@ -38,14 +38,16 @@ backend_broadcast(struct backend *b, struct slice what)
     b->ops->broadcast(b, what);
 }
 
-/* Polls waiters. Ends in one WAITERS_POLLED; in nothing if Redis is away or refuses, or a poll is in flight. Copied. */
+/*
+ * Polls remote waiters: posts one WAITERS_POLLED, or none if Redis is away or refuses, or a poll is in flight. Copied.
+ */
 static inline void
 backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
     b->ops->waiter_poll(b, p);
 }
 
-/* New settings; all others need a new backend. See backend_conf. The grace period only gets longer. */
+/* Sets the longest lease (backend_conf.grace_us), which never gets shorter. Other settings need a new backend. */
 static inline void
 backend_configure(struct backend *b, int64_t grace_us)
 {
@@ -53,8 +55,8 @@ backend_configure(struct backend *b, int64_t grace_us)
 }
 
 /*
- * User, password and the files of TLS as conf has them now: for connections that are made from now on. Those of
- * another URL are for the next start. False with a message in `error`: nothing has changed.
+ * Takes user, password and files of TLS from conf for new connections; ignores them if conf has another URL, which
+ * takes a restart. False with a message in `error`: nothing has changed.
  */
 static inline bool
 backend_login(struct backend *b, const struct backend_conf *conf, char error[160])
@@ -62,14 +64,14 @@ backend_login(struct backend *b, const struct backend_conf *conf, char error[160
     return b->ops->login(b, conf, error);
 }
 
-/* All that is held here of the domain has been reclaimed in that epoch (RECLAIM of the core). */
+/* This daemon has reclaimed all its locks of the domain in that epoch (the core's answer to RECLAIM). */
 static inline void
 backend_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {
     b->ops->reclaimed(b, domain, epoch);
 }
 
-/* How many domains there are, for core_conf. */
+/* The number of domains, for core_conf. */
 static inline uint32_t
 backend_domains(const struct backend *b)
 {
@@ -90,7 +92,7 @@ backend_takes(const struct backend *b, enum kind kind, struct slice key, char wh
     return b->ops->takes == NULL || b->ops->takes(b, kind, key, why);
 }
 
-/* Why nothing is granted for that key, though the backend is up; "" = for no reason of the key's own. */
+/* Why the key is not granted although the backend is up; "" = no reason that concerns this key alone. */
 static inline void
 backend_refusal(const struct backend *b, struct slice key, char why[160])
 {
@@ -100,14 +102,14 @@ backend_refusal(const struct backend *b, struct slice key, char why[160])
     }
 }
 
-/* Leaves the membership, when nothing is held any more. Not idle until Redis has answered. */
+/* Leaves the membership; this daemon holds no lock any more. The backend is not idle until Redis has answered. */
 static inline void
 backend_leave(struct backend *b)
 {
     b->ops->leave(b);
 }
 
-/* The end of a turn: gathered operations leave, unless they are few and a call is in flight before them; see call.h. */
+/* The end of a turn: sends the gathered operations, unless they are few and a call is in flight (shard_calls.c). */
 static inline void
 backend_flush(struct backend *b)
 {
@@ -127,14 +129,14 @@ backend_status(const struct backend *b, struct backend_status *out)
     b->ops->status(b, out);
 }
 
-/* The servers that it knows, the first BACKEND_NODES_MAX of them; how many these are. */
+/* Lists the known servers, BACKEND_NODES_MAX at most; returns their number. */
 static inline size_t
 backend_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
 {
     return b->ops->nodes(b, out);
 }
 
-/* Ends all links; posts nothing more. */
+/* Closes all links, and posts no more events. */
 static inline void
 backend_close(struct backend **b)
 {

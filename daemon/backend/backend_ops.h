@@ -14,7 +14,7 @@
 /* The functions of a topology. The verbs of backend.h have the same names; what each does is said there. */
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
-    uint32_t domains;    /* sets of data that are lost, and reclaimed, by themselves (core_conf); 0 = one */
+    uint32_t domains;    /* the number of domains (core_conf); 0 = one */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
@@ -29,7 +29,7 @@ struct backend_ops {
     void (*status)(const struct backend *b, struct backend_status *out);
     size_t (*nodes)(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
     void (*close)(struct backend *b);
-    /* NULL, where there is one domain, and nothing that is said of a key by itself. */
+    /* NULL in a topology with one domain, to which all keys are alike. */
     uint16_t (*domain)(const struct backend *b, struct slice key);
     bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
     void (*refusal)(const struct backend *b, struct slice key, char why[160]);

@@ -16,14 +16,14 @@ struct backend_status {
     int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
     int64_t rtt_us;       /* of the last command */
     unsigned links, links_up;
-    char links_away[40];  /* the jobs that have lost a link: of "locks,renewals,subscriptions,replicas" */
+    char links_away[40];  /* the purposes with a link down, of "locks,renewals,subscriptions,replicas" */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
     char refusal[320];    /* why nothing is granted though it is up; "" = it is, or Redis says why not */
     uint64_t epoch;       /* of its data; 0 = not known */
     char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
     int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */
-    bool grace;           /* a grace period: only former holders are granted their locks */
+    bool grace;           /* in a grace period: only former holders get their locks */
     size_t daemons;       /* other members */
 };
 
@@ -33,8 +33,8 @@ struct backend_node {
     char address[160];
     char state[32];    /* "up", "down", or a word of the topology's */
     int64_t rtt_us;    /* of the last command; 0 = none was answered */
-    uint64_t epoch;    /* of its data; 0 = not known, or it has none */
-    char more[64];     /* what the topology says besides: ",key=value" each; "" = nothing */
+    uint64_t epoch;    /* of the server's data; 0 = not known, or none */
+    char more[64];     /* further fields of the topology, ",key=value" each; "" = none */
 };
 
 enum { BACKEND_NODES_MAX = 64 };

@@ -1,5 +1,5 @@
 /*
- * broadcasts.h -- broadcasts, on one channel for all daemons of a Redis: about deadlocks, and names that were broken.
+ * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
  * databases. A broadcast may get lost: nothing depends on it but the time until a deadlock is found, or a holder learns
@@ -17,25 +17,25 @@ struct broadcasts {
     const struct backend_env *env;
     const struct shard_events *events;
     const struct link_address *address;
-    struct redis_link *sub; /* where it listens */
+    struct redis_link *sub; /* the link that is subscribed */
     void (*listening)(void *ctx); /* see broadcasts_listen() */
     void *ctx;
     char channel[32];
-    bool sharded; /* by SPUBLISH, on the channel of the events */
+    bool sharded; /* SPUBLISH and SSUBSCRIBE, on events->channel */
     bool logged; /* the refusal is in the log */
 };
 
-/* All are borrowed for its life. */
+/* Borrows its arguments for the life of the shard. */
 void broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
                      const struct link_address *address, bool sharded);
 
-/* The subscriber link is up (again). listening(ctx): from now on all broadcasts are received; before, perhaps not. */
+/* The subscriber link has come up: subscribes. listening(ctx): from now on no broadcast is missed. */
 void broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*listening)(void *ctx), void *ctx);
 
-/* Nothing happens when it cannot be sent. */
+/* Drops the broadcast if the link is down or the text too long. */
 void broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice what);
 
-/* A message: posted as RECEIVED if it is on our channel and none of presence.lua (empty, or with a +); else false. */
+/* False: the message is on another channel. Posts RECEIVED, unless the message is one of presence.lua ("", "+..."). */
 bool broadcasts_received(const struct broadcasts *s, struct slice channel, const struct reply *what);
 
 #endif

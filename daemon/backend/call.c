@@ -8,10 +8,10 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
-/* Lua's numbers are whole up to here: a larger one is no answer of our scripts. */
+/* Lua's numbers are exact up to here: no answer of our scripts has a larger one. */
 #define NUMBER_MAX (INT64_C(1) << 53)
 
-/* What a script puts first for each name. */
+/* The first number of a row in a script's answer. */
 enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE, ANSWER_GRACE };
 
 enum call_verb
@@ -50,7 +50,7 @@ item_free(struct freelist *s, struct item *it)
     freelist_give(s, it, sizeof(*it) + it->op.key.n);
 }
 
-/* What a script says of some names in a row. */
+/* The answer about some names in a row (proto/SCRIPTS.md). */
 struct row {
     int64_t answer, a, b, n;
 };
@@ -74,7 +74,7 @@ is_valid_row(const struct call *c, struct row row)
            (!token || row.a >= 0);
 }
 
-/* One number behind the rows says so. */
+/* The scripts put one number behind the rows if there was no room for the reserve. */
 static bool
 is_reserve_denied(const struct reply *r)
 {
@@ -125,7 +125,7 @@ fill_ok(const struct call *c, int64_t a, int64_t b, bool reserve_denied, struct 
     }
 }
 
-/* What b says of a lock that is taken. */
+/* Reads b of TAKEN. */
 static void
 fill_taken(const struct call *c, int64_t b, struct core_done *done)
 {
@@ -155,7 +155,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
     if (++at->in_row == row.n) {
         *at = (struct call_position){.row = at->row + 1};
     }
-    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* the key is deleted, for any holder */
+    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* CLEAR names no owner, so it is done in any epoch */
         answer = ANSWER_GONE;
     }
     switch (answer) {
@@ -203,7 +203,7 @@ static const struct {
     {"ASK ", CORE_DOWN, false},        {"CROSSSLOT ", CORE_DOWN, false},   {"OOM ", CORE_FULL, false},
 };
 
-/* Redis 6 begins an error inside a script with its place: "@user_script: 12: -READONLY ...". */
+/* Redis 6 begins an error inside a script with the line: "@user_script: 12: -READONLY ...". */
 static struct slice
 without_line(struct slice text)
 {
@@ -252,9 +252,9 @@ call_is_elsewhere(struct slice error)
 }
 
 /*
- * A key that the call names. For a key inside a script Redis answers ERR and another text (below); other servers may
- * answer NOPERM there, too. For a command it answers NOPERM as well and names the user, whose name may hold any word
- * (7.2).
+ * The error names a forbidden key of the call. For a key that a script derived Redis answers ERR and another text
+ * (below), and other servers may answer NOPERM. For a forbidden command Redis 7.2 answers NOPERM, too, with the name of
+ * the user, which may contain any word.
  */
 bool
 call_is_denied(const struct reply *r)
@@ -267,8 +267,8 @@ call_is_denied(const struct reply *r)
 /*
  * Redis 6 and 7.0: "The user executing the script can't access at least one of the keys mentioned in the command
  * arguments"; 7.2 and newer: "ACL failure in script: No permissions to access a key" (scripting.c, script.c and acl.c
- * of 6.0.20, 6.2.14, 7.0.15, 7.2.5, 7.4.1, 8.0). In front stands ERR, or in Redis 6 the line of the script. Where a
- * command or a channel is refused so, no other key would do.
+ * of 6.0.20, 6.2.14, 7.0.15, 7.2.5, 7.4.1, 8.0). ERR stands in front, or in Redis 6 the line of the script. A forbidden
+ * command or channel is refused likewise, without the word "key": sending the names alone would not help.
  */
 bool
 call_is_denied_inside(const struct reply *r)

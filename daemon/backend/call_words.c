@@ -29,12 +29,12 @@ enum column {
     COLUMN_WAKES,
 };
 
-/* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
+/* Words of one name: as many as fit LINK_WORDS_MAX in a call with BATCH_MAX names. */
 enum { COLUMNS_MAX = 6 };
 
 struct script_row {
     const char *text;
-    unsigned char column[COLUMNS_MAX]; /* terms first: what several names may have in common */
+    unsigned char column[COLUMNS_MAX]; /* the terms first: columns that several names may have in common */
     unsigned char columns_n, terms_n;
 };
 
@@ -76,7 +76,7 @@ static const char *const channel_prefix[KINDS] = {
     [KIND_SEMAPHORE] = "redisson_sc:",
 };
 
-/* prefixName of Redisson: braces around the key unless it brings its own. */
+/* As prefixName() of Redisson: puts braces around a key that has none. */
 void
 call_channel(enum kind kind, struct slice key, struct buf *out)
 {
@@ -88,7 +88,7 @@ call_channel(enum kind kind, struct slice key, struct buf *out)
     buf_adds(out, braces ? "}" : "");
 }
 
-/* What the word of a column says, as a number; of the columns that are no terms: 0. */
+/* The value of a term as a number; 0 for a column that is no term. */
 static int64_t
 term_of(enum column column, const struct core_op *op)
 {
@@ -187,7 +187,7 @@ token_reserve(const struct call *c)
     return reserve;
 }
 
-/* Every token that was given here so far, and elsewhere (floor), is at most this. */
+/* The highest known token: of other daemons (`floor`), or of this one. */
 static uint64_t
 token_floor(const struct call *c, uint64_t floor)
 {
@@ -203,8 +203,8 @@ token_floor(const struct call *c, uint64_t floor)
 }
 
 /*
- * What scripts/common.lua calls floor. A node of a quorum is told which token is proposed, or the ceiling of a renewal,
- * where there is one.
+ * `floor` of scripts/common.lua. For a node of a quorum it is the proposed token, or the ceiling of a renewal, if there
+ * is one.
  */
 static void
 put_floor(const struct call *c, const struct call_sender *sender, struct buf *text)
@@ -217,7 +217,7 @@ put_floor(const struct call *c, const struct call_sender *sender, struct buf *te
     buf_add_u64(text, floor);
 }
 
-/* The derived words of a command: where each of them ends in the text. */
+/* The derived words of a command, one behind the other in the text: where each of them ends. */
 struct derived {
     const struct call_sender *sender;
     struct buf *text;
@@ -309,7 +309,7 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     buf_add_u64(text, token_reserve(c));
     end_word(&derived);
     put_names(c, s, &derived);
-    /* The text may have moved while it grew: only now do the words point into it. */
+    /* The words point into the text only now: it may have moved while it grew. */
     words[2] = (struct slice){text->p, derived.end[0]};
     at = derived.end[0];
     for (int i = 1; i < derived.n; i++) {

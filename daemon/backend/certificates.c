@@ -6,7 +6,7 @@
 #include "daemon/base/clock.h"
 
 #define S_PER_DAY INT64_C(86400)
-#define WARN_S (14 * S_PER_DAY) /* or a third of a life that is shorter than six weeks */
+#define WARN_S (14 * S_PER_DAY) /* for a life shorter than six weeks: a third of it */
 #define LOOK_US (60 * US_PER_S)
 
 static void

@@ -7,22 +7,21 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/tls.h"
 
-/* What was logged of one certificate. */
+/* The last warning about one certificate. */
 struct certificate_warning {
-    int64_t expires_s; /* of which one */
-    int64_t again_us;  /* not before */
+    int64_t expires_s; /* the expiry that was warned of */
+    int64_t again_us;  /* no warning about the same expiry before this time */
 };
 
-/* All zero at first. */
+/* Zeroed: no warning yet. */
 struct certificates {
     int64_t due_us; /* the next look */
     struct certificate_warning peer, own;
 };
 
 /*
- * Logs a warning where the certificate of Redis, or our own, expires within 14 days (of a short life: within its last
- * third): one a day for each. To be called in each turn of the loop, where the address has TLS; `l` is a link to it, in
- * any state.
+ * Logs a warning a day for each certificate (Redis's, ours) that expires within 14 days; one with a short life counts
+ * from its last third. Call it in each turn of the loop if the address has TLS. The link `l` may be in any state.
  */
 void certificates_turn(struct certificates *c, const struct backend_env *env, const struct link_address *address,
                        const struct redis_link *l);

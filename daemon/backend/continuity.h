@@ -1,8 +1,8 @@
 /*
- * continuity.h -- what a shard asks about its data: is it what we know, and may calls leave now?
+ * continuity.h -- a shard's questions about its data: is it still the data that we know, and may calls leave now?
  *
- * A domain is a set of data that is lost, and reclaimed, by itself. Of a Redis with one such set the membership
- * answers (membership.h), for domain 0; of a node of a cluster its slots do, each of which is a domain.
+ * A domain is the unit in which data is lost and reclaimed. A Redis with one data set has domain 0, for which the
+ * membership answers (membership.h). In a cluster each slot is a domain, for which the topology answers.
  */
 #ifndef RLOCKD_BACKEND_CONTINUITY_H
 #define RLOCKD_BACKEND_CONTINUITY_H
@@ -15,7 +15,7 @@
 struct continuity;
 struct redis_link;
 
-/* The two keys that each script call names first: the clock of tokens, and the epoch. */
+/* The first two keys of each script call: the token clock, and the epoch. */
 struct continuity_keys {
     struct slice clock, epoch; /* valid until the next continuity_ call */
     struct slice tag;          /* the hash tag of both, in a cluster */
@@ -35,7 +35,7 @@ struct continuity_ops {
     bool (*pending)(struct continuity *c);
 };
 
-/* The head of the record that answers: a membership, or a master of a cluster. */
+/* The head of the answering record: a membership, or a master of a cluster. */
 struct continuity {
     const struct continuity_ops *ops;
 };
@@ -47,14 +47,14 @@ continuity_domain(const struct continuity *c, struct slice key)
     return c->ops->domain(c, key);
 }
 
-/* The epoch of the domain that is known; 0 = none yet. What was asked for in another one is not sent any more. */
+/* The known epoch of the domain; 0 = none yet. Items that were made in another epoch are not sent. */
 static inline uint64_t
 continuity_epoch(const struct continuity *c, uint16_t domain)
 {
     return c->ops->epoch(c, domain);
 }
 
-/* What the epoch's key has to be: as it is while Redis grants; `reclaim`: as it was last, in a grace period, too. */
+/* The value that the epoch's key must have: that of a Redis that grants, or, to reclaim, the latest known one. */
 static inline struct slice
 continuity_word(const struct continuity *c, uint16_t domain, bool reclaim)
 {
@@ -67,7 +67,7 @@ continuity_keys(struct continuity *c, uint16_t domain)
     return c->ops->keys(c, domain);
 }
 
-/* A link of locks or renewals is greeting: what must be answered before it is up is sent now. */
+/* A link of locks or renewals is greeting: sends what must be answered before the link is up. */
 static inline void
 continuity_greet(struct continuity *c, struct redis_link *l)
 {
@@ -76,7 +76,7 @@ continuity_greet(struct continuity *c, struct redis_link *l)
     }
 }
 
-/* Such a link has gone down. */
+/* A link of locks or renewals has gone down. */
 static inline void
 continuity_lost(struct continuity *c, const struct redis_link *l)
 {
@@ -90,14 +90,14 @@ continuity_ask(struct continuity *c, uint16_t domain, struct redis_link *l)
     c->ops->ask(c, domain, l);
 }
 
-/* A token of the domain has been given: none that is not larger must ever be given there. 0 = none was. */
+/* A token of the domain was given: all later ones must be larger. 0 = no token was given. */
 static inline void
 continuity_token(struct continuity *c, uint16_t domain, uint64_t token)
 {
     c->ops->token(c, domain, token);
 }
 
-/* No token may be lower: what others have given, as far as it is known here. */
+/* The highest known token: new tokens must be larger. 0 = the continuity does not know. */
 static inline uint64_t
 continuity_floor(const struct continuity *c)
 {
@@ -111,7 +111,7 @@ continuity_fresh(struct continuity *c, uint16_t domain, int64_t now_us)
     return c->ops->fresh(c, domain, now_us);
 }
 
-/* Whether they wait for that to be so: see membership_pending(). */
+/* Whether calls wait for a registration: see membership_pending(). */
 static inline bool
 continuity_pending(struct continuity *c)
 {

@@ -39,7 +39,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Puts an item or a question, by its node, on its list, which the event empties. */
+/* Puts an item or a question on the list; the event empties it. */
 static void
 defer(struct deferred *d, struct list *list, struct list *node)
 {

@@ -1,7 +1,7 @@
 /*
- * deferred.h -- operations and questions that are known at once not to run (no link is up): answered in a later turn.
+ * deferred.h -- operations and questions that cannot be sent (no link is up), and are answered in a later turn.
  *
- * They need no memory: each lies on a list by its own record.
+ * Deferring allocates nothing: each record has a list node.
  */
 #ifndef RLOCKD_BACKEND_DEFERRED_H
 #define RLOCKD_BACKEND_DEFERRED_H
@@ -21,7 +21,7 @@ struct deferred {
 void deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events);
 void deferred_fini(struct deferred *d);
 
-/* Takes the item, from wherever it stands. */
+/* Takes the item, off any list. */
 void deferred_item(struct deferred *d, struct item *it);
 
 /* Takes the question. */

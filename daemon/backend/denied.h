@@ -26,7 +26,7 @@ struct denied {
     } *tables; /* owned; NULL: no suspicion yet */
 };
 
-/* Redis has refused a call (NOPERM): the suspicion begins, or goes on. */
+/* Redis has refused a call (NOPERM): the suspicion begins, or lasts longer. */
 void denied_begin(struct denied *d, int64_t now_us);
 
 /* The key may be the forbidden one: it was in the refused call, perhaps alone. */

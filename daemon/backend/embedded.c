@@ -25,22 +25,22 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/path_lock.h"
 
-#define AGAIN_MAX 5              /* starts in a row of a server that does not stay */
-#define READY_US (2 * US_PER_S)  /* a start waits no longer until the server listens */
+#define AGAIN_MAX 5              /* restarts in a row of a server that ends early */
+#define READY_US (2 * US_PER_S)  /* how long a start waits for the server to listen */
 #define READY_POLL_MS 5
-#define STAYS_US (10 * US_PER_S) /* after running this long it counts as stable */
+#define STAYS_US (10 * US_PER_S) /* a server that has run this long did not end early */
 
 struct embedded {
     pid_t pid;
     int64_t started_us;
-    unsigned again; /* starts since one that stayed */
+    unsigned again; /* restarts in a row after an early end */
     struct path_lock lock;
     char dir[PATH_MAX];
     char name[NAME_MAX];
     char url[PATH_MAX + NAME_MAX + 16];
 };
 
-/* In the child. A failure is an errno on the pipe; a pipe that closes unwritten means success. */
+/* Runs in the child. Reports a failure as an errno on the pipe; exec closes the pipe. */
 static void
 become_redis(const struct embedded *e, pid_t parent, int report)
 {
@@ -110,7 +110,7 @@ prepare(struct embedded *e, const char *run_dir, char error[160])
     if (!lock_socket(e, socket, run_dir, error)) {
         return false;
     }
-    unlink(socket); /* of one that was killed */
+    unlink(socket); /* left by a Redis that was killed */
     snprintf(e->url, sizeof(e->url), "unix:%s", socket);
     return true;
 }
@@ -160,7 +160,7 @@ listens(const struct embedded *e)
     return yes;
 }
 
-/* Waits, so that the first link comes up at once. If the server ends or is slow, its links notice. */
+/* Waits, so that the first link connects at once. If the server ends or is slow, the links report it. */
 static void
 await_ready(const struct embedded *e)
 {
@@ -194,7 +194,7 @@ bool
 embedded_again(struct embedded *e, char error[160])
 {
     if (e->pid > 0 && waitpid(e->pid, NULL, WNOHANG) == 0) {
-        return true; /* it was not ours that ended */
+        return true; /* another child has ended */
     }
     e->pid = -1;
     e->again = clock_now_us() - e->started_us >= STAYS_US ? 1 : e->again + 1;
@@ -226,7 +226,7 @@ embedded_stop(struct embedded **ep)
     if (e == NULL) {
         return;
     }
-    /* Nothing in it outlives us: no need to ask politely. */
+    /* Its data need not survive, so it gets no time to save it. */
     if (e->pid > 0) {
         kill(e->pid, SIGKILL);
         while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR) {

@@ -12,13 +12,12 @@
 #include "daemon/base/clock.h"
 
 enum { ANSWER_OK = 1, ANSWER_DUPLICATE_UUID };
-/* Of an answer; behind its head are the changes of members. */
+/* The head of an answer; changes of members follow it. */
 enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT_ANEW, AT_BRING, HEAD };
 
-/* The numbers behind the nonces, and behind the channel. */
-enum { DERIVED_MAX = 24 };
+enum { DERIVED_MAX = 24 }; /* words */
 
-/* Texts that are made one behind the other; they may move until all of them are made. */
+/* Derived words, one behind the other in a text that may move while it grows. */
 struct derived {
     struct buf *text;
     size_t end[DERIVED_MAX];
@@ -62,7 +61,7 @@ derive_list(struct derived *m, const struct epoch *e, const struct members *memb
     derive_number(m, (int64_t)members_count(members));
     derive_number(m, e->members_unknown);
     derive_number(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
-    if (e->until_ms != 0) { /* a duration: its end is a time of the clock of a Redis that may be another one now */
+    if (e->until_ms != 0) { /* as a duration, since this Redis may have another clock */
         buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
     }
     m->end[m->n++] = m->text->n;
@@ -124,7 +123,7 @@ struct change {
     bool gone;
 };
 
-/* A number below EPOCH_FAR with nothing around it. */
+/* The text is a number below EPOCH_FAR. */
 static bool
 take_number(const char *p, size_t n, uint64_t *number)
 {
@@ -138,7 +137,7 @@ take_number(const char *p, size_t n, uint64_t *number)
     return n > 0 && *number < EPOCH_FAR;
 }
 
-/* "<uuid> <grace> <version>", or - for the grace of one that left. */
+/* "<uuid> <grace> <version>" of a member, "<uuid> - <version>" of one that has left. */
 static bool
 take_change(struct slice text, struct change *c)
 {
@@ -160,7 +159,7 @@ take_change(struct slice text, struct change *c)
     return true;
 }
 
-/* Head of integers but for the word, none of them below 0; changes behind it. */
+/* An answer has a head of integers from 0 on, but for the text AT_OPEN, and then changes. */
 static bool
 is_shaped(const struct reply *r)
 {
@@ -182,9 +181,9 @@ is_shaped(const struct reply *r)
 }
 
 /*
- * Outside of a grace period. During one no changes of members are asked for: the members known before may hold locks
- * without having come back, and Redis may lose its data once more before they do. When it ends, Redis tells all members
- * from the beginning.
+ * Called outside of a grace period. During one no changes are requested, and the known members stay: they may hold
+ * locks without having come back, and Redis may lose its data once more before they do. When the grace period ends,
+ * Redis lists all members anew.
  */
 static void
 take_changes(struct epoch *e, struct members *members, const struct reply *r)
@@ -194,7 +193,7 @@ take_changes(struct epoch *e, struct members *members, const struct reply *r)
     struct change c;
 
     if (upto == 0 || (e->since == 0 && !anew)) {
-        return; /* not asked for, or of what is known no more */
+        return; /* no changes were requested, or they continue a list that was dropped */
     }
     if (anew) {
         members_begin(members);
@@ -221,7 +220,8 @@ take_changes(struct epoch *e, struct members *members, const struct reply *r)
 }
 
 /*
- * A member that is not in the answer was announced when it came (epoch_newcomer()), if all changes before it are known.
+ * An answer with all changes makes the members known. Otherwise they stay known only if all earlier changes were
+ * received: then each newcomer since has been announced (epoch_newcomer()).
  */
 static void
 take_members(struct epoch *e, struct members *members, const struct reply *r)
@@ -245,7 +245,7 @@ epoch_newcomer(const struct epoch *e, struct members *members, struct slice text
 
 /* ---- answers ---- */
 
-/* What is known of members is of the epoch before. */
+/* Another epoch begins: the known members become the list of the former epoch. */
 static void
 leave_epoch(struct epoch *e)
 {
@@ -254,10 +254,11 @@ leave_epoch(struct epoch *e)
     e->list_epoch = e->number;
     e->list_whole = grace || e->members_unknown ? 0 : e->since;
     /*
-     * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is no
-     * exception. Another one may have registered, and locked, when this one stood still or was cut off before the first
-     * loss, and have reclaimed its locks behind the answer that listed nobody. Where Redis has restarted again, all
-     * links are new, no daemon listens, and the first one to come would end the grace period alone.
+     * Only the Redis of that epoch knew which daemons its grace period awaited. That holds also for a daemon that knows
+     * no others: another daemon may have registered and locked while this one stood still or was cut off before the
+     * first loss, and may have reclaimed its locks after the answer that listed no member. If Redis has restarted once
+     * more, all links are new and no daemon is subscribed, so the first daemon to register would end the grace period
+     * alone.
      */
     e->members_unknown = e->members_unknown || grace;
 }

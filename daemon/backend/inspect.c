@@ -21,7 +21,7 @@ is_answer(const struct reply *r)
            r->item[PTTL]->type == REPLY_INT && r->item[VALUE]->type == REPLY_TEXT;
 }
 
-/* Made with our secret and the key: values cannot be tried, and equal values of two keys look different. */
+/* The digest depends on our secret and the key, so nobody can test guessed values or compare the values of two keys. */
 static void
 print_digest(const struct inspect *q, struct slice value, char out[17])
 {

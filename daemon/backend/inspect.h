@@ -9,7 +9,7 @@
 
 /* A question of LOCKINFO; each ends in one events->seen(id). */
 struct inspect {
-    struct list node; /* for its owner while it could not be sent */
+    struct list node; /* for the record's owner, if the question could not be sent */
     const struct backend_env *env;
     const struct shard_events *events;
     uint64_t id;
@@ -22,10 +22,10 @@ struct inspect *inspect_new(const struct backend_env *env, const struct shard_ev
 /* False: could not be sent, and stays its owner's. in_flight: borrowed; one more until it is answered. */
 bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight);
 
-/* Nothing was seen; it is gone then. */
+/* Answers that Redis did not answer, and frees the question. */
 void inspect_unseen(struct inspect *q);
 
-/* Frees `arg` if the link was closed with such a question in flight. */
+/* Frees `arg` if it is a question that was in flight on a closed link. */
 void inspect_forget(link_reply_fn *fn, void *arg);
 
 #endif

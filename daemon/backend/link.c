@@ -1,7 +1,6 @@
 /*
- * link.c -- one connection to Redis: its begin and end, its output and input, and the deadlines of both. The greeting
- * is link_greet.c, TLS is tls.h, questions about a link are link_look.c. Only link.c and reply.c know hiredis (its
- * reader).
+ * link.c -- one connection to Redis: begin and end, output and input, deadlines. link_greet.c has the greeting, tls.h
+ * TLS, link_look.c the questions about a link. Only link.c and reply.c use hiredis (its reader).
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence
@@ -74,7 +73,7 @@ report_unknown(struct sent *s)
     }
 }
 
-/* Doubled each time, with jitter so that daemons do not come back all at once. */
+/* The pause doubles each time, with jitter so that daemons do not all reconnect at once. */
 static void
 next_backoff(struct redis_link *l)
 {
@@ -109,9 +108,9 @@ drop(struct redis_link *l, const char *reason)
     snprintf(l->last_error, sizeof(l->last_error), "%s", reason);
     l->failing[0] = '\0';
     if (was_up && clock_now_us() - l->since_us >= l->conf->backoff_max_us) {
-        l->backoff_us = 0; /* it was good for a while; being let in alone proves nothing */
+        l->backoff_us = 0; /* the link was up for a while; a greeting alone proves nothing */
     }
-    if (l->moved) { /* what went wrong at the server before says nothing about this one */
+    if (l->moved) { /* failures of the former server say nothing about the new one */
         l->moved = l->refused = false;
         l->backoff_us = 0;
     }
@@ -163,7 +162,7 @@ link_retarget(struct redis_link *l)
 
 /* ---- sending ---- */
 
-/* The output of TLS leaves as well: its handshake, and the encrypted commands. */
+/* Writes the output of TLS: bytes of the handshake, and encrypted commands. */
 static void
 push_tls_output(struct redis_link *l)
 {
@@ -221,7 +220,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     s->arg = arg;
     s->ends = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE");
     assert(words <= LINK_WORDS_MAX);
-    (void)writer_request(&l->out, (size_t)words, word); /* which has no most */
+    (void)writer_request(&l->out, (size_t)words, word); /* cannot fail: `out` has no max */
     l->env->metrics->redis_calls++;
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     list_push_back(&l->sent, &s->node);
@@ -246,9 +245,9 @@ is_message(const struct reply *r)
            r->item[1]->type == REPLY_TEXT;
 }
 
-/* A node of a cluster ends a subscription by itself, in the words of an answer: the slot is another node's now. */
+/* A node that has lost a slot ends its subscriptions by messages that look like answers to SUNSUBSCRIBE. */
 static bool
-is_end(const struct redis_link *l, const struct reply *r)
+is_slot_left(const struct redis_link *l, const struct reply *r)
 {
     return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
            slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT &&
@@ -260,7 +259,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
 {
     struct sent *s;
 
-    if (l->subscriber && (is_message(reply) || is_end(l, reply))) {
+    if (l->subscriber && (is_message(reply) || is_slot_left(l, reply))) {
         l->owner.message(l->owner.ctx, reply->item[1]->text, reply->item[2]);
         return;
     }
@@ -279,7 +278,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
     freelist_give(l->env->freelist, s, sizeof(*s));
 }
 
-/* Takes bytes that Redis has sent, and every reply that they complete. */
+/* Feeds bytes of Redis to the reader, and takes every complete reply. */
 static void
 take_bytes(struct redis_link *l, struct slice bytes)
 {
@@ -305,7 +304,7 @@ take_bytes(struct redis_link *l, struct slice bytes)
     }
 }
 
-/* Bytes of TLS: of its handshake, behind which we greet, or with what Redis has said in them. */
+/* Bytes from the socket with TLS. The greeting follows the handshake; then the bytes are encrypted replies. */
 static void
 take_secure(struct redis_link *l, struct slice bytes)
 {
@@ -321,7 +320,7 @@ take_secure(struct redis_link *l, struct slice bytes)
     }
     push_tls_output(l);
     if (state == TLS_FAILED || n < 0) {
-        l->refused = l->state != LINK_UP; /* and it will be again: come back slowly */
+        l->refused = l->state != LINK_UP; /* a failed handshake will fail again: reconnect slowly */
         link_fail(l, tls_reason(l->tls));
     }
 }
@@ -357,8 +356,8 @@ on_read(struct bufferevent *bev, void *ctx)
 }
 
 /*
- * A failed write may end the connection before the reason is read for which Redis has closed it, mostly our
- * certificate.
+ * Reads bytes that came before a failed write ended the connection: among them may be why Redis has closed it, mostly a
+ * refused certificate of ours.
  */
 static void
 read_last_bytes(struct redis_link *l)
@@ -371,7 +370,7 @@ read_last_bytes(struct redis_link *l)
     }
 }
 
-/* Why the connection has ended, with what it may mean where TLS could be the reason. */
+/* Drops the link, whose connection has ended; adds a hint to the reason where TLS may be the cause. */
 static void
 drop_ended(struct redis_link *l, const char *reason)
 {
@@ -407,7 +406,7 @@ connect_to(struct redis_link *l, const struct sockaddr *to, size_t n)
     return bufferevent_socket_connect(l->bev, to, (int)n);
 }
 
-/* To the next address of the host; when each was tried, or there is none, it is down for that reason. */
+/* Connects to the next address of the host. If there is none, or no more, the link is down for that reason. */
 static void
 connect_next(struct redis_link *l, const char *reason)
 {
@@ -431,7 +430,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
     if (what & BEV_EVENT_CONNECTED) {
         int on = 1;
 
-        /* Means nothing to a Unix socket; over TCP no command may wait for the acknowledgement of another. */
+        /* Over TCP no command may wait for the acknowledgement of another. A Unix socket refuses the option. */
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         if (l->address->tls == NULL) {
             link_greet(l);
@@ -492,7 +491,7 @@ connect_now(struct redis_link *l)
 
 /* ---- deadlines ---- */
 
-/* Commands past their deadline are UNKNOWN; true: the link was silent for too long and is dropped. */
+/* Ends commands past their deadline as UNKNOWN. True: the oldest one is two timeouts old, so the link is dropped. */
 static bool
 expire(struct redis_link *l, int64_t now_us)
 {

@@ -1,9 +1,8 @@
 /*
  * link.h -- one connection to Redis: commands out, replies back in order, each with its own deadline.
  *
- * A link connects by itself, greets (AUTH, SELECT, the owner's own greeting), is up, and connects again after growing
- * pauses when it is lost. Nothing is queued while it is not up. Callbacks come from the loop, never from inside a link_
- * call.
+ * A link connects by itself, greets (AUTH, SELECT, the owner's own greeting), is up, and after a loss connects again at
+ * growing pauses. A link that is not up queues nothing. Callbacks come from the loop, never from inside a link_ call.
  */
 #ifndef RLOCKD_BACKEND_LINK_H
 #define RLOCKD_BACKEND_LINK_H
@@ -21,23 +20,23 @@ struct redis_link;
 struct tls;
 struct tls_session;
 
-/* Where Redis is and how to get in; the texts belong to the owner of the struct. */
+/* The address of a Redis, and the login. The owner of the struct owns the texts. */
 struct link_address {
     char *path;  /* Unix socket; NULL = TCP */
     char *host;  /* NULL without a path: no server is known yet, and no link connects */
     int port;
     char *user, *password; /* NULL = none */
-    bool url_user, url_password; /* the URL brought it */
+    bool url_user, url_password; /* the URL has named it */
     int db;
     bool secure;           /* rediss: */
-    struct tls *tls;       /* owned; what connections begin with from now on; NULL = plain */
-    char shown[160];       /* for people: no password */
-    char unknown[160];     /* why no server is known, while none is; "" = for no reason */
+    struct tls *tls;       /* owned; of new connections; NULL = plain */
+    char shown[160];       /* the URL for people, without the password */
+    char unknown[160];     /* why no server is known; "" = no reason, or a server is known */
 };
 
 enum link_result {
-    LINK_ANSWERED, /* reply is there */
-    LINK_UNKNOWN,  /* sent, unanswered: it may have run, or may yet run */
+    LINK_ANSWERED, /* the reply has come */
+    LINK_UNKNOWN,  /* no reply: the command may have run, or may yet run */
 };
 
 /* reply is NULL unless ANSWERED. sent_us: the clock before the command was queued for the socket. */
@@ -45,53 +44,53 @@ typedef void link_reply_fn(void *arg, enum link_result result, const struct repl
 
 struct link_owner {
     void (*greet)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
-    void (*state)(void *ctx, struct redis_link *l, bool up); /* false also when it could not be made */
+    void (*state)(void *ctx, struct redis_link *l, bool up); /* false also after a failed attempt to connect */
     /*
-     * Subscriber links: a message on a channel. `what` is no text when Redis itself is the sender (tracking); an
-     * integer where a node of a cluster has ended the subscription, because the slot belongs to another node now.
+     * Subscriber links: a message on a channel. `what` is a text, or an array or null of client tracking, or an
+     * integer: a node of a cluster has ended the subscription, because another node has the slot now.
      */
     void (*message)(void *ctx, struct slice channel, const struct reply *what);
     void *ctx;
 };
 
 /*
- * conf, env and address are borrowed for the link's life. A subscriber takes messages; the commands sent on it name one
- * channel each, so that each has one answer.
+ * Borrows conf, env and address for the link's life. A subscriber receives messages. Each command on it names one
+ * channel, so that it has one answer.
  */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
                        const struct backend_env *env, struct names *names, bool subscriber, struct link_owner owner);
 
-/* Closes it. Commands in flight get no callback any more; `forget` frees the `arg` of each. */
+/* Closes the link. Commands in flight get no callback; `forget` is called for each to free its `arg`. */
 void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));
 
 /*
- * Sends one command; false: the link is not up (or greeting), and nothing was sent. fn is called
- * exactly once, later. The words are copied.
+ * Sends one command. False: the link is neither up nor greeting, and nothing was sent. Else fn is called exactly once,
+ * later. Copies the words.
  */
 bool link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
-/* Commands sent from here on leave at link_uncork(), in one write. Nothing else may happen to the link meanwhile. */
+/* Commands sent between these two calls leave in one write. Nothing else may happen to the link in between. */
 void link_cork(struct redis_link *l);
 void link_uncork(struct redis_link *l);
 
 bool link_up(const struct redis_link *l);
-bool link_silent(const struct redis_link *l); /* up, but it has not answered in time, and not since */
-bool link_gone(const struct redis_link *l); /* not connected, or not yet greeted: nothing of ours is in flight on it */
-bool link_has_straggler(const struct redis_link *l);   /* a reply to a command that was given up; it may yet run */
+bool link_silent(const struct redis_link *l); /* a command has passed its deadline, and no byte came since */
+bool link_gone(const struct redis_link *l); /* not connected or still greeting: no command of the owner is in flight */
+bool link_has_straggler(const struct redis_link *l); /* a command that is UNKNOWN already may yet run */
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */
 int64_t link_rtt_us(const struct redis_link *l);
 const struct tls_session *link_tls(const struct redis_link *l); /* NULL: plain, or not connected */
 
-/* Gives the connection up, for a reason that goes to the log: everything in flight is UNKNOWN. */
+/* Drops the connection in a later turn, and logs the reason. All commands in flight become UNKNOWN. */
 void link_fail(struct redis_link *l, const char *reason);
 
 /*
- * The address names another server now: no answer of the one before counts from here on, and the link connects to the
- * new one soon, whatever its pause had grown to.
+ * The address names another server now: ignores all answers of the former server, and connects to the new one soon,
+ * however long the pause had grown.
  */
 void link_retarget(struct redis_link *l);
 
-#define LINK_MOVED "the data is at another server now" /* the reason why it has left then */
+#define LINK_MOVED "the data is at another server now" /* the reason of link_retarget() to drop the connection */
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "daemon/backend/link_private.h"
 
-/* A greeting that Redis refuses will be refused again: come back slowly, and say it loudly. */
+/* Fails the link if Redis refuses the greeting; unless it is loading, it will refuse again: reconnect slowly. */
 static void
 on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
@@ -40,7 +40,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
     l->owner.state(l->owner.ctx, l, true);
 }
 
-/* After AUTH, what must be answered before the link is up. Redis drops unauthenticated clients with large queries. */
+/* The owner's greeting leaves only after AUTH: Redis drops unauthenticated clients with large queries. */
 static void
 on_authenticated(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

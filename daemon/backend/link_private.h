@@ -25,7 +25,7 @@ struct sent {
     link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
     void *arg;
     int64_t sent_us;
-    bool ends;           /* a subscription of a slot */
+    bool ends;           /* is a SUNSUBSCRIBE: see is_slot_left() */
 };
 
 struct redis_link {
@@ -33,7 +33,7 @@ struct redis_link {
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct names *names;         /* borrowed; NULL: the address is a path */
-    struct lookup *lookup;       /* owned; NULL: nothing is asked for */
+    struct lookup *lookup;       /* owned; NULL: no lookup is in flight */
     struct addresses addresses;  /* of the host */
     struct link_owner owner;
     bool subscriber;
@@ -41,34 +41,34 @@ struct redis_link {
     struct bufferevent *bev;    /* owned; NULL when DOWN */
     struct tls_session *tls;    /* owned, ends with bev; NULL: plain, or there is no connection yet */
     struct redisReader *reader; /* owned, as long as bev */
-    size_t partial;             /* bytes of the reply that is not whole yet */
+    size_t partial;             /* bytes of an incomplete reply */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
-    struct buf out;             /* commands that have not left */
-    bool corked;                /* more of them are coming in this turn */
+    struct buf out;             /* commands that were not written yet */
+    bool corked;                /* link_uncork() writes `out` */
     struct list sent;
     size_t sent_n;
-    int64_t since_us;        /* of this state */
-    int64_t received_us;        /* last bytes from Redis */
+    int64_t since_us;        /* when this state began */
+    int64_t received_us;     /* when the last bytes came from Redis */
     bool silent;             /* a command has passed its deadline, and no byte came since */
-    int64_t pinged_us;       /* an idle PING is out since; 0 = none */
+    int64_t pinged_us;       /* when an unanswered idle PING left; 0 = none */
     int64_t backoff_us;
     int64_t rtt_us;
-    bool refused;            /* the greeting was refused: come back slowly */
-    bool moved;              /* the connection is to a server that is not the address's any more */
-    char failing[TEXT_ERROR_ROOM];      /* why it is dropped when no caller is inside it; "" = it is not */
+    bool refused;            /* the greeting was refused: reconnect slowly */
+    bool moved;              /* the connection leads to a former server of the address */
+    char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped, outside of its callers; "" = it stays */
     char last_error[TEXT_ERROR_ROOM];
 };
 
 /* Moves the link to another state, as of now. */
 void link_enter(struct redis_link *l, enum link_state to);
 
-/* When it has to be looked after, by the clock; 0: at once. */
+/* When the timer is due; 0: at once. */
 int64_t link_next_us(const struct redis_link *l);
 
-/* Sets the timer to whatever is due next. */
+/* Sets the timer to link_next_us(). */
 void link_arm(struct redis_link *l);
 
-/* Connected: AUTH, SELECT, the owner's own greeting. The link is UP when all of it is answered; else it fails. */
+/* Sends AUTH, SELECT and the owner's own greeting on a new connection. The link is UP when all are answered. */
 void link_greet(struct redis_link *l);
 
 #endif

@@ -1,11 +1,10 @@
 /*
  * listen.c -- which watches have parts in which sources.
  *
- * LI1 A source is in its table iff a watch has a part in it, or an answer about it is still to come.
- * LI2 SUBSCRIBED is due when a part stops waiting, no other part of its watch waits, and one of them is subscribed: so
- *     also after every reconnect, and a part that Redis refuses is not waited for. UNSUBSCRIBED is due when the channel
- *     of the watch is not subscribed then, or any more.
- * LI3 An event is noted on its watch and posted later, when no caller walks a table.
+ * LI1 A source is in its table iff it has a part or an unanswered question.
+ * LI2 SUBSCRIBED is due when the last waiting part of a watch stops waiting, and a part is active: so also after every
+ *     reconnect. UNSUBSCRIBED is due when the part of the channel is not active then, or ceases to be.
+ * LI3 An event is marked as due on its watch, and posted later, when no caller walks a table.
  */
 #include "daemon/backend/listen.h"
 
@@ -85,7 +84,7 @@ note_hint(struct listen *in, struct watch *wa)
     make_due(in, wa);
 }
 
-/* One of its parts is not waited for any more. */
+/* A part of the watch has stopped waiting (LI2). */
 static void
 note_subscribed(struct listen *in, struct watch *wa)
 {
@@ -131,7 +130,7 @@ listen_post(struct listen *in)
         if (!wa->subscribed_due && !wa->unsubscribed_due && !wa->hint_due) {
             list_remove(&wa->due);
         }
-        in->events->event(in->events->ctx, &ev); /* the watch may be gone now */
+        in->events->event(in->events->ctx, &ev); /* may free the watch */
     }
 }
 
@@ -146,7 +145,7 @@ source_hint(struct source *src)
     }
 }
 
-/* Moves the parts that are in `from`; HEARD and REFUSED may be what a watch waits for. */
+/* Moves the parts in state `from` to state `to`, and marks the events that become due (LI2). */
 static void
 move_parts(struct source *src, enum part_state from, enum part_state to)
 {

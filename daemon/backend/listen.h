@@ -1,7 +1,7 @@
 /*
- * listen.h -- watches and their sources: a watch has a part in each of its sources, a source the parts of its watches.
+ * listen.h -- watches and their sources (channels, keys): a watch has one part in each of its sources.
  *
- * Tables and states, nothing of Redis: watch.c asks Redis, and reports its answers here.
+ * Tables and states without Redis: watch.c asks Redis, and reports its answers here.
  */
 #ifndef RLOCKD_BACKEND_LISTEN_H
 #define RLOCKD_BACKEND_LISTEN_H
@@ -13,24 +13,26 @@
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 
-/* A channel is subscribed once however many listen; a key is tracked (track.h). */
+/* All watches of a channel share one subscription. A key is tracked (track.h). */
 enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
+
+/* ACTIVE: no change of the source is missed; REFUSED: Redis does not report changes; WAITING for one of these. */
 
 enum part_state { PART_WAITING, PART_ACTIVE, PART_REFUSED };
 
-enum { PART_CHANNEL, PART_OWN_CHANNEL, PART_KEY, PARTS_MAX }; /* of a watch: the second is its owner's */
+enum { PART_CHANNEL, PART_OWN_CHANNEL, PART_KEY, PARTS_MAX }; /* OWN_CHANNEL: that of the waiting owner */
 
 struct part {
     struct list node; /* source.parts */
     struct watch *watch;
-    struct source *source; /* NULL: there is no such part */
+    struct source *source; /* NULL: the watch has no such part */
     enum part_state state;
 };
 
 struct watch {
     uint64_t lock;
     struct part part[PARTS_MAX];
-    struct list due; /* listen.due, when something is to be posted */
+    struct list due; /* listen.due, while an event is due */
     bool subscribed_due, unsubscribed_due, hint_due;
     struct map_node by_lock; /* listen.watch */
 };
@@ -39,9 +41,9 @@ struct source {
     struct listen *in;
     enum source_type type;
     struct list parts;
-    size_t unanswered; /* questions to Redis about it that are not answered */
-    bool changed; /* key: the read in flight was sent because it had changed */
-    bool changed_again; /* key: it has changed while a read was in flight */
+    size_t unanswered;  /* questions to Redis in flight */
+    bool changed;       /* a key: the read in flight was sent because the key had changed */
+    bool changed_again; /* a key: it has changed while a read was in flight */
     struct map_node by_name; /* listen.source; a keyed hash */
     size_t name_n;
     char name[];
@@ -57,7 +59,7 @@ struct listen {
 };
 
 void listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner);
-void listen_fini(struct listen *in); /* its tables are empty */
+void listen_fini(struct listen *in); /* the tables must be empty */
 
 static inline struct slice
 source_name(const struct source *src)
@@ -67,22 +69,22 @@ source_name(const struct source *src)
 
 struct source *source_find(const struct listen *in, enum source_type type, struct slice name);
 
-/* Frees it when no watch has a part in it and no answer is to come; says whether. */
+/* Frees the source if it has no parts and no unanswered questions. True: it is freed. */
 bool source_free(struct source *src);
 
-/* The source has moved: a HINT is due to all its watches. */
+/* A message on the channel, or a change of the key: a HINT is due for each watch. */
 void source_hint(struct source *src);
 
-/* The parts of the source that waited are heard. */
+/* Parts that wait become active. */
 void source_activate(struct source *src);
 
-/* The parts of the source wait (again): what may have moved meanwhile is not known. */
+/* Parts that are active or refused wait (again): changes may be missed meanwhile. */
 void source_suspend(struct source *src);
 
-/* Redis refuses the subscription: its parts are not waited for. */
+/* Redis refuses the source: its parts are refused, and their watches do not wait for them. */
 void source_refuse(struct source *src);
 
-/* Some part of it waits. */
+/* Whether a part of the source waits. */
 bool source_waits(const struct source *src);
 
 struct watch *watch_find(const struct listen *in, uint64_t lock);
@@ -92,13 +94,13 @@ struct watch *watch_new(struct listen *in, uint64_t lock);
 /* Gives the watch its i-th part. */
 void watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name);
 
-/* Takes the i-th part away. The source, which may be deserted now, and freed; NULL: there was no such part. */
+/* Removes the i-th part, and returns its source, which may be without parts now. NULL: there was no such part. */
 struct source *watch_leave(struct watch *wa, int i);
 
-/* All its parts were taken away. */
+/* The watch must have no parts any more. */
 void watch_free(struct listen *in, struct watch *wa);
 
-/* Posts the due events. Not from inside a backend_ call, nor while a caller walks the tables: they may change. */
+/* Posts the due events. The tables may change: no caller may be walking them, nor be inside a backend_ call. */
 void listen_post(struct listen *in);
 
 #endif

@@ -48,7 +48,7 @@ members_count(const struct members *p)
     return p->by_uuid.count;
 }
 
-/* The longest lease of all, when one of those has gone, or has become shorter. */
+/* Finds the longest lease anew, if the member that had it has gone, or has a shorter one now. */
 static void
 update_longest(struct members *p)
 {

@@ -1,8 +1,8 @@
 /*
- * members.h -- the other daemons that may hold locks in one data set, by uuid, each with its lease and its version.
+ * members.h -- the other daemons that may hold locks in one data set: uuid, lease, version.
  *
- * No link, no clock. Versions are those of scripts/presence.lua: of two changes of a member the one with the higher
- * version is the later one, whichever is heard first.
+ * No link, no clock. Versions come from scripts/presence.lua: of two changes of a member the one with the higher
+ * version is the later one, in whichever order they are received.
  */
 #ifndef RLOCKD_BACKEND_MEMBERS_H
 #define RLOCKD_BACKEND_MEMBERS_H
@@ -17,30 +17,30 @@ enum { MEMBERS_UUID_BYTES = 36, MEMBERS_MAX = 16384 }; /* above what Redis takes
 struct members {
     struct map by_uuid;
     struct hash_key key;
-    unsigned round;     /* of members_begin() */
-    bool overflow;      /* there was no room for one since then */
+    unsigned round;     /* counts members_begin() */
+    bool overflow;      /* a member found no room since members_begin() */
     bool longest_stale; /* longest_ms may be too high */
     int64_t longest_ms;
-    uint64_t last;      /* the highest version of all that were ever heard */
+    uint64_t last;      /* the highest version that was ever received */
 };
 
 void members_init(struct members *p, const struct hash_key *key);
 void members_fini(struct members *p);
 size_t members_count(const struct members *p);
 
-/* A member, by a change or a message of that version; what is older than what is known of it changes nothing. */
+/* Adds or updates a member; ignores a version older than the known one. */
 void members_put(struct members *p, struct slice uuid, int64_t lease_ms, uint64_t version);
 
-/* It has left, or was forgotten, at that version. */
+/* The member has left, or was forgotten by Redis, at that version. */
 void members_remove(struct members *p, struct slice uuid, uint64_t version);
 
-/* A list that begins anew ... */
+/* A list of all members begins ... */
 void members_begin(struct members *p);
 
-/* ... and is complete up to that version: a member that was not in it, and is not newer, has left. */
+/* ... and is complete up to that version: removes members that were neither in it nor are newer. */
 void members_end(struct members *p, uint64_t version);
 
-/* The longest lease of all; 0 = there are none. */
+/* The longest lease of a member; 0 = there is no member. */
 int64_t members_longest_ms(const struct members *p);
 
 /* Appends the uuids, one behind the other. */

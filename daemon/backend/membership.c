@@ -119,7 +119,7 @@ ask_all(struct membership *p)
     }
 }
 
-/* A registration that Redis refuses on one link it would refuse on the others: those that are up are asked. */
+/* Fails the link whose registration was refused, and asks on the others that are up, which would be refused as well. */
 static void
 refuse(struct membership_line *line, const char *what, const char *reason)
 {
@@ -199,7 +199,7 @@ report_others(struct membership *p)
     }
 }
 
-/* Redis has answered on that link to what was sent at sent_us. True: this daemon is registered. */
+/* Takes the answer to the registration that left at sent_us. True: this daemon is registered. */
 static bool
 take_answer(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
@@ -248,7 +248,7 @@ take_answer(struct membership_line *line, const struct reply *r, int64_t sent_us
 static void on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 static void on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
-/* Registers by the digest of the script, where the link is up: a greeting brings the script. */
+/* Registers by the digest of the script, or in a greeting by its text, which makes Redis know the digest. */
 static bool
 send_registration(struct membership_line *line, bool part, bool whole)
 {
@@ -375,9 +375,8 @@ membership_greet(struct membership *p, struct redis_link *l)
 }
 
 /*
- * The time in which a Redis that hangs is found: the next registration leaves a beat after the last one that was
- * answered, and the link is closed two timeouts later. One beat more allows for delays, and for the other links, which
- * are silent for longer.
+ * The longest time until a hanging Redis is detected: the next registration leaves a beat after the last answered one,
+ * and the link is dropped two timeouts later. One beat more allows for delays, and for links without registrations.
  */
 static int64_t
 hang_found_us(const struct membership *p)
@@ -449,10 +448,10 @@ void
 membership_dirty(struct membership *p)
 {
     if (p->again) {
-        return; /* the timer is set, and frequent calls must not put it off */
+        return; /* the timer is armed; frequent calls must not delay it */
     }
     p->again = true;
-    if (!p->flapping) { /* as in membership_reclaimed(): each new epoch wakes all */
+    if (!p->flapping) { /* see membership_reclaimed(): each new epoch makes all daemons register */
         membership_beat(p);
     }
     arm(p);
@@ -471,7 +470,7 @@ membership_reclaimed(struct membership *p, uint64_t epoch)
     p->epoch.reclaimed = epoch;
     if (p->epoch.until_ms != 0) {
         p->report = true;
-        /* else each answer could bring the next epoch, and so on */
+        /* If the Redis is flapping, each answer may begin another epoch: then wait for the timer. */
         if (!p->flapping && members_count(&p->members) == 0) {
             membership_beat(p);
         }

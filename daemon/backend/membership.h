@@ -10,20 +10,20 @@
 #include "daemon/backend/shard.h"
 #include "daemon/base/buf.h"
 
-enum { MEMBERSHIP_LINES = 17 }; /* as many as may be added */
+enum { MEMBERSHIP_LINES = 17 }; /* the links of locks and the one of renewals */
 
 /* A link on which this daemon registers. */
 struct membership_line {
     struct membership *of;
     struct redis_link *link;
-    unsigned asked; /* answers to come */
-    bool answered;  /* an answer came on this connection */
+    unsigned asked; /* registrations in flight */
+    bool answered;  /* Redis has answered one on this connection */
 };
 
-/* A list of members that is brought to a Redis that has lost it, part by part: the next one behind an answer. */
+/* A list of members that is being brought to a Redis that has lost it. Each part waits for the answer to the last. */
 struct membership_list {
-    struct buf uuids; /* one behind the other; empty: none is on its way */
-    size_t at, n;     /* the part that is on its way */
+    struct buf uuids; /* one behind the other; empty: no list is being brought */
+    size_t at, n;     /* the part in flight */
 };
 
 /* Embedded in its shard, and outlives the shard's links. */
@@ -39,22 +39,22 @@ struct membership {
     const struct link_address *address;
     struct event *timer;
     struct buf text;        /* scratch */
-    uint64_t token_floor;   /* no token is given below it */
+    uint64_t token_floor;   /* the highest known token: Redis must give larger ones */
     struct membership_line line[MEMBERSHIP_LINES];
     unsigned lines_n;
-    bool others_reported;   /* there are other members, as was told last */
-    int64_t begun_us;       /* when the last epoch began here ... */
+    bool others_reported;   /* the last report was SHARD_SHARED */
+    int64_t begun_us;       /* when this daemon learned of the last epoch ... */
     bool flapping;          /* ... right after the one before: a Redis that drops even the last registration */
     bool refusal_logged;
-    bool again;             /* the members have to be asked for once more, by a registration that has not left yet */
-    bool report;            /* that all is reclaimed has to be said, by one that has not left yet */
+    bool again;             /* the next registration has to ask for members once more */
+    bool report;            /* the next registration has to report that all locks are reclaimed */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
-    int64_t members_known_us; /* by our clock: since when a member may have come unheard, see membership_lost() */
-    int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */
-    bool wait_over;         /* that wait has ended, one way or the other */
+    int64_t members_known_us; /* by our clock: newcomers since then may be unknown, see membership_lost() */
+    int64_t awaited_us;     /* since when calls wait for a registration, see membership_pending(); 0 = none do */
+    bool wait_over;         /* the registrations that calls waited for have ended */
 };
 
-/* What a shard asks of its head: membership_domain.c. */
+/* The membership as the continuity of a shard with one domain: membership_domain.c. */
 extern const struct continuity_ops membership_one_domain;
 
 /* env, conf, events and address are borrowed; channel: see epoch.h. */
@@ -62,23 +62,23 @@ void membership_init(struct membership *p, const struct backend_conf *conf, cons
                      const struct shard_events *events, const struct link_address *address, const char *channel);
 void membership_fini(struct membership *p);
 
-/* A link of the shard, before it says anything. The last one that was added is asked when none is in question. */
+/* Adds a link of the shard, before its first event. A registration that may use any link prefers the last one added. */
 void membership_add(struct membership *p, struct redis_link *l);
 
-/* A link is greeting: it is not up before Redis has answered in which epoch it is. */
+/* A link is greeting: registers, so that the link is not up before Redis has named its epoch. */
 void membership_greet(struct membership *p, struct redis_link *l);
 
 /*
- * The link has gone down. Where this process stood still until then, a daemon may have started meanwhile that it never
- * heard of: it says in the next epoch that there may be members it does not know. A Redis that dies or hangs is found
- * out sooner, and costs nothing; links that go down a little later, of the same outage, do not count.
+ * The link has gone down. If this process stood still before, a newcomer may have registered unnoticed: in the next
+ * epoch the daemon reports that it may not know all members. An outage of Redis that was detected in time does not
+ * count, nor do links that go down a little later in the same outage.
  */
 void membership_lost(struct membership *p, const struct redis_link *l);
 
-/* An answer on that link suggests another epoch: registers there at once. */
+/* An answer on the link suggests another epoch: registers there at once. */
 void membership_ask(struct membership *p, struct redis_link *l);
 
-/* A token has been given: Redis must never give one that is not larger, whatever it loses. */
+/* A token was given: later ones must be larger, whatever data Redis loses. */
 static inline void
 membership_token(struct membership *p, uint64_t token)
 {
@@ -86,9 +86,9 @@ membership_token(struct membership *p, uint64_t token)
 }
 
 /*
- * A daemon that has not registered for long is forgotten: should Redis lose its data then, no grace period waits for
- * what it holds. So nothing is taken or renewed but for a while behind a registration that Redis has answered, counted
- * from when that was sent. It is over where this process has stood still, or Redis has.
+ * Redis forgets a daemon that has not registered for a while; after a loss of data no grace period would wait for its
+ * locks. So a daemon takes and renews locks only for EPOCH_FRESH_MS after an answered registration was sent. The time
+ * passes if this process or Redis stands still.
  */
 static inline bool
 membership_fresh(const struct membership *p, int64_t now_us)
@@ -97,9 +97,8 @@ membership_fresh(const struct membership *p, int64_t now_us)
 }
 
 /*
- * True: the last beat is old, and the next one is on its way (sent now, if none was). False: it is fresh; or none can
- * be sent; or what was on its way has come to nothing (an error, no answer in time, one that took too long), which is
- * told once.
+ * True: calls have to wait, because the last registration is too old and another one is in flight (sent now, if none
+ * was). False: it is fresh; or none can be sent; or, returned once, those in flight have ended without making it fresh.
  */
 bool membership_pending(struct membership *p);
 
@@ -110,25 +109,25 @@ membership_is_calm(const struct membership *p, int64_t now_us)
     return !p->wait_over && p->awaited_us == 0 && membership_fresh(p, now_us);
 }
 
-/* Registers now, on the link that heartbeats go by. */
+/* Registers now, on the preferred link. */
 void membership_beat(struct membership *p);
 
 /*
- * A daemon may have joined after our registration left: another one follows. Until that is answered, no grace period
- * would wait for the newcomer's locks, should Redis lose them and the newcomer come back last.
+ * A daemon may have joined after our registration left: registers once more. Until that is answered, a grace period may
+ * end without the newcomer, if Redis loses its data and the newcomer comes back last.
  */
 void membership_dirty(struct membership *p);
 
-/* A message behind its "+": a daemon that registers for the first time, and may take locks from now on. */
+/* Takes the announcement (the text behind "+") of a newcomer, which may take locks from now on. */
 void membership_newcomer(struct membership *p, struct slice text);
 
-/* All that is held here has been reclaimed in that epoch: said soon, but not by all daemons at once. */
+/* This daemon has reclaimed all its locks in that epoch: reports it soon, at a random time. */
 void membership_reclaimed(struct membership *p, uint64_t epoch);
 
-/* Leaves; if that gets lost, the worst is one grace period for the others. */
+/* Leaves the members. If the message is lost, a later grace period may last longer. */
 void membership_leave(struct membership *p);
 
-/* True while the message that this daemon leaves is on its way. */
+/* True while the leaving registration is in flight. */
 bool membership_busy(const struct membership *p);
 
 #endif

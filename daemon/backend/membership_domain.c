@@ -75,7 +75,6 @@ one_token(struct continuity *c, uint16_t domain, uint64_t token)
     membership_token(self(c), token);
 }
 
-/* The clock of the domain knows: scripts/presence.lua. */
 static bool
 one_fresh(struct continuity *c, uint16_t domain, int64_t now_us)
 {
@@ -89,6 +88,7 @@ one_pending(struct continuity *c)
     return !membership_is_calm(const_self(c), clock_now_us()) && membership_pending(self(c));
 }
 
+/* Without `floor`: each registration raises rlock:clock to the highest known token (scripts/presence.lua). */
 const struct continuity_ops membership_one_domain = {
     .domain = one_domain_of,
     .epoch = one_epoch,

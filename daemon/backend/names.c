@@ -17,13 +17,13 @@
 #include "daemon/base/memory.h"
 
 #define RESOLV_CONF "/etc/resolv.conf"
-#define SKEW_S "0.3" /* so long the second of the answers for IPv6 and IPv4 is waited for when the first one has come */
+#define SKEW_S "0.3" /* after one of the answers for IPv6 and IPv4 the other one is awaited for this time */
 
 struct names {
     struct event_base *base;
     struct evdns_base *dns; /* owned */
-    unsigned asking;        /* lookups that libevent has not answered, cancelled ones as well */
-    bool closed;            /* names_free() was called: it ends with the last of them */
+    unsigned asking;        /* lookups that libevent has not answered, also cancelled ones */
+    bool closed;            /* names_free() was called: the last lookup frees the resolver */
 };
 
 struct lookup {
@@ -79,7 +79,7 @@ names_turns(struct event_base *base)
     }
 }
 
-/* Reads the files of the system again. No question may be on its way. */
+/* Reads /etc/hosts and /etc/resolv.conf anew. No lookup may be pending. */
 static void
 read_again(struct evdns_base *dns)
 {
@@ -101,7 +101,7 @@ take(struct addresses *to, struct evutil_addrinfo *found)
     to->left = to->n;
 }
 
-/* A lookup is over. libevent reads the resolver until it has returned from its answer, also to a cancelled lookup. */
+/* Frees a lookup. A closed resolver ends in a later turn, since libevent uses it until on_answer() has returned. */
 static void
 end_lookup(struct lookup *q)
 {
@@ -126,13 +126,13 @@ on_answer(int error, struct evutil_addrinfo *found, void *arg)
             evutil_freeaddrinfo(found);
         }
     } else {
-        addresses_clear(q->to); /* those of the lookup before, also where this one has failed */
+        addresses_clear(q->to); /* of an earlier lookup, also if this one has failed */
         if (error == 0) {
             take(q->to, found);
         }
         q->fn(q->ctx, error == 0 ? NULL : evutil_gai_strerror(error));
     }
-    if (q->request != NULL) { /* else names_ask() has still to see it */
+    if (q->request != NULL) { /* else names_ask() frees the lookup */
         end_lookup(q);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * names.h -- the addresses of a host, looked up without stopping the loop, and which of them is tried next.
+ * names.h -- asynchronous lookups of a host's addresses, and the order in which these are tried.
  *
  * Each lookup reads /etc/hosts and /etc/resolv.conf anew, so a change there applies from the next connection on.
  */
@@ -12,35 +12,35 @@ struct event_base;
 struct names;
 struct lookup;
 
-/* One resolver for all lookups of its user. Behind names_free() it outlives pending lookups: names_turns(). */
+/* A resolver. After names_free() it lives on until its pending lookups have ended: names_turns(). */
 struct names *names_new(struct event_base *base);
 void names_free(struct names **n);
 
-/* Turns of a loop in which nothing else happens any more, until the resolvers that were freed have ended. */
+/* Runs the loop, which has no other events any more, until the freed resolvers have ended. */
 void names_turns(struct event_base *base);
 
-/* The addresses of a host, IPv6 and IPv4, and whose turn it is. All zero: none. */
+/* The addresses of a host, IPv6 and IPv4, and which is next. Zeroed: none. */
 struct addresses {
     struct evutil_addrinfo *found; /* owned */
     unsigned n;
-    unsigned turn; /* it begins with this one, modulo n: the one that was good last, or behind those that were not */
-    unsigned left; /* not tried yet */
+    unsigned turn; /* the next one to try, modulo n; addresses_good() steps back to the last one */
+    unsigned left; /* addresses that were not tried yet */
 };
 
-/* Called once: `error` NULL, or why no address was found. It may be called before names_ask() returns. */
+/* Called once, perhaps before names_ask() returns. `error`: why no address was found, or NULL. */
 typedef void names_found_fn(void *ctx, const char *error);
 
-/* Looks up a host, which may be a number. NULL: fn was called already. */
+/* Looks up a host, by name or numeric address. NULL: fn was called already. */
 struct lookup *names_ask(struct names *n, const char *host, int port, struct addresses *to, names_found_fn *fn,
                          void *ctx);
 
-/* fn will not be called. */
+/* Cancels the lookup: fn is not called. */
 void names_cancel(struct lookup **q);
 
-/* The next one to try; NULL: each has been tried. */
+/* The next address to try; NULL: all were tried. */
 const struct evutil_addrinfo *addresses_next(struct addresses *a);
 
-/* The one that was tried last is good: the next time begins with it. */
+/* The address that was tried last is good: the next attempt begins with it. */
 void addresses_good(struct addresses *a);
 
 void addresses_clear(struct addresses *a);

@@ -1,5 +1,5 @@
 /*
- * offset.c -- Redis's clock against ours.
+ * offset.c -- Redis's clock minus ours, by intersecting intervals.
  *
  * Redis read TIME between our sending and our receiving, so the offset lies in [time - received, time - sent].
  * Intervals are intersected; an old one is widened by the drift of two clocks (500 ppm). An empty intersection means
@@ -8,12 +8,12 @@
 #include "daemon/backend/offset.h"
 
 int64_t
-offset_learn(struct offset *o, int64_t sent_us, int64_t heard_us, int64_t time_us)
+offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t time_us)
 {
-    int64_t low_us = time_us - heard_us, high_us = time_us - sent_us, jump_us = 0;
+    int64_t low_us = time_us - received_us, high_us = time_us - sent_us, jump_us = 0;
 
     if (o->at_us != 0) {
-        int64_t drift_us = (heard_us - o->at_us) / 2000 + 1;
+        int64_t drift_us = (received_us - o->at_us) / 2000 + 1;
 
         o->low_us -= drift_us;
         o->high_us += drift_us;
@@ -28,7 +28,7 @@ offset_learn(struct offset *o, int64_t sent_us, int64_t heard_us, int64_t time_u
     }
     o->low_us = low_us;
     o->high_us = high_us;
-    o->at_us = heard_us;
+    o->at_us = received_us;
     return jump_us;
 }
 

@@ -1,6 +1,6 @@
 /*
- * push.c -- one send() in place of what a bufferevent does for a write: asking epoll whether there is room, and one
- * more turn of the loop. The simulator has its own.
+ * push.c -- one send() instead of a bufferevent's write, which takes a call of epoll and another turn of the loop. The
+ * simulator replaces this file.
  */
 #include "daemon/backend/push.h"
 
@@ -16,7 +16,7 @@ push_bytes(struct bufferevent *bev, const char *p, size_t n)
     if (evbuffer_get_length(bufferevent_get_output(bev)) == 0) {
         sent = send(bufferevent_getfd(bev), p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    if (sent < 0) { /* no room, or an error, which the bufferevent meets as well */
+    if (sent < 0) { /* no room, or an error, which the bufferevent's write meets as well */
         sent = 0;
     }
     if ((size_t)sent < n) {

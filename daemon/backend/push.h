@@ -1,5 +1,5 @@
 /*
- * push.h -- bytes that leave: at once if the socket takes them, and what it does not take through its bufferevent.
+ * push.h -- writes bytes to a socket at once; its bufferevent writes those that the socket does not take.
  */
 #ifndef RLOCKD_BACKEND_PUSH_H
 #define RLOCKD_BACKEND_PUSH_H
@@ -9,8 +9,8 @@
 struct bufferevent;
 
 /*
- * On a connected socket. Bytes keep their order, whatever was pushed before. Errors of the socket come by the
- * bufferevent's own event, in a later turn.
+ * The socket is connected. Bytes leave in the order of the calls. The bufferevent reports errors of the socket in a
+ * later turn.
  */
 void push_bytes(struct bufferevent *bev, const char *p, size_t n);
 

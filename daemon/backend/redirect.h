@@ -1,5 +1,5 @@
 /*
- * redirect.h -- what a node of a cluster answers to a call that is not its to run: MOVED and ASK.
+ * redirect.h -- MOVED and ASK, by which a node of a cluster redirects a call to another node.
  */
 #ifndef RLOCKD_BACKEND_REDIRECT_H
 #define RLOCKD_BACKEND_REDIRECT_H
@@ -11,15 +11,15 @@
 #include "daemon/base/slice.h"
 
 struct redirect {
-    bool ask; /* ASK: this call alone, behind ASKING; else MOVED: the slot is the other node's */
+    bool ask; /* ASK: only this call goes to the other node, behind ASKING; else MOVED: that node owns the slot */
     uint16_t slot;
     char host[SENTINEL_HOST_ROOM];
     int port; /* 1.. */
 };
 
 /*
- * "MOVED 3999 127.0.0.1:6381", "ASK 3999 ::1:6381". A node that does not know its own host says ":6381" or "?:6381":
- * that is the host that was asked. False: it is none, `out` is undefined.
+ * "MOVED 3999 127.0.0.1:6381", "ASK 3999 ::1:6381". ":6381" and "?:6381" stand for asked_host: the node does not know
+ * its own host. False: the error is no redirection, and `out` is undefined.
  */
 bool redirect_parse(struct slice error, const char *asked_host, struct redirect *out);
 

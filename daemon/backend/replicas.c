@@ -1,9 +1,9 @@
 /*
  * replicas.c -- one write and one WAIT for all grants that replicas have to acknowledge.
  *
- * WAIT delays every command behind it on its connection, and counts the writes of that connection alone. If attempts
- * went by that connection, so would all commands for their names (shard_route.c, SR1), and no lock could be released
- * while replicas hang. So an attempt goes as any other, and a write on the link of replicas follows it. RE1 to RE5
+ * WAIT delays every command behind it on its connection, and covers only writes of that connection. If attempts used
+ * that connection, so would all commands for their names (SR1 in shard_route.c), and no lock could be released while
+ * replicas hang. So attempts use the links of locks, and a write on the link of replicas follows each grant. RE1 to RE5
  * say why an acknowledgement of that write is one of the grant.
  */
 #include "daemon/backend/replicas.h"
@@ -17,18 +17,17 @@
 #include "daemon/base/freelist.h"
 
 /*
- * RE1 A master has one stream of writes, and each replica takes it in order. The write leaves when the grant is known,
- *     so it is behind the grant in the stream of the same master: a replica that has acknowledged the write has the
- *     grant.
- * RE2 It is the same master: the script does not write unless rlock:epoch is what it was when the lock was granted, and
- *     its origin is this process with this replication id (scripts/replicas.lua). A replica that was promoted since, or
- *     a process that was restarted, has another origin.
+ * RE1 A master has one stream of writes, which each replica applies in order. The write leaves after the answer to the
+ *     grant, so it follows the grant in that stream: a replica that has acknowledged the write has the grant.
+ * RE2 Both are of the same master: the script writes only if rlock:epoch has the value of the grant's epoch, and the
+ *     origin there is this process and replication id (scripts/replicas.lua). A replica that was promoted since, or a
+ *     restarted process, has another origin.
  * RE3 A grant is OK only by an answered WAIT behind an answered write, on one connection.
- * RE4 A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since, and
- *     did not know this one.
- * RE5 One WAIT is in flight: for all grants that preceded it, and for the most replicas that any of them needs; each
- *     outcome is by the number that its own rule needs. Later grants share the next WAIT. So a grant waits for two of
- *     them at most, and locks of other rules never wait.
+ * RE4 A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since,
+ *     without this one.
+ * RE5 One WAIT is in flight, for all grants that preceded it and the highest number of replicas that one of them needs;
+ *     each grant's own number decides its outcome. Later grants share the next WAIT. So a grant waits for two WAITs at
+ *     most, and locks of other rules never wait.
  */
 
 struct grant {
@@ -71,7 +70,8 @@ replicas_fini(struct replicas *r)
 }
 
 /*
- * On a new connection, a WAIT that does not wait: a missing right to it, or a replica in place of a master, shows now.
+ * A new connection sends a WAIT for no replica, which shows at once if the right is missing, or the server is a
+ * replica.
  */
 static void
 on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
@@ -114,7 +114,7 @@ is_current(const struct replicas *r, const struct grant *g)
     return g->epoch == continuity_epoch(r->data, 0) && g->jumps == r->jumps;
 }
 
-/* n: how many replicas have it; -1 = that is not known. */
+/* Ends a grant. n: the number of replicas that have acknowledged it; -1 = unknown. */
 static void
 finish(struct replicas *r, struct grant *g, int64_t n)
 {
@@ -161,7 +161,7 @@ on_waited(void *arg, enum link_result result, const struct reply *reply, int64_t
     replicas_flush(r);
 }
 
-/* The write and the WAIT for the grants taken. */
+/* Sends the write and the WAIT. */
 static void
 ask(struct replicas *r, uint32_t wanted)
 {

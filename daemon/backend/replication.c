@@ -10,7 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 
-#define SETTINGS_US (10 * US_PER_S) /* CONFIG SET may have changed them; a tenth of it while they are too weak */
+#define SETTINGS_US (10 * US_PER_S) /* between requests: CONFIG SET may change them; a tenth while they are too weak */
 #define LAG_LATE_MS 2000 /* Redis counts the lag in whole seconds, and acts on it once a second */
 
 void
@@ -28,7 +28,7 @@ replication_forget(struct replication *r)
     r->asked_us = 0;
 }
 
-/* The arg is the link, which may go to another server by now; the answer is of the server that it was sent to. */
+/* arg is the link. The answer is of its present server: link_retarget() ends earlier questions. */
 static void
 on_role(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

@@ -1,10 +1,10 @@
 /*
- * reply.c -- hiredis' reader, taught to build struct reply within limits.
+ * reply.c -- callbacks for hiredis' reader, which build struct reply within limits.
  *
- * A broken or hostile Redis can announce anything: too many items are an error of the reader, which ends the link.
- * Memory is allocated for items that came, not for announced ones: nested arrays of thousands cost a few bytes each.
+ * A broken or hostile Redis can announce anything. Too many items are an error of the reader, which ends the link.
+ * Memory is allocated for received items, not for announced ones, so nested arrays of thousands cost a few bytes each.
  *
- * A script answers by an array of numbers: these have cells, one record for several of them.
+ * Scripts answer with arrays of numbers, so the numbers of an array share records of several cells.
  */
 #include "daemon/backend/reply.h"
 
@@ -16,16 +16,17 @@
 
 #define ITEMS_FIRST 8
 
-/* Room for some items of an array; the newest first. */
+/* Memory for some items of an array, in a list with the newest record first. */
 struct cells {
     struct cells *next;
     size_t n, used;
     struct reply cell[];
 };
 
-_Static_assert(sizeof(struct cells) + ITEMS_FIRST * sizeof(struct reply) <= FREELIST_RECORD_MAX, "cells are spared");
+_Static_assert(sizeof(struct cells) + ITEMS_FIRST * sizeof(struct reply) <= FREELIST_RECORD_MAX,
+               "the freelist keeps cells");
 
-/* With so much text behind it, NUL included. */
+/* The size of a reply with a text of text_n bytes behind it, NUL included. */
 static size_t
 reply_bytes(size_t text_n)
 {
@@ -59,7 +60,7 @@ reply_free(void *p)
     freelist_give(r->freelist, r, reply_bytes(r->text.p != NULL ? r->text.n + 1 : 0));
 }
 
-/* Zeroed, with so much text behind it. */
+/* A zeroed reply with room for text_n bytes behind it. */
 static struct reply *
 reply_new(const redisReadTask *task, size_t text_n)
 {
@@ -69,7 +70,7 @@ reply_new(const redisReadTask *task, size_t text_n)
     return r;
 }
 
-/* An item for the array. */
+/* A new cell of the array. */
 static struct reply *
 cell_of(struct reply *array)
 {
@@ -77,7 +78,7 @@ cell_of(struct reply *array)
     struct reply *r;
 
     if (c == NULL || c->used == c->n) {
-        size_t n = array->count < ITEMS_FIRST ? array->count : ITEMS_FIRST; /* so few that they are spared */
+        size_t n = array->count < ITEMS_FIRST ? array->count : ITEMS_FIRST; /* so few that the freelist keeps them */
 
         c = freelist_take_zeroed(array->freelist, cells_bytes(n));
         c->next = array->cells;
@@ -109,9 +110,9 @@ reserve(struct reply *r, size_t i)
     r->room = room;
 }
 
-/* Hangs a new reply into its parent. Items come in their order. */
+/* Puts a new reply into its parent, if it has one. Items arrive in order. */
 static void *
-hang(const redisReadTask *task, struct reply *r)
+attach(const redisReadTask *task, struct reply *r)
 {
     if (task->parent != NULL) {
         struct reply *parent = task->parent->obj;
@@ -127,7 +128,7 @@ create_string(const redisReadTask *task, char *text, size_t n)
 {
     struct reply *r;
 
-    if (n > REPLY_BULK_BYTES_MAX) { /* nothing that we ask for is that large: its beginning is enough */
+    if (n > REPLY_BULK_BYTES_MAX) { /* no reply that we need is that long: keep the beginning */
         n = REPLY_BULK_BYTES_MAX;
     }
     r = reply_new(task, n + 1);
@@ -136,7 +137,7 @@ create_string(const redisReadTask *task, char *text, size_t n)
     r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
               : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
                                                  : REPLY_TEXT;
-    return hang(task, r);
+    return attach(task, r);
 }
 
 static void *
@@ -154,7 +155,7 @@ create_array(const redisReadTask *task, int n)
     r = reply_new(task, 0);
     r->type = REPLY_ARRAY;
     r->count = (size_t)n;
-    return hang(task, r);
+    return attach(task, r);
 }
 
 static void *
@@ -164,7 +165,7 @@ create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
 
     r->type = type;
     r->n = n;
-    return hang(task, r);
+    return attach(task, r);
 }
 
 static void *

@@ -14,28 +14,28 @@ enum reply_type { REPLY_NULL, REPLY_INT, REPLY_TEXT, REPLY_STATUS, REPLY_ERROR, 
 struct reply {
     enum reply_type type;
     int64_t n;           /* INT */
-    struct slice text;   /* TEXT, STATUS, ERROR; NUL-terminated behind */
+    struct slice text;   /* TEXT, STATUS, ERROR; a NUL follows it */
     size_t count;        /* ARRAY */
-    size_t room;         /* ARRAY: of item; while it is read, less than count */
+    size_t room;         /* ARRAY: allocated length of `item`; less than count until all items are read */
     struct reply **item; /* ARRAY: count replies, none NULL */
-    struct cells *cells; /* ARRAY: where those of its items lie that are no text; owned */
-    bool in_cell;        /* it lies there, and goes with the array */
+    struct cells *cells; /* ARRAY: the memory of items that are no text; owned */
+    bool in_cell;        /* lies in a cell of its array, and is freed with the array */
     struct freelist *freelist; /* borrowed: the freelist of this reply and its items; NULL in a cell */
 };
 
-/* The longest text, of which the rest is cut; the most items of an array. */
+/* The longest text (longer ones are cut), and the most items of an array. */
 enum { REPLY_BULK_BYTES_MAX = 1024 * 1024, REPLY_ITEMS_MAX = 4096 };
 
 struct redisReader;
 struct freelist;
 
 /*
- * A reader of hiredis that makes struct reply of those spares, borrowed for its life and that of the replies; owned by
- * the caller.
+ * A reader of hiredis that makes struct reply. The caller owns it. The freelist is borrowed for the life of the reader
+ * and its replies.
  */
 struct redisReader *reply_reader_new(struct freelist *s);
 
-/* Bytes from Redis. Not after an error. */
+/* Feeds bytes from Redis to the reader. Must not be called after an error of the reader. */
 void reply_reader_feed(struct redisReader *reader, const char *p, size_t n);
 
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */

@@ -13,17 +13,17 @@ rights_init(struct rights *r, const struct backend_conf *conf, const struct back
             const struct link_address *address)
 {
     *r = (struct rights){.env = env, .address = address};
-    if (conf->remote_waiters == NULL) {
+    if (conf->surplus_key == NULL) {
         return;
     }
-    r->remote_waiters = mem_text(slice_of(conf->remote_waiters));
+    r->surplus_key = mem_text(slice_of(conf->surplus_key));
     r->patterns = mem_text(slice_of(conf->patterns));
 }
 
 void
 rights_fini(struct rights *r)
 {
-    free(r->remote_waiters);
+    free(r->surplus_key);
     free(r->patterns);
 }
 
@@ -70,8 +70,8 @@ rights_ask(struct rights *r, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("EXISTS")};
 
-    if (r->remote_waiters != NULL && !r->asked) {
-        word[1] = slice_of(r->remote_waiters);
+    if (r->surplus_key != NULL && !r->asked) {
+        word[1] = slice_of(r->surplus_key);
         r->asked = link_send(l, 2, word, on_exists, r);
     }
 }

@@ -1,8 +1,7 @@
 /*
  * rights.h -- warns once if rlockd's user at Redis may use keys to which no rule maps a name.
  *
- * Clients reach the keys that names are mapped to; the user needs no others. The test is one EXISTS of a key that no
- * name is mapped to; nothing is written.
+ * The user needs only the keys to which the rules map names. The test is one EXISTS of another key; it writes nothing.
  */
 #ifndef RLOCKD_BACKEND_RIGHTS_H
 #define RLOCKD_BACKEND_RIGHTS_H
@@ -15,10 +14,10 @@
 struct rights {
     const struct backend_env *env;
     const struct link_address *address;
-    char *remote_waiters, *patterns; /* of the configuration, owned; NULL: no test */
+    char *surplus_key, *patterns; /* of the configuration, owned; NULL: no test */
     bool asked;               /* the test was sent; reset where it was not answered, so that it is sent again */
     bool answered;
-    bool wider;               /* the user may use that key */
+    bool wider;               /* the user may use surplus_key */
 };
 
 void rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,

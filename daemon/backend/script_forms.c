@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The text with `to` in place of each `from`; how many there were. */
+/* Copies the text with `to` in place of each `from`; returns their number. */
 static unsigned
 replace(struct buf *out, const char *text, const char *from, const char *to)
 {
@@ -32,7 +32,7 @@ sharded_form(const char *text)
     return out.p;
 }
 
-/* The two keys that are not named have no name; the epoch is no text, so it is not the one that is expected. */
+/* Replaces the names of rlock:clock and rlock:epoch by '', and presets an epoch that no call expects. */
 static char *
 one_key_form(const char *text)
 {
@@ -50,7 +50,7 @@ one_key_form(const char *text)
     return out.p;
 }
 
-/* Their scripts touch no key but the name's. */
+/* Whether renew and release of the kind use no key but the name's. */
 static bool
 has_one_key(enum kind kind)
 {

@@ -6,22 +6,22 @@
 
 #include "daemon/backend/call.h"
 
-/* Texts; owned. NULL: the plain one will do, or the kind has no such form. */
+/* Texts; owned. NULL: the plain text serves, or the kind has no such form. */
 struct script_forms {
-    bool sharded;                /* wake-ups are published in the slot of the name: SPUBLISH, Redis >= 7 */
-    char *text[VERBS][KINDS];    /* ... by these */
+    bool sharded;                /* scripts publish wake-ups by SPUBLISH (Redis >= 7), in the slot of the name */
+    char *text[VERBS][KINDS];    /* if sharded */
     char *one_key[VERBS][KINDS]; /* RENEW and RELEASE with KEYS = the name alone */
 };
 
 /*
- * Of a slot that is being moved a node runs no script with several keys of which it lacks one. So in an open slot what
- * is held is renewed and given back by scripts that name one key, and do not ask which epoch it is: there "not mine" is
- * GRACE, never GONE. Kinds that have keys beside the name's have no such form.
+ * A node with an open slot runs no script with several keys if it lacks one of them. So held locks in an open slot are
+ * renewed and released by scripts that name one key and no epoch. In these forms a missing key is GRACE, never GONE.
+ * Kinds with further keys have no such form.
  */
 void script_forms_init(struct script_forms *f, bool sharded);
 void script_forms_fini(struct script_forms *f);
 
-/* forms may be NULL: no cluster. NULL: there is none with one key. */
+/* forms NULL: no cluster. Returns NULL if the kind has no form with one key. */
 const char *script_forms_text(const struct script_forms *f, enum call_verb verb, enum kind kind, bool one_key);
 
 #endif

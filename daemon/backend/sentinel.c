@@ -1,13 +1,13 @@
 /*
- * sentinel.c -- the topology of a master that sentinels name: one shard, which is told where its data is.
+ * sentinel.c -- the topology of a master that sentinels name: one shard, which moves to the named master.
  *
  * S1  The shard moves to the master that a majority of the sentinels names, with all links (shard_retarget()), and
  *     stays until a majority names another. A sentinel's message (+switch-master) only makes rlockd ask.
  * S2  A server that does not report the role of a master is left during the greeting (replication_greet()).
  * S3  After a switch the master has another replication id: its first greeting begins a new epoch (presence.lua).
- * S4  Grants need a majority within SENTINEL_FRESH_US: beside an old master and a minority nothing is granted. Renewals
- *     go on. What was granted at an old master ends by that server's own settings (replication.h); where they do not
- *     bound it, the log warns, and with `strict` nothing is granted.
+ * S4  Grants need a majority within SENTINEL_FRESH_US: with an old master and a minority nothing is granted. Renewals
+ *     go on. The settings of an old master bound its grants (replication.h); if they do not, the log warns, and with
+ *     `strict` nothing is granted.
  */
 #include "daemon/backend/sentinel.h"
 
@@ -28,9 +28,9 @@ struct sentinel_topology {
     struct link_address *address; /* the shard's */
     struct replication replication;
     struct sentinels *sentinels; /* owned */
-    bool agreed;                 /* a majority named a master when it was last looked at ... */
-    bool logged;                 /* ... which the log knows */
-    char refusal[160];           /* why nothing is granted; "" = it is */
+    bool agreed;                 /* the last verdict named a master ... */
+    bool logged;                 /* ... and the log has the verdict */
+    char refusal[160];           /* why nothing is granted; "" = locks are granted */
 };
 
 static struct sentinel_topology *
@@ -87,7 +87,7 @@ log_agreement(struct sentinel_topology *t, const struct sentinel_verdict *v)
               LOG_N(v->answering), "of", LOG_N(v->electorate), t->agreed ? NULL : "reason", LOG_S(t->refusal), NULL);
 }
 
-/* An answer of a sentinel has come, or a second is over. */
+/* Called after each answer of a sentinel, and every second. */
 static void
 decide(void *ctx)
 {
@@ -97,7 +97,7 @@ decide(void *ctx)
 
     sentinels_verdict(t->sentinels, &v);
     if (v.master == NULL && t->agreed && sentinels_awaited(t->sentinels)) {
-        return; /* nothing is granted meanwhile: the time given to the shard is over */
+        return; /* nothing is granted meanwhile: the time of shard_grant_until() is over */
     }
     if (v.master != NULL && !address_names(t->address, v.master->host, v.master->port)) {
         move(t, v.master);
@@ -116,7 +116,7 @@ decide(void *ctx)
     log_agreement(t, &v);
 }
 
-/* ---- what the shard tells ---- */
+/* ---- events of the shard ---- */
 
 static void
 on_life(void *ctx, enum shard_life what, uint64_t n)
@@ -168,7 +168,7 @@ sentinel_flush(struct backend *b)
 {
     struct sentinel_topology *t = self(b);
 
-    if (shard_waits(t->one.shard)) { /* this process stood still, or it would have asked by itself */
+    if (shard_waits(t->one.shard)) { /* the process stood still: else answers would be fresh */
         sentinels_ask(t->sentinels);
     }
     single_flush(b);
@@ -181,7 +181,7 @@ sentinel_login(struct backend *b, const struct backend_conf *conf, char error[16
     struct sentinel_url now;
 
     if (!sentinel_url_parse(conf->url, &now, error) || memcmp(&now, &t->url, sizeof(now)) != 0) {
-        return true; /* these are for another URL, and that takes a restart */
+        return true; /* another URL takes a restart: its login is not for these servers */
     }
     if (!single_secure(t->address, &conf->tls, t->one.env.log, error)) {
         return false;

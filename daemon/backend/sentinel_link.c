@@ -1,6 +1,6 @@
 /*
- * sentinel_link.c -- questions to one sentinel, and its answers. Lengths that it controls are bounded: link.h caps a
- * reply; at most SENTINELS_MAX other sentinels are reported, and SENTINEL_REPLICAS_MAX replicas kept.
+ * sentinel_link.c -- questions to one sentinel, and its answers. All lengths that it controls are bounded: link.h caps
+ * a reply, and at most SENTINELS_MAX other sentinels and SENTINEL_REPLICAS_MAX replicas are taken.
  */
 #include "daemon/backend/sentinel_link.h"
 
@@ -13,7 +13,7 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
-#define LOOK_US (10 * US_PER_S) /* between questions for what changes slowly */
+#define LOOK_US (10 * US_PER_S) /* between questions about sentinels, replicas and settings */
 
 struct sentinel {
     struct link_address *address; /* owned, as are the links */
@@ -25,14 +25,14 @@ struct sentinel {
     struct sentinel_replica replica[SENTINEL_REPLICAS_MAX];
     size_t replicas_n;
     int64_t down_after_ms;
-    int64_t looked_us; /* when what changes slowly was asked for */
+    int64_t looked_us; /* when the last of these questions left */
     bool asking, again;
     bool logged_down;
 };
 
 /* ---- answers ---- */
 
-/* The value behind a name in a flat array of both; empty when it is not there, or is no text. */
+/* The value behind a name in a flat array of names and values; empty if there is none, or no text. */
 static struct slice
 field(const struct reply *r, const char *name)
 {
@@ -69,7 +69,7 @@ on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us
     }
 }
 
-/* An array of host and port; null where the sentinel does not know the master: then it has no vote. */
+/* The answer is an array of host and port, or null: then the sentinel does not know the master, and has no vote. */
 static void
 on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -136,7 +136,7 @@ on_replicas(void *arg, enum link_result result, const struct reply *r, int64_t s
         struct sentinel_replica *at = &s->replica[s->replicas_n];
 
         if (take_host_port(field(r->item[i], "ip"), field(r->item[i], "port"), at->host, &at->port)) {
-            at->up = slice_is(field(r->item[i], "flags"), "slave"); /* else with a reason why it is not */
+            at->up = slice_is(field(r->item[i], "flags"), "slave"); /* further flags are reasons why it is down */
             s->replicas_n++;
         }
     }
@@ -177,7 +177,7 @@ sentinel_ask(struct sentinel *s, bool again)
     s->asking = send_about(s, "GET-MASTER-ADDR-BY-NAME", on_named);
 }
 
-/* The named master comes last: by then it is known which sentinel answers, and how many others there are. */
+/* Asks for the master last: by then the id of the sentinel and the number of others are known. */
 static void
 on_query_greet(void *ctx, struct redis_link *l)
 {
@@ -201,7 +201,7 @@ on_query_state(void *ctx, struct redis_link *l, bool up)
         s->logged_down = false;
         log_event(s->env->log, LOG_INFO, "redis", "sentinel up", "address", LOG_S(s->address->shown), NULL);
     } else if (!up && !s->logged_down) {
-        s->logged_down = true; /* once; INFO redis has its state */
+        s->logged_down = true; /* one line for an outage; INFO redis has the state */
         log_event(s->env->log, LOG_WARN, "redis", "sentinel down", "address", LOG_S(s->address->shown), "reason",
                   LOG_S(link_last_error(l)), NULL);
     }
@@ -237,7 +237,7 @@ on_sub_state(void *ctx, struct redis_link *l, bool up)
     (void)up;
 }
 
-/* Of whichever master: the question costs little, and is asked once however many messages come. */
+/* The message may be about another master: the question costs little, and many messages cause one. */
 static void
 on_message(void *ctx, struct slice channel, const struct reply *what)
 {
@@ -286,7 +286,7 @@ sentinel_close(struct sentinel **sp)
     }
 }
 
-/* ---- the state of it ---- */
+/* ---- the state ---- */
 
 struct link_address *
 sentinel_address(struct sentinel *s)

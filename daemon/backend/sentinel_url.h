@@ -1,5 +1,5 @@
 /*
- * sentinel_url.h -- a URL of sentinels: where some of them are, and which master is meant.
+ * sentinel_url.h -- a URL of sentinels: the addresses of some of them, and the name of the master.
  */
 #ifndef RLOCKD_BACKEND_SENTINEL_URL_H
 #define RLOCKD_BACKEND_SENTINEL_URL_H
@@ -16,7 +16,7 @@ struct sentinel_url {
         int port;
     } listed[SENTINELS_MAX];
     unsigned listed_n;
-    char master[SENTINEL_NAME_ROOM]; /* as the sentinels call it */
+    char master[SENTINEL_NAME_ROOM]; /* its name among the sentinels */
     int db;
     bool secure; /* sentinel+tls: to the sentinels and to Redis */
 };
@@ -25,12 +25,12 @@ struct sentinel_url {
 bool sentinel_url_parse(const char *url, struct sentinel_url *out, char error[160]);
 
 /*
- * A host as a sentinel names it: what cannot be a name or an address is refused, since the text goes to logs and to
- * INFO. False: `out` is left alone.
+ * Copies a host that a sentinel has named. False, and `out` is unchanged: the text is neither a host name nor an
+ * address, and must not reach logs and INFO.
  */
 bool sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM]);
 
-/* "HOST:PORT", an IPv6 address in brackets. False: it is none. */
+/* Parses "HOST:PORT", an IPv6 address in brackets. False: the text has another form. */
 bool sentinel_host_port(struct slice text, char host[SENTINEL_HOST_ROOM], int *port);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sentinel_votes.c -- counting. There are SENTINELS_MAX votes at most.
+ * sentinel_votes.c -- counts at most SENTINELS_MAX votes.
  */
 #include "daemon/backend/sentinel_votes.h"
 
@@ -14,7 +14,7 @@ counts(const struct sentinel_vote *v, int64_t now_us)
     return v->id[0] != '\0' && v->host[0] != '\0' && v->asked_us != 0 && now_us < v->asked_us + SENTINEL_FRESH_US;
 }
 
-/* Of one sentinel that is reached twice, its later answer counts. */
+/* Another vote has the same id (two addresses of one sentinel) and is later. */
 static bool
 is_outdated(const struct sentinel_vote *const *vote, size_t n, size_t i, int64_t now_us)
 {
@@ -33,7 +33,7 @@ agree(const struct sentinel_vote *a, const struct sentinel_vote *b)
     return a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
-/* The time of the need-th latest vote for that server; 0: there are fewer. */
+/* The time of the need-th latest vote for the server that `who` names; 0: fewer votes name it. */
 static int64_t
 majority_us(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *who, size_t need)
 {

@@ -1,10 +1,10 @@
 /*
- * sentinel_votes.h -- the answers of all sentinels, counted: no link, no clock.
+ * sentinel_votes.h -- counts the answers of all sentinels: no link, no clock.
  *
  * One sentinel's answer is a hint. A failover, too, needs a majority of the sentinels, so a minority that is cut off
- * with an old master yields none. That narrows the risk, and is no proof: a sentinel names the old master until it
- * learns of the new one. Proof is the role that the server reports of itself (replication.h), and the epoch of its
- * data.
+ * with an old master is no majority here either. That narrows the risk, and is no proof: a sentinel names the old
+ * master until it learns of the new one. Proofs are the role that the server reports (replication.h), and the epoch of
+ * its data.
  */
 #ifndef RLOCKD_BACKEND_SENTINEL_VOTES_H
 #define RLOCKD_BACKEND_SENTINEL_VOTES_H
@@ -20,21 +20,22 @@ enum { SENTINEL_ID_ROOM = 48 };
 
 /* The latest answer of one sentinel. */
 struct sentinel_vote {
-    char id[SENTINEL_ID_ROOM]; /* its id; "" = not known: no vote. Two addresses of one id are one vote */
-    char host[SENTINEL_HOST_ROOM]; /* the master that it names; "" = it knows no such master */
+    char id[SENTINEL_ID_ROOM]; /* of the sentinel; "" = not known: no vote. Two addresses with one id are one vote */
+    char host[SENTINEL_HOST_ROOM]; /* the named master; "" = the sentinel knows no such master */
     int port;
-    unsigned others; /* how many other sentinels it knows */
+    unsigned others; /* the number of other sentinels that it knows */
     int64_t asked_us; /* when the question left; 0 = it has not answered */
 };
 
 struct sentinel_verdict {
-    const struct sentinel_vote *master; /* one of the votes for the server that a majority names; NULL = no majority */
+    const struct sentinel_vote *master; /* a vote for the server that a majority names; NULL = no majority */
     int64_t until_us;                   /* until when the majority's answers count; 0 = no majority */
-    unsigned electorate;                /* how many there are, as far as is known */
-    unsigned answering;                 /* of them, in time */
+    unsigned electorate;                /* the known number of sentinels */
+    unsigned answering;                 /* of these, the number of recent answers */
 };
 
-/* There are `least` sentinels at least, as many as the URL lists: else one that has forgotten the others decides. */
+/* `least`: the number of sentinels in the URL. The electorate is never smaller, or one sentinel that has forgotten the
+ * others would be a majority. */
 void sentinel_votes_count(const struct sentinel_vote *const *vote, size_t n, unsigned least, int64_t now_us,
                           struct sentinel_verdict *out);
 

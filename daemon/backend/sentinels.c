@@ -1,9 +1,9 @@
 /*
- * sentinels.c -- the list of sentinels: which are on it, and when they are asked.
+ * sentinels.c -- the list of sentinels, and when they are asked.
  *
- * SN1 SENTINELS_MAX at most; those of the URL come first, and stay.
- * SN2 A sentinel is closed in the timer alone, never inside a callback of one of its links.
- * SN3 Two entries may be one sentinel (a name of the URL, and the number that others report): it has one vote
+ * SN1 There are at most SENTINELS_MAX entries. Those of the URL come first, and stay.
+ * SN2 Only the timer closes a sentinel, never a callback of one of its links.
+ * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They have one vote
  *     (sentinel_votes.h), and the discovered entry is dropped.
  */
 #include "daemon/backend/sentinels.h"
@@ -19,7 +19,7 @@
 
 #define ASK_US US_PER_S
 #define AWAITED_US ASK_US        /* for answers to the first question behind a pause of this process */
-#define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped after this time down and unnamed */
+#define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped if it is down and was not reported for so long */
 
 struct entry {
     struct sentinel *sentinel; /* owned */
@@ -33,7 +33,7 @@ struct sentinels {
     struct sentinel_url url;
     struct backend_conf conf; /* without its texts */
     const struct backend_env *env;
-    const struct link_address *template; /* borrowed: its TLS is theirs */
+    const struct link_address *template; /* borrowed; the sentinels share its TLS */
     char *user, *password;           /* owned; NULL = none */
     struct names *names;
     struct event *timer;
@@ -42,7 +42,7 @@ struct sentinels {
     struct entry entry[SENTINELS_MAX];
     size_t n;
     int64_t asked_us, awaited_until_us;
-    bool full; /* the log knows that there are too many */
+    bool full; /* "too many sentinels" is in the log */
 };
 
 static void on_changed(void *ctx);
@@ -96,7 +96,7 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
     }
 }
 
-/* Another entry, before this one or of the URL, is the same sentinel. */
+/* An earlier or listed entry is the same sentinel. */
 static bool
 is_twice(const struct sentinels *ss, size_t i)
 {
@@ -125,7 +125,7 @@ drop_old(struct sentinels *ss, int64_t now_us)
     }
 }
 
-/* ---- when they are asked ---- */
+/* ---- questions ---- */
 
 /* The question of every second is overdue: this process stood still. */
 static bool
@@ -134,7 +134,7 @@ stood_still(const struct sentinels *ss, int64_t now_us)
     return now_us > ss->asked_us + 2 * ASK_US;
 }
 
-/* Behind a pause, a sentinel whose answer is still on its way is asked again: that answer is too old to count. */
+/* After a pause of the process, also asks sentinels with a question in flight: its answer will be too old to count. */
 void
 sentinels_ask(struct sentinels *ss)
 {
@@ -162,7 +162,7 @@ on_changed(void *ctx)
     ss->changed(ss->ctx);
 }
 
-/* A tenth of the pause is random, so that daemons that started together do not stay together. */
+/* A tenth of the pause is random, so that daemons which started together do not go on asking at the same time. */
 static void
 arm(struct sentinels *ss)
 {
@@ -184,7 +184,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     ss->changed(ss->ctx);
 }
 
-/* ---- their answers ---- */
+/* ---- answers ---- */
 
 void
 sentinels_verdict(const struct sentinels *ss, struct sentinel_verdict *out)
@@ -231,7 +231,7 @@ sentinels_last_error(const struct sentinels *ss)
 
 /* ---- for INFO ---- */
 
-/* Of the latest to be up: all list the same ones, sooner or later. */
+/* Lists the replicas of the first sentinel that is up and has any: all sentinels list the same ones in the end. */
 static size_t
 add_replicas(const struct sentinels *ss, struct backend_node *out, size_t max)
 {

@@ -1,8 +1,8 @@
 /*
- * sentinels.h -- the sentinels of a master: those of the URL and those that they report; their answers together.
+ * sentinels.h -- the sentinels of a master, listed in the URL or discovered from the others, and their verdict.
  *
- * All are asked once a second, so a silent one delays nothing. The list is bounded: a discovered sentinel is dropped
- * when no other reports it any more, and those of the URL stay.
+ * All are asked once a second, so a silent one delays nothing. The list is bounded. Listed sentinels stay; a discovered
+ * one is dropped when no other reports it any more.
  */
 #ifndef RLOCKD_BACKEND_SENTINELS_H
 #define RLOCKD_BACKEND_SENTINELS_H
@@ -20,25 +20,25 @@ struct sentinels *sentinels_open(const struct sentinel_url *url, const struct ba
                                  void (*changed)(void *ctx), void *ctx);
 void sentinels_close(struct sentinels **ss);
 
-/* Something suggests that the master is another one: all are asked at once, if they are not being asked already. */
+/* Asks all sentinels at once that have no question in flight: the master may have changed. */
 void sentinels_ask(struct sentinels *ss);
 
-/* What a majority says, as of now. */
+/* The verdict of the sentinels as of now. */
 void sentinels_verdict(const struct sentinels *ss, struct sentinel_verdict *out);
 
-/* The answers are old because this process stood still; others are on their way, and soon here or missing. */
+/* The answers are old because this process stood still, and new ones are awaited for a second. */
 bool sentinels_awaited(const struct sentinels *ss);
 
 /* The shortest down-after-milliseconds of all sentinels; 0 = not known. */
 int64_t sentinels_down_after_ms(const struct sentinels *ss);
 
-/* Why the one that was tried last is down; "" = none is. */
+/* The last error of a sentinel that is down; "" = none. */
 const char *sentinels_last_error(const struct sentinels *ss);
 
-/* User, password, and the TLS that `template` has now: for connections from now on. */
+/* Sets user, password and the present TLS of `template` for new connections. */
 void sentinels_login(struct sentinels *ss, const char *user, const char *password);
 
-/* Replicas, then sentinels: how many were put there, `max` at most. */
+/* Lists replicas, then sentinels, `max` at most; returns their number. */
 size_t sentinels_nodes(const struct sentinels *ss, struct backend_node *out, size_t max);
 
 #endif

@@ -8,9 +8,9 @@
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
-#define EVICTION_US (10 * US_PER_S) /* strict mode: the age of an answer about eviction; a tenth while it refuses */
+#define EVICTION_US (10 * US_PER_S) /* strict mode: the longest age of an answer; a tenth of it while Redis evicts */
 
-/* Any other policy drops keys with an expiry, which locks are, as soon as a limit is reached. */
+/* Every policy but noeviction drops keys with an expiry, such as locks, when the memory limit is reached. */
 static void
 learn_eviction(struct server_info *h, struct slice info)
 {
@@ -44,7 +44,7 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     learn_eviction(h, r->text);
 }
 
-/* SCRIPT LOAD answers the digest by which EVALSHA knows the script; the arg is where it goes. */
+/* SCRIPT LOAD answers the digest for EVALSHA, which is copied to arg. */
 static void
 on_loaded(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -80,7 +80,7 @@ server_info_may_grant(struct server_info *h, struct redis_link *l)
         h->asked_us = now_us; /* CONFIG SET may have changed it unnoticed */
         (void)link_send(l, 1, &word, on_info, h);
     }
-    return !h->evicts && h->maxmemory_policy[0] != '\0'; /* without the right to ask it is not known */
+    return !h->evicts && h->maxmemory_policy[0] != '\0'; /* "": the ACL forbids INFO */
 }
 
 void

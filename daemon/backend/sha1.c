@@ -1,5 +1,5 @@
 /*
- * sha1.c -- SHA-1 by libcrypto, in the digits of Redis.
+ * sha1.c -- SHA-1 by libcrypto, printed as Redis prints it.
  */
 #include "daemon/backend/sha1.h"
 

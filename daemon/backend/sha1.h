@@ -1,7 +1,7 @@
 /*
- * sha1.h -- the SHA-1 of a text (FIPS 180), which is how Redis names a script.
+ * sha1.h -- the SHA-1 of a text (FIPS 180), by which Redis names a script.
  *
- * Only to tell known texts apart: SHA-1 is no protection against forgery.
+ * It identifies known texts only: SHA-1 does not protect against forgery.
  */
 #ifndef RLOCKD_BACKEND_SHA1_H
 #define RLOCKD_BACKEND_SHA1_H

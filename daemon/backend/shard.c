@@ -1,10 +1,10 @@
 /*
- * shard.c -- one set of data in Redis: its links, their greeting, its clock, the log of links up and lost. Operations
- * are in shard_calls.c.
+ * shard.c -- one set of data in Redis: its links, their greeting and their log lines. Operations are in shard_calls.c.
  *
- * Links: [0, lock_links) for acquire, release and break; then one for renewals, never behind a queue of attempts; then
- * one for subscriptions; and where a rule asks for them one for replicas (replicas.h). A link of locks or renewals
- * replaces another that is down: shard_route.c. LOCKINFO, reads for tracking, broadcasts and waiter polls go by link 0.
+ * Links: [0, lock_links) for acquire, release and break; then one for renewals, which never wait behind attempts; then
+ * one for subscriptions; and, if a rule has `replicas`, one for those (replicas.h). Links of locks and renewals replace
+ * each other while one is down: shard_route.c. Tracking reads by link 0; LOCKINFO, broadcasts and waiter polls use the
+ * first link of locks or renewals that is up.
  */
 #include "daemon/backend/shard.h"
 
@@ -35,7 +35,7 @@ sub_link(const struct shard *sh)
     return sh->link[sh->lock_links + 1];
 }
 
-/* For what needs no order: the first one, or whichever is up. */
+/* The first link that is up, else link 0. */
 static struct redis_link *
 any_link(const struct shard *sh)
 {
@@ -100,7 +100,7 @@ shard_waits(const struct shard *sh)
 void
 shard_configure(struct shard *sh, int64_t grace_us)
 {
-    /* Never less: what is held goes on being renewed as it was taken. */
+    /* Never shorter: held locks are renewed with the lease that they were taken with. */
     if (registers(sh) && grace_us > sh->membership.epoch.grace_us) {
         sh->membership.epoch.grace_us = grace_us;
     }
@@ -158,10 +158,10 @@ on_greet(void *ctx, struct redis_link *l)
     continuity_greet(sh->data, l);
     server_info_ask(&sh->server, l);
     rights_ask(&sh->rights, l);
-    sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may have changed */
+    sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* the ACL may have changed */
 }
 
-/* Newcomers that were announced while this daemon did not listen went unnoticed: it asks for the members. */
+/* Announcements of newcomers were missed while the daemon was not subscribed: asks for the members. */
 static void
 on_listening(void *ctx)
 {
@@ -192,7 +192,7 @@ job_of(const struct shard *sh, unsigned i)
     return i < sh->lock_links ? "locks" : behind[i - sh->lock_links];
 }
 
-/* True: this reason was not logged since all links were up. */
+/* Notes the reason. True: it is new since all links were up. */
 static bool
 is_new_cause(struct shard *sh, const char *reason)
 {
@@ -217,7 +217,7 @@ server_of(const struct shard *sh, const struct redis_link *l)
     return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->former_server : sh->address->shown;
 }
 
-/* Logs the state of one link of several, since the others may hide that it is down: each cause once, and its end. */
+/* Logs that a link is down while others serve, once for each cause, and that it is up again. */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool is_logged)
 {
@@ -264,7 +264,7 @@ static void
 on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
     struct shard *sh = ctx;
-    bool up = false; /* any of them serves every name: shard_route.c */
+    bool up = false; /* any link of locks or renewals serves every name: shard_route.c */
 
     if (l == sub_link(sh) || l == sh->link[0]) {
         watches_link(sh->watches, l, link_is_up);
@@ -275,7 +275,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     }
     subscribe_broadcasts(sh);
     if (l == sub_link(sh) || l == sh->replicas.link) {
-        if (link_is_up || sh->up) { /* of a server that is down the links of locks tell, once for all links */
+        if (link_is_up || sh->up) { /* if the server is down, one line for all links is enough */
             log_link(sh, l, link_is_up, false);
         }
         return;
@@ -295,7 +295,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
                   LOG_S(server_of(sh, l)), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
         sh->events.life(sh->events.ctx, up ? SHARD_UP : SHARD_DOWN, 0);
     } else if (!up && !link_is_up && !sh->logged) {
-        sh->logged = true; /* once; INFO redis has the latest reason */
+        sh->logged = true; /* one line for an outage; INFO redis has the latest reason */
         log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(server_of(sh, l)), "reason",
                   LOG_S(link_last_error(l)), NULL);
     }
@@ -322,8 +322,8 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 /* ---- begin and end ---- */
 
 /*
- * First the address, then all links, before anything else happens: no link reads on from the former server, and none
- * connects to it again. The known epoch stays: the greeting of the new server is compared with it.
+ * Moves the address and then all links in one go, so that no link reads on from the former server or connects to it
+ * again. The known epoch stays: the new server's greeting is compared with it.
  */
 void
 shard_retarget(struct shard *sh, const char *host, int port)
@@ -381,12 +381,12 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
         }
     }
     (void)shard_open_link(sh, true);
-    /* No link says anything before we return. */
+    /* No link has an event before this function returns. */
     sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0], sharded);
     return sh;
 }
 
-/* The link is closing with this in flight. */
+/* Frees the arg of a command in flight on a link that is being closed. */
 static void
 forget(link_reply_fn *fn, void *arg)
 {

@@ -1,10 +1,10 @@
 /*
  * shard_calls.c -- operations of a shard as script calls: which link, which batch; each operation ends in one DONE.
  *
- * While a call is in flight on a link, operations gather, until there are enough for a wide call, or the answer comes;
- * then they leave together. So an idle link adds no delay, and a busy one pays the cost of a call once for many names.
- * Besides SC6, nothing holds an item back: the answer comes, the call passes its deadline, or the link is lost. Then
- * gathered items leave by another link, or are DOWN (they have not run): no item waits for a reconnect.
+ * While a call is in flight on a link, operations gather, and leave together when they suffice for a wide call, or when
+ * the answer comes. So an idle link adds no delay, and a busy one pays the cost of a call once for many names. Besides
+ * SC6 nothing holds an item back for ever: the answer comes, the call passes its deadline, or the link is lost. Then
+ * gathered items leave by another link, or are DOWN (they have not run); no item waits for a reconnect.
  *
  * Memory, when Redis is slow: at most an operation and a renewal for each claim gather or are in flight, and sessions
  * with too many open requests are not read.
@@ -14,10 +14,9 @@
 #include "daemon/base/freelist.h"
 
 /*
- * SC1 An item is in exactly one place: a batch, a call in flight, or `down`. Of a grant that replicas have to
- *     acknowledge only the outcome is left, in `replicas`.
- * SC2 Nothing is posted from inside a shard_ call: an outcome that is known at once (DOWN) waits in `down` for its
- *     event.
+ * SC1 An item is in exactly one place: a batch, `waiting`, a call in flight, or `down`. While replicas have to
+ *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
+ * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `down` for its event.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
  *     one verb and kind their own. Breaks, attempts and renewals that must go alone (denied.h) leave behind all of
  *     these; reclaims, and releases (O4 of core/order.c), keep their turn also alone. So a release may overtake an
@@ -26,16 +25,16 @@
  *     release or a break finds the lock free. Where a held claim is released, its own earlier items are overtaken: its
  *     re-entry finds nothing, and its reclaim has left before. A call in flight is overtaken only where Redis has not
  *     run it and it is sent again at once (unknown script, wrong guard, a refused key), and a reclaim never.
- * SC4 An item leaves in the epoch in which it was made; in another one it is DOWN, because it relies on lost data.
- *     Gathered items of a lost link leave by others that are up; see shard_route.c.
- * SC5 calls[link] is the number of calls in flight there, gathered[link] of items in its batches. Behind shard_flush()
- *     batches are empty unless a call is in flight there and they are less than WIDE, or fenced (SR2), or hold
- *     renewals while a call of renewals is in flight on any link, or by SC6. A bundle is one call here (SB3).
- * SC6 A call is sent only while our registration is fresh (membership.h). Else all gathered items stay, releases too
- *     (SC3), until the next registration is answered; where that fails, they are DOWN.
+ * SC4 An item that was made in another epoch is DOWN, because it relies on lost data. Gathered items of a lost link
+ *     leave by others that are up; see shard_route.c.
+ * SC5 calls[link] is the number of calls in flight on the link, gathered[link] of items in its batches. After
+ *     shard_flush() the batches of a link are empty, unless a call is in flight there and they have fewer than WIDE
+ *     items, or are fenced (SR2), or have renewals beyond may_renew(), or by SC6. A bundle is one call here (SB3).
+ * SC6 A call is sent only while our registration is fresh (membership.h). Otherwise all gathered items stay, also
+ *     releases (SC3), until the next registration is answered; if that fails, they are DOWN.
  */
 
-enum { JUMP_US = 100 * 1000 }; /* one of the clocks was set, or stood still; less is in the margin of any lease */
+enum { JUMP_US = 100 * 1000 }; /* a smaller change of the offset is no jump: guards have this margin */
 
 /* ---- outcomes ---- */
 
@@ -101,7 +100,7 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
     int64_t jump_us = offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
 
     sh->back_us -= jump_us < 0 ? jump_us : 0;
-    if (sh->back_us - sh->back_reported_us > JUMP_US) { /* of less each guard has a margin: shard_call_end() */
+    if (sh->back_us - sh->back_reported_us > JUMP_US) { /* guards have a margin for less: shard_call_end() */
         sh->events.life(sh->events.ctx, SHARD_CLOCK_BACK, (uint64_t)(sh->back_us - sh->back_reported_us));
         sh->back_reported_us = sh->back_us;
     }
@@ -120,7 +119,7 @@ shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us)
     c->guard_us = now_us + sh->conf->timeout_us;
     c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
-    /* A release names its owner, so it may run late; CLEAR checks no owner. */
+    /* A whole release names its owner, so it may run late; a partial one or a CLEAR must not. */
     if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->proposes) {
         c->guard_us = 0;
     }
@@ -155,7 +154,7 @@ shard_call_send(struct shard *sh, struct call *c)
     if (!continuity_fresh(sh->data, c->domain, now_us)) {
         return false;
     }
-    if (c->asking) { /* it is for the next command alone */
+    if (c->asking) { /* ASKING holds for the next command only */
         (void)link_send(sh->link[c->link], 1, &(struct slice){"ASKING", 6}, NULL, NULL);
     }
     return link_send(sh->link[c->link], words, word, shard_on_call, c);
@@ -175,11 +174,11 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
     }
     shard_learn(sh, sent_us, time_us);
     shard_accepted(sh, c);
-    if (c->epoch != continuity_epoch(sh->data, c->domain)) { /* said of data that Redis may not have any more */
+    if (c->epoch != continuity_epoch(sh->data, c->domain)) { /* Redis may have lost the data of this answer */
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
+    if (call_is_stale(r) && !c->again) { /* the offset was wrong, and is right since this answer: send again */
         c->again = true;
         if (shard_call_send(sh, c)) {
             return;
@@ -194,7 +193,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
         if (done.outcome == CORE_GRACE) {
             continuity_ask(sh->data, c->domain, sh->link[c->link]);
         }
-        /* All tokens that Redis has set aside behind this one are for this daemon to give. */
+        /* The tokens that Redis has reserved behind this one are this daemon's to give. */
         continuity_token(sh->data, c->domain,
                          done.token == 0 ? 0 : done.token + (done.reserve_denied ? 0 : it->op.reserve));
         if (done.outcome == CORE_OK && it->op.replicas > 0) {
@@ -209,7 +208,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-/* Redis has refused a call for the key of this item, or of another one: sent alone, the item shows which. */
+/* Redis has refused a call for the key of one of its items. An item that is sent alone shows whether it is that one. */
 static void
 send_alone(struct shard *sh, const struct call *from, struct item *it)
 {
@@ -229,7 +228,7 @@ send_alone(struct shard *sh, const struct call *from, struct item *it)
     }
 }
 
-/* The call has not run. One key spoils only itself: its names are sent again, each alone, or the core asks again. */
+/* The call has not run. A forbidden key fails only its own name: the names are sent again, each alone, or are DOWN. */
 static void
 denied(struct shard *sh, struct call *c, int64_t sent_us)
 {
@@ -248,7 +247,7 @@ denied(struct shard *sh, struct call *c, int64_t sent_us)
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-/* The call has not run, and is another node's to run, or nobody's for now. */
+/* The call has not run: another node has its slot, or no node serves it now. */
 static void
 send_elsewhere(struct shard *sh, struct call *c, struct slice error)
 {
@@ -274,9 +273,9 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will, if that is still wanted */
+    if (call_is_noscript(r) && !c->whole) { /* has not run: send it again with the text */
         c->whole = true;
-        if (c->reclaim) { /* a later release may have freed its locks; next time it leaves with its text */
+        if (c->reclaim) { /* a release may have left since, so not this call, but the next one has the text */
             sh->server.sha[c->verb][c->kind][0] = '\0';
             shard_call_end(sh, c, CORE_DOWN, sent_us);
         } else if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
@@ -311,7 +310,7 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
 
 /* ---- operations ---- */
 
-/* The link on which replicas are asked is up; it is made for the first name that has a rule with `replicas`. */
+/* Whether the link of replicas is up. The first call, for a name with `replicas` in its rule, opens it. */
 static bool
 replicas_link_up(struct shard *sh)
 {
@@ -322,8 +321,8 @@ replicas_link_up(struct shard *sh)
 }
 
 /*
- * Nothing is taken where the topology refuses it; nor, in strict mode, in a Redis that could lose it; nor what replicas
- * have to acknowledge, while they cannot be asked.
+ * False for an ACQUIRE that the topology refuses, or, in strict mode, whose key Redis may evict, or that replicas would
+ * have to acknowledge while their link is down.
  */
 static bool
 may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
@@ -333,7 +332,7 @@ may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
                                         (it->op.replicas == 0 || replicas_link_up(sh)));
 }
 
-/* The link by which the item leaves. Items that had gathered before it for a link that is gone leave by others, too. */
+/* The link for the item. If its current link is gone, the items that have gathered there move first. */
 static unsigned
 link_of(struct shard *sh, const struct item *it)
 {
@@ -348,7 +347,7 @@ link_of(struct shard *sh, const struct item *it)
     return sh->current[it->home];
 }
 
-/* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
+/* Moves the item, off any list, to a batch of its link; if that is down, the item is DOWN. */
 static void
 gather(struct shard *sh, struct item *it)
 {
@@ -369,7 +368,7 @@ gather(struct shard *sh, struct item *it)
     it->alone = it->one_key || shard_goes_alone(sh, op, it->verb);
     batch = &sh->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
     list_remove(&it->node);
-    if (it->verb == VERB_RENEW && op->exact) { /* a request waits for it */
+    if (it->verb == VERB_RENEW && op->exact) { /* a client waits for a RENEW */
         list_push_front(batch, &it->node);
     } else {
         list_push_back(batch, &it->node);
@@ -419,7 +418,7 @@ shard_gather_waiting(struct shard *sh)
 {
     struct list moving;
 
-    list_init(&moving); /* those that wait on come back to the list */
+    list_init(&moving); /* items that have to wait on return to sh->waiting */
     list_move_all(&moving, &sh->waiting);
     gather_all(sh, &moving);
 }

@@ -5,7 +5,7 @@
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
-/* Of its key, and of what decides which keys the script makes from that. */
+/* A hash of the key, and of the terms on which the derived keys depend. */
 static uint64_t
 hash_of(const struct shard *sh, const struct core_op *op)
 {
@@ -40,7 +40,7 @@ shard_accepted(struct shard *sh, const struct call *c)
     }
 }
 
-/* A reclaim (SC3) does not go again by itself, but alone when it is asked for again. */
+/* A reclaim is not sent again (SC3); if the core repeats it, it is sent alone. */
 bool
 shard_denied(struct shard *sh, const struct call *c)
 {
@@ -53,7 +53,7 @@ shard_denied(struct shard *sh, const struct call *c)
     return again;
 }
 
-/* From now on each key is sent alone: the forbidden one delays no other, and its refusal shows that it is the one. */
+/* From now on each of these keys is sent alone, so that the forbidden one shows, and delays no other. */
 void
 shard_denied_inside(struct shard *sh, struct call *c)
 {
@@ -62,7 +62,7 @@ shard_denied_inside(struct shard *sh, struct call *c)
     c->denied = c->n == 1;
 }
 
-/* Logs a refusal, with the key where it is known. */
+/* Logs a refusal; with the key, if the call has one name. */
 void
 shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error)
 {

@@ -6,13 +6,13 @@
 
 enum {
     SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
-    WIDE = 16, /* names: then the cost of a call is little for each, and Redis works while its last answer is read */
+    WIDE = 16, /* names that share the cost of a call well enough to leave before the last answer is read */
     RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
     RENEW_CALL_US = 1000, /* ... one more for each such time to Redis and back */
     RENEW_CALLS = 16,
 };
 
-/* A call with this operation in it, and others that go under the same terms. */
+/* A call for this item, and others that may share it. */
 static struct call
 call_of(struct list *node)
 {
@@ -28,12 +28,12 @@ call_of(struct list *node)
         .domain = it->domain,
         .one_key = it->one_key,
         .asking = it->asking,
-        /* Run late, a release that leaves some of the holds would undo later ones. */
+        /* A release that leaves some holds would undo later holds if it ran late. */
         .partial = it->verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
     };
 }
 
-/* At most n names of the batch as one call; items that cannot be sent are DOWN. */
+/* Sends at most `max` names of the batch as one call; if it cannot be sent, its items are DOWN. */
 static void
 flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 {
@@ -52,7 +52,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
         if (c->n == (c->alone ? 1 : max) || skipped == SKIPPED_MAX) {
             break;
         }
-        if (container_of(node, struct item, node)->domain != c->domain) { /* another name: it has a call of its own */
+        if (container_of(node, struct item, node)->domain != c->domain) { /* another domain has another call */
             skipped++;
             continue;
         }
@@ -81,10 +81,9 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 }
 
 /*
- * Renewals without a waiting request have few calls in flight, so that no request waits behind many: two when Redis is
- * near (it works on one while we read the other), more when it is far, for it may answer other calls meanwhile. "Far"
- * is the distance, not the duration of the last answer: that one waited for the calls before it, and takes the longer,
- * the more are sent.
+ * Few calls of renewals are in flight, so that no request of a client waits behind many: two if Redis is near (it works
+ * on one while we read the answer to the other), more if it is far. The distance is the round trip of a fast answer;
+ * the last answer may have waited behind other calls, the longer the more were sent.
  */
 static bool
 may_renew(const struct shard *sh)
@@ -94,7 +93,7 @@ may_renew(const struct shard *sh)
     return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
 
-/* All that has gathered for the link; SC4. */
+/* Sends all that has gathered for the link; SC4. */
 static void
 flush_link(struct shard *sh, unsigned link)
 {
@@ -124,7 +123,7 @@ flush_link(struct shard *sh, unsigned link)
     }
 }
 
-/* Names whose home is up again go there when nothing is in flight any more where they are: SR2. */
+/* Names whose home is up again return when nothing is in flight on their current link: SR2. */
 static void
 go_home(struct shard *sh)
 {

@@ -28,49 +28,49 @@ enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
     struct link_address *address; /* owned */
-    char former_server[160];      /* the server before, as people are shown it: shard_retarget() */
+    char former_server[160];      /* address.shown before the last shard_retarget() */
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
     struct link_owner owner;      /* of each link */
     unsigned lock_links, links_n;
-    struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
+    struct redis_link *link[LINKS_MAX + 3]; /* their purposes: shard.c */
     unsigned current[LINKS_MAX];  /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
-    unsigned calls[LINKS_MAX + 1]; /* SC5 */
-    unsigned renewing;            /* of them calls of renewals, on whichever link */
+    unsigned calls[LINKS_MAX + 1]; /* calls in flight on each link (SC5) */
+    unsigned renewing;            /* calls of renewals in flight, on all links */
     struct denied denied;
     unsigned looking; /* LOCKINFO's questions in flight */
     size_t batched, in_flight;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
-    unsigned renewed;             /* the kind behind the one whose renewals left last */
+    unsigned renewed;             /* the kind whose renewals leave next */
     struct server_info server;
     struct rights rights;
     struct certificates certificates;
-    struct continuity *data;      /* what is asked about the data: the membership, or the topology's own; borrowed */
+    struct continuity *data;      /* of the membership, or the topology's own; borrowed */
     struct membership membership; /* unused where the topology has its own */
     struct replicas replicas;
     struct broadcasts broadcasts;
     struct waiter_poller waiter_poll;
-    bool broadcasts_wanted, broadcasts_subscribed; /* broadcasts are to be heard here; they are */
+    bool broadcasts_wanted, broadcasts_subscribed;
     struct buf text;              /* scratch of call_words() */
     struct bundle *bundle;        /* the one that is being filled: shard_bundle.c; owned */
     char bundle_sha[SHA1_HEX_BYTES + 1];
     bool bundle_loads;            /* Redis lacks its script: the next one brings the text */
     struct watches *watches;
     struct offset offset;
-    int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
-    int64_t back_reported_us;         /* ... of which the core knows */
+    int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
+    int64_t back_reported_us;     /* the part of back_us that the core knows */
     struct deferred down;
     struct names *names;          /* owned; NULL: the address is a path */
     bool up, logged;              /* logged: the state is in the log */
     int64_t grant_until_us;       /* shard_grant_until() ... */
-    struct list waiting;          /* ... item.node of acquisitions that wait for its next call */
-    uint32_t cause[CAUSES_MAX];   /* hashes of reasons that were logged since all links were up; 0 = none */
-    uint32_t link_logged;         /* a bit for each link that the log knows to be down */
+    struct list waiting;          /* ... item.node of attempts that wait for its next call */
+    uint32_t cause[CAUSES_MAX];   /* hashes of the reasons logged since all links were up; 0 = none */
+    uint32_t link_logged;         /* a bit for each link that was logged as down */
 };
 
-/* Answers of Redis bring its time: what our clock and its own tell of each other. */
+/* Redis's clock was time_us when it answered: updates the offset, and reports jumps. */
 void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 
 /* A link of the shard's to its server. */
@@ -83,25 +83,25 @@ shard_open_link(struct shard *sh, bool subscriber)
 void shard_route_init(struct shard *sh);
 unsigned shard_home_of(const struct shard *sh, struct slice key);
 
-/* The link that a renewal is sent by. It may be down. */
+/* The link for a renewal. It may be down. */
 unsigned shard_renew_link(const struct shard *sh, unsigned home);
 
-/* The link is gone: its names go by others that are up. False: none left, for there is none. */
+/* The link is gone: gives its names another current link that is up. False: there is none. */
 bool shard_route_leave(struct shard *sh, unsigned link);
 
-/* The names of that home leave by another link, and may return when nothing is in flight on that one any more. */
+/* The names of the home have another current link, and may return once nothing is in flight there (SR2). */
 bool shard_may_return(const struct shard *sh, unsigned home);
 
-/* ... there are such names on that link. */
+/* Whether names on the link may return home: then nothing more leaves by it. */
 bool shard_is_fenced(const struct shard *sh, unsigned link);
 
-/* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
+/* The link is gone: moves its gathered items to links that are up; if none is, the items are DOWN. */
 void shard_move_gathered(struct shard *sh, unsigned link);
 
 /* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
 void shard_gather_again(struct shard *sh, unsigned link);
 
-/* Sends the call; false: the link takes nothing, or SC6, and nothing was sent. */
+/* Sends the call. False: nothing was sent, since the link is down, or by SC6. */
 bool shard_call_send(struct shard *sh, struct call *c);
 
 /* What the call is sent with from now on: its epoch, and its guard. */
@@ -111,7 +111,7 @@ struct call_sender shard_sender(struct shard *sh, const struct call *c); /* but 
 /* The answer to the call (link_reply_fn); it has been in flight. */
 void shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
-/* The same outcome for every name of the call, which has been in flight; the call is gone then. */
+/* Reports one outcome for every name of a call that was in flight, and frees the call. */
 void shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us);
 
 /* Without an outcome. */
@@ -128,10 +128,10 @@ bool shard_bundle_forget(link_reply_fn *fn, void *arg); /* as shard_call_forget(
 /* The call is in flight from now on. */
 void shard_note_in_flight(struct shard *sh, const struct call *c);
 
-/* The acquisitions that waited for shard_grant_until() gather, or wait on, or are DOWN. */
+/* Gathers the attempts that waited for shard_grant_until(), unless they have to wait on or are DOWN. */
 void shard_gather_waiting(struct shard *sh);
 
-/* Gathered and waiting items get no outcome. */
+/* Frees all gathered and waiting items, without an outcome. */
 void shard_drop_gathered(struct shard *sh);
 
 /* Whether the operation must not share a call with others: shard_denied.c. */
@@ -140,10 +140,10 @@ bool shard_goes_alone(struct shard *sh, const struct core_op *op, enum call_verb
 /* Redis has run the call. */
 void shard_accepted(struct shard *sh, const struct call *c);
 
-/* Redis's ACL has refused the call as a whole. True: the names go again, each alone. */
+/* Redis's ACL has refused the call as a whole. True: its names are to be sent again, each alone. */
 bool shard_denied(struct shard *sh, const struct call *c);
 
-/* Redis's ACL has ended the script in the middle, at a key that the script made: each name may have run. */
+/* Redis's ACL has ended the script at a key that it derived: each name may have run. */
 void shard_denied_inside(struct shard *sh, struct call *c);
 
 void shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error);

@@ -1,18 +1,18 @@
 /*
- * shard_route.c -- which link an operation leaves by.
+ * shard_route.c -- the link of each operation.
  *
  * The key of a name decides its home among the links of locks. The name's current link is its home while that is up,
- * else any other link that is up, also the one of renewals. So names are served while one link is up. Rules SR1 to SR4
- * below keep the commands of a name in order while it changes links.
+ * else any other link that is up, also that of renewals. So all names are served while one link is up. Rules SR1 to SR4
+ * keep the commands of a name in order while its link changes.
  */
 #include "daemon/backend/shard_private.h"
 
 /*
- * SR1 All names of a home have the same current link (`at`), and all their operations but renewals leave by it. So the
- *     commands of a name keep their order; with one link of locks those of all names do (core_conf.one_link).
+ * SR1 All names of a home share a current link, and all their operations but renewals leave by it. So the commands of a
+ *     name keep their order; with one link of locks those of all names do (core_conf.one_link).
  * SR2 Names leave a connected link only for their home, behind a fence: once the home is up again, nothing leaves by
- *     the link abroad until all commands in flight there are answered (shard_flush()). So nothing is overtaken. While
- *     the link abroad owes the reply to an abandoned command, which may still run, the names stay, without a fence.
+ *     the link abroad until all commands in flight there are answered (shard_flush()). So no command is overtaken.
+ *     While a straggler is in flight abroad, which may still run, the names stay there, without a fence.
  * SR3 Names leave a lost link at once. Commands in flight there are UNKNOWN by then and may run late, as after any
  *     reconnect; gathered items move to the other link in their order.
  * SR4 A link that is about to be dropped (link_fail()) is not lost yet: its commands in flight are not UNKNOWN.
@@ -26,7 +26,7 @@ shard_route_init(struct shard *sh)
     }
 }
 
-/* A client that chooses names of one home gains nothing, so no keyed hash is needed. */
+/* No keyed hash is needed: a client gains nothing by names that share a home. */
 unsigned
 shard_home_of(const struct shard *sh, struct slice key)
 {
@@ -43,7 +43,7 @@ shard_home_of(const struct shard *sh, struct slice key)
     return hash_id(mixed) % sh->lock_links;
 }
 
-/* The current link of names whose own is gone. Where none is up, their home: there they are DOWN. */
+/* A new current link for names of the home; the home itself if no link is up: their operations are DOWN then. */
 static unsigned
 pick(const struct shard *sh, unsigned home)
 {
@@ -95,10 +95,10 @@ answers(const struct redis_link *l)
 }
 
 /*
- * Renewals go by their own link; while that is away, or does not answer, by the name's, and else by any. They need no
- * order among the other commands of a name: a renewal finds its owner or does nothing, and moves the expiry to later
- * only; a RENEW to less (exact) is alone under way, and has its guard. So whatever is granted can be renewed: there is
- * no grant without a link, and each will do.
+ * Renewals use their own link. While that is down or does not answer, they use the name's home, else any link. They
+ * need no order among the commands of a name: a renewal finds its owner or does nothing, and only extends the expiry; a
+ * RENEW to a shorter lease (exact) is the claim's only operation in flight, and has a guard. So every granted lock can
+ * be renewed while any link is up.
  */
 unsigned
 shard_renew_link(const struct shard *sh, unsigned home)

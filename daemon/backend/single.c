@@ -1,5 +1,5 @@
 /*
- * single.c -- one shard, where every name lives, and whose events are the core's.
+ * single.c -- the common part of topologies with one shard.
  */
 #include "daemon/backend/single.h"
 
@@ -19,13 +19,13 @@ const_self(const struct backend *b)
     return (const struct single *)(const void *)b;
 }
 
-/* ---- what the shard tells ---- */
+/* ---- events of the shard ---- */
 
 static void
 on_done(void *ctx, const struct core_done *done)
 {
     const struct single *s = ctx;
-    struct core_event ev; /* of its union there is what the type says */
+    struct core_event ev; /* only the member of its union that the type names is set */
 
     ev.type = CORE_DONE;
     ev.done = *done;
@@ -104,7 +104,7 @@ single_open(struct single *s, const struct backend_ops *ops, const struct backen
 {
     s->head.ops = ops;
     s->conf = *conf;
-    s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
+    s->conf.url = s->conf.user = s->conf.password = NULL; /* the address has them */
     s->conf.tls = (struct tls_files){0};
     s->env = *env;
     s->env.freelist = &s->freelist;

@@ -1,5 +1,5 @@
 /*
- * single.h -- the common part of topologies with one shard: every verb goes to the shard, and its events to the core.
+ * single.h -- the common part of topologies with one shard: passes verbs to the shard, and its events to the core.
  */
 #ifndef RLOCKD_BACKEND_SINGLE_H
 #define RLOCKD_BACKEND_SINGLE_H
@@ -8,29 +8,29 @@
 #include "daemon/backend/shard.h"
 #include "daemon/base/freelist.h"
 
-/* The head of such a topology's own record. */
+/* The head of the record of a topology with one shard. */
 struct single {
     struct backend head;
-    struct backend_conf conf; /* its texts are with the addresses: NULL here */
+    struct backend_conf conf; /* without texts (NULL): the address has them */
     struct backend_env env;
     struct freelist freelist;
     struct shard *shard; /* owned */
 };
 
 /*
- * Opens the shard; the address is taken over. `ops` are the topology's. Of `more` the callbacks that are not NULL
- * (life, greet) come instead of ours, with the topology's record as ctx; life then calls single_life().
+ * Opens the shard, and takes the address over. `ops`: the topology's. `more`: life and greet of the topology, called
+ * with its record as ctx, or NULL; such a life must call single_life().
  */
 void single_open(struct single *s, const struct backend_ops *ops, const struct backend_conf *conf,
                  const struct backend_env *env, struct link_address *address, struct shard_events more);
 
-/* Ends the shard; the record itself is the topology's to free. */
+/* Closes the shard. The topology frees the record. */
 void single_close(struct single *s);
 
-/* What a shard's life means to the core. */
+/* Reports an event in the shard's life to the core. */
 void single_life(void *ctx, enum shard_life what, uint64_t n);
 
-/* Reads the files of TLS for the address, and logs defects that are no reason to refuse. */
+/* Reads the files of TLS for the address (address_secure()), and logs a warning about them. */
 bool single_secure(struct link_address *a, const struct tls_files *files, const struct log *log, char error[160]);
 
 void single_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
@@ -45,7 +45,7 @@ bool single_idle(const struct backend *b);
 void single_status(const struct backend *b, struct backend_status *out);
 size_t single_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
 
-/* The rows of backend_ops that are the same for all of them; `flush` is most of theirs. */
+/* The rows of backend_ops that all topologies with one shard share. */
 #define SINGLE_VERBS                                                                                                   \
     .perform = single_perform, .look = single_look, .broadcast = single_broadcast,                                     \
     .waiter_poll = single_waiter_poll,                                                                                 \

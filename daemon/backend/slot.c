@@ -1,11 +1,11 @@
 /*
- * slot.c -- CRC16 of hash tags (XMODEM: polynomial 0x1021), as the specification of Redis Cluster has it.
+ * slot.c -- the CRC16 of the Redis Cluster specification (XMODEM: polynomial 0x1021).
  */
 #include "daemon/backend/slot.h"
 
 #include <assert.h>
 
-/* The remainders of four bits. */
+/* The CRC of each value of four bits. */
 static const uint16_t remainder_of[16] = {
     0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
     0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
@@ -25,7 +25,7 @@ crc16(const char *p, size_t n)
     return crc;
 }
 
-/* What stands between the first '{' and the first '}' behind it; nothing: there is no tag. */
+/* The text between the first '{' and the first '}' behind it; empty: the key has no tag. */
 static struct slice
 tag_of(struct slice key)
 {
@@ -51,7 +51,7 @@ slot_suits(struct slice key)
     return open ? tag_of(key).n > 0 : key.n > 0 && memchr(key.p, '}', key.n) == NULL;
 }
 
-/* The n-th text of so many characters. */
+/* The n-th text with that number of characters. */
 static void
 spell(unsigned n, unsigned chars, char out[SLOT_TAG_ROOM])
 {
@@ -63,7 +63,7 @@ spell(unsigned n, unsigned chars, char out[SLOT_TAG_ROOM])
     out[chars] = '\0';
 }
 
-/* Each slot gets the first text of its own: the shortest, and of these the first one by the alphabet. */
+/* Each slot gets the shortest text with that slot, and of several the first one by `alphabet`. */
 void
 slot_tags_fill(struct slot_tags *t)
 {

@@ -1,7 +1,7 @@
 /*
- * slot.h -- the hash slots of Redis Cluster: which one a key is in, and a short hash tag for each of them.
+ * slot.h -- the hash slots of Redis Cluster: the slot of a key, and a short hash tag for each slot.
  *
- * A tag is part of keys that all daemons of a cluster share ("rlock:{tag}:epoch"): the tags never change.
+ * Tags are part of keys that all daemons of a cluster share ("rlock:{tag}:epoch"), so they must never change.
  */
 #ifndef RLOCKD_BACKEND_SLOT_H
 #define RLOCKD_BACKEND_SLOT_H
@@ -13,16 +13,16 @@
 
 enum { SLOTS = 16384, SLOT_TAG_ROOM = 4 };
 
-/* The slot of a key, or of a channel of SPUBLISH: by its hash tag, if it has one that is not empty. */
+/* The slot of a key, or of a channel of SPUBLISH: by its hash tag if that is not empty, else by all of it. */
 uint16_t slot_of(struct slice key);
 
 /*
- * Whether the channel of a name with this key, and the other keys that Redisson's layouts give it, are in the slot of
- * the key: they have the key in braces, unless it has a brace of its own. "{}x", "foo{" and "a}b" are not so.
+ * Whether the channel and the auxiliary keys of a name with this key are in the key's slot. Redisson's layouts put the
+ * key in braces, unless it has a brace: so "{}x", "foo{" and "a}b" do not suit.
  */
 bool slot_suits(struct slice key);
 
-/* For each slot a tag of one to three letters and digits: slot_of("{tag}") is the slot. 64 KiB; owned by the caller. */
+/* A tag of one to three letters and digits for each slot: slot_of("{tag}") is the slot. 64 KiB. */
 struct slot_tags {
     char tag[SLOTS][SLOT_TAG_ROOM];
 };

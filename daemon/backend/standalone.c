@@ -47,7 +47,7 @@ standalone_login(struct backend *b, const struct backend_conf *conf, char error[
     bool same = now != NULL && address_is_same(now, s->address);
 
     address_free(now);
-    if (!same) { /* these are for another URL, of another topology perhaps, and that takes a restart */
+    if (!same) { /* another URL, perhaps of another topology, takes a restart: its login is not for this server */
         return true;
     }
     if (!single_secure(s->address, &conf->tls, s->one.env.log, error)) {

@@ -36,7 +36,7 @@ text_info_field(struct slice info, const char *key, char *out, size_t room)
     }
 }
 
-/* How Redis, since 6, says that a right is missing, and what gives it; the first that fits. NULL: +the command. */
+/* Texts by which Redis, since 6, reports a missing right, and the words that give it; NULL: "+" and the command. */
 static const struct {
     const char *says, *words;
 } rights[] = {
@@ -64,7 +64,7 @@ text_error(char out[TEXT_ERROR_ROOM], struct slice error, const char *user)
     if (at == NULL) {
         return out;
     }
-    at += strlen(rights[i].says); /* a command ends with a quote */
+    at += strlen(rights[i].says); /* a quote follows the command */
     n = rights[i].words != NULL ? 0 : (int)strcspn(at, "'");
     user = user != NULL ? user : "default";
     if (n > 0) {

@@ -1,9 +1,9 @@
 /*
  * tls.c -- the files of the configuration as OpenSSL's context: trusted certificates, and our own.
  *
- * Verification cannot be turned off. For a certificate that no authority has signed, the configuration names it as
- * ca_file; for a Redis that is reached by another name than its certificate has, it names that one as server_name. Both
- * still prove the identity of Redis before a password leaves.
+ * Verification cannot be turned off. A certificate that no authority has signed can be given as ca_file, and the name
+ * in a certificate as server_name if Redis is reached by another one. Both still prove the identity of Redis before a
+ * password leaves.
  */
 #include "daemon/backend/tls_private.h"
 
@@ -27,7 +27,7 @@ is_given(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-/* The reason first: a long path is cut, not that. */
+/* Prints the reason before the path, so that a long path is cut, and the reason is not. */
 static void
 say(char out[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
 {
@@ -46,7 +46,7 @@ refuse(char error[TLS_ERROR_ROOM], const char *key, const char *why, const char 
     return false;
 }
 
-/* What OpenSSL found wrong with a file. */
+/* The reason why OpenSSL has refused a file. */
 static const char *
 wrong_file(void)
 {
@@ -68,7 +68,7 @@ tls_print_time(const ASN1_TIME *at, char out[40])
     }
 }
 
-/* 0: it cannot be read. */
+/* 0: the time cannot be read. */
 static int64_t
 time_s(const ASN1_TIME *at)
 {
@@ -125,7 +125,7 @@ tls_use_memory(void)
 
 /* ---- trusted certificates ---- */
 
-/* All that are trusted have expired: no certificate can be good. */
+/* Warns if all trusted certificates have expired. */
 static void
 look_at_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
 {
@@ -152,7 +152,7 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
     char path[PATH_MAX];
 
     SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
-    /* A certificate in the file is trusted, also if it is not the certificate of an authority. */
+    /* Trusts every certificate in the file, not only those of authorities. */
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(t->ctx), X509_V_FLAG_PARTIAL_CHAIN);
     if (!is_given(ca_file)) {
         t->trusted = mem_text(SLICE_LIT("the system's store"));
@@ -172,7 +172,7 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
 
 /* ---- our certificate ---- */
 
-/* No passphrase is asked for: a daemon has no terminal. */
+/* Refuses an encrypted key: a daemon has no terminal to ask for a passphrase. */
 static int
 no_passphrase(char *buf, int size, int rwflag, void *arg)
 {

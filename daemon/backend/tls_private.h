@@ -11,13 +11,13 @@
 struct tls {
     unsigned users;    /* owners (tls_open(), tls_share()), and sessions */
     SSL_CTX *ctx;      /* owned */
-    BIO_METHOD *bytes; /* owned: how OpenSSL gets at the bytes of a session */
+    BIO_METHOD *bytes; /* owned: the BIO between OpenSSL and a session's buffers */
     char *server_name; /* owned; NULL = the host */
-    char *trusted;     /* owned: for people, where the certificates are that we trust */
-    bool has_cert;     /* we have one to show */
+    char *trusted;     /* owned: the place of the trusted certificates, for people */
+    bool has_cert;     /* cert_file is given */
 };
 
-/* How OpenSSL reads and writes: tls_session.c. */
+/* The BIO between OpenSSL and a session's buffers: tls_session.c. */
 BIO_METHOD *tls_bytes(void);
 
 struct tls_validity tls_validity(const X509 *x);

@@ -1,8 +1,8 @@
 /*
  * tls_session.c -- the TLS of one connection, between two buffers in memory.
  *
- * OpenSSL reads the bytes of tls_take(), and writes those of tls_out(): so a write never waits, and all its output can
- * leave at once. A refused certificate is put into words where OpenSSL meets it.
+ * OpenSSL reads the bytes of tls_take(), and writes those of tls_out(), so a write never waits. on_verify() words the
+ * reason for refusing a certificate.
  */
 #include "daemon/backend/tls_private.h"
 
@@ -22,14 +22,14 @@ enum { OUT_KEEP_BYTES = 64 * 1024 };
 struct tls_session {
     struct tls *tls;  /* owned, as one of its users */
     SSL *ssl;         /* owned */
-    char *name; /* owned: what the certificate must be for */
-    struct slice in;  /* borrowed: bytes from the socket that were not read */
-    struct buf out;   /* what must leave */
+    char *name;       /* owned: the name that Redis's certificate must have */
+    struct slice in;  /* borrowed: bytes from the socket that OpenSSL has not read yet */
+    struct buf out;   /* bytes for the socket */
     enum tls_state state;
     char reason[TLS_REASON_ROOM];
 };
 
-/* ---- how OpenSSL gets at the bytes ---- */
+/* ---- the BIO ---- */
 
 static int
 on_bio_read(BIO *bio, char *p, int n)
@@ -63,7 +63,7 @@ on_bio_control(BIO *bio, int what, long number, void *p)
     (void)bio;
     (void)number;
     (void)p;
-    return what == BIO_CTRL_FLUSH; /* there is nothing to flush, and nothing else to be done */
+    return what == BIO_CTRL_FLUSH; /* done already; no other control is supported */
 }
 
 BIO_METHOD *
@@ -82,7 +82,7 @@ tls_bytes(void)
 
 /* ---- words for people ---- */
 
-/* Of a certificate anybody may have made: printable ASCII, and no quotes. */
+/* Replaces all but printable ASCII, and quotes: anybody may have made the certificate. */
 static void
 make_plain(char *text)
 {
@@ -103,7 +103,7 @@ print_name(const X509_NAME *name, char out[80])
     make_plain(out);
 }
 
-/* One name that a certificate is for; "" when it is of another sort. */
+/* Prints a DNS name or an IP address of a certificate; "" for other sorts. */
 static void
 print_alternative(const GENERAL_NAME *g, char out[64])
 {
@@ -120,7 +120,7 @@ print_alternative(const GENERAL_NAME *g, char out[64])
     make_plain(out);
 }
 
-/* The names that it is for: alternative ones, or else the common name; a few of many. */
+/* Prints the names in a certificate: up to four alternative names, or the common name. */
 static void
 print_names(const X509 *x, char *out, size_t room)
 {
@@ -196,7 +196,7 @@ on_verify(int ok, X509_STORE_CTX *store)
     return ok;
 }
 
-/* What Redis has against us, or what else went wrong. */
+/* Words an error of OpenSSL, mostly an alert of Redis. */
 static void
 word_error(struct tls_session *s, unsigned long e)
 {
@@ -240,7 +240,7 @@ word_error(struct tls_session *s, unsigned long e)
     snprintf(s->reason, sizeof(s->reason), "%s", why);
 }
 
-/* After a failed call of OpenSSL. True: it only needs more bytes. */
+/* Called after a failed call of OpenSSL. True: OpenSSL only needs more bytes. */
 static bool
 needs_more(struct tls_session *s, int result)
 {
@@ -260,7 +260,7 @@ needs_more(struct tls_session *s, int result)
 
 /* ---- begin and end ---- */
 
-/* The name goes to Redis (SNI) unless it is a number, and the certificate has to be for it. */
+/* Demands a certificate for the name; sends the name to Redis (SNI) unless it is an IP address. */
 static bool
 expect(struct tls_session *s)
 {
@@ -284,7 +284,7 @@ tls_begin(struct tls *t, const char *host)
     buf_init(&s->out, 0);
     s->tls = t;
     t->users++;
-    s->name = mem_text(slice_of(t->server_name != NULL ? t->server_name : host)); /* the address may move meanwhile */
+    s->name = mem_text(slice_of(t->server_name != NULL ? t->server_name : host)); /* a copy: the address may move */
     s->ssl = SSL_new(t->ctx);
     bytes = BIO_new(t->bytes);
     if (s->ssl == NULL || bytes == NULL || !expect(s)) {
@@ -362,7 +362,7 @@ tls_write(struct tls_session *s, struct slice bytes)
     if (sent == (int)bytes.n) {
         return true;
     }
-    if (needs_more(s, sent)) { /* never: `out` takes all there is, and there is no renegotiation */
+    if (needs_more(s, sent)) { /* cannot happen: `out` takes all bytes, and there is no renegotiation */
         snprintf(s->reason, sizeof(s->reason), "the TLS session does not take what is written");
         s->state = TLS_FAILED;
     }

@@ -1,14 +1,14 @@
 /*
- * track.c -- the way to client-side caching, and back when a link is lost.
+ * track.c -- sets client tracking up, and again after a link was lost.
  *
  *   OFF --> SUBSCRIBING --> ENABLING --> ON
  *    ^___________|______________|________|      a link lost, no answer
  *                      NO <---                  an error that will come again; a link lost leads out of it
  *
- * T1  Nothing is sent before a key is to be tracked, but for CLIENT ID: a link in subscriber mode cannot ask for it.
- * T2  The redirection names a connection: it is set up again whenever either link was made anew, and what was armed
- *     before is armed no more. Reads go out only while it is ON, so behind the CLIENT TRACKING that counts.
- * T3  Only the read right behind CLIENT CACHING YES is tracked (OPTIN): the scripts on the same link stay unnoticed.
+ * T1  Nothing is sent before a key is to be tracked, except CLIENT ID, which a link in subscriber mode cannot send.
+ * T2  The redirection names a connection, so tracking is set up again after either link was lost, and armed keys are
+ *     armed no more. Reads leave only in state ON, behind the latest CLIENT TRACKING.
+ * T3  Only the read behind CLIENT CACHING YES is tracked (OPTIN), not the scripts on the same link.
  */
 #include "daemon/backend/track.h"
 
@@ -21,7 +21,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define AGAIN_S 1 /* after what failed for the moment */
+#define AGAIN_S 1 /* pause after a transient failure */
 
 enum track_state { TRACK_OFF, TRACK_SUBSCRIBING, TRACK_ENABLING, TRACK_ON, TRACK_NO };
 
@@ -32,8 +32,8 @@ struct track {
     struct track_owner owner;
     enum track_state state;
     int64_t sub_id;     /* of the subscriber's connection; 0 = not known */
-    unsigned enabling;  /* CLIENT TRACKINGs in flight: the last one's answer counts */
-    bool cached;        /* the last CLIENT CACHING was taken: so the read behind it is tracked */
+    unsigned enabling;  /* CLIENT TRACKINGs in flight: the answer to the last one counts */
+    bool cached;        /* Redis has accepted the last CLIENT CACHING, so it tracks the read behind it */
     bool logged;        /* the refusal is in the log */
     struct event *again;
 };
@@ -51,10 +51,10 @@ on_again(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    t->owner.ready(t->owner.ctx); /* where keys are still to be tracked, it begins again */
+    t->owner.ready(t->owner.ctx); /* calls track_arm() for unarmed keys, which sets tracking up again */
 }
 
-/* Waiters are woken by their timers, which are always armed. */
+/* Without tracking, timers wake the waiters. */
 static void
 log_refusal(struct track *t, struct slice error)
 {
@@ -88,7 +88,7 @@ on_enabled(void *arg, enum link_result result, const struct reply *r, int64_t se
     (void)sent_us;
     t->enabling--;
     if (t->enabling > 0 || t->state != TRACK_ENABLING) {
-        return; /* of links that are no more, and so perhaps in error */
+        return; /* the answer concerns a former connection */
     }
     if (result != LINK_ANSWERED) {
         t->state = TRACK_OFF;
@@ -146,7 +146,7 @@ track_begin(struct track *t)
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), SLICE_LIT(TRACK_CHANNEL)};
 
     if (t->state != TRACK_OFF || !link_up(t->sub) || !link_up(t->reader)) {
-        return; /* a link that comes up begins again */
+        return; /* watches_link() calls again when both are up */
     }
     if (link_send(t->sub, 2, word, on_subscribed, t)) {
         t->state = TRACK_SUBSCRIBING;

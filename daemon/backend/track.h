@@ -1,9 +1,9 @@
 /*
- * track.h -- client-side caching as an alarm: Redis tells when a key that was read has changed, whatever changed it.
+ * track.h -- Redis's client tracking as an alarm: Redis reports that a key which was read has changed.
  *
- * For holders that publish nothing (redis-py, redsync, warlock, SpinLock). A key is read on the reading link, with
- * CLIENT CACHING YES before; that arms it. Its next change comes once as a message on the subscriber link, and the
- * key must be read again to hear of the one after.
+ * Needed for holders that publish nothing (redis-py, redsync, warlock, SpinLock). Reading a key on the reading link,
+ * behind CLIENT CACHING YES, arms it: its next change comes as one message on the subscriber link. Another read arms it
+ * again.
  */
 #ifndef RLOCKD_BACKEND_TRACK_H
 #define RLOCKD_BACKEND_TRACK_H
@@ -17,36 +17,36 @@ struct track;
 
 /* Called from the loop. */
 struct track_owner {
-    void (*ready)(void *ctx);   /* arm what is not armed: it is possible now, or worth another try */
-    void (*refused)(void *ctx); /* Redis refuses: nothing will be armed until a link has been replaced */
+    void (*ready)(void *ctx);   /* unarmed keys can be armed now, or are worth another try */
+    void (*refused)(void *ctx); /* Redis refuses tracking: no key can be armed until a link is lost */
     void *ctx;
 };
 
 enum track_answer {
     TRACK_ARMED,
-    TRACK_FAILED,  /* is not armed; ready() is called when it should be tried again */
-    TRACK_REFUSED, /* Redis does not do it for this key, or at all */
+    TRACK_FAILED,  /* the key is not armed; ready() is called when another try is due */
+    TRACK_REFUSED, /* Redis does not track this key, or no key at all */
 };
 
-/* env, address and both links are borrowed for its life. */
+/* Borrows env, address and both links for its life. */
 struct track *track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
                         struct redis_link *reader, struct track_owner owner);
 void track_free(struct track **t);
 
-/* The subscriber link is greeting: its id is asked for, which cannot be done once it listens. */
+/* The subscriber link is greeting: asks for its client id, which a link in subscriber mode cannot do. */
 void track_greet(struct track *t);
 
-/* A key is to be tracked: goes on towards ready() or refused() as far as the links allow; harmless at any time. */
+/* A key is to be tracked: sets tracking up, if both links are up, and calls ready() or refused(). May be repeated. */
 void track_begin(struct track *t);
 
-/* One of the links was lost, and with it all that was armed. */
+/* One of the links was lost: no key is armed any more. */
 void track_lost(struct track *t);
 
-/* Refused, until a link is lost. */
+/* Whether Redis refuses tracking; a lost link ends that. */
 bool track_refused(const struct track *t);
 
 /*
- * Reads the key; false: not now, and ready() will be called. Else fn is called as by link_send(), and hands the answer
+ * Reads the key. False: not now; ready() will be called. Else fn is called as by link_send(), and must pass the answer
  * to track_answer(). Two reads of one key may be in flight.
  */
 bool track_arm(struct track *t, struct slice key, link_reply_fn *fn, void *arg);

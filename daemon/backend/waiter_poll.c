@@ -1,8 +1,8 @@
 /*
  * waiter_poll.c -- PUBSUB NUMSUB, and its answer.
  *
- * The core asks about once in a millisecond while locks stay with it, and can do without an answer: so no question is
- * queued, repeated or kept. One at a time is in flight; the link's own deadline ends it.
+ * The core polls about once in a millisecond while locks stay with it, and can do without an answer: so no poll is
+ * queued or repeated. One is in flight at a time; the link's deadline ends it.
  */
 #include "daemon/backend/waiter_poll.h"
 
@@ -38,7 +38,7 @@ waiter_poll_read(const struct reply *r, size_t n, int64_t *subscribers)
     return true;
 }
 
-/* Without the right to ask, remote waiters are not seen: the bounds of a cohort hold all the same. */
+/* Without PUBSUB remote waiters are not detected; the bounds of a cohort still hold. */
 static void
 on_refused(struct waiter_poller *p, struct slice error)
 {
@@ -75,7 +75,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     }
 }
 
-/* The channels stand one behind the other in the scratch, which may move while it grows. */
+/* Appends all channels to the scratch, which may move while it grows, and then makes the words point into it. */
 static void
 add_channels(struct waiter_poller *p, const struct core_waiter_poll *what, struct slice *word)
 {

@@ -13,21 +13,21 @@ struct waiter_poller {
     const struct shard_events *events;
     const struct link_address *address;
     struct buf channels; /* scratch */
-    uint64_t op;         /* the names in flight; 0 = none */
-    size_t n;
-    bool refused;        /* Redis does not let us: nothing is asked any more on this connection */
-    bool logged;         /* ... and is in the log */
+    uint64_t op;         /* of the poll in flight; 0 = none */
+    size_t n;            /* its number of names */
+    bool refused;        /* the ACL forbids PUBSUB: no more polls until link 0 connects again */
+    bool logged;         /* the refusal is in the log */
 };
 
-/* All are borrowed for its life. */
+/* Borrows its arguments for its life. */
 void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct shard_events *events,
                       const struct link_address *address);
 void waiter_poll_fini(struct waiter_poller *p);
 
-/* Ends in one WAITERS_POLLED, if Redis answers; nothing happens when it cannot be sent. */
+/* Sends a poll, which ends in one WAITERS_POLLED if Redis answers. Does nothing if a poll is in flight or refused. */
 void waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct core_waiter_poll *what);
 
-/* The answer about n names: for each its channel, and a number. False: it is none. */
+/* Reads the answer about n channels: for each its name and a number. False: the reply has another shape. */
 bool waiter_poll_read(const struct reply *r, size_t n, int64_t *subscribers);
 
 #endif

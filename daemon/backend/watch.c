@@ -1,11 +1,11 @@
 /*
  * watch.c -- asks Redis for the sources of watches: SUBSCRIBE for a channel, a tracked read for a key.
  *
- * WA1 A part is subscribed when all questions about its source are answered, the last one with success, and no link was
- *     lost since: from then on no change of the source is missed.
- * WA2 The HINT for a key comes when the key has been read again, so that the attempt it causes, on any link, is made
- *     with the alarm armed.
- * WA3 Nothing is posted from inside watches_add() and watches_remove().
+ * WA1 A part is active when all questions about its source are answered, the last one with success, and no link was
+ *     lost since: then no change of the source is missed.
+ * WA2 The HINT for a key is posted after the key was read again, so the attempt that the HINT causes, on any link,
+ *     finds the alarm armed.
+ * WA3 No event is posted from inside watches_add() and watches_remove().
  */
 #include "daemon/backend/watch.h"
 
@@ -26,20 +26,20 @@ struct watches {
     bool sharded;
     const struct shard_events *events;
     struct track *track;
-    struct listen in; /* sources point back to us as its owner */
+    struct listen in; /* its owner is this record */
     bool logged; /* a refused channel is in the log */
 };
 
 /* ---- channels ---- */
 
-/* The slot of the channel is another node's: the topology moves its watches when it knows of which. */
+/* Another node has the slot of the channel: the topology moves its watches there. */
 static void
 report_slot_left(const struct watches *w, struct slice channel)
 {
     w->events->life(w->events->ctx, SHARD_SLOT_LEFT, slot_of(channel));
 }
 
-/* A refusal is about one channel; after an error that passes, or silence, all of them are asked for again. */
+/* A refusal concerns one channel. After a transient error, or no answer, the link reconnects and subscribes to all. */
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -82,7 +82,7 @@ send_channel(struct source *src, bool on)
     struct slice word[2] = {on ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUNSUBSCRIBE"), source_name(src)};
 
     if (!link_up(w->sub)) {
-        return; /* the reconnect does it */
+        return; /* watches_link() subscribes when the link is up */
     }
     if (!w->sharded) {
         word[0] = on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE");
@@ -127,7 +127,7 @@ on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t s
     listen_post(&w->in);
 }
 
-/* Reads it once; while that is in flight it serves all watches. */
+/* Reads the key, unless a read is in flight, which serves all watches. */
 static void
 read_key(struct source *src)
 {
@@ -159,7 +159,7 @@ key_changed(struct source *src)
     read_key(src);
 }
 
-/* Each name changed, as RESP2 has it: without its database, so it may be another key of that name. Nil: all of them. */
+/* The keys in `names` have changed; nil: all keys. RESP2 omits the database, so the key may be of another one. */
 static void
 keys_changed(struct watches *w, const struct reply *names)
 {
@@ -181,7 +181,7 @@ keys_changed(struct watches *w, const struct reply *names)
     }
 }
 
-/* Tracking was set up: all keys are to be read behind that; or something failed and may be tried again. */
+/* Tracking was set up, or another try is due: reads the keys that wait. */
 static void
 on_ready(void *ctx)
 {
@@ -257,7 +257,7 @@ watches_add(struct watches *w, const struct core_op *op)
     watches_remove(w, op->lock);
     wa = watch_new(&w->in, op->lock);
     join(w, wa, op);
-    for (int i = 0; i < PARTS_MAX; i++) { /* also subscribed channels: the new part waits for the answer */
+    for (int i = 0; i < PARTS_MAX; i++) { /* subscribes to known channels, too: the new part waits for the answer */
         struct source *src = wa->part[i].source;
 
         if (src != NULL && src->type == SOURCE_CHANNEL) {
@@ -388,7 +388,7 @@ watches_free(struct watches **wp)
         {
             struct source *src = container_of(n, struct source, by_name);
 
-            src->unanswered = 0; /* the links are gone, and no answer will come */
+            src->unanswered = 0; /* the links are closed: no answer will come */
             (void)source_free(src);
         }
     }

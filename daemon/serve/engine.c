@@ -300,7 +300,7 @@ static bool
 open_backend(struct engine *e, char error[160])
 {
     const struct conf *cf = e->conf;
-    char remote_waiters[CONF_OUTSIDE_BYTES];
+    char surplus_key[CONF_OUTSIDE_BYTES];
     struct buf patterns;
     struct backend_conf bc = redis_settings(cf);
     struct backend_env env = {
@@ -323,9 +323,9 @@ open_backend(struct engine *e, char error[160])
     }
     env.others = state_store_others(&e->state_store);
     buf_init(&patterns, 0);
-    if (conf_key_rights(cf, &patterns, remote_waiters)) {
+    if (conf_key_rights(cf, &patterns, surplus_key)) {
         buf_add(&patterns, "", 1);
-        bc.remote_waiters = remote_waiters;
+        bc.surplus_key = surplus_key;
         bc.patterns = patterns.p;
     }
     e->backend = backend_open(&bc, &env, error);

@@ -361,7 +361,7 @@ START_TEST(rights)
 {
     static const struct {
         const char *rules, *patterns; /* NULL: any key may be a name's */
-        char remote_waiters;
+        char surplus_key;
     } rows[] = {
         {"[]", NULL, 0},
         {"[{match: 'a*', prefix: 'p:'}]", NULL, 0},
@@ -377,15 +377,15 @@ START_TEST(rights)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct conf *cf = conf_of(rows[i].rules);
-        char remote_waiters[CONF_OUTSIDE_BYTES];
+        char surplus_key[CONF_OUTSIDE_BYTES];
         struct buf patterns;
 
         buf_init(&patterns, 0);
-        ck_assert_msg(conf_key_rights(cf, &patterns, remote_waiters) == (rows[i].patterns != NULL), "%s",
+        ck_assert_msg(conf_key_rights(cf, &patterns, surplus_key) == (rows[i].patterns != NULL), "%s",
                       rows[i].rules);
         if (rows[i].patterns != NULL) {
             ck_assert_str_eq(str(&patterns) + strlen("~rlock:*"), rows[i].patterns);
-            ck_assert_int_eq(remote_waiters[0], rows[i].remote_waiters);
+            ck_assert_int_eq(surplus_key[0], rows[i].surplus_key);
         }
         buf_fini(&patterns);
         conf_free(&cf);
