@@ -1,14 +1,12 @@
 /*
  * buf.c -- a growing byte buffer with a sticky error.
  *
- * Owns the memory behind struct buf. Refuses to shrink by itself: memory goes
- * back in buf_clear and buf_fini only. Invariants:
+ * Owns the memory behind struct buf. Only buf_clear() and buf_fini() free memory. Invariants:
  *
- * B1  n <= room, and p holds room + 1 bytes when room > 0: the spare one takes
- *     the NUL that vsnprintf insists on and never counts.
+ * B1  n <= room, and p has room + 1 bytes when room > 0: the last one is for vsnprintf's NUL.
  * B2  max == 0, or n <= max.
- * B3  n == 0: head == 0. So who empties a buffer may hand its memory on as p and room.
- * B4  failed: nothing is appended until buf_clear or buf_cut.
+ * B3  n == 0 implies head == 0. So pool.c may pass the memory of an empty buffer on as p and room.
+ * B4  failed: appends do nothing until buf_clear() or buf_cut().
  */
 #include "daemon/base/buf.h"
 
@@ -57,7 +55,7 @@ grow(struct buf *b, size_t n)
     return true;
 }
 
-/* The same; there is room, mostly. */
+/* As grow(), but inline for the usual case, in which there is room. */
 static inline bool
 reserve(struct buf *b, size_t n)
 {
@@ -93,12 +91,12 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
-/* How many digits: 1233 / 4096 is a little more than the logarithm of 2. */
+/* The number of digits. 1233 / 4096 is a little more than log10(2). */
 static size_t
 count_digits(uint64_t n)
 {
     static const uint64_t tens[BUF_DIGITS] = {
-        0, /* 0 has a digit, too */
+        0, /* 0 has one digit */
         10U, 100U, 1000U, 10000U, 100000U, 1000000U, 10000000U, 100000000U, 1000000000U, 10000000000U,
         100000000000U, 1000000000000U, 10000000000000U, 100000000000000U, 1000000000000000U,
         10000000000000000U, 100000000000000000U, 1000000000000000000U, 10000000000000000000U,
@@ -108,7 +106,7 @@ count_digits(uint64_t n)
     return log + (n >= tens[log]);
 }
 
-/* Two with each division; how many they are is found without one. */
+/* Each division yields two digits. */
 size_t
 buf_digits(char out[BUF_DIGITS], uint64_t n)
 {
@@ -116,7 +114,7 @@ buf_digits(char out[BUF_DIGITS], uint64_t n)
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
     size_t many, at;
-    uint32_t left; /* of the digits the first ones; 32 bits are divided for less */
+    uint32_t left; /* the value of the first digits; divisions of 32 bits cost less */
 
     if (n < 10) {
         out[0] = (char)('0' + n);
@@ -139,7 +137,7 @@ buf_digits(char out[BUF_DIGITS], uint64_t n)
     return many;
 }
 
-/* printf would cost more than all the rest of a request. */
+/* Without printf, which would cost more than all the rest of a request. */
 void
 buf_add_u64(struct buf *b, uint64_t n)
 {

@@ -19,8 +19,8 @@ struct buf {
     size_t n;    /* bytes used */
     size_t room; /* bytes allocated from p on */
     size_t max;  /* cap in bytes; 0 = none */
-    uint32_t head; /* bytes that were dropped, and are still in front of p */
-    bool failed; /* sticky: past max, or past all that can be counted */
+    uint32_t head; /* dropped bytes between the begin of the block and p */
+    bool failed; /* sticky: an append would pass max, or SIZE_MAX / 4 */
 };
 
 void buf_init(struct buf *b, size_t max);
@@ -31,7 +31,7 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_adds(struct buf *b, const char *text);
 void buf_add_slice(struct buf *b, struct slice s);
 enum { BUF_DIGITS = 20 };
-size_t buf_digits(char out[BUF_DIGITS], uint64_t n); /* in decimal, not terminated; how many they are */
+size_t buf_digits(char out[BUF_DIGITS], uint64_t n); /* n in decimal, without a NUL; returns the number of digits */
 void buf_add_u64(struct buf *b, uint64_t n); /* in decimal */
 void buf_add_i64(struct buf *b, int64_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -40,16 +40,16 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list args) __attribute__((fo
 /* Appends s with every byte outside 0x20..0x7e, and `"` and `\`, as \xHH: for logs and MONITOR. */
 void buf_add_escaped(struct buf *b, struct slice s);
 
-/* Makes room for n more bytes and returns where they go (then add to b->n); NULL: past max. */
+/* Makes room for n more bytes, and returns the address for them; the caller adds to b->n. NULL: past max. */
 char *buf_space(struct buf *b, size_t n);
 
-/* Drops the first n bytes. The rest moves only when it is no more than was dropped since the last move. */
+/* Drops the first n bytes. Moves the rest only if it is not longer than all bytes dropped since the last move. */
 void buf_drop(struct buf *b, size_t n);
 
 /* Cuts to the first n bytes, and clears `failed`. */
 void buf_cut(struct buf *b, size_t n);
 
-/* Empties it; keeps the memory when `keep` is at least the room, else frees it. Clears `failed`. */
+/* Empties the buffer, and clears `failed`. Frees the memory if it is larger than `keep`. */
 void buf_clear(struct buf *b, size_t keep);
 
 /* The block, as malloc() knows it. */

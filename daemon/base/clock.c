@@ -1,8 +1,8 @@
 /*
  * clock.c -- the only file that asks the kernel for the time.
  *
- * Test builds may push both clocks ahead, and stop them; these are the only variables of the program that outlive
- * their callers, and they are not in a release build.
+ * Test builds can advance both clocks, and stop them. Their static variables are the only ones of the program, and are
+ * not in a release build.
  */
 #include "daemon/base/clock.h"
 
@@ -19,7 +19,7 @@ read_us(clockid_t id)
     return (int64_t)ts.tv_sec * US_PER_S + ts.tv_nsec / 1000;
 }
 
-/* The time that leases run by: unlike CLOCK_MONOTONIC it goes on while the machine sleeps. */
+/* The time by which leases run: unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME goes on while the machine sleeps. */
 static int64_t
 boot_us(void)
 {
@@ -27,7 +27,7 @@ boot_us(void)
 }
 
 #ifdef RLOCKD_TEST_CLOCK
-static int64_t advanced_us, stopped_us, stopped_wall_us; /* stopped: when; 0 = they run */
+static int64_t advanced_us, stopped_us, stopped_wall_us; /* stopped: the time of clock_stop(); 0 = the clocks run */
 
 void
 clock_advance_us(int64_t us)

@@ -23,7 +23,7 @@ int64_t clock_wall_us(void);
 /* Test builds only: from now on both clocks run `us` ahead (DEBUG ADVANCE). */
 void clock_advance_us(int64_t us);
 
-/* ... and they stand still but for that, until they are let run again. */
+/* Test builds only: stops both clocks, except for clock_advance_us(), or lets them run again. */
 void clock_stop(bool stop);
 #endif
 

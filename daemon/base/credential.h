@@ -1,5 +1,5 @@
 /*
- * credential.h -- secrets in files: where they are, and who may read them.
+ * credential.h -- files with secrets: their path, and the check of who may read them.
  *
  * A path of the configuration may be "credential:NAME": a credential that systemd passes (LoadCredential=), which is
  * the file NAME in $CREDENTIALS_DIRECTORY.
@@ -13,11 +13,11 @@
 
 enum { CREDENTIAL_WHY_ROOM = 128 };
 
-/* The path that is meant. False: there is none; `why` has a sentence. */
+/* The path of a name in the configuration. False with the reason in `why`: systemd has passed no such credential. */
 bool credential_path(const char *name, char path[PATH_MAX], char why[CREDENTIAL_WHY_ROOM]);
 
 /*
- * Opens a file with a secret, which must be a regular one that not everyone may read. -1: `why` has a sentence.
+ * Opens a file with a secret, which must be a regular file that not everyone may read. -1 with the reason in `why`.
  */
 int credential_open(const char *name, char why[CREDENTIAL_WHY_ROOM]);
 

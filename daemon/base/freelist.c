@@ -1,9 +1,9 @@
 /*
- * freelist.c -- one list of records for each class of sizes, the latest one first: it is in the cache.
+ * freelist.c -- a stack of records for each size class: the latest one is likely in the processor's cache.
  *
  * Class c has records of 16 c + 8 bytes, which fill malloc's blocks, except for the smallest ones. The shared part is
- * for bursts: malloc would split the blocks of a burst for smaller records that stay, and the remains serve no one: 13
- * bytes for each of a million locks that were taken in one go.
+ * for bursts: malloc would split the freed blocks of a burst for smaller records that stay, and the remains would be
+ * lost: 13 bytes for each of a million locks that were taken in one go.
  * F1  freelist.shared is the sum of what the classes keep above FREELIST_KEPT records each.
  */
 #include "daemon/base/freelist.h"
@@ -23,7 +23,7 @@
 #else
 #define FREELIST_ASAN 0
 #endif
-#ifndef FREELIST_NONE /* a test that counts allocations says so, too */
+#ifndef FREELIST_NONE /* a test that counts allocations defines it */
 #define FREELIST_NONE FREELIST_ASAN
 #endif
 
@@ -44,7 +44,7 @@ bytes_of(size_t class)
 }
 
 static bool
-is_recorded(const struct freelist *s, size_t class)
+is_kept(const struct freelist *s, size_t class)
 {
     return s != NULL && !FREELIST_NONE && class < FREELIST_CLASSES;
 }
@@ -55,7 +55,7 @@ freelist_take(struct freelist *s, size_t n)
     size_t class = class_of(n);
     struct spare *p;
 
-    if (!is_recorded(s, class)) {
+    if (!is_kept(s, class)) {
         return mem_alloc(n);
     }
     p = s->first[class];
@@ -86,8 +86,8 @@ freelist_give(struct freelist *s, void *p, size_t n)
     if (p == NULL) {
         return;
     }
-    assert(!FREELIST_ASAN || !FREELIST_NONE || malloc_usable_size(p) == n); /* there it is what was asked for */
-    if (!is_recorded(s, class)) {
+    assert(!FREELIST_ASAN || !FREELIST_NONE || malloc_usable_size(p) == n); /* under ASan the requested size */
+    if (!is_kept(s, class)) {
         free(p);
         return;
     }

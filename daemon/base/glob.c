@@ -1,13 +1,12 @@
 /*
- * glob.c -- match a name against a pattern without recursion and without going back.
+ * glob.c -- matches a name against a pattern without recursion and backtracking.
  *
- * Up to its first `*` a pattern is compared byte by byte. Behind it a set of positions is carried along: bit i of
- * `at` says that the pattern up to here matches the first i bytes of the name. Each element of the pattern moves the
- * whole set at once, 64 positions at a time; a `*` adds every position behind the lowest one. So each element of the
- * pattern is looked at once, whatever the name is, and costs name / 64 steps (a set `[...]`: one look at each byte of
- * the name at most). A search with two cursors and a step back to the last `*` costs pattern x name.
+ * Up to its first `*` a pattern is compared byte by byte. From there on a set of positions is kept: bit i says that the
+ * pattern so far matches the first i bytes of the name. Each element of the pattern moves the whole set, 64 positions
+ * at a time; a `*` adds every position behind the lowest one. (A search with two cursors that steps back to the last
+ * `*` costs pattern x name steps.)
  *
- * A set without its `]` ends with the pattern; a `\` at the end stands for itself. As in Redis.
+ * As in Redis, a set without its `]` ends with the pattern, and a `\` at the end stands for itself.
  */
 #include "daemon/base/glob.h"
 
@@ -38,7 +37,7 @@ class_add(struct class *cs, unsigned low, unsigned high)
     }
 }
 
-/* Reads the set whose bytes begin at p[*at] (behind the `[`); leaves *at behind its `]`. */
+/* Reads a set, which begins at p[*at] (behind the `[`), and moves *at behind its `]`. */
 static struct class
 read_set(struct slice p, size_t *at)
 {
@@ -72,7 +71,7 @@ read_set(struct slice p, size_t *at)
 
 enum element { LITERAL, ANY, SET };
 
-/* The element at p[*at], which is no `*`; leaves *at behind it. */
+/* Reads the element at p[*at], which is no `*`, and moves *at behind it. */
 static enum element
 read_element(struct slice p, size_t *at, unsigned char *literal, struct class *set)
 {
@@ -94,13 +93,13 @@ read_element(struct slice p, size_t *at, unsigned char *literal, struct class *s
 
 /* ---- behind the first star ---- */
 
-/* Where each byte value stands in the name, for those that occur in it. */
+/* The places in the name of each byte value that occurs there, as rows of bits. */
 struct places {
-    size_t words;                      /* of a row: bit i of it is byte i of the name */
-    struct class occurs;
-    uint8_t row[256];                  /* of a value that occurs: the number of its row */
-    uint64_t at[256 * WORDS_MAX];      /* rows of `words` words each, one behind the other */
-    uint64_t everywhere[WORDS_MAX], set[WORDS_MAX]; /* rows: all bytes; those that a set takes */
+    size_t words;                      /* words of a row; bit i of a row stands for byte i of the name */
+    struct class occurs;               /* the values that occur */
+    uint8_t row[256];                  /* the number of the row of a value that occurs */
+    uint64_t at[256 * WORDS_MAX];      /* the rows, one behind the other */
+    uint64_t everywhere[WORDS_MAX], set[WORDS_MAX]; /* further rows: of all bytes, and of those in a set */
 };
 
 static void
@@ -135,7 +134,7 @@ count(const struct class *occurs, const struct class *set, uint64_t flip)
     return n;
 }
 
-/* Adds the rows of the values that occur and are in the set; flip = all ones: that are not. */
+/* Adds to pl->set the rows of the values that occur and are in the set, or, if flip is all ones, are not in it. */
 static void
 add_rows(struct places *pl, const struct class *set, uint64_t flip)
 {
@@ -152,7 +151,7 @@ add_rows(struct places *pl, const struct class *set, uint64_t flip)
     }
 }
 
-/* Where a byte of the set stands: by rows, of what is in it or of what is not, or, if those are many, byte by byte. */
+/* The places of a set's bytes: from the rows of the values in it, or not in it, or, if both are many, byte by byte. */
 static const uint64_t *
 places_of(struct places *pl, const struct class *set, struct slice name)
 {
@@ -179,7 +178,7 @@ struct positions {
     size_t low, high;
 };
 
-/* Each position in front of a byte of this row moves behind it, the others go. False: none is left. */
+/* Moves each position in front of a byte of this row behind that byte, and drops the others. False: none is left. */
 static bool
 step(struct positions *s, const uint64_t *row)
 {
@@ -192,7 +191,7 @@ step(struct positions *s, const uint64_t *row)
         any |= s->bits[w];
         carry = stay >> 63;
     }
-    if (carry != 0) { /* position 64 n at most: there is a word for it */
+    if (carry != 0) { /* at most position name.n: WORDS_MAX has a word for it */
         s->bits[++s->high] = carry;
         any = carry;
     }
@@ -205,7 +204,7 @@ step(struct positions *s, const uint64_t *row)
     return any != 0;
 }
 
-/* Every position from the lowest one on. */
+/* Adds every position behind the lowest one, up to n. */
 static void
 fill(struct positions *s, size_t n)
 {
@@ -220,7 +219,7 @@ fill(struct positions *s, size_t n)
     }
 }
 
-/* The pattern from p[i] on, a `*`, over the name. */
+/* Matches the name against the pattern from p[i] on, which is a `*`. */
 static bool
 match_rest(struct slice p, size_t i, struct slice name)
 {

@@ -1,9 +1,7 @@
 /*
- * hash.c -- SipHash-1-3 (Aumasson, Bernstein 2012; one round per word, three at
- * the end): keyed, so that a client cannot choose names that collide.
+ * hash.c -- SipHash-1-3 (Aumasson, Bernstein 2012; one round for each word, three at the end).
  *
- * Owns nothing. The bytes of the hash are those of a little-endian machine
- * everywhere, so that the vectors in the test hold on every host.
+ * Reads words as little-endian on every machine, so that the vectors in the test hold everywhere.
  */
 #include "daemon/base/hash.h"
 

@@ -1,7 +1,8 @@
 /*
  * hash.h -- keyed hashing of names that clients choose.
  *
- * Names are an attacker's input: they are hashed with SipHash-1-3 under a random key (map.h finds records by it).
+ * Clients may choose names to collide, so names are hashed by SipHash-1-3 with a random key; map.h finds records by
+ * that.
  */
 #ifndef RLOCKD_BASE_HASH_H
 #define RLOCKD_BASE_HASH_H
@@ -16,7 +17,7 @@ struct hash_key {
 /* SipHash-1-3 of n bytes. */
 uint64_t hash_bytes(const struct hash_key *key, const void *p, size_t n);
 
-/* Ids are our own and count up: no client can choose colliding ones. */
+/* A hash of an id of ours. Ids count up, so no client can choose colliding ones. */
 static inline unsigned
 hash_id(uint64_t id)
 {

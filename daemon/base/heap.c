@@ -1,10 +1,10 @@
 /*
- * heap.c -- intrusive min-heap of deadlines, four children to a node: half as deep as a binary one, and the children
- * lie side by side.
+ * heap.c -- intrusive min-heap of deadlines. A node has four children, which lie side by side: the heap is half as deep
+ * as a binary one.
  *
  * Owns the array, never the nodes. Invariants:
  *
- * H1  slot[i].node->pos == i + 1 for every i < count; pos == 0 for nodes that are out.
+ * H1  slot[i].node->pos == i + 1 for every i < count; pos == 0 for nodes that are not in the heap.
  * H2  No slot is due before its parent: (at_us, seq) rises from root to leaf.
  * H3  seq is never used twice, so the order is total.
  */
@@ -35,7 +35,6 @@ heap_fini(struct heap *h)
     heap_init(h);
 }
 
-/* A full array doubles. */
 static void
 double_room(struct heap *h)
 {
@@ -77,7 +76,7 @@ first_child(const struct heap *h, size_t i)
     return (size_t)(first - h->slot);
 }
 
-/* Puts s where H2 holds again; what is at i now is overwritten. */
+/* Overwrites slot i, and puts s where H2 holds. */
 static void
 settle(struct heap *h, size_t i, struct heap_slot s)
 {

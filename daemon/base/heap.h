@@ -1,9 +1,8 @@
 /*
  * heap.h -- intrusive min-heap of deadlines.
  *
- * Ties are broken by the order of arming, so that the same events always fire
- * in the same order. The heap owns only its array of slots; nodes live in
- * their records.
+ * Nodes with equal deadlines are ordered by the time of arming, so that the same events always fire in the same order.
+ * The heap owns only its array of slots; nodes live in their records.
  */
 #ifndef RLOCKD_BASE_HEAP_H
 #define RLOCKD_BASE_HEAP_H
@@ -14,13 +13,13 @@
 
 enum { HEAP_MAX = 1 << 27 }; /* nodes */
 
-/* When it is due stands in the array, see heap_at(), and not here as well: a million records have one of these. */
+/* The deadline is in the array only (heap_at()), to keep nodes small: a million records have one each. */
 struct heap_node {
-    uint32_t pos : 28; /* 1-based place in the array; 0 = not in the heap */
-    uint32_t what : 4; /* for the owner of the record: the heap ignores it */
+    uint32_t pos : 28; /* index in the array plus 1; 0 = not in the heap */
+    uint32_t what : 4; /* for the owner of the record */
 };
 
-/* The array has all that the order depends on, so that no record is looked at to find the place of another. */
+/* Contains all that the order depends on, so that moving a node reads no other record. */
 struct heap_slot {
     int64_t at_us;
     uint64_t seq; /* order of arming, breaks ties */
@@ -36,7 +35,7 @@ struct heap {
 void heap_init(struct heap *h);
 void heap_fini(struct heap *h);
 
-/* Inserts or moves the node. More than HEAP_MAX nodes end the process, as memory that runs out does. */
+/* Inserts or moves the node. More than HEAP_MAX nodes end the process, as exhausted memory does. */
 void heap_set(struct heap *h, struct heap_node *n, int64_t at_us);
 
 /* Harmless when the node is not in the heap. */
@@ -45,14 +44,14 @@ void heap_remove(struct heap *h, struct heap_node *n);
 /* The earliest node, or NULL. */
 struct heap_node *heap_min(const struct heap *h);
 
-/* The deadline of the first record; INT64_MAX: there is none. */
+/* The earliest deadline; INT64_MAX: the heap is empty. */
 static inline int64_t
 heap_min_at(const struct heap *h)
 {
     return h->count > 0 ? h->slot[0].at_us : INT64_MAX;
 }
 
-/* When it is due; it must be in the heap. */
+/* The deadline of a node, which must be in the heap. */
 static inline int64_t
 heap_at(const struct heap *h, const struct heap_node *n)
 {

@@ -8,15 +8,15 @@
 
 #include "daemon/base/slice.h"
 
-/* What Redis, clients and tests see of a kind; what the core makes of it is its row in core/kind_policy.c. */
+/* Properties of a kind for Redis, clients and tests. Those for the core are in core/kind_policy.c. */
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
-    KIND_F_STAMPED = 1 << 1,   /* only its expiry proves whose it is: one operation at a time, see core_op.stamp */
-    KIND_F_TICKETS = 1 << 2,    /* waiters have a ticket in Redis, renewed and released like a lock */
-    KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
-    KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
-    KIND_F_STRING = 1 << 6,    /* its key in Redis is a string; else a hash */
-    KIND_F_HANDED = 1 << 5,    /* a hold may pass to a local waiter while Redis has it, see core/handoff.c */
+    KIND_F_STAMPED = 1 << 1,   /* only the expiry proves the owner: one operation at a time, see core_op.expiry_ms */
+    KIND_F_TICKETS = 1 << 2,   /* waiters have a ticket in Redis, renewed and released like a lock */
+    KIND_F_SHARED = 1 << 3,    /* may be locked SHARED, by many owners together, but not beside an exclusive hold */
+    KIND_F_PERMITS = 1 << 4,   /* up to a limit of holds; every LOCK takes another permit, also of the same owner */
+    KIND_F_STRING = 1 << 6,    /* the key in Redis is a string; else a hash */
+    KIND_F_HANDED = 1 << 5,    /* a lock may be handed over to a local waiter, see core/handoff.c */
 };
 
 enum kind {
@@ -49,10 +49,10 @@ struct kind_row {
 
 extern const struct kind_row kind_rows[KINDS];
 
-/* Names are compared without regard to case; false when there is no such kind. */
+/* Finds a kind by its name, in any case. False: there is no such kind. */
 bool kind_parse(struct slice word, enum kind *out);
 
-/* What every value of that format looks like, as a pattern of Lua. */
+/* The pattern of Lua that every value of the format matches. */
 const char *value_format_shape(enum value_format f);
 
 const char *value_format_name(enum value_format f);

@@ -1,9 +1,8 @@
 /*
  * list.h -- intrusive doubly linked list.
  *
- * A node lives inside its record and is on at most one list at a time. An
- * initialised node that is on no list points at itself, so list_remove() of it
- * is harmless and list_linked() tells.
+ * A node lives inside its record and is on at most one list at a time. An initialised node that is on no list points to
+ * itself: list_remove() does nothing then, and list_linked() is false.
  */
 #ifndef RLOCKD_BASE_LIST_H
 #define RLOCKD_BASE_LIST_H
@@ -39,7 +38,7 @@ list_linked(const struct list *node)
     return node->next != node;
 }
 
-/* The node is on a list, alone. */
+/* The node is the only one on its list. */
 static inline bool
 list_alone(const struct list *node)
 {
@@ -68,7 +67,7 @@ list_push_front(struct list *head, struct list *node)
     list_insert_before(head->next, node);
 }
 
-/* To the end of `to`, in their order; `from` is empty then. */
+/* Moves all nodes of `from` to the end of `to`, in order. */
 static inline void
 list_move_all(struct list *to, struct list *from)
 {

@@ -1,10 +1,10 @@
 /*
  * log.c -- one event, one line, one write(2).
  *
- * The line is built in a fixed buffer, so logging never fails for want of memory. A text value is cut at
- * VALUE_BYTES_MAX; a pair that does not fit is left out whole, and the line ends in "...". Bytes of clients stand in
- * quotes with \xHH escapes: none can end the value, the pair or the line. Clients can provoke lines at any rate: of a
- * sort that comes too often, lines are counted instead of written, and the count is reported.
+ * A line is built in a fixed buffer, so logging allocates nothing. A text value is cut at VALUE_BYTES_MAX; a pair that
+ * does not fit is left out as a whole, and the line ends in "...". Bytes of clients stand in quotes with \xHH escapes,
+ * so that none can end the value, the pair or the line. Clients can provoke lines at any rate: lines of a sort beyond
+ * its limit are counted instead of written, and the count is reported.
  */
 #include "daemon/base/log.h"
 
@@ -19,7 +19,7 @@
 #define LINE_BYTES_MAX 2048
 #define VALUE_BYTES_MAX 256
 #define CUT_MARK "..."
-#define LINE_US INT64_C(1000000) /* what a line costs its sort */
+#define LINE_US INT64_C(1000000) /* added to log_sort.paid_us for a line */
 
 static const struct {
     const char *name;
@@ -31,7 +31,7 @@ static const struct {
     [LOG_DEBUG] = {"debug", '7'},
 };
 
-/* Room for " ..." and the newline is kept back, so that a line can always be closed. */
+/* A line. LINE_ROOM leaves room for " ...\n", so that every line can be ended. */
 struct line {
     char p[LINE_BYTES_MAX];
     size_t n;
@@ -118,7 +118,7 @@ line_add_pair(struct line *l, const char *key, struct log_value v)
     }
 }
 
-/* A log that cannot be written is no reason to stop: nothing is reported and nothing is tried twice. */
+/* Ends and writes the line. Ignores errors: a log that cannot be written is no reason to stop. */
 static void
 line_write(struct line *l, int fd)
 {
@@ -148,7 +148,7 @@ log_level_name(enum log_level level)
     return levels[level].name;
 }
 
-/* ---- how often ---- */
+/* ---- limits ---- */
 
 static struct log_sort *
 sort_of(struct log_cap *cap, enum log_level level, const char *room, const char *event)
@@ -170,7 +170,7 @@ sort_of(struct log_cap *cap, enum log_level level, const char *room, const char 
     return &cap->sort[i];
 }
 
-/* A line of this sort now? It is paid for then. */
+/* True: a line of this sort may be written now, and is counted. */
 static bool
 pay(struct log_sort *k, int64_t now_us)
 {
@@ -183,7 +183,7 @@ pay(struct log_sort *k, int64_t now_us)
     return true;
 }
 
-/* Begins the line of this sort; the number of those that were left out before it stands in it. */
+/* Begins a line, with the number of lines of this sort that were left out before it. k NULL: no limits. */
 static void
 line_begin(struct line *l, const struct log *lg, enum log_level level, const char *room, const char *event,
            struct log_sort *k)

@@ -1,9 +1,8 @@
 /*
  * log.h -- one line per event on stderr: `level room event key=value ...`.
  *
- * Under systemd (JOURNAL_STREAM set) a line starts with its `<N>` priority.
- * Foreign bytes are escaped, values are capped, so a client cannot forge a line;
- * and lines of one sort are counted, so that it cannot fill the disk with them.
+ * Under systemd (JOURNAL_STREAM set) a line starts with its `<N>` priority. Foreign bytes are escaped and values cut,
+ * so no client can forge a line. The rate of lines of one sort is limited, so no client can fill the disk.
  */
 #ifndef RLOCKD_BASE_LOG_H
 #define RLOCKD_BASE_LOG_H
@@ -15,21 +14,21 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_LEVELS };
 
-/* Lines of one level, room and event: a burst, and then one in each second. Debug lines are not counted. */
+/* A sort is a level, a room and an event. It may have a burst of lines, and then one a second; debug lines are free. */
 enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
-    int64_t paid_us;          /* each line pays a second; it may be LOG_BURST of them ahead of the clock */
-    uint64_t left_out;        /* lines that were left out, and not reported yet */
+    int64_t paid_us;          /* each line adds a second; LOG_BURST s ahead of the clock lines are left out */
+    uint64_t left_out;        /* lines that were left out and not reported yet */
 };
 
 struct log_cap {
     int64_t (*now_us)(void);
-    struct log_sort sort[LOG_SORTS_MAX]; /* the last one takes all that find no place */
+    struct log_sort sort[LOG_SORTS_MAX]; /* the last one stands for all further sorts */
     unsigned sorts_n;
-    uint64_t left_out; /* sum of those of `sort` */
+    uint64_t left_out; /* the sum of `left_out` of all sorts */
 };
 
 struct log {
@@ -58,12 +57,13 @@ struct log_value {
 #define LOG_S(x) ((struct log_value){.type = LOG_VALUE_TEXT, .text = slice_of(x)})
 #define LOG_B(s) ((struct log_value){.type = LOG_VALUE_TEXT, .text = (s)})
 
-/* A sort of which lines were left out says how many: left_out=N, before the other pairs. */
+/* Writes a line, unless its sort has too many. A line behind some that were left out begins with left_out=N. */
 void log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...);
 
 /*
- * Reports lines that were left out, and that no later line of their sort has reported: `level room event left_out=N`.
- * Once a line of the sort may be written again; `all`: at once, for the end. Cheap when there is nothing to report.
+ * Writes `level room event left_out=N` for sorts with lines that were left out and not reported yet: as soon as the
+ * sort may have a line again, or, with `all` (at the end of the process), at once. Cheap when there is nothing to
+ * report.
  */
 void log_left_out(const struct log *lg, bool all);
 

@@ -1,11 +1,11 @@
 /*
- * map.c -- linear hashing (Litwin 1980): with each record that needs it the table grows by one chain, which takes its
- * share of one other. So no insertion ever moves all records, and a million of them do not stop the daemon.
+ * map.c -- linear hashing (Litwin 1980): an insertion into a full table adds one chain, which takes records of one
+ * other chain. So no insertion moves all records, and a million of them do not stop the daemon.
  *
- * Owns the array of chains, never the nodes. It does not shrink. Invariants:
+ * Owns the array of chains, never the nodes. The table does not shrink. Invariants:
  *
- * M1  A node is in the chain home() names.
- * M2  count <= chains <= room, and half <= chains < 2 * half; or there is nothing at all.
+ * M1  A node is in the chain that home() names.
+ * M2  count <= chains <= room, and half <= chains < 2 * half; or all are 0.
  */
 #include "daemon/base/map.h"
 
@@ -32,9 +32,9 @@ map_fini(struct map *m)
 enum { PAGE_BITS = 9, PAGE = 1 << PAGE_BITS }; /* chains, in 4 KiB */
 
 /*
- * Ids count up, and those that were given out together are mostly looked for together: so they lie together, on a page
- * of the table. Which one is up to chance, and where they begin on it: of every eighth id, say, each page would use one
- * chain in eight otherwise.
+ * Ids count up, and ids that were given together are mostly searched together, so they lie on one page of the table.
+ * The page and the offset on it are pseudo-random: otherwise ids with a common factor, such as every eighth one, would
+ * use one chain in eight of each page.
  */
 static size_t
 spread(uint64_t number)
@@ -45,7 +45,7 @@ spread(uint64_t number)
     return (size_t)(page << PAGE_BITS | ((number + (page >> 40)) & (PAGE - 1)));
 }
 
-/* By as many bits as there are chains for; one that is not there yet is still in the chain that it will come from. */
+/* The chain of a number. A record of a chain that does not exist yet is in the chain from which that one will split. */
 static struct map_node **
 home(const struct map *m, uint64_t number)
 {
@@ -54,7 +54,7 @@ home(const struct map *m, uint64_t number)
     return &m->chain[i < m->chains ? i : i - m->half];
 }
 
-/* Adds a chain. */
+/* Adds a chain, and moves its records there. */
 static void
 grow(struct map *m)
 {
@@ -134,7 +134,7 @@ map_next(const struct map_node *n)
     return first_from(n->next, n->number);
 }
 
-/* Of the chains from this one on. */
+/* The first node of the chains from i on. */
 static struct map_node *
 first_of(const struct map *m, size_t i)
 {

@@ -1,11 +1,11 @@
 /*
  * map.h -- intrusive hash table of records by a number of 64 bits.
  *
- * The number is an id of our own, or a keyed hash of a name (hash.h): clients cannot choose colliding ones. Several
- * records may have the same number (two names: once in 2^64), so a search by name compares names.
+ * The number is an id of ours, or a keyed hash of a name (hash.h), so clients cannot choose colliding ones. Several
+ * records may have one number (two names: once in 2^64), so a search by name must compare names.
  *
- * A record pays 16 bytes, with its number, and 8 in the table, which has as many chains as there were records at a
- * time. The map owns only that array; nodes live in their records.
+ * A record costs 16 bytes in its node and 8 in the table, which has as many chains as there were records at most. The
+ * map owns only the array of chains; nodes live in their records.
  */
 #ifndef RLOCKD_BASE_MAP_H
 #define RLOCKD_BASE_MAP_H
@@ -23,10 +23,10 @@ struct map {
     struct map_node **chain; /* owned array; the nodes are borrowed */
     size_t chains, room;
     size_t half;             /* the largest power of two that is not above `chains`; see map.c */
-    size_t count;            /* records in it */
+    size_t count;            /* records */
 };
 
-void map_init(struct map *m); /* a zeroed one is ready as well */
+void map_init(struct map *m); /* a zeroed map needs no map_init() */
 void map_fini(struct map *m);
 
 void map_add(struct map *m, struct map_node *n, uint64_t number);
@@ -37,10 +37,10 @@ void map_remove(struct map *m, struct map_node *n);
 /* A node with this number, or NULL. */
 struct map_node *map_find(const struct map *m, uint64_t number);
 
-/* Another one with the same number, or NULL. */
+/* The next node with the same number, or NULL. */
 struct map_node *map_next(const struct map_node *n);
 
-/* All records, in no order; nxt: what follows when n was removed. The loop takes as long as there ever were records. */
+/* Walks all records, in no order; the body may remove n. A walk costs as many steps as there ever were records. */
 struct map_node *map_first(const struct map *m);
 struct map_node *map_after(const struct map *m, const struct map_node *n);
 #define map_for_each_safe(n, nxt, m)                                                                                   \

@@ -1,9 +1,9 @@
 /*
  * memory.c -- malloc, and the end of the process where it fails.
  *
- * The end takes no memory, closes nothing and calls nobody: what other processes find is what a kill -9 leaves. The
- * state file's records are whole at any moment (slot_file.h), the next process takes over sockets that are left, the
- * kernel frees locks on files, and an embedded Redis ends with us.
+ * mem_exhausted() takes no memory, closes no file and calls no callback, so it leaves what a kill -9 leaves: the state
+ * file's records are whole at any moment (slot_file.h), the next process replaces sockets that are left, the kernel
+ * frees locks on files, and an embedded Redis ends with its parent.
  */
 #include "daemon/base/memory.h"
 
@@ -24,7 +24,7 @@ mem_exhausted(size_t bytes)
 }
 
 static void *
-there(void *p, size_t n)
+or_exhausted(void *p, size_t n)
 {
     if (p == NULL) {
         mem_exhausted(n);
@@ -35,19 +35,19 @@ there(void *p, size_t n)
 void *
 mem_alloc(size_t n)
 {
-    return there(malloc(n > 0 ? n : 1), n);
+    return or_exhausted(malloc(n > 0 ? n : 1), n);
 }
 
 void *
 mem_zalloc(size_t n)
 {
-    return there(calloc(1, n > 0 ? n : 1), n);
+    return or_exhausted(calloc(1, n > 0 ? n : 1), n);
 }
 
 void *
 mem_realloc(void *old, size_t n)
 {
-    return there(realloc(old, n > 0 ? n : 1), n);
+    return or_exhausted(realloc(old, n > 0 ? n : 1), n);
 }
 
 void *

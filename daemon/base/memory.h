@@ -2,8 +2,9 @@
  * memory.h -- an allocation succeeds, or the process ends: no caller tests for NULL.
  *
  * When the kernel gives no memory, one line goes to stderr (`error memory exhausted bytes=N`) and the process ends with
- * MEMORY_STATUS, as if it were killed: systemd starts it anew, and the state file restores what was held. Limits bound
- * what clients can make it use; a size that a client or Redis names is compared with one before it comes here.
+ * MEMORY_STATUS, as if it were killed: systemd starts it anew, and the state file restores held locks. Limits bound the
+ * memory that clients can make it use: every size from a client or Redis is compared with a limit before it is
+ * allocated.
  */
 #ifndef RLOCKD_BASE_MEMORY_H
 #define RLOCKD_BASE_MEMORY_H
@@ -14,12 +15,12 @@
 
 enum { MEMORY_STATUS = 71 }; /* EX_OSERR of sysexits.h */
 
-/* All of them are given back to free(). None is NULL, also of 0 bytes. */
-void *mem_alloc(size_t n);                             /* with anything in it */
+/* Memory for free(). Never NULL, not even for 0 bytes. */
+void *mem_alloc(size_t n);                             /* uninitialized */
 void *mem_zalloc(size_t n);                            /* zeroed */
 void *mem_realloc(void *old, size_t n);                /* old may be NULL */
-void *mem_array(void *old, size_t n, size_t item);     /* the same, n items of that size */
-char *mem_text(struct slice s);                        /* a copy, terminated by a NUL */
+void *mem_array(void *old, size_t n, size_t item);     /* as mem_realloc(), n items of that size */
+char *mem_text(struct slice s);                        /* a copy, with a NUL at the end */
 
 /* Ends the process because an allocation of that many bytes has failed. For libraries that report it themselves. */
 _Noreturn void mem_exhausted(size_t bytes);

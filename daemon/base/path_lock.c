@@ -1,8 +1,8 @@
 /*
  * path_lock.c -- flock() on a file that may be removed.
  *
- * A lock on a removed file excludes no other process: after flock() the path must still lead to the locked file, else
- * the file that is there now is locked instead. Only the owner removes the file.
+ * A lock on a removed file excludes no other process. So after flock() the path must still lead to the locked file;
+ * otherwise path_lock_take() tries again with the new file. Only the owner removes the file.
  */
 #include "daemon/base/path_lock.h"
 
@@ -17,7 +17,7 @@
 
 #include "daemon/base/memory.h"
 
-#define TRIES_MAX 64 /* each one was spoilt by an owner that ended between open() and flock() */
+#define TRIES_MAX 64 /* a try fails if an owner has removed the file between our open() and flock() */
 
 enum taken { TAKEN, AGAIN, FAILED };
 
@@ -31,7 +31,7 @@ fail(int fd, char error[160])
     return FAILED;
 }
 
-/* Another process has the lock: names it, as far as the file says. */
+/* Another process has the lock: names its pid, if the file contains one. */
 static enum taken
 fail_taken(int fd, char error[160])
 {
@@ -48,7 +48,7 @@ fail_taken(int fd, char error[160])
     return FAILED;
 }
 
-/* Is the path's file still that one? */
+/* Whether the path still leads to that file. */
 static bool
 is_at(const char *path, dev_t dev, ino_t ino)
 {
@@ -111,7 +111,7 @@ path_lock_release(struct path_lock *l)
         return;
     }
     if (is_at(l->path, l->dev, l->ino)) {
-        (void)unlink(l->path); /* before the lock goes: afterwards the file may be another owner's */
+        (void)unlink(l->path); /* while the lock is held: later the file may be another owner's */
     }
     close(l->fd);
     free(l->path);

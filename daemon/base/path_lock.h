@@ -1,8 +1,8 @@
 /*
- * path_lock.h -- a lock file: one process at a time owns what it stands for.
+ * path_lock.h -- lock files: one process at a time has the lock of a path.
  *
- * The lock is an flock(): the kernel drops it when the process ends, however it ends, so the file of a killed process
- * locks no other one out. The file contains the owner's pid, for people only.
+ * The lock is an flock(), which the kernel drops when the process ends, however it ends: so the file of a killed
+ * process excludes no other process. The file contains the owner's pid, for people only.
  */
 #ifndef RLOCKD_BASE_PATH_LOCK_H
 #define RLOCKD_BASE_PATH_LOCK_H
@@ -20,12 +20,12 @@ struct path_lock {
 #define PATH_LOCK_NONE ((struct path_lock){.fd = -1})
 
 /*
- * Makes the file when there is none, and locks it for this process. False with a message in `error`; the message for a
- * lock that is taken begins with "already running" and names the pid, where that is known.
+ * Creates the file if there is none, and locks it. False with a message in `error`. If another process has the lock,
+ * the message begins with "already running" and names the pid, if that is known.
  */
 bool path_lock_take(struct path_lock *l, const char *path, char error[160]);
 
-/* Removes the file and gives the lock up. Nothing happens where none was taken. */
+/* Removes the file and drops the lock. Does nothing if the lock was not taken. */
 void path_lock_release(struct path_lock *l);
 
 #endif

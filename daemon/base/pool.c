@@ -1,5 +1,5 @@
 /*
- * pool.c -- three stacks: what came back last is warm, and goes out first.
+ * pool.c -- three stacks: memory that came back last is likely in the processor's cache, and is given first.
  */
 #include "daemon/base/pool.h"
 

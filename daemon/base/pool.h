@@ -1,6 +1,6 @@
 /*
- * pool.h -- memory that records give back when they are idle and take again when they are not, so that an idle one
- * holds none and a busy loop allocates none. Bounded: what does not fit is freed.
+ * pool.h -- buffers, rings and marks that idle records give back and busy ones take, so that an idle record has none
+ * and a busy loop allocates none. The pool is bounded: it frees what does not fit.
  */
 #ifndef RLOCKD_BASE_POOL_H
 #define RLOCKD_BASE_POOL_H
@@ -14,27 +14,27 @@ enum {
     POOL_MARKS = 512,
 };
 
-/* All zero: empty. */
+/* Zeroed: empty. */
 struct pool {
     struct buf buf[POOL_BUFS];
     unsigned bufs_n;
-    void *ring[POOL_RINGS]; /* all of one size, which is its users' */
+    void *ring[POOL_RINGS]; /* all of one size, which the callers know */
     unsigned rings_n;
-    void *marks[POOL_MARKS]; /* the same */
+    void *marks[POOL_MARKS]; /* all of one size, which the callers know */
     unsigned marks_n;
 };
 
-/* Gives memory to a buf that has none; where the pool has none either, the buf will find its own. */
+/* Gives memory to a buf that has none. If the pool is empty, the buf will allocate. */
 void pool_lend(struct pool *p, struct buf *b);
 
-/* Takes its memory: the buf is empty then, and not failed. */
+/* Takes the memory of a buf, which is empty and not failed after that. */
 void pool_take_back(struct pool *p, struct buf *b);
 
-/* A ring, or NULL; takes one back. */
+/* Returns a ring, or NULL; takes a ring back. */
 void *pool_ring(struct pool *p);
 void pool_take_ring(struct pool *p, void *ring);
 
-/* The same for the marks of an outbox. */
+/* Likewise for the marks of an outbox. */
 void *pool_marks(struct pool *p);
 void pool_take_marks(struct pool *p, void *marks);
 

@@ -1,9 +1,8 @@
 /*
- * slice.h -- a view of bytes somebody else owns.
+ * slice.h -- a view of bytes that another record owns.
  *
- * A slice dies with the call that it was passed to; whoever wants the bytes
- * longer copies them. Bytes, not text: a slice may hold NUL and is not
- * terminated.
+ * A slice is valid during the call that it is passed to; a callee that needs the bytes longer copies them. The bytes
+ * may contain NUL, and no NUL ends them.
  */
 #ifndef RLOCKD_BASE_SLICE_H
 #define RLOCKD_BASE_SLICE_H
@@ -32,7 +31,7 @@ slice_eq(struct slice a, struct slice b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-/* Equal without regard to ASCII case: how verbs and options are compared. */
+/* Compares without regard to ASCII case, as verbs and options are. */
 static inline bool
 slice_is(struct slice a, const char *word)
 {

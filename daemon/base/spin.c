@@ -1,6 +1,6 @@
 /*
- * spin.c -- an average of quiet spells. Each new one counts for half, and is capped, so that one long night counts for
- * no more than a few misses.
+ * spin.c -- a moving average of quiet spells. A new one counts for a quarter, and for 8 * limit_us at most, so that one
+ * long night counts for no more than a few misses.
  */
 #include "daemon/base/spin.h"
 

@@ -1,8 +1,8 @@
 /*
- * spin.h -- whether to poll once more instead of going to sleep.
+ * spin.h -- whether the loop polls once more instead of sleeping.
  *
- * Waking a process costs about 50 us. Where input arrives again and again after less than that, polling buys latency
- * with processor time. Adaptive: where nothing came in time lately, nothing is polled.
+ * Waking a process costs about 50 us. If input keeps arriving sooner than that, polling trades processor time for
+ * latency. It adapts: if input has not arrived in time lately, the loop sleeps.
  */
 #ifndef RLOCKD_BASE_SPIN_H
 #define RLOCKD_BASE_SPIN_H
@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 struct spin {
-    int64_t quiet_us; /* since when nothing has come */
-    int64_t gap_us;   /* how long that lasted lately, on the average */
+    int64_t quiet_us; /* when the last input came */
+    int64_t gap_us;   /* a moving average of the quiet spells between inputs */
 };
 
 /*
- * After a turn of the loop, in which something came (`busy`) or not: true = do not block in the next one. Of a quiet
- * spell the first limit_us are looked through; 0 = never. All zero at first.
+ * Called after each turn of the loop; busy: input came in it. True: the next turn must not block. Polls for the first
+ * limit_us of a quiet spell; 0 = never. Zeroed at first.
  */
 bool spin_on(struct spin *s, int64_t limit_us, bool busy, int64_t now_us);
 

@@ -1,3 +1,6 @@
+/*
+ * timer.c -- timers as nodes of a heap.
+ */
 #include "daemon/base/timer.h"
 
 void

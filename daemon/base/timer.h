@@ -1,5 +1,5 @@
 /*
- * timer.h -- deadlines of records in a heap: no event of a loop, the owner of the heap asks for the earliest.
+ * timer.h -- deadlines of records in a heap. They cause no event: the owner of the heap asks for the earliest one.
  */
 #ifndef RLOCKD_BASE_TIMER_H
 #define RLOCKD_BASE_TIMER_H
@@ -7,16 +7,16 @@
 #include "daemon/base/heap.h"
 
 struct timer {
-    struct heap_node node; /* node.what: the kind of the timer, its owner's */
+    struct heap_node node; /* node.what: the kind of the timer, defined by the heap's owner */
 };
 
-/* Not armed. */
+/* The timer is not armed. */
 void timer_init(struct timer *t, int kind);
 
-/* Takes it out of the heap, if it is there. */
+/* Disarms the timer. */
 void timer_fini(struct heap *due, struct timer *t);
 
-/* Arms it, or moves it; INT64_MAX = off. */
+/* Arms or moves the timer; INT64_MAX disarms it. */
 void timer_set(struct heap *due, struct timer *t, int64_t at_us);
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * units.c -- durations, sizes and whole numbers: one reader of digits, one table of units for each.
  *
- * Refuses signs, blanks, fractions and everything that does not fit, so that what was printed is always
- * what was meant. Suffixes are compared exactly: `m` is minutes and never millions.
+ * Refuses signs, blanks, fractions, and numbers that do not fit. Suffixes are compared exactly: `m` is minutes.
  */
 #include "daemon/base/units.h"
 
@@ -18,7 +17,7 @@ struct unit {
     int64_t factor;
 };
 
-/* From the largest to the smallest: printing takes the first that divides. */
+/* From the largest to the smallest: printing uses the first unit that divides the value. */
 static const struct unit duration_units[] = {
     {"h", 3600 * US_PER_S},
     {"m", 60 * US_PER_S},
@@ -36,7 +35,7 @@ static const struct unit size_units[] = {
 
 #define UNITS_N(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Takes the leading digits off s; false when there is none or they do not fit. */
+/* Takes the leading digits off s. False: there are none, or the number does not fit. */
 static bool
 take_digits(struct slice *s, int64_t *n)
 {
@@ -58,7 +57,7 @@ take_digits(struct slice *s, int64_t *n)
     return true;
 }
 
-/* Digits and a suffix of the table; without a suffix, `plain` is the factor. */
+/* Parses digits and a suffix of the table. Without a suffix, `plain` is the factor. */
 static bool
 parse(struct slice s, const struct unit *units, size_t units_n, int64_t plain, int64_t *out)
 {
@@ -78,7 +77,7 @@ parse(struct slice s, const struct unit *units, size_t units_n, int64_t plain, i
     return false;
 }
 
-/* The largest unit that divides; zero is written in `zero`, what no unit divides in `rest`. */
+/* Prints v in the largest unit that divides it. The unit of 0 is `zero`; that of a v which no unit divides, `rest`. */
 static void
 print(int64_t v, const struct unit *units, size_t units_n, const char *zero, const char *rest, char out[24])
 {

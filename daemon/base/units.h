@@ -11,8 +11,7 @@
 
 #define DURATION_FOREVER INT64_MAX
 
-/* "1500" (ms), "250ms", "5s", "2m", "1h" -> microseconds. False on anything else and on more than
- * 365 days; no sign, no blanks, no fraction. */
+/* "1500" (ms), "250ms", "5s", "2m", "1h" -> microseconds. False for any other text, and for more than 365 days. */
 bool duration_parse(struct slice s, int64_t *us);
 
 /* The shortest exact form: "250ms", "5s", "2m", "1h", "forever". Writes at most 24 bytes with the NUL. */
