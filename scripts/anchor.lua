@@ -79,9 +79,9 @@ for _, member in ipairs(call('ZRANGEBYSCORE', seen, '-inf', now_ms, 'LIMIT', 0, 
     forget(member)
 end
 
-local its, its_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
-if its and its ~= nonce and not former:find(its, 1, true) and
-    tonumber(call('ZSCORE', seen, uuid)) - tonumber(its_lease) > now_ms - 3 * BEAT then
+local old_nonce, old_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
+if old_nonce and old_nonce ~= nonce and not former:find(old_nonce, 1, true) and
+    tonumber(call('ZSCORE', seen, uuid)) - tonumber(old_lease) > now_ms - 3 * BEAT then
     return {now, TWIN, 0, birth, 0, 0, longest, 0, '', '', '0 0 0'}
 end
 
@@ -260,7 +260,7 @@ end
 -- ---- the caller ----
 
 if leaving then
-    if its == nonce then
+    if old_nonce == nonce then
         forget(uuid)
     end
 else
@@ -331,15 +331,15 @@ local reply = {now, status, new and 1 or 0, birth, version, done, longest, floor
 if version > (same and version_known or 0) then
     load_entries()
     table.sort(entries, function(a, b) return a.version < b.version end)
-    local told = 0
+    local listed = 0
     for _, e in ipairs(entries) do
         if e.version > (same and version_known or 0) then
             if #reply == HEAD + ALL then -- the rest comes next time; until then this answer counts for nothing
-                reply[2], reply[5] = ABSTAINS, told
+                reply[2], reply[5] = ABSTAINS, listed
                 break
             end
             reply[#reply + 1] = table.concat({e.field, e.origin, e.since, text(e.version), words_of(e.ranges)}, ' ')
-            told = e.version
+            listed = e.version
         end
     end
 end

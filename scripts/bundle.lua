@@ -2,11 +2,12 @@
 --
 --   ARGV   verb, kind, guard, floor, room, lease, holds, then of each name
 --          acquire: tag of the slot, epoch, name, owner     renew: name, owner     release: name, owner, channel
---   reply  { TIME in us, token, expiry in ms, then of each name: 0 = left, or 1 + how many subscribers were told };
---          { TIME in us } when it is too late: all are left
+--   reply  { TIME in us, token, expiry in ms, then for each name: 0 = left, or 1 + the number of subscribers woken };
+--          { TIME in us } behind the guard: all names are left
 --
--- No command may name keys of several slots, so no key is named: every access of a key by pcall shows whether this node
--- has it. A name that is not as it mostly is, is left to the script of its verb, which may find what was done here.
+-- No command may name keys of several slots, so this script names none: each access of a key by pcall shows whether the
+-- node has the key. Only the usual case of a name is done here. Any other name is left to the script of its verb, which
+-- may find it half done.
 local pcall, ARGV = redis.pcall, ARGV
 local verb, kind = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
@@ -20,7 +21,7 @@ if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
     return {now}
 end
 
--- What differs between kinds: a free name is taken; a name is the owner's; it is given back.
+-- By kind. take: takes a free name; has: whether the owner holds the name; free: frees a name that the owner holds.
 local take, has, free
 if kind == 'reentrant' then
     take = function(key, owner)
@@ -45,7 +46,7 @@ else
     end
 end
 
--- Whether no token of the slot is as high as this one. If one is, the clock stays as it was.
+-- Raises the token clock of the slot. False: it has reached this token already, and stays.
 local function tick(clock)
     local was = pcall('GETSET', clock, kept)
     if was == false or (tonumber(was) or token) < token then
@@ -70,9 +71,9 @@ elseif verb == 'renew' then
     end
 else
     for i = 8, #ARGV, 3 do
-        local heard = free(ARGV[i], ARGV[i + 1]) and pcall('SPUBLISH', ARGV[i + 2], '0')
+        local receivers = free(ARGV[i], ARGV[i + 1]) and pcall('SPUBLISH', ARGV[i + 2], '0')
         to = to + 1
-        reply[to] = heard and 1 + (tonumber(heard) or 0) or 0
+        reply[to] = receivers and 1 + (tonumber(receivers) or 0) or 0
     end
 end
 return reply

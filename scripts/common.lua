@@ -2,7 +2,7 @@
 --
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
 --   ARGV   guard, floor, epoch, room, then the terms and the words of each key
---   reply  { TIME in us, then rows: outcome, a, b, how many names in a row had that }, and 1 if there was no room
+--   reply  { TIME in us, then rows: outcome, a, b, number of successive names with these; then 1 if there was no room }
 --
 -- Words, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
@@ -32,7 +32,7 @@ local function is_reclaiming()
     return grace
 end
 
--- What a pcall answered, checked: nil when the key is of another type, or when Redis refused (`failed` then says so).
+-- Checks the answer of a pcall: nil if the key is of another type, or if Redis refused (`failed` is the error then).
 local function sound(reply)
     if type(reply) == 'table' and reply.err then
         if not reply.err:find('^-?WRONGTYPE') then
@@ -43,12 +43,11 @@ local function sound(reply)
     return reply
 end
 
--- Wakes remote waiters; returns the number of subscribers. Where an ACL forbids PUBLISH, the lock is freed all the
--- same. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
--- what is free.
+-- Wakes remote waiters; returns the number of subscribers. If an ACL forbids PUBLISH, the lock is freed all the same.
+-- Redisson reads only the number: 0 wakes one waiter of each client, 1 all of them; a semaphore sends its free permits.
 local function wake(channel, number)
-    local heard = pcall('PUBLISH', channel, number)
-    return heard ~= 0 and type(heard) == 'number' and heard or 0
+    local receivers = pcall('PUBLISH', channel, number)
+    return receivers ~= 0 and type(receivers) == 'number' and receivers or 0
 end
 
 -- A whole number as text for Redis: Lua's own text of a large number is not a whole number everywhere. Printing two
@@ -61,7 +60,7 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
--- Redisson's names for keys beside a lock's: braces around its name, unless it brings its own.
+-- Redisson's names of further keys of a lock: braces around the name, unless the name has a brace.
 local function prefixed(prefix, key)
     return prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
 end
@@ -70,17 +69,17 @@ local function suffixed(key, suffix)
     return (key:find('{', 1, true) and key or '{' .. key .. '}') .. ':' .. suffix
 end
 
--- The name of an owner as Redisson's clients and daemons write it: a uuid and a number.
+-- Whether this is the name of an owner, as Redisson's clients and daemons write it: a uuid and a number.
 local function is_owner(name)
     return name:find('^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$') ~= nil
 end
 
--- A number of holds, as a hash or a counter has it.
+-- Whether this is a number of holds, as in a hash or a counter.
 local function is_count(value)
     return value:find('^%d+$') ~= nil and #value <= 10
 end
 
--- In a grace period only the former holder asks for a name: any other daemon's owner in the data has lost it.
+-- In a grace period only the former holder reclaims a name: any other daemon's owner in the data has lost the lock.
 local function is_ghost(owner)
     return owner:sub(25, 37) == MARK and is_reclaiming()
 end
@@ -107,10 +106,10 @@ local function token()
         local was = pcall('GETSET', KEYS[1], text(kept))
         last = tonumber(was) or 0
         if not (last >= 0 and last < 2 ^ 53) then
-            last = 0 -- not written by us
+            last = 0 -- somebody else has written it
         end
         last = math.max(last, tonumber(ARGV[2]) or 0)
-        if last >= base or type(was) == 'table' then -- at once: a name behind this one may end the script
+        if last >= base or type(was) == 'table' then -- written now, since a later name may end the script
             if room > 0 and last - base > 1000 and last - base < 1e7 then
                 room, no_room = 0, true
             end
@@ -132,9 +131,9 @@ local function raise()
 end
 
 -- Moves the expiry of our key to `lease` ms from now unless it is later already; always writes, and returns the expiry.
--- pttl: the answer of PTTL; nil: not asked, and not needed if the expiry moves. GT is new in Redis 7: an older one
--- refuses it once in a call, twice in a wide call. PEXPIREAT is cheaper than PEXPIRE, but needs the time as text, which
--- pays in a wide call only.
+-- pttl: the answer of PTTL; nil: PTTL was not sent, and is not needed if the expiry moves. GT is new in Redis 7: an
+-- older Redis refuses it once in a call, twice in a wide call. PEXPIREAT is cheaper than PEXPIRE, but needs the time as
+-- text, which pays in a wide call only.
 local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
 local has_gt = true
 local function aim(lease)
@@ -153,7 +152,7 @@ local function lengthen(key, lease, pttl)
         if moved == 1 then
             return now_ms + usual_ms
         end
-        has_gt = moved == 0 -- later already, at the same time, or never
+        has_gt = moved == 0 -- Redis knows GT: the expiry is as late already, or there is none
     end
     pttl = pttl or call('PTTL', key)
     if pttl > usual_ms then
@@ -166,7 +165,7 @@ end
 
 -- @verb
 
--- What goes for all names alike, if the verb is not asked at all.
+-- none: the outcome of all names, if the verb is not run.
 local none, wait
 if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then
     none = STALE
@@ -185,7 +184,7 @@ if #ARGV > 4 + TERMS + OWN * (#KEYS - 2) then
 end
 local reply, to = {now}, 1
 local was, next_a, was_b, row
-local first = 3 -- the first key that the verb is asked for by itself
+local first = 3 -- the first key for which the verb runs by itself
 -- if many
 if term_on == 0 and #KEYS > 6 then
     -- many
@@ -198,7 +197,7 @@ if term_on == 0 and #KEYS > 6 then
 end
 -- end if
 for i = first, #KEYS do
-    local outcome, a, b = verb(KEYS[i], unpack(ARGV)) -- which embed spells out
+    local outcome, a, b = verb(KEYS[i], unpack(ARGV)) -- scripts/embed writes the arguments out
     term, own = term + term_on, own + own_on
     if failed then
         if not is_oom(failed.err) then

@@ -64,15 +64,15 @@ end
 -- Wakes the head by its own channel. A stranger without a subscription may be dead: then the next owner is woken, which
 -- drops the stranger in time, and so on. A daemon listens to the lock's channel.
 local function call_first(list, head, channel)
-    local heard = wake(channel .. ':' .. head, '0')
+    local receivers = wake(channel .. ':' .. head, '0')
     for i = 1, CALLS_MOST - 1 do
-        if heard > 0 or not head or not is_stranger(head) then
+        if receivers > 0 or not head or not is_stranger(head) then
             break
         end
         head = call('LINDEX', list, i)
-        heard = head and wake(channel .. ':' .. head, '0') or 0
+        receivers = head and wake(channel .. ':' .. head, '0') or 0
     end
-    return heard
+    return receivers
 end
 
 -- Drops the expired owners in front. If the lock is free, the new head may not know it, and is woken.

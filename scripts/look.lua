@@ -1,15 +1,14 @@
--- look.lua -- what Redis has under one key, for people who ask: reads only, and little of what is large.
+-- look.lua -- the lock or the value under one key, for LOCKINFO. Writes nothing; reads only the begin of large values.
 --
--- KEYS key; reply { TIME in us, type, owner, holds, PTTL, value }. The owner is the first field of a hash that is a
--- lock's, an RLock or (then it has a `mode`) a ReadWriteLock: at most 64 fields, each with the name of an owner and a
--- count, and an expiry.
--- The value is that of a string, cut to 128 bytes: it may be anything, and is for the daemon's eyes alone.
+-- KEYS key; reply { TIME in us, type, owner, holds, PTTL, value }. The owner is the first field of the hash of an RLock
+-- or a ReadWriteLock (which has a `mode`). Such a hash has an expiry, and at most 64 fields, each with the name of an
+-- owner and a count. The value is that of a string, cut to 128 bytes: it may be a secret, so nobody is shown it.
 -- @use is_owner is_count
 local key, call = KEYS[1], redis.call
 local time = call('TIME')
 local kind, pttl = call('TYPE', key).ok, call('PTTL', key)
 
--- The number of holds of a field; nil: it is no lock's.
+-- The number of holds in a field; nil: the field is not one of a lock.
 local function holds_of(field)
     local count = is_owner((field:gsub(':write$', ''))) and call('HSTRLEN', key, field) < 16 and
         call('HGET', key, field)

@@ -1,11 +1,12 @@
--- node.lua -- what data this node of a cluster serves: asked first on every connection, and every beat (R3).
+-- node.lua -- the role, the origin and the slots of this node of a cluster. A daemon asks first on every connection,
+-- and every beat (R3).
 --
--- KEYS none: it runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, "<first>-<last>
--- <slot> ..." that are its by its own word, "<slot> ..." that it gives away or gets }
+-- No KEYS: the script runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, the slots that
+-- the node owns by its own map ("<first>-<last> <slot> ..."), the slots that it gives away or gets ("<slot> ...") }
 --
--- The origin stands for the process and its line of replication: one of them changes whenever the data may not be what
--- it was. And for its config epoch: that rises when a slot comes (back) from a node with a higher one, so a slot that
--- went, lost something and came back between two beats does not go unseen.
+-- The origin stands for the process, its line of replication and its config epoch. The process or the line changes
+-- whenever data may have been lost. The config epoch rises when a slot comes from a node with a higher one: so a slot
+-- that left, lost data and came back between two beats is noticed.
 local call = redis.call
 local time = call('TIME')
 local process = call('INFO', 'server'):match('run_id:(%x+)')

@@ -70,7 +70,8 @@ local function renew(key, owner, lease, exact)
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
--- In a wide call nearly all are as they were, and move: what Lua does for a name between two commands is a tenth of it.
+-- In a wide call nearly all names are held, and their expiry moves. The work of Lua between two commands counts: it is
+-- a tenth of the time of a name.
 local function renew_many(lease, exact)
     local pcall, KEYS, ARGV = pcall, KEYS, ARGV
     if exact == '1' or ARGV[2]:byte() == 61 then -- =
@@ -87,32 +88,32 @@ local function renew_many(lease, exact)
     return #KEYS + 1, 0, now_ms + usual_ms
 end
 
--- HDEL drops the key with its only field, and can not take anybody else's.
-local woken -- by release_many: the name is free, and so many subscribers were told
+-- HDEL drops the key with its only field, and cannot drop another owner's field.
+local woken -- release_many has freed the name, and has woken this number of subscribers
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
         if sound(pcall('HEXISTS', key, owner)) ~= 1 then
             return GONE
         end
-        local pttl = math.max(call('PTTL', key), tonumber(lease)) -- as lengthen() would, which nobody else needs here
+        local pttl = math.max(call('PTTL', key), tonumber(lease)) -- as by lengthen(), which release need not contain
         call('PEXPIRE', key, string.format('%.0f', pttl))
         call('HSET', key, owner, holds)
         return OK, 0, now_ms + pttl
     end
-    local heard = woken
-    if not heard then
+    local receivers = woken
+    if not receivers then
         local had = pcall('HDEL', key, owner)
         if had ~= 1 then
             sound(had)
             return GONE
         end
-        heard = wake(channel, '0')
+        receivers = wake(channel, '0')
     end
     woken = nil
-    return OK, heard
+    return OK, receivers
 end
 
--- Mostly there is no subscriber.
+-- In a wide call nearly all names have no subscriber. The first one that has is left to release(), by `woken`.
 local function release_many(_, holds)
     if holds ~= '0' then
         return 3
@@ -122,9 +123,9 @@ local function release_many(_, holds)
         if pcall('HDEL', KEYS[i], ARGV[own]) ~= 1 then
             return i, 0, 0
         end
-        local heard = wake(ARGV[own + 1], '0')
-        if heard > 0 then
-            woken = heard
+        local receivers = wake(ARGV[own + 1], '0')
+        if receivers > 0 then
+            woken = receivers
             return i, 0, 0
         end
         own = own + OWN

@@ -1,13 +1,13 @@
 -- semaphore.lua -- Redisson's PermitExpirableSemaphore: the number of free permits, and a sorted set of the taken ones:
 -- 16 bytes that only their owner knows -> expiry in ms.
 --
--- How many permits there are, and what proves that a number is a semaphore: proto/SCRIPTS.md.
-local NEVER = 922337203685477 -- what Redisson writes for a permit without a lease
-local MOST = 256              -- permits taken back at a time
+-- The number of permits, and the proof that a number is a semaphore: proto/SCRIPTS.md.
+local NEVER = 922337203685477 -- Redisson's expiry of a permit without a lease
+local MOST = 256              -- expired permits that one call takes back
 
 -- The number of free permits; false: there is no number, nil: not a number of a semaphore. pttl: of the key.
 local function free_of(key, pttl)
-    local free = sound(pcall('GETRANGE', key, 0, 12)) -- somebody's data may be long
+    local free = sound(pcall('GETRANGE', key, 0, 12)) -- an application's data may be long
     if free == '' and pttl == -2 then
         return false
     elseif not free or #free > 12 or not free:find('^%-?%d+$') then
@@ -34,8 +34,8 @@ local function is_marked(key, pttl)
     return pttl > 0 and math.abs(call('PTTL', mark_of(key)) - pttl) <= 2
 end
 
--- Makes the permit last `lease` ms; shortens it only if the lease is exact. pttl: of the number; nil: something else is
--- in its place. The first writes are ones that a full Redis accepts.
+-- Makes the permit last `lease` ms; shortens it only if the lease is exact. pttl: of the number; nil: the key is no
+-- number of a semaphore. A full Redis accepts the first writes.
 local function prolong(key, pttl, set, permit, lease, score, exact)
     if pttl == -1 then
         call('PERSIST', set)
@@ -54,7 +54,7 @@ local function prolong(key, pttl, set, permit, lease, score, exact)
     return till
 end
 
--- The time until a permit is free at the latest, in ms; -1: never.
+-- The longest time until a permit is free, in ms; -1: for ever.
 local function nearest(set)
     local _, score = first_of(set)
     return (not score or score >= NEVER) and -1 or math.max(score - now_ms, 1)
@@ -67,12 +67,12 @@ local function acquire(key, permit, lease, limit, declared, channel)
     if free == nil or first == nil then
         return FOREIGN, pttl
     elseif free and not first and declared ~= '1' and not is_marked(key, pttl) then
-        -- A key with an expiry may be a semaphore's, left by a daemon that sets no mark.
+        -- A number with an expiry may be a semaphore of an older daemon, which sets no mark.
         return pttl ~= -1 and TAKEN or FOREIGN, pttl
     end
     local taken = first and call('ZCARD', set) or 0
     local score = first and call('ZSCORE', set, permit)
-    if score then -- our own, from an attempt whose reply was lost
+    if score then -- our own permit, from an attempt whose reply was lost
         local expiry = prolong(key, pttl, set, permit, lease, tonumber(score))
         return OK, token(), expiry
     end
@@ -91,7 +91,7 @@ local function acquire(key, permit, lease, limit, declared, channel)
     end
     if granted and not free or free and free ~= now_free then
         sound(pcall('INCRBY', key, text(now_free - (free or 0))))
-        spare() -- only corrected, and no room for that: the next one will
+        spare() -- if a full Redis has refused a mere correction, the next attempt corrects the number
     end
     if #over > 0 and now_free > 0 then
         wake(channel, text(now_free))
@@ -160,7 +160,7 @@ local function clear(key, channel)
         return FOREIGN, pttl
     end
     local taken = first and call('ZCARD', set) or 0
-    call('DEL', set) -- a write that a full Redis lets through, also if it is not there
+    call('DEL', set) -- also if there is none: a full Redis accepts DEL, and then all later writes of the script
     if taken == 0 then
         return GONE, token(), free and free > 0 and is_marked(key, pttl) and wake(channel, text(free)) or 0
     end

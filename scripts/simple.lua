@@ -1,9 +1,9 @@
 -- simple.lua -- a string that only its owner knows: SET NX PX, then compare before anything else.
 --
--- Others' locks are told from an application's strings by the shape of the value, as the rule says it. They need not
--- have an expiry: redis-py's Lock has none unless it is told.
+-- The rule gives the shape of a lock's value, which distinguishes locks of other libraries from strings of an
+-- application. Such locks need no expiry: redis-py's Lock has none by default.
 
--- Without the rule's word for it a string of that shape may be anything: applications have uuids, too.
+-- declared: the rule says that the key is a lock. Otherwise a string of that shape may be an application's uuid.
 local function is_lock(key, _, shape, declared)
     local value = declared == '1' and sound(pcall('GETRANGE', key, 0, 63))
     return value and value:find(shape) ~= nil
@@ -14,11 +14,11 @@ local function acquire(key, value, lease)
     if set and set.ok then
         return OK, token(), now_ms + lease
     end
-    local there = sound(pcall('GETRANGE', key, 0, #value)) -- somebody's data may be long
-    if there == value then -- our own, from an attempt whose reply was lost
+    local there = sound(pcall('GETRANGE', key, 0, #value)) -- an application's data may be long
+    if there == value then -- our own value, from an attempt whose reply was lost
         local expiry = lengthen(key, lease, call('PTTL', key))
         return OK, token(), expiry
-    elseif set and there == '' then -- refused
+    elseif set and there == '' then -- Redis has refused the SET
         failed = set
         return
     end
@@ -39,7 +39,7 @@ end
 --   Spring's RedisLockRegistry: each registry has a channel for every key, `<registry>-channel:<key>`; the key begins
 --   with the registry's name and a colon, and either may have more colons in it.
 --   python-redis-lock: the waiters for `lock:<name>` sleep in BLPOP of the list `lock-signal:<name>`. Its element stays
---   for a second, for a waiter that comes just now. Any other list or type is an application's data.
+--   for a second, for a waiter that begins to sleep now. Any other list or type is an application's data.
 local REGISTRIES_MOST, SIGNAL_MS = 4, 1000
 local function wake_others(key, wakes)
     if wakes == '1' then
