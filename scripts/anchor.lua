@@ -28,7 +28,7 @@ if replication:match('role:(%w+)') ~= 'master' then
 end
 local origin = redis.sha1hex(server:match('run_id:(%x+)') .. replication:match('master_replid:(%x+)')):sub(1, 16)
 
-call('PERSIST', gen) -- a write that a full Redis accepts: it checks memory for none behind it
+call('PERSIST', gen) -- a full Redis accepts this write, and then all later writes of the script
 
 -- ---- the head, and whether the data below it is what it was ----
 

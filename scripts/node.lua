@@ -1,8 +1,8 @@
 -- node.lua -- the role, the origin and the slots of this node of a cluster. A daemon asks first on every connection,
 -- and every beat (R3).
 --
--- No KEYS: the script runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, the slots that
--- the node owns by its own map ("<first>-<last> <slot> ..."), the slots that it gives away or gets ("<slot> ...") }
+-- No KEYS: the script runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, the slots
+-- that it owns by its own map ("<first>-<last> <slot> ..."), the slots that it gives away or gets ("<slot> ...") }
 --
 -- The origin stands for the process, its line of replication and its config epoch. The process or the line changes
 -- whenever data may have been lost. The config epoch rises when a slot comes from a node with a higher one: so a slot

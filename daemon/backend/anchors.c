@@ -146,7 +146,7 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
     }
 }
 
-/* A planned failover, and a slot that moves, end no connection: this is how they are known soon. */
+/* A planned failover or a moved slot ends no connection; the answers of nodes show it, and the map is requested. */
 static void
 look_for_moves(struct anchors *a, const struct reply *r, bool sound)
 {

@@ -19,7 +19,7 @@ struct anchors_io {
     /* Sends the words to the node, by any link that is up; false: no link is up. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
-    void (*map_outdated)(void *ctx); /* a node has said that it is not what the map says */
+    void (*map_outdated)(void *ctx); /* the answer of a node contradicts the map */
     generations_news_fn *on_news;
     void *ctx;
 };

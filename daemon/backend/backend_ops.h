@@ -11,7 +11,7 @@
 #include "daemon/backend/backend_env.h"
 #include "daemon/backend/backend_status.h"
 
-/* The functions of a topology. The verbs of backend.h have the same names; what each does is said there. */
+/* The functions of a topology; backend.h explains each of them under the same name. */
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
     uint32_t domains;    /* the number of domains (core_conf); 0 = one */

@@ -1,9 +1,9 @@
 /*
  * bundle.h -- calls of one verb and kind, each of one name, as one script command: a bundle; scripts/bundle.lua.
  *
- * In a cluster most names have a slot of their own, and with it a call; a command costs Redis several times what it
- * does for a name. What is usual is done together; a call that is left goes again by itself. The calls are a list, by
- * call.node.
+ * In a cluster most names have a slot of their own, and so a call of their own; but a command costs Redis several
+ * times what a name costs. So usual calls share a command. The script leaves a call whose name is in no usual state;
+ * that call is sent again by itself. The calls are a list, by call.node.
  */
 #ifndef RLOCKD_BACKEND_BUNDLE_H
 #define RLOCKD_BACKEND_BUNDLE_H
@@ -12,35 +12,35 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/sha1.h"
 
-/* Whether calls of that verb may be bundled: the call has one name, and nothing unusual is asked for. */
+/* Whether the call may be in a bundle: it has one name, and no unusual terms. */
 bool bundle_takes(const struct call *c);
 
-/* ... and both in one bundle: what their words have in common is the same. */
+/* Whether both calls may share a bundle: verb, kind, link and common words are the same. */
 bool bundle_joins(const struct call *c, const struct call *other);
 
-/* The words of a command as they are made: no word in front of `words` is known before all are there. */
+/* The words of a command while they are made. They move with `text` until bundle_end() slices it. */
 struct bundle_words {
     struct buf *text; /* scratch; must outlive the words */
     size_t end[LINK_WORDS_MAX];
     int n;
 };
 
-/* Begins with what the calls have in common; guard_us by the clock of Redis, 0 = none. */
+/* Puts the words that the calls have in common. guard_us: by the clock of Redis; 0 = none. */
 void bundle_begin(struct bundle_words *w, struct buf *text, const struct list *calls, int64_t guard_us,
                   const struct call_sender *sender);
 
-/* The call, with the sender as it is for its slot. */
+/* Adds the words of the call. `sender`: with keys and epoch of the call's slot. */
 void bundle_add(struct bundle_words *w, const struct call *c, const struct call_sender *sender);
 
-/* The command: by its digest, or `whole`. Returns the number of words. */
+/* Makes the words of the command, by the script's digest or, if `whole`, its text. Returns their number. */
 int bundle_end(const struct bundle_words *w, bool whole, const char *sha, struct slice words[LINK_WORDS_MAX]);
 
 void bundle_sha(char out[SHA1_HEX_BYTES + 1]);
 
-/* Whether the reply answers a bundle of so many calls. */
+/* Whether the reply has the shape of an answer to a bundle of n calls. */
 bool bundle_answer_ok(const struct reply *r, size_t n);
 
-/* The answer of the script of its verb that the i-th call has had; NULL: it is left. */
+/* The answer to the i-th call, as the script of its verb would give it; NULL: the script has left the call. */
 struct bundle_answer {
     struct reply whole, number[5];
     struct reply *item[5];

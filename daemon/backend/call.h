@@ -88,7 +88,7 @@ struct call_sender {
     struct slice epoch;            /* the value that the epoch's key must have: continuity_word() */
 };
 
-/* The text of a script for a Redis that is no node of a cluster; for those see script_forms.h. */
+/* The plain text of a script; script_forms.h has the forms for nodes of a cluster. */
 const char *call_script_text(enum call_verb verb, enum kind kind);
 const char *call_other_text(enum other_script script);
 
@@ -108,7 +108,7 @@ void call_channel(enum kind kind, struct slice key, struct buf *out);
  */
 int call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words);
 
-/* How the holder of the name is written in Redis: by the owner, or for a kind that is a string by its value. */
+/* Appends the word by which Redis knows the holder of the name: the owner, or the value of a kind that is a string. */
 void call_put_holder(const struct core_op *op, const struct call_sender *sender, struct buf *text);
 
 /*

@@ -17,7 +17,7 @@
 
 enum {
     WORDS = 8,                          /* of a line, before its slots */
-    MERGED_MAX = 2 * CLUSTER_NODES_MAX, /* nodes of an answer and of the map before it */
+    MERGED_MAX = 2 * CLUSTER_NODES_MAX, /* nodes of an answer, and former nodes that still own slots */
 };
 
 void
@@ -95,7 +95,7 @@ has_flag(struct slice flags, const char *flag)
     return false;
 }
 
-/* Where clients reach the node. */
+/* Reads the address at which clients reach the node. */
 static bool
 take_address(struct cluster_node *node, struct slice word, const char *asked_host, bool secure)
 {
@@ -165,8 +165,8 @@ take_range(struct slice word, int64_t *first, int64_t *last)
 /* ---- the answer ---- */
 
 struct answer {
-    struct cluster_map map; /* as the answer alone has it: epoch[] is not set */
-    bool slots;             /* it has any */
+    struct cluster_map map; /* of this answer alone; epoch[] is not set */
+    bool slots;             /* the answer has slots */
     struct cluster_news *news;
     const struct cluster_asked *asked;
 };
@@ -282,7 +282,7 @@ keep_addresses(const struct cluster_map *m, struct cluster_map *answer)
     }
 }
 
-/* Sets the owner of each slot in the answer's map: by the answer, or as it was (CM1, CM2). */
+/* Sets the owner of each slot in the answer's map: the answer's, or the known one (CM1, CM2). */
 static void
 merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct cluster_news *news)
 {

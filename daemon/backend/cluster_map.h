@@ -4,14 +4,13 @@
  * CLUSTER NODES is used because in all versions its answer has the config epoch of each node, which orders maps, and
  * the open slots of the asked node. SHARDS (7.0) and SLOTS lack them.
  *
- * CM1 A slot never goes to a node with a lower config epoch than that of the node it is taken from (R10): so
- *     the map of an old master that is cut off does not win. Of the same owner the highest one counts. Only the owner
- *     itself may say that it is not the slot's any more, whatever the epochs.
- * CM2 A slot that an answer gives to nobody stays where it is.
- * CM3 An answer that names none of the nodes that are known is of another cluster. It replaces the whole map where the
- *     caller allows that; else it is refused. So is an answer without any slot: that node is in no cluster (yet, or any
- *     more).
- * CM4 The address of a node stays as it is known while the answering node cannot reach it.
+ * CM1 A slot never goes from its owner to a node with a lower config epoch (R10), so the map of an old master that is
+ *     cut off does not win. An owner's config epoch never falls. Only the owner's own answer gives a slot away whatever
+ *     the config epochs are.
+ * CM2 A slot without an owner in an answer keeps its owner.
+ * CM3 An answer without any known node is of another cluster. It replaces the whole map if the caller allows that;
+ *     otherwise it is refused. An answer without slots is refused, too: its node is in no cluster.
+ * CM4 The known address of a node stays while the answering node cannot reach that node.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
 #define RLOCKD_BACKEND_CLUSTER_MAP_H
@@ -28,12 +27,12 @@ enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NO_OWNER = 0xffff 
 struct cluster_node {
     char id[CLUSTER_ID_ROOM];
     char host[SENTINEL_HOST_ROOM];
-    char name[SENTINEL_HOST_ROOM]; /* the host name that it announces; "" = none. Redirections may say it */
-    int port;           /* 0: it has none that clients could use */
-    uint64_t epoch;     /* its config epoch, as the latest answer has it */
+    char name[SENTINEL_HOST_ROOM]; /* the host name that the node announces; "" = none. Redirections may use it */
+    int port;           /* 0: clients cannot reach the node */
+    uint64_t epoch;     /* the node's config epoch in the latest answer */
     bool master, failed; /* failed: the asked node reports or suspects it */
     bool reached;        /* the asked node is connected to it, or is it */
-    unsigned slots_n;   /* that it owns by this map */
+    unsigned slots_n;   /* slots that the node owns by this map */
 };
 
 struct cluster_map {
@@ -76,9 +75,9 @@ void cluster_map_init(struct cluster_map *m);
 void cluster_map_fini(struct cluster_map *m);
 
 /*
- * Takes in the answer of a node that was reached as asked.host; `secure`: by TLS, where a host name that the node
- * announces is what its certificate names, and used; `replaces`: CM3. False with a message, and nothing has changed: it
- * is no answer, is refused, or has more than CLUSTER_NODES_MAX nodes.
+ * Takes in the answer of the node at asked.host. `secure`: by TLS, so a host name that a node announces is used, since
+ * its certificate is for that name. `replaces`: CM3. False with a message, and nothing has changed: the text is no
+ * answer, is refused, or has more than CLUSTER_NODES_MAX nodes.
  */
 struct cluster_asked {
     const char *host;

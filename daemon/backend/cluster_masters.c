@@ -173,7 +173,7 @@ on_greet(void *ctx, struct redis_link *l)
     node_timeout_greet(&m->timeout, l);
 }
 
-/* In strict mode a master whose node timeout is no bound grants nothing. */
+/* In strict mode a master whose node timeout is too long grants nothing. */
 static void
 check_timeout(struct cluster_master *m)
 {
@@ -371,7 +371,7 @@ cluster_masters_follow(struct cluster *c)
             of_node[i] = follow(c, &c->map.node[i]);
         }
     }
-    for (size_t i = 0; i < c->map.nodes_n; i++) { /* a slot may be on its way to it: ASK names it before it has any */
+    for (size_t i = 0; i < c->map.nodes_n; i++) { /* ASK may name a node that has no slot yet */
         if (c->map.node[i].slots_n == 0 && c->map.node[i].master && c->map.node[i].reached) {
             (void)follow(c, &c->map.node[i]);
         }

@@ -44,8 +44,8 @@ struct cluster_master {
     uint16_t number; /* of the node, for the rules */
     struct link_address *address; /* the shard's */
     struct shard *shard;          /* owned */
-    bool up, owns;                /* owns: it is a master in the map, maybe of no slot yet */
-    bool asked;                   /* for its map */
+    bool up, owns;                /* owns: the map has this master, perhaps without a slot yet */
+    bool asked;                   /* CLUSTER NODES is in flight */
     bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
     struct node_timeout timeout;
     char key[2][RECORD_KEY_ROOM]; /* scratch of keys_of() and word_of() */
@@ -79,7 +79,7 @@ struct cluster {
         int64_t subscribers[CORE_WAITER_POLL_MAX];
     } poll;
     char channel[32];            /* of broadcasts */
-    char refusal[160];           /* why nothing is served at all; "" = it is */
+    char refusal[160];           /* why no key is served; "" = keys are served */
     bool crowded;                /* the log knows that two anchors are at one master */
     bool known;                  /* a map, and which scripts the nodes run, are known */
     bool up, map_outdated;             /* map_outdated: the map is to be asked for */
@@ -122,10 +122,10 @@ void cluster_park_forget(struct cluster *c);
 /* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
 
-/* Their node timeouts: asked for again when they are old, and what follows from them. */
+/* Requests old node timeouts of masters again, and refuses grants by what they are (strict). */
 void cluster_masters_check(struct cluster *c);
 
-/* Closes masters that are none any more and have nothing in flight. */
+/* Closes former masters that have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
 /* How many anchors are in its slots. */
 unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);

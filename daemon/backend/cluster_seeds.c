@@ -17,7 +17,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define MOVE_US (200 * US_PER_MS) /* between two moves, at least */
+#define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
 
 struct cluster_seeds {
     struct cluster *cluster;
@@ -29,13 +29,13 @@ struct cluster_seeds {
     unsigned next_master; /* index of the master to ask */
     int64_t moved_us;
     bool asking;
-    bool useless;       /* this node: its link has failed, or it has given no answer, or one of no use */
+    bool useless;       /* the link has failed, or the last question on it got no useful answer */
     char error[160];
 };
 
 /*
- * The host that was asked is the link's address: it has not changed, or the answer would have been dropped. False: it
- * was of no use.
+ * Takes an answer. False: the answer is of no use. The host is that of the link's address: when the address changes,
+ * answers to earlier questions are dropped.
  */
 static bool
 take(struct cluster_seeds *s, const char *host, enum link_result result, const struct reply *r)

@@ -20,8 +20,8 @@ struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds
 void cluster_seeds_close(struct cluster_seeds **s);
 
 /*
- * Asks for the map by its own link and by one of the masters that are up. Its link moves on to the next node when it
- * has failed, or its last question had no answer, or one of no use.
+ * Requests the map from the node of the seeds' link and from one of the masters that are up. If the link has failed, or
+ * its last question got no useful answer, the link moves to the next node instead.
  */
 void cluster_seeds_ask(struct cluster_seeds *s);
 void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);

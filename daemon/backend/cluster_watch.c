@@ -1,11 +1,11 @@
 /*
  * cluster_watch.c -- each watch is subscribed at the master of its slot, and moves with the slot.
  *
- * The core is told that it hears nothing (UNSUBSCRIBED) when a watch leaves a shard, and SUBSCRIBED when the next shard
- * has it confirmed: then it tries.
+ * The core gets UNSUBSCRIBED when a watch leaves a shard, and SUBSCRIBED when the next shard has confirmed it: then the
+ * waiter tries.
  *
- * CW1  The core may end and begin watches inside of each event. So nothing is posted while the map of watches is
- *      walked: those that are due are gathered on a list, which a watch that ends leaves.
+ * CW1  The core may end and begin watches inside of each event. So no event is posted while the map of watches is
+ *      walked: due watches are gathered on a list, and a watch that ends leaves that list.
  */
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@
 
 struct cluster_watch {
     struct map_node by_lock;
-    struct list due; /* on a list of those that are to be told of; CW1 */
-    struct core_op op; /* op.key points behind it */
+    struct list due; /* on a list of due watches (CW1) */
+    struct core_op op; /* op.key points behind the record */
     uint16_t slot;
     struct cluster_master *at; /* where it is subscribed; NULL: nowhere */
 };

@@ -1,5 +1,5 @@
 /*
- * deferred.c -- two lists, and the event that answers what is on them.
+ * deferred.c -- a list of items and a list of questions, and the event that answers them.
  */
 #include "daemon/backend/deferred.h"
 

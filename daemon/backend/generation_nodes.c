@@ -1,5 +1,5 @@
 /*
- * generation_nodes.c -- the nodes: when each is asked what data it has, and what its answer means for its slots.
+ * generation_nodes.c -- the time of the next question to each node, and the slots of each node by its answer.
  */
 #include "daemon/backend/generations.h"
 
@@ -87,7 +87,7 @@ assign_slot(struct generations *g, uint16_t slot, uint16_t node)
     }
     if (s->node != node) {
         s->node = node;
-        s->open_us = 0; /* it was by the other node's clock, and the new node has another origin */
+        s->open_us = 0; /* a time of the former node's clock; the new node has another origin */
     }
 }
 

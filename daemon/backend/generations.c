@@ -1,5 +1,5 @@
 /*
- * generations.c -- the anchors: when each is asked, and what its answers mean.
+ * generations.c -- the time of the next message to each anchor, and the meaning of its answers.
  */
 #include "daemon/backend/generations.h"
 

@@ -35,10 +35,10 @@ struct gnode {
     uint64_t digest;   /* of the last answer: another one is taken in */
     int64_t answered_us;   /* when the question left that was answered last; 0 = no answer counts */
     int64_t due_us;
-    int64_t records_due_us; /* no record script before that ... */
-    int64_t records_pause_us; /* ... for the last one was refused, or had no answer; 0: it had one */
-    bool records_fail;      /* since the last look at what is due */
-    int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is there */
+    int64_t records_due_us; /* the node gets no record script before this time ... */
+    int64_t records_pause_us; /* ... because it refused the last one, or did not answer; 0: it did answer */
+    bool records_fail;      /* a record script has failed since the last look at what is due */
+    int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is up */
     bool asked;
 };
 

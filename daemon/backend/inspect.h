@@ -13,13 +13,13 @@ struct inspect {
     const struct backend_env *env;
     const struct shard_events *events;
     uint64_t id;
-    uint64_t key; /* its digest */
-    unsigned *in_flight; /* of its owner: it is counted there while its answer is awaited */
+    uint64_t key; /* a hash of the key */
+    unsigned *in_flight; /* the owner's count of questions in flight; borrowed */
 };
 
 struct inspect *inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id);
 
-/* False: could not be sent, and stays its owner's. in_flight: borrowed; one more until it is answered. */
+/* False: the question could not be sent, and the caller still owns it. Else *in_flight counts it until its answer. */
 bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight);
 
 /* Answers that Redis did not answer, and frees the question. */

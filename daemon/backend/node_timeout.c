@@ -9,7 +9,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 
-#define SETTINGS_US (10 * US_PER_S) /* CONFIG SET may have changed it; a tenth of it while it is no bound */
+#define SETTINGS_US (10 * US_PER_S) /* between requests: CONFIG SET may change it; a tenth while it is no bound */
 
 void
 node_timeout_init(struct node_timeout *t)

@@ -12,19 +12,19 @@
 
 /* Embedded in its master; outlives the links. */
 struct node_timeout {
-    int64_t asked_us; /* when it was asked for */
-    int64_t us;       /* -1 = not known */
-    bool refused;     /* the node does not tell it to us */
-    bool logged;      /* the log knows that it is too long, or not known */
-    char doubt[128];  /* why it is no bound; "" = it is one, or nothing is known yet */
+    int64_t asked_us; /* when the last CONFIG GET left */
+    int64_t us;       /* the node timeout; -1 = not known */
+    bool refused;     /* the ACL forbids CONFIG GET */
+    bool logged;      /* the log has the warning about `doubt` */
+    char doubt[128];  /* why the timeout is no bound; "" = it is one, or there is no answer yet */
 };
 
 void node_timeout_init(struct node_timeout *t);
 
-/* A link greets: it is asked for, and the answer is there before the link is up. */
+/* A link is greeting: requests the timeout. The link is not up before the answer. */
 void node_timeout_greet(struct node_timeout *t, struct redis_link *l);
 
-/* It is asked for again when the answer is old. */
+/* Requests the timeout again when the answer is old. */
 void node_timeout_tick(struct node_timeout *t, struct shard *sh);
 
 /* Whether a master with that timeout stops in time for leases of that length; logs changes, with its address. */

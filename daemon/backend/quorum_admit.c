@@ -25,7 +25,7 @@
  *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
  *     and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
- * A6  A number that is no token raises no clock: the link that it came by ends, and its node says nothing.
+ * A6  If a node's clock is no token, its answer is ignored, and the link that brought it is dropped.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };

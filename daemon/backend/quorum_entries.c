@@ -230,7 +230,7 @@ length(const struct list *queue)
     return n;
 }
 
-/* H4: what the node may have is another claim's. */
+/* H4: the node may have a key of another claim. */
 static bool
 has_other(const struct part *p, const struct core_op *op)
 {
@@ -240,7 +240,7 @@ has_other(const struct part *p, const struct core_op *op)
     return !p->clean && (is->kind != w.kind || is->claim != w.claim || is->value != w.value);
 }
 
-/* Gives all back that our key there holds, whichever claim wrote it. */
+/* The errand releases all holds of our key on the node, whichever claim has set the key. */
 static bool
 gives_all_back(const struct errand *e)
 {
@@ -253,7 +253,7 @@ ends_in_release(const struct list *queue)
     return !list_empty(queue) && gives_all_back(container_of(queue->prev, struct errand, node));
 }
 
-/* It is of no use any more, or may not be asked now. */
+/* The errand is of no use any more, or may not be sent now. */
 static bool
 is_void(const struct part *p, const struct errand *e, int64_t now_us)
 {

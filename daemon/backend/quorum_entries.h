@@ -17,9 +17,9 @@
 struct quorum;
 struct quorum_node;
 
-/* What a claim writes, as far as claims of one owner for a name differ in it: a release needs what was written. */
+/* The part of a key's value in which claims of one owner for a name differ: a release needs it. */
 struct written {
-    uint64_t claim; /* of `simple`, whose value it makes; else 0 */
+    uint64_t claim; /* of kind `simple`, whose value is derived from it; else 0 */
     enum kind kind : 8;
     enum value_format value : 8;
     enum wakes wakes : 8;
@@ -30,7 +30,7 @@ struct part {
     struct list queue;   /* of errands, in their order: the first one is in flight if `in_flight` */
     bool in_flight;
     bool clean;          /* the node does not have our key, and no command in flight can set it */
-    struct written written; /* what our key is, where it may be there */
+    struct written written; /* of our key, if the node may have it */
     int64_t sent_us;     /* when the command left that last set the expiry */
     int64_t deadline_us; /* the node has our key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data at that time */

@@ -365,7 +365,7 @@ take_other_answer(struct quorum_op *o, const struct errand *e, const struct core
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
         outcome = CORE_GRACE; /* the node may have lost our key with its data, and does not vote for another owner */
     }
-    if (e->of_other && outcome == CORE_OK) { /* what this claim has there is nothing */
+    if (e->of_other && outcome == CORE_OK) { /* the released key was not this claim's */
         outcome = CORE_GONE_IN_REDIS;
     }
     if (outcome == CORE_OK) {

@@ -74,7 +74,7 @@ bool shard_waits(const struct shard *sh);
 /* Sends a question by any link of locks or renewals that is up; false: none is. Its order is undefined. */
 bool shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
-/* Such a question was answered by what is no answer: gives the link up by which it would be asked now. */
+/* The answer to such a question was malformed: fails the link that shard_ask() would use now. */
 void shard_nonsense(struct shard *sh);
 
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);

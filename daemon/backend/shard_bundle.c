@@ -2,9 +2,9 @@
  * shard_bundle.c -- calls of one name each, whose slots differ, leave as one command: bundle.h.
  *
  * SB1 A call that the script leaves, or whose bundle ends in an error, goes again at once, by the script of its verb,
- *     which says what is the matter. So it may run twice: acquisitions and renewals set what they find; a release that
- *     the script left has changed nothing.
- * SB2 A call that goes again is UNKNOWN if it may not be sent any more: what the bundle did to it is not known.
+ *     which gives the outcome. So a call may run twice: an acquisition or a renewal finds its own work, and repeats it;
+ *     a release that the script left has changed nothing.
+ * SB2 A call that goes again is UNKNOWN if it may not be sent any more, since the bundle may have run it.
  * SB3 A bundle is one command in flight (SC5), whatever the number of its calls; a call that goes again counts by
  *     itself.
  */
@@ -129,7 +129,7 @@ send(struct shard *sh, struct bundle *b)
     {
         struct call *c = container_of(pos, struct call, node);
 
-        if (b->verb == VERB_ACQUIRE) { /* the only verb whose words say what is known of the slot */
+        if (b->verb == VERB_ACQUIRE) { /* the only verb that checks the slot's record */
             sender.keys = continuity_keys(sh->data, c->domain);
             sender.epoch = continuity_word(sh->data, c->domain, false);
         }
@@ -139,7 +139,7 @@ send(struct shard *sh, struct bundle *b)
     return link_send(sh->link[b->link], words, word, on_bundle, b);
 }
 
-/* The call has not been sent, and is not going to be. */
+/* The call was not sent, and will not be: its items are DOWN. */
 static void
 give_up(struct shard *sh, struct call *c)
 {

@@ -40,7 +40,7 @@ struct shard {
     unsigned calls[LINKS_MAX + 1]; /* calls in flight on each link (SC5) */
     unsigned renewing;            /* calls of renewals in flight, on all links */
     struct denied denied;
-    unsigned looking; /* LOCKINFO's questions in flight */
+    unsigned looking; /* questions of LOCKINFO in flight */
     size_t batched, in_flight;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;             /* the kind whose renewals leave next */

@@ -7,7 +7,8 @@
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
  * V4  Whether a name is taken decides what is done next, so a refusal that may yet be one of a taken name stays open
  *     while nodes have not answered: as with a node away, where the first answer is enough for a refusal.
- * V5  In the same way what is held is not said to be out of reach while answers may come by which it is lost.
+ * V5  In the same way a held name stays open, instead of DOWN, while nodes whose answers may make it GONE have not
+ *     answered.
  */
 #include "daemon/backend/votes.h"
 
@@ -191,7 +192,7 @@ votes_proposal(uint64_t highest, int64_t time_us, uint32_t *reserve)
 
 /* ---- an attempt ---- */
 
-/* The smallest answer that q nodes cover; 0: there is none. */
+/* The smallest answer that q nodes cover; 0: q nodes cover no answer. */
 static uint64_t
 covered_token(const struct vote *v)
 {
@@ -356,7 +357,7 @@ vote_result(const struct vote *v, int64_t now_us)
 
 /* ---- renewals and releases ---- */
 
-/* The key is not there, or somebody else's. */
+/* The number of nodes on which the key is missing, or another owner's. */
 static unsigned
 count_gone(const struct vote *v)
 {
