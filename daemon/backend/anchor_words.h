@@ -14,7 +14,7 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
 
-/* Two of them decide (R1). Their slots are spread so that each of three masters has one, as clusters are made. */
+/* Two of three anchors decide (R1). Their slots are spread so that each master of a new cluster of three has one. */
 enum { ANCHORS = 3, ANCHOR_FORMERS = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
 
 struct slot_range {
@@ -70,8 +70,8 @@ struct anchor_answer {
     uint64_t done;      /* all members have reclaimed their locks in the generations up to this version (R5) */
     int64_t longest_us;
     uint64_t floor;
-    uint64_t owner[ANCHORS]; /* the highest that members knew of: an old master's answers are known by it */
-    struct generation_entry *entry; /* later than anchor_message.version, in order: the first ANCHOR_ENTRIES_MAX */
+    uint64_t owner[ANCHORS]; /* the highest config epochs that members knew: they show answers of a former master */
+    struct generation_entry *entry; /* the first ANCHOR_ENTRIES_MAX generations later than anchor_message.version */
     size_t entries_n;
     enum slot_bit *bit; /* for each anchor_message.slot */
     size_t bits_n;
@@ -114,7 +114,7 @@ int anchor_words(unsigned anchor, const struct anchor_identity *identity, const 
                  struct buf *text, struct slice words[ANCHOR_WORDS_MAX]);
 int record_words(struct slice key, uint64_t number, enum record_mode mode, struct buf *text, struct slice *words);
 
-/* False: no answer of the script, nothing to free. An error is an answer about a record: `refused`. */
+/* False: the reply is no answer of the script, and there is nothing to free. An error may be one (`refused`). */
 bool node_answer_take(const struct reply *r, struct node_answer *out);
 bool anchor_answer_take(const struct reply *r, struct anchor_answer *out);
 bool record_answer_take(const struct reply *r, struct record_answer *out);

@@ -82,12 +82,12 @@ struct cluster {
     char refusal[160];           /* why no key is served; "" = keys are served */
     bool crowded;                /* the log knows that two anchors are at one master */
     bool known;                  /* a map, and which scripts the nodes run, are known */
-    bool up, map_outdated;             /* map_outdated: the map is to be asked for */
-    struct slot_set resubscribe;       /* watches of these slots have to be asked for again */
-    bool resubscribes;                 /* there are some */
-    int64_t resubscribed_us;     /* when watches of these slots were asked for last */
-    int64_t asked_us;            /* when the map was asked for last */
-    int64_t lost_us;             /* !up: since when, or since when the map is known */
+    bool up, map_outdated;             /* map_outdated: the map is to be requested soon */
+    struct slot_set resubscribe;       /* slots whose watches are to be subscribed anew */
+    bool resubscribes;                 /* resubscribe has slots */
+    int64_t resubscribed_us;     /* when watches were subscribed anew last */
+    int64_t asked_us;            /* when the map was requested last */
+    int64_t lost_us;             /* !up: when the last master was lost, or when the map became known */
     struct event *timer;
     int64_t due_us;              /* when the timer fires */
 };

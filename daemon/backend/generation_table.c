@@ -191,7 +191,7 @@ is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
 {
     const struct ganchor *a = &g->anchor[anchor];
 
-    return e->live && e->at[anchor] == 0 && a->answered && !a->telling &&
+    return e->live && e->at[anchor] == 0 && a->answered && !a->has_more &&
            (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
 }
 

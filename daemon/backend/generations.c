@@ -311,7 +311,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         }
     }
     an->version = a->version;
-    an->telling = a->entries_n >= ANCHOR_ENTRIES_MAX;
+    an->has_more = a->entries_n >= ANCHOR_ENTRIES_MAX;
     an->answered = true;
     an->answered_us = sent_us;
     g->longest_us = a->longest_us > g->longest_us ? a->longest_us : g->longest_us;

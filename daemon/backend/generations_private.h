@@ -55,8 +55,8 @@ struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
     bool answered, is_new;
-    bool telling;        /* there are more generations than were in its answer: it tells them next */
-    uint64_t new_birth;  /* its birth when it answered last that it is new; 0: it has not */
+    bool has_more;       /* the last answer left later generations out */
+    uint64_t new_birth;  /* its birth in the last answer that called it new; 0: none did */
     bool asked;          /* a registration is in flight ... */
     bool again;          /* ... which lacks some news: the next one leaves at once */
     uint16_t node;       /* the receiver of the last registration ... */
@@ -66,7 +66,7 @@ struct ganchor {
     int64_t sent_lease_us;
     unsigned waits;      /* answers since the last new generation, while some are not over */
     int64_t ok_us, ok_lease_us; /* the last registration that counts was sent then, with that lease */
-    int64_t answered_us;    /* the last one that was answered at all was sent then */
+    int64_t answered_us;    /* when the last answered registration left */
     uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
     uint64_t sent_lists; /* the birth of the anchor for which it asks for lists; 0: for none */
     bool brings;         /* it has the lists of both others */
@@ -88,10 +88,10 @@ struct generations {
     unsigned nodes_n;
     struct gentry *entry; /* owned, entries_n records, of which some are not live */
     size_t entries_n, entries_room;
-    size_t open_entries_n; /* that are not over */
+    size_t open_entries_n; /* live generations that are not over */
     size_t forward_at;  /* the entry from which the next message forwards */
-    uint64_t floor;     /* of tokens */
-    uint64_t highest;   /* number that was seen anywhere */
+    uint64_t floor;     /* the highest known token */
+    uint64_t highest;   /* the highest known number of a generation */
     struct gslot slot[SLOTS_N];
     struct ring bits, records, later;
     unsigned later_old_n; /* slots of `later` that have waited for a whole tick */
