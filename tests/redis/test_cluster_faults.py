@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cluster_faults.py -- a cluster some of whose nodes are full."""
+"""test_cluster_faults.py -- a cluster some of whose nodes refuse to write: full ones, and ones that lack replicas."""
 import harness
 from clusters import Shared, slot_of
 from harness import until
@@ -46,6 +46,26 @@ class Full(Case):
         self.assertEqual(d.info("stats")["lost"], "0")
         self.assertEqual([c.cmd("UNLOCK", name) for c, name in conns], [0, 0, 0])
         self.assertNotIn("cannot register", d.log())
+
+
+class Refused(Case):
+    def generations(self):
+        """How many have begun, as an anchor elsewhere counts them."""
+        return int(self.c.masters[0].cmd("HGET", "rlock:{54h}:gen", "#").split()[2])
+
+    def test_a_record_that_cannot_be_created_is_not_one_that_was_lost(self):
+        d = self.daemon()
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", self.name_at(self.c.masters[0]), "WAIT", "20s"), int)
+        node = self.c.masters[2]
+        name = self.name_at(node)
+        self.after(node, "CONFIG", "SET", "min-replicas-to-write", "0")
+        node.cmd("CONFIG", "SET", "min-replicas-to-write", "9")
+        before = self.generations()
+        self.assertNotIsInstance(c.cmd("LOCK", name, "WAIT", "3s"), int)
+        self.assertEqual(self.generations(), before)
+        node.cmd("CONFIG", "SET", "min-replicas-to-write", "0")
+        until(lambda: isinstance(c.cmd("LOCK", name, "WAIT", "2s"), int))
 
 
 if __name__ == "__main__":
