@@ -200,7 +200,7 @@ make_shipped(struct words *g, struct line *l)
     c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
     sender.text = call_script_text(c->verb, c->kind);
     sender.sha = g->sha[c->verb][c->kind];
-    sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->now : e->open);
+    sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->last_word : e->granting_word);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;
     l->name = name;
     for (unsigned n = one_in(g, 3) ? 1 + rng_below(&g->rng, 4) : 1; c->n < n; c->n++) {
@@ -232,8 +232,8 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
     if (last_failure && one_in(g, 12)) {
         e->number = e->reclaimed = 0; /* a process that knows nothing */
         e->until_ms = 0;
-        e->open[0] = e->now[0] = '\0';
-        e->from = e->since = e->cursor = 0;
+        e->granting_word[0] = e->last_word[0] = '\0';
+        e->list_epoch = e->since = e->cursor = 0;
         e->bring = EPOCH_BRING_NOTHING;
     }
     e->leaving = last_failure && one_in(g, 12);
