@@ -271,29 +271,16 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     op_drop(qu, o);
 }
 
-static enum vote_aim
-aim_of(const struct quorum_op *o)
-{
-    switch (o->sort) {
-    case SORT_RELEASE:
-    case SORT_SWEEP:
-        return VOTE_GIVES_BACK;
-    case SORT_BREAK:
-        return VOTE_BREAKS;
-    default:
-        return VOTE_KEEPS;
-    }
-}
-
 static void
 count_others(struct quorum *qu, struct quorum_op *o)
 {
+    bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         (void)ask_again(qu, o);
     }
-    if (!vote_confirmed(&o->vote, aim_of(o), &done.outcome)) {
+    if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
         return;
     }
     if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && entry_suspect(qu, o->entry, clock_now_us())) {
@@ -381,7 +368,7 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
     struct quorum_op *o = e->op;
 
     if (done->outcome == CORE_OK) {
-        o->expiry_ms = done->expiry_ms;
+        o->expiry_ms = done->expiry_ms > o->expiry_ms ? done->expiry_ms : o->expiry_ms; /* BREAK: any had the key */
         o->remote_subscribers =
             done->remote_subscribers > o->remote_subscribers ? done->remote_subscribers : o->remote_subscribers;
         o->least = o->least == 0 || done->token < o->least ? done->token : o->least;

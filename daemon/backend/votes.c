@@ -393,18 +393,16 @@ may_be_gone(const struct vote *v)
 }
 
 bool
-vote_confirmed(const struct vote *v, enum vote_aim aim, enum core_outcome *outcome)
+vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
 {
     unsigned ok = count(v, BALLOT_OK), gone = 0, graces = 0;
 
-    if (aim == VOTE_GIVES_BACK) {
+    if (releases) {
         gone = count_gone(v);
         graces = count_failed(v, CORE_GRACE);
-    } else if (aim == VOTE_BREAKS) { /* somebody's key may be there, or be reclaimed in a grace period */
-        gone = count_failed(v, CORE_GONE_IN_REDIS);
     }
     if (count(v, BALLOT_FAILED) - gone - graces > v->n - v->q) {
-        if (aim == VOTE_KEEPS && may_be_gone(v)) {
+        if (!releases && may_be_gone(v)) {
             return false;
         }
         *outcome = why_not(v);

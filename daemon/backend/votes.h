@@ -78,18 +78,12 @@ void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 /* The state of an attempt by the answers so far. */
 struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
-enum vote_aim {
-    VOTE_KEEPS,      /* our key is to be there */
-    VOTE_GIVES_BACK, /* our key is not to be there any more */
-    VOTE_BREAKS,     /* nobody's key is */
-};
-
 /*
  * The outcome of an operation on a name that is held, released or broken: OK when q nodes have done it. False: it is
- * still open. If our key is not wanted any more, a node without it counts as done, and the outcome is GONE if so many
- * nodes lacked the key that no majority had it.
+ * still open. releases: a node without our key counts as done, and the outcome is GONE if so many nodes lacked the key
+ * that no majority had it.
  */
-bool vote_confirmed(const struct vote *v, enum vote_aim aim, enum core_outcome *outcome);
+bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome);
 
 /* The q-th largest of the n times: a majority has the key until then. */
 int64_t votes_deadline(const int64_t *deadline_us, unsigned n);

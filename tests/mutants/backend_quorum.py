@@ -91,8 +91,9 @@ MUTANTS = [
     Mutant("R928", "a server counts as often as it is named", BACKEND + "quorum_core.c", "quorum_find_twins",
            "node->up = node->linked && twin == NULL", "node->up = node->linked",
            [FAULTS + "Named.test_one_server_by_two_addresses"]),
-    Mutant("R905", "a BREAK is done where a node has somebody else's key", BACKEND + "votes.c", "vote_confirmed",
-           "gone = count_failed(v, CORE_GONE_IN_REDIS);", "gone = count_gone(v);", ["unit:test_votes"]),
+    Mutant("R905", "BREAK says what the node had that answered last", BACKEND + "quorum_ops.c", "errand_done",
+           "done->expiry_ms > o->expiry_ms ? done->expiry_ms : o->expiry_ms", "done->expiry_ms",
+           [FAULTS + "OutOfReach.test_break_of_what_a_node_lacks_while_another_is_away"]),
     Mutant("R904", "a lock that is lost is told to be out of reach", BACKEND + "votes.c", "vote_confirmed",
-           "aim == VOTE_KEEPS && may_be_gone(v)", "false", ["unit:test_votes"]),
+           "!releases && may_be_gone(v)", "false", ["unit:test_votes"]),
 ]

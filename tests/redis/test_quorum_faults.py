@@ -117,6 +117,7 @@ class OutOfReach(Quorum):
         until(lambda: self.where("a") == [True] * 3)
         self.leave(other, 2)
         self.assertEqual(self.m.nodes[1].cmd("DEL", "a"), 1)
+        self.m.nodes[1].cmd("CLIENT", "PAUSE", "300", "WRITE")  # and it answers last
         self.assertEqual(other.cmd("BREAK", "a"), 1)
         until(lambda: r.info("stats")["lost"] == "1")
         self.assertGreater(self.granted(self.conn(other), "a"), t)

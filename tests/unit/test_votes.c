@@ -166,25 +166,25 @@ START_TEST(what_is_held_needs_a_majority_each_time)
 
     vote_ok(&v, 0, 0, 0, 0);
     vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome));
-    ck_assert(!vote_confirmed(&v, VOTE_GIVES_BACK, &outcome)); /* the third may say that it was lost */
+    ck_assert(!vote_confirmed(&v, false, &outcome));
+    ck_assert(!vote_confirmed(&v, true, &outcome)); /* the third may say that it was lost */
     vote_failed(&v, 2, CORE_UNKNOWN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_GIVES_BACK, &outcome)); /* given back is given back */
+    ck_assert(vote_confirmed(&v, true, &outcome)); /* given back is given back */
     ck_assert_int_eq(outcome, CORE_OK);
-    ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+    ck_assert(vote_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_UNKNOWN);
     v = vote_of(3);
     vote_ok(&v, 0, 0, 0, 0);
     vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
     vote_failed(&v, 2, CORE_FOREIGN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_GIVES_BACK, &outcome));
+    ck_assert(vote_confirmed(&v, true, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
     v = vote_of(3);
     vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
     vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
-    ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+    ck_assert(vote_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
-    ck_assert(vote_confirmed(&v, VOTE_GIVES_BACK, &outcome));
+    ck_assert(vote_confirmed(&v, true, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
 }
 END_TEST
@@ -199,69 +199,28 @@ START_TEST(a_lost_lock_is_told_from_nodes_that_are_away)
 
         vote_failed(&v, 2, away[i], -1);
         vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
-        ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome)); /* the third one may say the same */
+        ck_assert(!vote_confirmed(&v, false, &outcome)); /* the third one may say the same */
         vote_failed(&v, 1, CORE_TAKEN, -1);
-        ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+        ck_assert(vote_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
         vote_again(&v, 1);
-        ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome));
+        ck_assert(!vote_confirmed(&v, false, &outcome));
         vote_ok(&v, 1, 0, 0, 0);
-        ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+        ck_assert(vote_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, away[i]);
         v = vote_of(3);
         vote_failed(&v, 2, away[i], -1);
         vote_failed(&v, 1, away[i], -1);
-        ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome)); /* whatever the third one says */
+        ck_assert(vote_confirmed(&v, false, &outcome)); /* whatever the third one says */
         ck_assert_int_eq(outcome, away[i]);
         v = vote_of(3);
         vote_failed(&v, 2, CORE_FOREIGN, -1);
         vote_failed(&v, 1, away[i], -1);
-        ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome));
+        ck_assert(!vote_confirmed(&v, false, &outcome));
         vote_failed(&v, 0, CORE_FOREIGN, -1);
-        ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+        ck_assert(vote_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, CORE_FOREIGN);
     }
-}
-END_TEST
-
-START_TEST(a_break_is_done_where_a_majority_has_nothing_any_more)
-{
-    enum core_outcome outcome;
-    struct vote v = vote_of(3);
-
-    vote_failed(&v, 2, CORE_DOWN, -1);
-    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(!vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    vote_ok(&v, 0, 0, 0, 0);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_OK);
-    v = vote_of(3);
-    vote_failed(&v, 2, CORE_DOWN, -1);
-    vote_failed(&v, 1, CORE_DOWN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_DOWN);
-    v = vote_of(3);
-    vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
-    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS); /* nobody had it */
-    v = vote_of(3);
-    vote_failed(&v, 2, CORE_FOREIGN, -1);
-    vote_failed(&v, 1, CORE_FOREIGN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_FOREIGN);
-    v = vote_of(3);
-    vote_ok(&v, 0, 0, 0, 0);
-    vote_failed(&v, 1, CORE_FOREIGN, -1);
-    vote_failed(&v, 2, CORE_DOWN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_DOWN); /* two of three may have something yet */
-    v = vote_of(3);
-    vote_ok(&v, 0, 0, 0, 0);
-    vote_failed(&v, 1, CORE_GRACE, 9000);
-    vote_failed(&v, 2, CORE_DOWN, -1);
-    ck_assert(vote_confirmed(&v, VOTE_BREAKS, &outcome));
-    ck_assert_int_eq(outcome, CORE_GRACE);
 }
 END_TEST
 
@@ -273,11 +232,11 @@ START_TEST(what_is_asked_again_counts_by_its_last_answer)
     vote_ok(&v, 0, 0, 0, 0);
     vote_ok(&v, 1, 0, 0, 0);
     vote_again(&v, 1);
-    ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome));
+    ck_assert(!vote_confirmed(&v, false, &outcome));
     vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(!vote_confirmed(&v, VOTE_KEEPS, &outcome));
+    ck_assert(!vote_confirmed(&v, false, &outcome));
     vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
-    ck_assert(vote_confirmed(&v, VOTE_KEEPS, &outcome));
+    ck_assert(vote_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
 }
 END_TEST
@@ -740,7 +699,7 @@ main(void)
         a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
         nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
         a_taken_name_is_told_from_a_node_that_is_away, a_lost_lock_is_told_from_nodes_that_are_away,
-        a_break_is_done_where_a_majority_has_nothing_any_more, what_is_asked_again_counts_by_its_last_answer,
+        what_is_asked_again_counts_by_its_last_answer,
         a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
         a_write_back_does_not_go_to_any_majority, an_emptied_node_votes_with_what_others_know,
     };
