@@ -224,7 +224,7 @@ words_of(const struct core_op ops[2], struct buf *text, struct slice *word)
     static const struct hash_key secret = {0};
     const struct call_sender sender = {
         .text = call_script_text(VERB_ACQUIRE, KIND_REENTRANT), .sha = "", .uuid = "u", .secret = &secret,
-        .keys = {SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)},
+        .keys = {.clock = SLICE_LIT(CALL_CLOCK_KEY), .epoch = SLICE_LIT(CALL_EPOCH_KEY)},
         .epoch = SLICE_LIT("1 e")};
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
     int n;
