@@ -62,6 +62,19 @@ TRIED = {
         "no longer woken when its request is read (see `procs-`): rlockd 46 -> 39 and the clients 46 -> 29 us for each "
         "hand-over. What a trip to Redis adds (`hot-*-trip`) is mostly waking it: 2.2 times in an hour in which that "
         "cost more; 1.55 where rlockd itself was at 0.9 of the floor, and 1.7 would have been 0.96 of it.",
+    "cluster-":
+        "A call names keys of one slot, and most names have a slot of their own: two commands a pair, 28.6 us of Redis "
+        "where one server with wide calls needed 4.2 (16 x 16, load 12). Bundles (scripts/bundle.lua): 9.4 us beside "
+        "4.0 (load 3). What is left is seven commands a pair where a wide call has four: the record and the token "
+        "clock of each slot (GET, GETSET) and whether the name is free (EXISTS) are asked for each name; and in a "
+        "cluster a command of a script costs about a tenth more, for its slot and node are looked up each time (perf: "
+        "flat, getNodeByQuery 4.5 %). Tried: the whole script of a verb in a function for each name (17 to 20 us: its "
+        "closures cost more than its commands). Not done: record and clock in one key, which would save one command.",
+    "quorum-":
+        "A pair is six commands, one trip to three nodes and back for each of both, no second round. Instructions of "
+        "rlockd 78.7 k -> 69.5 k a pair since links with nothing gathered are not walked (one node alone: 31 k). Three "
+        "nodes, rlockd and the load share two cores, so the second fastest node waits for a core: with a core each the "
+        "ratio would be another; not measured.",
     "mem-lock":
         "A claim has 264 bytes, a lock 136 and its name, tables 40, and malloc makes 272 and 176 of them. Tried: "
         "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "
