@@ -37,7 +37,6 @@ struct domain {
 /* domains.c */
 void domains_init(struct core *c, uint32_t n);
 void domains_fini(struct core *c);
-void domain_note(struct core *c, uint32_t i); /* a lock has joined the domain, or left it */
 /* All locks, domain by domain: the lock after `l`, or the first one (l NULL). NULL: no more. */
 struct lock *locks_next(const struct core *c, const struct lock *l);
 

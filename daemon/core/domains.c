@@ -31,18 +31,6 @@ domains_init(struct core *c, uint32_t n)
 }
 
 void
-domain_note(struct core *c, uint32_t i)
-{
-    uint64_t bit = UINT64_C(1) << i % 64;
-
-    if (list_empty(&c->domain[i].locks)) {
-        c->domain_has[i / 64] &= ~bit;
-    } else {
-        c->domain_has[i / 64] |= bit;
-    }
-}
-
-void
 domains_fini(struct core *c)
 {
     free(c->domain_has);

@@ -135,6 +135,19 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     return l;
 }
 
+/* A lock has joined the domain, or left it: domain_with_locks() finds it by its bit. */
+static void
+note_domain(struct core *c, uint32_t i)
+{
+    uint64_t bit = UINT64_C(1) << i % 64;
+
+    if (list_empty(&c->domain[i].locks)) {
+        c->domain_has[i / 64] &= ~bit;
+    } else {
+        c->domain_has[i / 64] |= bit;
+    }
+}
+
 struct lock *
 lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec)
 {
@@ -154,7 +167,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
         map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, spec->key.p, spec->key.n));
     }
     list_push_back(&lock_domain(c, l)->locks, &l->all);
-    domain_note(c, l->domain);
+    note_domain(c, l->domain);
     c->locks_n++;
     return l;
 }
@@ -167,7 +180,7 @@ lock_delete(struct core *c, struct lock *l)
         map_remove(&c->by_key, lock_key_node(l));
     }
     list_remove(&l->all);
-    domain_note(c, l->domain);
+    note_domain(c, l->domain);
     c->locks_n--;
     lock_give(c, l);
 }
