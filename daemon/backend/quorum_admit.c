@@ -25,7 +25,8 @@
  *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
  *     and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
- * A6  If a node's clock is no token, its answer is ignored, and the link that brought it is dropped.
+ * A6  If a node's clock is no token, its answer is ignored, the link that brought it is dropped, and the node does not
+ *     vote before it has given another one: its other links may be up all the while.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
@@ -178,6 +179,8 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
         refuses(node, r->text);
     } else if (result == LINK_ANSWERED) { /* A6 */
+        node->voting = false;
+        quorum_voting_changed(qu);
         shard_nonsense(node->shard);
     }
     if (node->asked) {
