@@ -116,7 +116,7 @@ monitor_line(struct choices *c)
 
     list_init(&e.monitors);
     list_init(&e.ready);
-    list_init(&e.telling);
+    list_init(&e.writing_events);
     list_init(&hears.ready_node);
     list_init(&hears.write_node);
     pieces_init(&hears.later, 0);

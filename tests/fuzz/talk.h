@@ -211,8 +211,8 @@ talk_settle(struct talk *k)
         for (int j = 0; j < TALKERS; j++) {
             any = read_replies(k, &k->t[j]) || any;
         }
-        if (engine->look_us != CORE_FOREVER) { /* so many milliseconds: somebody may have ended unseen */
-            virtual_us = engine->look_us > virtual_us ? engine->look_us : virtual_us;
+        if (engine->recheck_us != CORE_FOREVER) { /* so many milliseconds: somebody may have ended unseen */
+            virtual_us = engine->recheck_us > virtual_us ? engine->recheck_us : virtual_us;
             any = true;
         }
     }
