@@ -33,8 +33,6 @@ MUTANTS = [
            ["unit:test_generations"]),
     Mutant("R981", "what an old master of an anchor has answered counts on", BACKEND + "generations.c", "take_owners",
            "g->anchor[i].ok_us = 0;", "", ["unit:test_generations"]),
-    Mutant("R995", "what no link can take is tried again at once, without end", BACKEND + "anchors.c", "perform",
-           "a->unsent = true;", "anchors_wake(a);", ["sim:--seed 1 --seeds 2 --shape cluster"]),
     Mutant("R982", "of two lists that know an awaited member the latter counts", "scripts/anchor.lua", "",
            "and now_ms + tonumber(ms) > runs_out then", "and runs_out == runs_out then",
            ["redis:test_scripts_anchor.py Lost"]),

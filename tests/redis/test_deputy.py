@@ -325,6 +325,7 @@ class Rights(Case):
         self.user(r, ["~*"])
         conf = self.RULES + "redis: { user: rl, password: p }\n"
         wide = self.rlockd(redis=r.url, name="wide", conf=conf)
+        until(lambda: self.WIDER in wide.log())
         line, = [x for x in wide.log().split("\n") if self.WIDER in x]
         self.assertTrue(line.startswith("warn redis "), line)
         keys = [w for w in line.rstrip('"').split() if w.startswith("~")]

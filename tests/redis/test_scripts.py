@@ -14,6 +14,8 @@ from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER
                       LIKE_RLOCK, LOOK, ME, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
                       VERBS, YOU, Scripted, embed, said, value_of)
 
+NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry by so much later
+
 
 class Acquire(Scripted):
     def test_free(self):
@@ -91,7 +93,7 @@ class Acquire(Scripted):
                 _, _, stamp = self.run_one(kind, "acquire", kind)
                 self.ttl_is(kind, 90001)  # only ever later
                 if kind != "semaphore":
-                    self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", kind)), 3)
+                    self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
         for kind in HASHES:
             self.assertEqual(self.c.cmd("HGETALL", kind), KIND[kind].hash_of)
         self.held("counter", "counter")
@@ -139,7 +141,7 @@ class Acquire(Scripted):
                         self.assertEqual(outcome, states[state] if i == at else OK, n)
                         if outcome == OK:
                             self.assertEqual(self.c.cmd("HGETALL", n), [more["owner"], "1"])
-                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), NEAR_MS)
                             self.ttl_is(n, 60000 if n == odd and state == "ours" else 10000)
 
     def test_many_that_are_free_cost_two_commands_each(self):
@@ -286,7 +288,7 @@ class Renew(Scripted):
                 outcome, a, later = self.run_one(kind, "renew", kind, stamp=stamp, lease=2 * LEASE)
                 self.assertEqual((outcome, a), (OK, 0))
                 self.ttl_is(kind, 2 * LEASE)
-                self.assertLessEqual(abs(later - self.c.cmd("PEXPIRETIME", kind)), 2)
+                self.assertLessEqual(abs(later - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
                 _, _, same = self.run_one(kind, "renew", kind, stamp=later, lease=1000)
                 self.ttl_is(kind, 2 * LEASE)
                 self.assertLessEqual(abs(same - later), 3)
@@ -341,7 +343,7 @@ class Renew(Scripted):
             for n, (outcome, _, expiry) in zip(names, told):
                 self.assertEqual(outcome, GONE if n in ("n4", "n5") else OK, n)
                 if outcome == OK:
-                    self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                    self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), NEAR_MS)
                     self.ttl_is(n, longest if n == "n2" else LEASE + (n == "n6"))
 
     def test_one_of_many_is_otherwise(self):
@@ -369,7 +371,7 @@ class Renew(Scripted):
                     for n, (outcome, a, expiry) in zip(names, told):
                         self.assertEqual((outcome, a), (states[state] if n == odd else OK, 0), n)
                         if outcome == OK:
-                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), NEAR_MS)
                             self.ttl_is(n, 3 * LEASE if n == odd and state == "later" and not exact else LEASE)
                         elif state == "theirs":
                             self.assertLessEqual(self.c.cmd("PTTL", n), 10000)
