@@ -40,7 +40,8 @@ check_state(const struct epoch *e)
 {
     CHECK(e->number <= INT64_MAX && e->until_ms >= 0 && members_count(&members) <= MEMBERS_MAX);
     CHECK(e->until_ms == 0 || !epoch_is_current(e));
-    CHECK(memchr(e->granting_word, '\0', sizeof(e->granting_word)) != NULL && memchr(e->last_word, '\0', sizeof(e->last_word)) != NULL);
+    CHECK(memchr(e->granting_word, '\0', sizeof(e->granting_word)) != NULL);
+    CHECK(memchr(e->last_word, '\0', sizeof(e->last_word)) != NULL);
     CHECK(strncmp(e->last_word, e->granting_word, strlen(e->granting_word)) == 0);
 }
 
