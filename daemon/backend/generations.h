@@ -2,9 +2,9 @@
  * generations.h -- whether the slots of a cluster still have their data, and until when leases may run
  * (R1 to R8 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
  *
- * Each slot is in a generation: a number that rises, and the origin (process and line of replication) of the node whose
- * data it is. Three anchors, where every daemon registers, keep the generation of each slot. A slot needs a new
- * generation when a node of another origin serves it, when it was open, or when its record is lost. A generation is
+ * Each slot is in a generation: a number that rises, and the origin (process, line of replication, config epoch) of the
+ * node whose data it is. Three anchors, where every daemon registers, keep the generation of each slot. A slot needs a
+ * new generation when a node of another origin serves it, when it was open, or when its record is lost. A generation is
  * over (the slot grants again) when all members of two anchors have reclaimed their locks, or their leases have ended.
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_H
