@@ -1,15 +1,15 @@
 -- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
--- An anchor that may have lost data has a new birth and abstains: it only registers daemons, until all members that
--- both other anchors know have registered here, or their leases have ended.
+-- An anchor that may have lost data has a new birth and abstains: it only registers daemons, until each member that one
+-- of the other anchors knows has registered here, or its lease has ended.
 --
 -- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
 local BEAT, ASK, LISTS, FAR = 2000, 500, 6100, 86400000 -- ms
 local HEAD, ALL = 11, 1000 -- elements of the reply before the generations; generations in it
 local call = redis.call
-local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5] -- named as the keys are: SCRIPTS.md
 local uuid, nonce, former, lease, strict = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local leaving, holds, lists, known = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9])
 local version_known, back_given, suspect = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -32,7 +32,7 @@ call('PERSIST', gen) -- a full Redis accepts this write, and then all later writ
 
 -- ---- the head, and whether the data below it is what it was ----
 
-local birth, of, version, state, began, longest, awaited, asked, new =
+local birth, saved_origin, version, state, began, longest, awaited, asked, new =
     (call('HGET', gen, '#') or ''):match('^(%d+) (%x+) (%d+) (%a) (%d+) (%d+) (%d+) (%d+) ([01])$')
 local head = birth ~= nil
 birth, version = tonumber(birth or 0), tonumber(version or 0)
@@ -41,8 +41,8 @@ awaited, asked, new = tonumber(awaited or 0), tonumber(asked or 0), new == '1'
 local saved = {birth, version, state, longest, awaited, asked, new}
 local whole = head and call('EXISTS', seen, who, gen, back, used) == 5
 
-if not whole or of ~= origin or suspect >= began then
-    if whole then -- an earlier state of it, perhaps: what generations it knows is true
+if not whole or saved_origin ~= origin or suspect >= began then
+    if whole then -- the data may be of an earlier time; the generations in it have begun all the same
         call('DEL', seen, who, back)
     else
         call('DEL', seen, who, gen, back, used)
@@ -55,7 +55,7 @@ if not whole or of ~= origin or suspect >= began then
     call('ZADD', seen, 'inf', '#')
     call('ZADD', back, 'inf', '#')
     call('HSET', who, '#', '0')
-    birth, of, state, began, awaited, asked = math.max(now, birth + 1), origin, 'a', now, 0, 0
+    birth, saved_origin, state, began, awaited, asked = math.max(now, birth + 1), origin, 'a', now, 0, 0
 end
 if known ~= 0 and known ~= birth and new then
     new = false
@@ -87,8 +87,8 @@ end
 
 -- ---- generations ----
 
--- Read when they are needed: the entries of `gen`, by their fields, too; of each slot the entry that it is in. So a
--- message costs as many steps as there are slots and entries, however many it begins.
+-- The entries of `gen` as a list, and by their fields; for each slot its entry. They are read once, and only if they
+-- are needed: so a message costs as many steps as there are slots and entries, however many generations it begins.
 local entries, entry_of, in_slot
 local function ranges_of(words)
     local ranges = {}
@@ -163,7 +163,7 @@ local function set_bits(ranges, to)
 end
 
 -- Begins a generation, unless one of its slots is in a generation above the expected number. expected 0: the generation
--- has begun elsewhere; slots in a higher one stay there.
+-- has begun at another anchor; slots that are in a higher generation here stay in it.
 local function begin(field, o, since, expected, ranges)
     local number, takes, e = tonumber(field), {}, entry_of[field]
     for _, r in ipairs(ranges) do
@@ -193,7 +193,7 @@ local function begin(field, o, since, expected, ranges)
             in_slot[slot] = e
         end
     end
-    if expected > 0 or state == 'a' then -- else it may be in use: lists that would say so have come, or will not
+    if expected > 0 or state == 'a' then -- else the slots may be in use, and no further list would set their bits
         set_bits(takes, 0)
     end
 end
@@ -232,6 +232,7 @@ end
 
 -- ---- an anchor that lost its data ----
 
+-- Takes in the list of another anchor: awaits its members that have not registered here, and sets its bits here, too.
 local function bring(list)
     local members, bits = list:match('^([^|]*)|(.*)$')
     for member, ms in (members or ''):gmatch('(%S+) (%d+)') do
@@ -277,7 +278,7 @@ else
 end
 if state == 'a' and now_ms - began / 1000 >= longest * 1.5 then
     state = 'v'
-    set_bits({{0, 16383}}, 1) -- nobody has said which slots are in use
+    set_bits({{0, 16383}}, 1) -- no lists have come: any slot may be in use
 elseif state == 'w' and awaited <= 0 then
     state = 'v'
 end
@@ -287,7 +288,7 @@ if state == 'a' and now_ms - asked >= ASK and (new or now_ms - began / 1000 >= L
 end
 new = new and state ~= 'v'
 
--- ---- what it is told ----
+-- ---- the reply ----
 
 local bits = {}
 if ARGV[15] ~= '' then
@@ -334,7 +335,7 @@ if version > (same and version_known or 0) then
     local listed = 0
     for _, e in ipairs(entries) do
         if e.version > (same and version_known or 0) then
-            if #reply == HEAD + ALL then -- the rest comes next time; until then this answer counts for nothing
+            if #reply == HEAD + ALL then -- the next reply has the rest; until then no daemon counts this anchor
                 reply[2], reply[5] = ABSTAINS, listed
                 break
             end
@@ -344,11 +345,11 @@ if version > (same and version_known or 0) then
     end
 end
 
-local now_is = {birth, version, state, longest, awaited, asked, new}
+local head_now = {birth, version, state, longest, awaited, asked, new}
 for i = 1, 7 do
-    if now_is[i] ~= saved[i] then
-        call('HSET', gen, '#', table.concat({text(birth), of, text(version), state, text(began), text(longest),
-            text(awaited), text(asked), new and '1' or '0'}, ' '))
+    if head_now[i] ~= saved[i] then
+        call('HSET', gen, '#', table.concat({text(birth), saved_origin, text(version), state, text(began),
+            text(longest), text(awaited), text(asked), new and '1' or '0'}, ' '))
         break
     end
 end

@@ -46,7 +46,7 @@ else
     end
 end
 
--- Raises the token clock of the slot. False: it has reached this token already, and stays.
+-- Raises the token clock of the slot. Not true: the clock has reached this token already, and is not changed.
 local function tick(clock)
     local was = pcall('GETSET', clock, kept)
     if was == false or (tonumber(was) or token) < token then

@@ -12,6 +12,8 @@ local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
+-- room: the length of the reserve; no_room: nothing is reserved, since the token clock is ahead of the time; last: the
+-- last token given; kept: the token clock as this call has set it.
 local room = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
 local failed, last, kept, epoch, no_room
 
@@ -32,7 +34,7 @@ local function is_reclaiming()
     return grace
 end
 
--- Checks the answer of a pcall: nil if the key is of another type, or if Redis refused (`failed` is the error then).
+-- Checks the answer of a pcall: nil if the key is of another type, or if Redis has refused, when `failed` is the error.
 local function sound(reply)
     if type(reply) == 'table' and reply.err then
         if not reply.err:find('^-?WRONGTYPE') then
@@ -89,7 +91,7 @@ local function is_oom(err)
     return err:find('OOM command not allowed', 1, true) ~= nil
 end
 
--- Ignores that a full Redis has refused a write that the verb can do without.
+-- Forgets the error of a write that a full Redis has refused, and that the verb can do without.
 local function spare()
     if failed and is_oom(failed.err) then
         failed = nil
@@ -134,33 +136,33 @@ end
 -- pttl: the answer of PTTL; nil: PTTL was not sent, and is not needed if the expiry moves. GT is new in Redis 7: an
 -- older Redis refuses it once in a call, twice in a wide call. PEXPIREAT is cheaper than PEXPIRE, but needs the time as
 -- text, which pays in a wide call only.
-local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
+local last_lease, lease_ms, expire, till -- of the last name: mostly all names of a call have the same lease
 local has_gt = true
-local function aim(lease)
-    usual, usual_ms, expire, till = lease, tonumber(lease), 'PEXPIRE', lease
+local function set_lease(lease)
+    last_lease, lease_ms, expire, till = lease, tonumber(lease), 'PEXPIRE', lease
     if #KEYS > 6 then
-        expire, till = 'PEXPIREAT', text(now_ms + usual_ms)
+        expire, till = 'PEXPIREAT', text(now_ms + lease_ms)
     end
 end
 
 local function lengthen(key, lease, pttl)
-    if lease ~= usual then
-        aim(lease)
+    if lease ~= last_lease then
+        set_lease(lease)
     end
     if not pttl and has_gt then
         local moved = pcall(expire, key, till, 'GT')
         if moved == 1 then
-            return now_ms + usual_ms
+            return now_ms + lease_ms
         end
         has_gt = moved == 0 -- Redis knows GT: the expiry is as late already, or there is none
     end
     pttl = pttl or call('PTTL', key)
-    if pttl > usual_ms then
+    if pttl > lease_ms then
         call('PEXPIRE', key, text(pttl))
         return now_ms + pttl
     end
     call(expire, key, till)
-    return now_ms + usual_ms
+    return now_ms + lease_ms
 end
 
 -- @verb

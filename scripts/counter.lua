@@ -1,7 +1,7 @@
 -- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
--- The value names no owner: the expiry (column `stamp`), to the millisecond, proves ownership. What follows from that,
--- and the one case that is left: proto/SCRIPTS.md.
+-- The value names no owner: the expiry (column `stamp`), to the millisecond, proves ownership. proto/SCRIPTS.md has the
+-- consequences, and the one case in which this fails.
 
 local function is_lock(key, pttl, _, declared)
     local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))
@@ -14,7 +14,7 @@ local function ours(key, stamp, pttl)
         return false
     end
     local early = stamp - (now_ms + pttl)
-    if early > 2 then -- a long call, perhaps: look at the clock again
+    if early > 2 then -- the call may have taken long: asks for the time again
         local later = call('TIME')
         local gone_ms = math.floor((later[1] * 1000000 + later[2]) / 1000) - now_ms
         early = math.max(early - gone_ms, 0)
@@ -24,7 +24,7 @@ end
 
 local function acquire(key, stamp, lease)
     local pttl = call('PTTL', key)
-    if ours(key, stamp, pttl) then -- held, and not lost after all
+    if ours(key, stamp, pttl) then -- the owner holds it still
         local expiry = math.max(now_ms + lease, stamp)
         call('PEXPIREAT', key, text(expiry))
         return OK, token(), expiry

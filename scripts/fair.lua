@@ -1,8 +1,8 @@
--- fair.lua -- Redisson's FairLock: the hash of its RLock, and a queue before it, first come, first served.
+-- fair.lua -- Redisson's FairLock: the hash of its RLock, and a queue of owners, first come, first served.
 --
--- The queue is a list of owners, and a sorted set with the expiry (ms) of each one's ticket; both names are made from
--- the lock's. The head may take a free lock, others may not. Any caller drops an expired head, but never its own entry.
--- A head without a score has no ticket, and is dropped.
+-- The queue is a list of owners, and a sorted set with the expiry (ms) of each owner's ticket: its score. The names of
+-- both keys are made from the lock's. The head, the first owner of the list, may take a free lock; others may not. Any
+-- caller drops an expired head, but never its own entry. A head without a score has no ticket, and is dropped.
 --
 -- The life of tickets, and strangers (owners that are not daemons): proto/SCRIPTS.md.
 -- @like reentrant
@@ -10,17 +10,19 @@ local plain_acquire = acquire
 local plain_renew = renew
 local plain_release = release
 local plain_clear = clear
-local GOOD_MOST, WAIT, DAY, CALLED = 240000, 300000, 86400000, 1000
-local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
-local CLOSE_MOST = 1000 -- strangers behind a ticket that move along; of those behind them the first wait is lost
-local CALLS_MOST = 8    -- strangers in front that are called, while none of them is subscribed
+-- In ms: the longest life of a ticket; its extension for each stranger in front; how long both keys outlive the ticket;
+-- the time in which a stranger that was woken takes the lock.
+local TICKET_MOST, WAIT, DAY, CALLED = 240000, 300000, 86400000, 1000
+local EXPIRED_MOST = 1000 -- expired heads that a call drops; the next call drops more, and until then others wait
+local SHIFT_MOST = 1000 -- strangers whose scores move with the ticket before them; later ones keep their scores
+local CALLS_MOST = 8 -- owners from the head on that are woken, until one of them is subscribed
 
 local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
 end
 
--- The head of the queue (false: it is empty, nil: there is no queue), the expired owners before it, and its score.
--- `owner` never counts as expired, and as the head it has no score here. Only reads.
+-- The head of the queue without its expired owners (false: it is empty; nil: a key is no queue), the expired owners
+-- before that head, and its score. `owner` never counts as expired; if it is the head, there is no score. Only reads.
 local function head_of(list, set, owner)
     local over = {}
     while true do
@@ -35,7 +37,7 @@ local function head_of(list, set, owner)
             return nil, {}
         end
         score = tonumber(score or 0)
-        if score > now_ms or #over == STALE_MOST then
+        if score > now_ms or #over == EXPIRED_MOST then
             return head, over, score
         end
         over[#over + 1] = head
@@ -46,14 +48,14 @@ local function is_stranger(name)
     return name:sub(25, 37) ~= MARK
 end
 
--- Moves the strangers from this index on by so many ms, up to the next ticket of a daemon. Not the first write of a
--- call: a full Redis would refuse it.
+-- Moves the scores of the strangers from this index on by so many ms, up to the next ticket of a daemon. The caller has
+-- written before: a full Redis refuses the first write of a script.
 local function shift(list, set, at, by)
     local first = by ~= 0 and call('LINDEX', list, at)
     if not first or not is_stranger(first) then
         return
     end
-    for _, name in ipairs(call('LRANGE', list, at, at + CLOSE_MOST - 1)) do
+    for _, name in ipairs(call('LRANGE', list, at, at + SHIFT_MOST - 1)) do
         if not is_stranger(name) then
             return
         end
@@ -61,8 +63,8 @@ local function shift(list, set, at, by)
     end
 end
 
--- Wakes the head by its own channel. A stranger without a subscription may be dead: then the next owner is woken, which
--- drops the stranger in time, and so on. A daemon listens to the lock's channel.
+-- Wakes the head by its own channel. A stranger without a subscription may be dead: then the next owner is woken, too,
+-- which drops the stranger when its ticket has expired, and so on. A daemon listens to the lock's channel instead.
 local function call_first(list, head, channel)
     local receivers = wake(channel .. ':' .. head, '0')
     for i = 1, CALLS_MOST - 1 do
@@ -75,7 +77,7 @@ local function call_first(list, head, channel)
     return receivers
 end
 
--- Drops the expired owners in front. If the lock is free, the new head may not know it, and is woken.
+-- Drops the expired owners at the front of the queue. If the lock is free, the new head may not know that: it is woken.
 local function drop(key, list, set, over, head, channel)
     if #over == 0 then
         return
@@ -88,41 +90,43 @@ local function drop(key, list, set, over, head, channel)
     end
 end
 
--- How many strangers are in front of this owner of the queue; it counts itself if it is one.
+-- The number of strangers up to this owner in the queue: those before it, and itself if it is one.
 local function strangers(name, score)
     local waits = math.max((tonumber(score or 0) - now_ms) / WAIT, 0)
     return is_stranger(name) and math.ceil(waits) or math.floor(waits)
 end
 
--- The same for an owner of a daemon that is in the queue already.
+-- The number of strangers before an owner of a daemon that has a ticket.
 local function in_front(score)
     return math.floor(math.max((tonumber(score) - now_ms) / WAIT, 0))
 end
 
--- Keeps an existing ticket, which never becomes shorter unless strangers in front have left (`over` have expired).
+-- Renews a ticket. It becomes shorter only if strangers before it have left. `over`: expired owners before it.
 local function keep(list, set, owner, till, at, over, score)
-    if at > over or score <= now_ms + GOOD_MOST then
+    if at > over or score <= now_ms + TICKET_MOST then
         till = math.max(till + (at > over and WAIT * in_front(score) or 0), score)
     end
-    call('PEXPIREAT', list, text(till + DAY)) -- in a full Redis as well, for a write that it lets through comes first
+    call('PEXPIREAT', list, text(till + DAY)) -- a full Redis accepts this write, and then all later writes
     call('PEXPIREAT', set, text(till + DAY))
     call('ZADD', set, text(till), owner)
     shift(list, set, at + 1, till - score)
     return till
 end
 
--- Keeps the owner's ticket, or enqueues it; its expiry, or nil when it has none: no queue, or no room.
+-- Renews the owner's ticket, or gives it one. Returns the expiry; nil: it has no ticket, since a key is no queue or
+-- Redis is full.
 local function stand(list, set, owner, lease, over)
     local score = sound(pcall('ZSCORE', set, owner))
     local at = score ~= nil and sound(pcall('LPOS', list, owner))
     if score == nil or at == nil then
         return nil
     end
-    local till = now_ms + math.min(lease, GOOD_MOST)
+    local till = now_ms + math.min(lease, TICKET_MOST)
     if score and at then
         return keep(list, set, owner, till, at, over, tonumber(score))
     end
-    -- A new ticket goes behind the last owner; half a ticket stays behind the owner that is in front of it now.
+    -- A new ticket goes behind the last owner. If only one of both keys has the ticket, the other one gets it: an owner
+    -- in the list stays behind the owner that is before it there.
     local first = call('ZRANGE', set, 0, 0)[1]
     local front = call('LINDEX', list, at and at - 1 or -1)
     if first and not is_owner(first) or front and not is_owner(front) then
@@ -143,8 +147,8 @@ local function stand(list, set, owner, lease, over)
     return till
 end
 
--- By how much strangers behind this ticket close up when it goes: the first one then has its own wait behind what is in
--- front of it, or from when the lock is free again (`free`, ms).
+-- By how many ms the scores of the strangers behind this ticket move when it is removed: after that the first of them
+-- waits its own wait, counted from the score before it, or from when the lock is free again (`free`, ms).
 local function gap(list, set, at, score, free)
     local behind = call('LINDEX', list, at + 1)
     local had = behind and is_stranger(behind) and tonumber(call('ZSCORE', set, behind) or nil)
@@ -166,13 +170,13 @@ local function leave(list, set, owner, free)
     return scored or listed and listed > 0
 end
 
--- The index of the owner, if it has a whole ticket and the head is of the same daemon; else false.
+-- The index of the owner, if both keys have its ticket and the head is of the same daemon; else false or nil.
 local function behind_ours(list, set, head, owner)
     local at = head:sub(1, 36) == owner:sub(1, 36) and sound(pcall('LPOS', list, owner))
     return at and sound(pcall('ZSCORE', set, owner)) and at
 end
 
--- The caller takes its turn at the head in place of another owner of its daemon, which gets the caller's ticket.
+-- The caller and the head, another owner of its daemon, change places in the list. Each ticket keeps its own life.
 local function swap(list, set, at, over, owner, head, score)
     local mine = tonumber(call('ZSCORE', set, owner))
     local till = now_ms + math.max(score - now_ms, 0) % WAIT + WAIT * in_front(mine)
@@ -182,7 +186,7 @@ local function swap(list, set, at, over, owner, head, score)
     shift(list, set, at + 1, till - mine)
 end
 
-local function acquire(key, owner, lease, holds, reentry, place, channel)
+local function acquire(key, owner, lease, holds, reentry, ticket, channel)
     if reentry == '1' or is_reclaiming() then
         return plain_acquire(key, owner, lease, holds, reentry)
     end
@@ -190,7 +194,7 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
     local list, set = queue_of(key)
     local head, over, score = head_of(list, set, owner)
     local next_one = not head or head == owner
-    local at = pttl == -2 and not next_one and place ~= '1' and behind_ours(list, set, head, owner)
+    local at = pttl == -2 and not next_one and ticket ~= '1' and behind_ours(list, set, head, owner)
     next_one = next_one or at
     if pttl == -2 and next_one or pttl ~= -2 and sound(pcall('HEXISTS', key, owner)) ~= 0 then
         local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
@@ -203,21 +207,22 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
         end
         return outcome, drawn, expiry
     end
-    local placed = false
-    if head ~= nil and place == '1' then
-        placed = stand(list, set, owner, lease, #over)
-        spare() -- no room for it: the answer is the same
+    local has_ticket = false
+    if head ~= nil and ticket == '1' then
+        has_ticket = stand(list, set, owner, lease, #over)
+        spare() -- a full Redis gives no ticket, and the answer is the same
     elseif head ~= nil then
-        placed = sound(pcall('ZSCORE', set, owner))
+        has_ticket = sound(pcall('ZSCORE', set, owner))
     end
     drop(key, list, set, over, head, channel)
     if pttl == -2 then
         pttl = math.min(score - now_ms, DAY)
     end
-    return TAKEN, pttl == -1 and -1 or math.max(pttl, 1), placed and 1 or 0
+    return TAKEN, pttl == -1 and -1 or math.max(pttl, 1), has_ticket and 1 or 0
 end
 
--- The lock is free at `free`, `left` ms sooner than the strangers at the front of the queue expect.
+-- The lock is free at `free`, `left` ms sooner than the scores of strangers at the front of the queue assume: moves
+-- these scores.
 local function sooner(list, set, free, left)
     local head = left > 0 and sound(pcall('LINDEX', list, 0))
     local score = head and is_owner(head) and is_stranger(head) and tonumber(sound(pcall('ZSCORE', set, head)) or nil)
@@ -226,9 +231,9 @@ local function sooner(list, set, free, left)
     end
 end
 
--- Renews the ticket (place 1), or else the hold.
-local function renew(key, owner, lease, exact, place, channel)
-    if place ~= '1' then
+-- Renews the ticket (ticket 1), or else the hold.
+local function renew(key, owner, lease, exact, ticket, channel)
+    if ticket ~= '1' then
         local left = exact == '1' and call('PTTL', key)
         local outcome, _, expiry = plain_renew(key, owner, lease, exact)
         if left and outcome == OK then
@@ -241,7 +246,7 @@ local function renew(key, owner, lease, exact, place, channel)
     local head, over = head_of(list, set, owner)
     local whole = head and sound(pcall('LPOS', list, owner)) and sound(pcall('ZSCORE', set, owner))
     local till = whole and stand(list, set, owner, lease, #over)
-    if not till then -- half a ticket is none; its owner asks for another
+    if not till then -- a ticket that only one key has is dropped; its owner asks for another
         leave(list, set, owner, now_ms)
     end
     drop(key, list, set, over, head, channel)
@@ -249,7 +254,7 @@ local function renew(key, owner, lease, exact, place, channel)
 end
 
 -- With no hold left, removes the hold and the ticket, whichever exists. If the lock is free then, the head is woken by
--- its own channel, as Redisson's clients do, and by the lock's, to which daemons and users of the plain lock listen.
+-- its own channel, as by Redisson's clients, and by the lock's, to which daemons and users of the plain lock listen.
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
         return plain_release(key, owner, lease, holds, channel)

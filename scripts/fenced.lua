@@ -2,9 +2,9 @@
 --
 -- Redisson's clients draw their tokens from that counter (re-entries included). So that the tokens of both rise in one
 -- sequence, a token of ours is at least the next number of the counter, and becomes its value.
--- * Redisson's counter is a bare number without an expiry. Anything else in its place (a lock of that name, a list) is
---   not ours, and stays as it is: the name is foreign then, except for a former holder that reclaims it.
--- * A number without room above it stays, too, and our tokens rise without it.
+-- * Redisson's counter is a bare number without an expiry. A key of that name that is anything else (a lock, a list)
+--   stays unchanged: the name is then foreign, except for a former holder that reclaims it.
+-- * A number too high to be raised stays unchanged, too, and our tokens rise without it.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_clear = clear

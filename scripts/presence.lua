@@ -7,6 +7,8 @@
 -- Words, reply and keys: proto/SCRIPTS.md.
 local OK, TWIN = 1, 2
 local FAR = 2 ^ 52 -- us: the year 2112
+-- A day in ms; the most members, kept names of members that left, and members that a run forgets; the time in ms after
+-- which the next daemon is asked for its list.
 local DAY, MOST, LEFT_MOST, FORGET_MOST, ASKED_MS = 86400000, 10000, 1000, 16, 20
 -- Scores in rlock:awaited. The grace period waits for scores from AWAITED to below LEFT. AWAITED: a member that others
 -- name; PARTIAL, WHOLE: a member from another epoch that has to bring its list, without or with all members in it;
@@ -230,11 +232,11 @@ if begins then
     call('SET', epoch_key, text(number) .. ' ' .. origin .. (till > 0 and ' ' .. text(till) or ''))
 end
 
--- The first registration in this epoch of a daemon from another epoch: it may hold locks, as may the members that it
--- knows. Returns its score.
+-- A daemon from another epoch registers for the first time in this one: it may hold locks, as may the members that it
+-- knows. Returns the daemon's score.
 local function note_return()
     local goes_on = over or score(awaited, '^') == -known
-    local whole = unknown == '0' and (lasts == '' or over) -- in a grace period a daemon may not know all the awaited
+    local whole = unknown == '0' and (lasts == '' or over) -- in a grace period it may not know all awaited members
     local longest = math.max(grace, lasting(list_grace))
     if unknown == '1' or lasts ~= '' and not goes_on then
         await('?')

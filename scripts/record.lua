@@ -6,17 +6,17 @@
 --   KEYS   rlock:{tag}:epoch
 --   ARGV   number, mode: read = writes nothing; reclaim, grant = creates the record with that phase if there is none or
 --          one with a lower number; open = lets it grant if it has this number and reclaims; spoil = spoils any record
---   reply  { TIME in us, its number now (0 = there is none), 1 = it grants, 2 = it is spoiled }
+--   reply  { TIME in us, number of the record now (0 = there is none), 1 = it grants, 2 = it is spoiled }
 local call = redis.call
 local key, number, mode = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local time = call('TIME')
 local kind = call('TYPE', key).ok
 
 if mode ~= 'read' then
-    call('PERSIST', key) -- a write that a full Redis accepts: it checks memory for none behind it
+    call('PERSIST', key) -- a full Redis accepts this write, and then all later writes of the script
 end
 if kind ~= 'string' and kind ~= 'none' then
-    call('DEL', key) -- not made by us
+    call('DEL', key) -- somebody else has made it
 end
 local was, phase = (call('GET', key) or ''):match('^(%d+) 0( ?[01]?)$')
 local is, now = tonumber(was or 0), ({[''] = 1, [' 0'] = 0, [' 1'] = 2})[phase] or 0

@@ -8,8 +8,8 @@ local function is_lock(key, pttl)
     return field and is_owner(field) and call('HSTRLEN', key, field) <= 10 and is_count(call('HGET', key, field))
 end
 
--- Deletes the hash, with its expiry, if its owner has lost the lock: see is_ghost().
-local function bury(key)
+-- Deletes the hash if its owner has lost the lock: see is_ghost(). True: it is deleted.
+local function delete_ghost(key)
     local dead = call('HLEN', key) == 1 and is_ghost(call('HKEYS', key)[1])
     return dead and call('DEL', key) == 1
 end
@@ -20,7 +20,7 @@ local function acquire(key, owner, lease, holds, reentry)
     if not count then
         if reentry == '1' then
             return GONE
-        elseif pttl ~= -2 and not (is_reclaiming() and count == false and bury(key)) then
+        elseif pttl ~= -2 and not (is_reclaiming() and count == false and delete_ghost(key)) then
             return count == nil and FOREIGN or TAKEN, pttl
         end
         pttl = -2
@@ -41,7 +41,7 @@ local function acquire_many(lease, holds, reentry)
     if reentry == '1' or pcall('EXISTS', unpack(KEYS, 3)) ~= 0 then
         return 3
     end
-    aim(lease)
+    set_lease(lease)
     local pcall, KEYS, ARGV, expire, till = pcall, KEYS, ARGV, expire, till
     local after, granted = #KEYS + 1, {}
     for i = 3, #KEYS do
@@ -57,7 +57,7 @@ local function acquire_many(lease, holds, reentry)
     end
     local first = token()
     last = first + after - 4
-    return after, first, now_ms + usual_ms
+    return after, first, now_ms + lease_ms
 end
 
 local function renew(key, owner, lease, exact)
@@ -77,15 +77,15 @@ local function renew_many(lease, exact)
     if exact == '1' or ARGV[2]:byte() == 61 then -- =
         return 3
     end
-    aim(lease)
+    set_lease(lease)
     local expire, till = expire, till
     for i = 3, #KEYS do
         local key = KEYS[i]
         if pcall('HEXISTS', key, ARGV[i + 2 + TERMS]) ~= 1 or pcall(expire, key, till, 'GT') ~= 1 then
-            return i, 0, now_ms + usual_ms
+            return i, 0, now_ms + lease_ms
         end
     end
-    return #KEYS + 1, 0, now_ms + usual_ms
+    return #KEYS + 1, 0, now_ms + lease_ms
 end
 
 -- HDEL drops the key with its only field, and cannot drop another owner's field.

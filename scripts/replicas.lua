@@ -11,5 +11,5 @@ local clock = call('GET', KEYS[1])
 if not clock or call('GET', KEYS[2]) ~= ARGV[1] or ARGV[1]:match('^%d+ (%x+)$') ~= origin then
     return 0
 end
-call('SET', KEYS[1], clock) -- as it is: any write will do, and this key is there, and has no expiry
+call('SET', KEYS[1], clock) -- a write that changes nothing: the key exists, and has no expiry
 return 1

@@ -5,10 +5,11 @@
 --
 -- All readers share the expiry of the hash. Each hold of a reader has a key of its own, owner:rwlock_timeout:1, :2 ...,
 -- that lives as long as its lease, so that a leaving reader knows how long the others need the hash. Redisson relies on
--- these keys; their values and types are never read. Only an owner's first MOST holds have one; they are renewed
--- together, so the first lives longest. With more than MOST readers or keys a leaving reader changes no expiry.
-local MOST = 256
-local SOME = 16 -- words of the hash that a reader checks before it joins others
+-- these keys; their values and types are never read. Only an owner's first READS_MOST holds have one; they are renewed
+-- together, so the first lives longest. With more than READS_MOST readers, or keys of their holds in all, a leaving
+-- reader changes no expiry.
+local READS_MOST = 256
+local WORDS_CHECKED = 16 -- fields and values of the hash that a reader checks before it joins others
 
 local function ends_of(key, owner)
     return suffixed(key, owner) .. ':rwlock_timeout:'
@@ -20,9 +21,9 @@ local function mode_of(key)
     return (mode == 'read' or mode == 'write') and mode
 end
 
--- True: besides `mode`, the hash has only owners and their holds. Checks at most `most` words of it.
+-- True: besides `mode`, the hash has only owners and their holds. Checks at most `most` of its fields and values.
 local function is_lock(key, pttl, most)
-    local some = pttl ~= -1 and call('HSCAN', key, 0, 'COUNT', SOME)[2] or {}
+    local some = pttl ~= -1 and call('HSCAN', key, 0, 'COUNT', WORDS_CHECKED)[2] or {}
     if #some < 4 then
         return false
     end
@@ -34,11 +35,11 @@ local function is_lock(key, pttl, most)
     return true
 end
 
--- Makes the keys of `holds` read holds last for `lease` ms, and shortens none unless the lease is exact. Must follow
--- another write of the script: a full Redis refuses the first write of a script, and no later one.
-local function stay(key, owner, holds, lease, exact)
+-- Makes the keys of `holds` read holds last for `lease` ms, and shortens none unless the lease is exact. The caller has
+-- written before: a full Redis refuses the first write of a script, and no later one.
+local function prolong_reads(key, owner, holds, lease, exact)
     local ends = ends_of(key, owner)
-    for i = 1, math.min(holds, MOST) do
+    for i = 1, math.min(holds, READS_MOST) do
         if exact == '1' or call('PTTL', ends .. i) < tonumber(lease) then
             call('SET', ends .. i, '1', 'PX', lease)
         end
@@ -46,16 +47,16 @@ local function stay(key, owner, holds, lease, exact)
 end
 
 -- Deletes the keys of the read holds from..to, and those with higher numbers if there are any.
-local function forget(key, owner, from, to)
+local function delete_reads(key, owner, from, to)
     local ends = ends_of(key, owner)
-    while from <= MOST and (call('DEL', ends .. from) == 1 or from < to) do
+    while from <= READS_MOST and (call('DEL', ends .. from) == 1 or from < to) do
         from = from + 1
     end
 end
 
 -- The time left of the read hold that lasts longest, in ms; 0 = there is none; nil = too many keys to ask.
 local function longest(key)
-    if call('HLEN', key) > MOST then
+    if call('HLEN', key) > READS_MOST then
         return nil
     end
     local fields, asked, most = call('HGETALL', key), 0, 0
@@ -63,7 +64,7 @@ local function longest(key)
         local ends = ends_of(key, fields[i])
         for n = 1, fields[i] ~= 'mode' and tonumber(fields[i + 1]) or 0 do
             asked = asked + 1
-            if asked > MOST then
+            if asked > READS_MOST then
                 return nil
             end
             most = math.max(most, call('PTTL', ends .. n))
@@ -72,9 +73,10 @@ local function longest(key)
     return most
 end
 
--- The hash of those who have lost it: it goes, and its time with it. Not if this owner is in it, nor a stranger.
-local function bury(key, owner)
-    local fields = call('HLEN', key) <= MOST and call('HGETALL', key) or {}
+-- Deletes the hash, and the keys of its read holds, if each owner in it has lost the lock (see is_ghost()) and none is
+-- this owner. True: the hash is deleted.
+local function delete_ghosts(key, owner)
+    local fields = call('HLEN', key) <= READS_MOST and call('HGETALL', key) or {}
     for i = 1, #fields, 2 do
         local of = fields[i]
         if of ~= 'mode' and (not is_ghost(of) or of == owner or of == owner .. ':write') then
@@ -83,7 +85,7 @@ local function bury(key, owner)
     end
     for i = 1, #fields, 2 do
         if fields[i] ~= 'mode' then
-            forget(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, MOST))
+            delete_reads(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, READS_MOST))
         end
     end
     return #fields > 0 and call('DEL', key) == 1
@@ -92,7 +94,7 @@ end
 local function acquire(key, owner, lease, holds, reentry, mode)
     local pttl = call('PTTL', key)
     local is = pttl ~= -2 and mode_of(key)
-    if is and is_reclaiming() and (is == 'write' or mode == 'write') and bury(key, owner) then
+    if is and is_reclaiming() and (is == 'write' or mode == 'write') and delete_ghosts(key, owner) then
         is, pttl = false, -2
     end
     if pttl ~= -2 and not is then
@@ -105,7 +107,7 @@ local function acquire(key, owner, lease, holds, reentry, mode)
     elseif is == 'read' and mode == 'write' or is == 'write' and not writes then
         return TAKEN, pttl, is == 'write' and 1 or call('HLEN', key) - 1
     end
-    if is and not reads and not writes and not is_lock(key, pttl, SOME) then
+    if is and not reads and not writes and not is_lock(key, pttl, WORDS_CHECKED) then
         return FOREIGN, pttl
     end
     local field = mode == 'write' and owner .. ':write' or owner
@@ -120,7 +122,7 @@ local function acquire(key, owner, lease, holds, reentry, mode)
     end
     local expiry = lengthen(key, lease, pttl)
     if mode == 'read' then
-        stay(key, owner, tonumber(holds), lease)
+        prolong_reads(key, owner, tonumber(holds), lease)
     end
     return OK, reentry == '1' and 0 or token(), expiry
 end
@@ -133,7 +135,7 @@ local function renew(key, owner, lease, exact)
         return GONE
     end
     local expiry = lengthen(key, lease, call('PTTL', key))
-    stay(key, owner, tonumber(reads or 0) or 0, lease, exact)
+    prolong_reads(key, owner, tonumber(reads or 0) or 0, lease, exact)
     if exact == '1' then
         local others = is == 'read' and call('HLEN', key) > 2
         local most = others and longest(key) or not others and 0
@@ -156,7 +158,8 @@ local function left(key, owner, reads, writes, had_reads, had_writes)
     return (had_reads or reads == '0') and (had_writes or writes == '0')
 end
 
--- This owner has no hold left. The hash gets the time of the other reader that lasts longest; without any, it goes.
+-- This owner has no hold left. The hash gets the time of the other reader that lasts longest; if there is none, the
+-- hash is deleted.
 local function left_by_all(key, channel, number)
     if call('HLEN', key) > 1 then
         local most = longest(key)
@@ -184,7 +187,7 @@ local function release(key, owner, lease, holds, rest, mode, channel)
     if reads == '0' and had_reads then
         call('HDEL', key, owner)
     end
-    forget(key, owner, reads + 1, tonumber(had_reads or 0) or 0)
+    delete_reads(key, owner, reads + 1, tonumber(had_reads or 0) or 0)
     if not had_reads and not had_writes then
         return GONE
     end
@@ -200,7 +203,7 @@ local function release(key, owner, lease, holds, rest, mode, channel)
     if had_reads and reads ~= '0' or had_writes and writes ~= '0' then
         local expiry = lengthen(key, lease, call('PTTL', key))
         local whole = left(key, owner, reads, writes, had_reads, had_writes)
-        stay(key, owner, had_reads and tonumber(reads) or 0, lease)
+        prolong_reads(key, owner, had_reads and tonumber(reads) or 0, lease)
         local woken = number == '1' and wake(channel, number) or 0
         return whole and OK or GONE, woken, expiry
     end
@@ -215,14 +218,14 @@ end
 local function clear(key, channel)
     local pttl = call('PTTL', key)
     local is = pttl ~= -2 and mode_of(key)
-    if pttl ~= -2 and not (is and is_lock(key, pttl, 2 * MOST)) then
+    if pttl ~= -2 and not (is and is_lock(key, pttl, 2 * READS_MOST)) then
         return FOREIGN, pttl
     end
-    local fields = is and call('HLEN', key) <= MOST and call('HGETALL', key) or {}
+    local fields = is and call('HLEN', key) <= READS_MOST and call('HGETALL', key) or {}
     local there = call('DEL', key)
     for i = 1, #fields, 2 do
         if fields[i] ~= 'mode' then
-            forget(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, MOST))
+            delete_reads(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, READS_MOST))
         end
     end
     return there == 1 and OK or GONE, token(), wake(channel, '1')

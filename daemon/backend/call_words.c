@@ -20,7 +20,7 @@ enum column {
     COLUMN_EXACT,
     COLUMN_CHANNEL,
     COLUMN_MODE,
-    COLUMN_PLACE,
+    COLUMN_TICKET,
     COLUMN_LIMIT,
     COLUMN_REST,
     COLUMN_PERMIT,
@@ -103,7 +103,7 @@ term_of(enum column column, const struct core_op *op)
         return op->exact;
     case COLUMN_MODE:
         return op->shared;
-    case COLUMN_PLACE:
+    case COLUMN_TICKET:
         return op->ticket;
     case COLUMN_LIMIT:
         return op->limit;

@@ -104,7 +104,7 @@ class Scripted(Case):
             who = more.get("owner", ME)
             columns = dict(owner=who, value=value_of(who), permit=permit_of(who), lease=LEASE,
                            holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, stamp=0, mode="write",
-                           place=0, limit=1, declared=1, shape=UUID_SHAPE, wakes=0, channel="ch:%s" % (key,))
+                           ticket=0, limit=1, declared=1, shape=UUID_SHAPE, wakes=0, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
         return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names],

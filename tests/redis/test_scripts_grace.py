@@ -28,7 +28,7 @@ class InAGrace(Scripted):
                     elif epoch is not None:
                         self.c.cmd("SET", EPOCH, epoch)
                     was = self.dump()
-                    outcome, left, _ = self.run_one(kind, "acquire", place=1)
+                    outcome, left, _ = self.run_one(kind, "acquire", ticket=1)
                     self.assertEqual(outcome, GRACE)
                     self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if told else left == 0, left)
                     self.assertEqual(self.dump(), was)
@@ -142,7 +142,7 @@ class InAGrace(Scripted):
 
     def test_a_fair_lock_is_reclaimed_past_its_queue(self):
         self.held("fair", who=A + ":7")
-        self.assertEqual(self.run_one("fair", "acquire", owner=YOU, place=1)[0], TAKEN)
+        self.assertEqual(self.run_one("fair", "acquire", owner=YOU, ticket=1)[0], TAKEN)
         self.begins()
         self.assertEqual(self.run_one("fair", "acquire", epoch=self.word)[0], OK)
         self.assertEqual(self.c.cmd("LRANGE", "redisson_lock_queue:{k}", 0, -1), [YOU])

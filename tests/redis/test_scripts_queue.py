@@ -41,7 +41,7 @@ class Fair(Scripted):
     def test_places_in_the_order_they_came(self):
         self.held("fair", who=YOU)
         for who in US[:3]:
-            outcome, pttl, placed = self.try_(who, place=1)
+            outcome, pttl, placed = self.try_(who, ticket=1)
             self.assertEqual((outcome, placed), (TAKEN, 1))
             self.assertTrue(LEASE - 3000 * harness.SLOW <= pttl <= LEASE)
         self.assertEqual(self.queue(), US[:3])
@@ -51,14 +51,14 @@ class Fair(Scripted):
         for key in (LIST, SET):
             self.ttl_is(key, LEASE + DAY)
         self.left("k", LIST, SET)
-        self.assertEqual(self.try_(US[0], place=1)[2], 1)  # twice is once
+        self.assertEqual(self.try_(US[0], ticket=1)[2], 1)  # twice is once
         self.assertEqual(self.queue(), US[:3])
 
     def test_no_place_unless_asked_for(self):
         self.held("fair", who=YOU)
         self.assertEqual(self.try_(ME)[2], 0)
         self.left("k")
-        self.try_(ME, place=1)
+        self.try_(ME, ticket=1)
         was = self.score(ME)
         self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # it says so, and leaves it alone
         self.assertEqual((self.queue(), self.score(ME)), ([ME], was))
@@ -66,9 +66,9 @@ class Fair(Scripted):
     def test_strangers_in_front_make_a_place_last_longer(self):
         self.held("fair", who=YOU)
         self.redisson(YOU, OTHER)
-        self.try_(US[1], place=1)
+        self.try_(US[1], ticket=1)
         self.redisson(THIRD)
-        self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in US[2:4]])
+        self.run_all("fair", "acquire", [("k", dict(owner=who, ticket=1)) for who in US[2:4]])
         self.assertEqual(self.queue(), [YOU, OTHER, US[1], THIRD, US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
         self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place has more than its own WAIT at first: one too many
@@ -76,7 +76,7 @@ class Fair(Scripted):
         for who in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
             self.c.cmd("ZINCRBY", SET, -2 * WAIT, who)
             self.assertGreater(self.score(who), self.now_us() // 1000)
-        self.run_one("fair", "renew", owner=US[1], place=1, lease=2 * LEASE)
+        self.run_one("fair", "renew", owner=US[1], ticket=1, lease=2 * LEASE)
         self.score_is(US[1], 2 * LEASE)  # and none is in front of it any more
 
     def test_other_daemons_in_front_do_not(self):
@@ -84,22 +84,22 @@ class Fair(Scripted):
         self.held("fair", who=YOU)
         theirs = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         for who in [*theirs, US[1]]:
-            self.try_(who, place=1)
+            self.try_(who, ticket=1)
         for who in [*theirs, US[1]]:
             self.score_is(who, LEASE)
 
     def test_no_place_is_good_for_long(self):
         """Strangers in front are counted by it."""
         self.held("fair", who=YOU)
-        self.try_(ME, place=1, lease=24 * 3600 * 1000)
+        self.try_(ME, ticket=1, lease=24 * 3600 * 1000)
         self.score_is(ME, 240000)
 
     def test_only_the_first_may(self):
         self.held("fair", who=YOU)
-        self.try_(US[1], place=1)
-        self.try_(US[2], place=1)
+        self.try_(US[1], ticket=1)
+        self.try_(US[2], ticket=1)
         self.run_one("fair", "release", owner=YOU)
-        outcome, wait, placed = self.try_(US[2], place=1)
+        outcome, wait, placed = self.try_(US[2], ticket=1)
         self.assertEqual((outcome, placed), (TAKEN, 1))
         self.assertTrue(0 < wait <= LEASE)  # until the place of the first is over
         self.assertEqual(self.try_(OTHER)[0::2], (TAKEN, 0))
@@ -116,7 +116,7 @@ class Fair(Scripted):
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         self.held("fair", who=YOU)
         for who in [them[0], US[1], them[1], US[2], OTHER]:
-            self.try_(who, place=1)
+            self.try_(who, ticket=1)
         self.c.cmd("ZADD", SET, 1, them[0])  # its time is over
         self.assertEqual(self.try_(US[2])[0], TAKEN)
         self.run_one("fair", "release", owner=YOU)
@@ -124,7 +124,7 @@ class Fair(Scripted):
         self.c.cmd("ZADD", SET, self.score(US[1]), US[4])
         for who in (them[1], US[3], US[4], US[5]):  # theirs; half a place, and another half; none
             self.assertEqual(self.try_(who)[0], TAKEN)
-        self.assertEqual(self.try_(US[2], place=1)[0], TAKEN)  # it asks for a place, not for its turn
+        self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # it asks for a place, not for its turn
         self.c.cmd("LPUSH", LIST, them[0])
         self.c.cmd("ZADD", SET, 1, them[0])
         till = self.score(US[1])
@@ -135,10 +135,10 @@ class Fair(Scripted):
     def test_a_place_that_nobody_asks_for_runs_out(self):
         """One of a process that has ended: others of its daemon go before it, and it lives no longer for that."""
         self.c.cmd("HSET", "k", YOU, 1)
-        self.try_(US[1], lease=5000, place=1)
+        self.try_(US[1], lease=5000, ticket=1)
         self.redisson(OTHER)
         for _ in range(3):
-            self.try_(US[2], place=1)
+            self.try_(US[2], ticket=1)
             in_front = (self.score(US[2]) - self.now_us() // 1000) // WAIT
             self.assertGreater(in_front, 0)
             self.run_one("fair", "release", owner=YOU)
@@ -159,18 +159,18 @@ class Fair(Scripted):
         self.c.cmd("DEL", "k")
         self.held("fair", who=YOU)
         self.c.cmd("PERSIST", "k")
-        self.assertEqual(self.try_(ME, place=1), (TAKEN, -1, 1))
+        self.assertEqual(self.try_(ME, ticket=1), (TAKEN, -1, 1))
 
     def test_stale_heads_are_dropped_by_whoever_comes(self):
-        for verb, more in (("acquire", dict(owner=ME, place=1)), ("acquire", dict(owner=ME)),
-                           ("release", dict(owner=YOU)), ("renew", dict(owner=US[5], place=1)), ("clear", {}),
+        for verb, more in (("acquire", dict(owner=ME, ticket=1)), ("acquire", dict(owner=ME)),
+                           ("release", dict(owner=YOU)), ("renew", dict(owner=US[5], ticket=1)), ("clear", {}),
                            ("release", dict(owner=OTHER))):
             with self.subTest(verb, **more):
                 self.flush()
                 self.held("fair", who=YOU)
                 self.redisson(named("a", 1), named("b", 2), wait=-1000)
                 self.redisson(OTHER + "0")
-                self.try_(US[5], place=1) if verb == "renew" else None
+                self.try_(US[5], ticket=1) if verb == "renew" else None
                 self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: nobody's
                 self.run_one("fair", verb, **more)
                 self.assertEqual(self.queue()[0], OTHER + "0")
@@ -192,23 +192,23 @@ class Fair(Scripted):
         self.redisson(named("a", 1), wait=-1000)
         self.redisson(OTHER)
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
-            self.assertEqual(self.try_(ME, place=1)[0], TAKEN)
+            self.assertEqual(self.try_(ME, ticket=1)[0], TAKEN)
             self.heard(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
-            self.try_(ME, place=1)  # it has been told
+            self.try_(ME, ticket=1)  # it has been told
             self.c.cmd("HSET", "k", YOU, 1)
             self.c.cmd("LPUSH", LIST, "nobody")
-            self.try_(ME, place=1)  # and would not get it
+            self.try_(ME, ticket=1)  # and would not get it
 
     def test_who_asks_is_alive(self):
         """However late: nobody has taken its place away yet."""
         self.redisson(ME, wait=-1000)
         self.redisson(OTHER)
         self.c.cmd("HSET", "k", YOU, 1)
-        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.try_(ME, ticket=1)[2], 1)
         self.assertEqual(self.queue(), [ME, OTHER])
         self.score_is(ME, LEASE)
         self.c.cmd("ZADD", SET, 1, ME)
-        self.assertEqual(self.run_one("fair", "renew", place=1)[0], OK)
+        self.assertEqual(self.run_one("fair", "renew", ticket=1)[0], OK)
         self.c.cmd("ZADD", SET, 1, ME)
         self.c.cmd("DEL", "k")
         self.assertEqual(self.try_(ME)[0], OK)
@@ -217,37 +217,37 @@ class Fair(Scripted):
     def test_half_a_place_is_made_whole(self):
         self.held("fair", who=YOU)
         self.c.cmd("RPUSH", LIST, ME, OTHER)
-        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.try_(ME, ticket=1)[2], 1)
         self.assertEqual(self.queue(), [ME, OTHER])
         self.score_is(ME, LEASE)
         self.c.cmd("LPOP", LIST)
-        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.try_(ME, ticket=1)[2], 1)
         self.assertEqual(self.queue()[-1], ME)
 
     def test_renewing_a_place(self):
         self.held("fair", who=YOU)
         self.redisson(OTHER)
-        self.try_(ME, place=1)
+        self.try_(ME, ticket=1)
         for _ in range(2):
-            outcome, a, till = self.run_one("fair", "renew", place=1, lease=2 * LEASE)
+            outcome, a, till = self.run_one("fair", "renew", ticket=1, lease=2 * LEASE)
             self.assertEqual((outcome, a, till), (OK, 0, self.score(ME)))
             self.score_is(ME, 2 * LEASE + WAIT)
-        self.run_one("fair", "renew", place=1, lease=1000, exact=1)
+        self.run_one("fair", "renew", ticket=1, lease=1000, exact=1)
         self.score_is(ME, 2 * LEASE + WAIT)  # never less
         self.ttl_is("k", LEASE)
         self.assertEqual(self.queue(), [OTHER, ME])
         for who in (US[5], YOU):  # who has no place, the holder neither
-            self.assertEqual(self.run_one("fair", "renew", owner=who, place=1), (GONE, 0, 0))
+            self.assertEqual(self.run_one("fair", "renew", owner=who, ticket=1), (GONE, 0, 0))
         for spoil in (("ZREM", SET, ME), ("LREM", LIST, 0, ME)):
-            self.try_(ME, place=1)
+            self.try_(ME, ticket=1)
             self.c.cmd(*spoil)
-            self.assertEqual(self.run_one("fair", "renew", place=1), (GONE, 0, 0))
+            self.assertEqual(self.run_one("fair", "renew", ticket=1), (GONE, 0, 0))
             self.assertEqual((self.queue(), self.score(ME)), ([OTHER], None))
 
     def test_giving_a_place_back(self):
         self.held("fair", who=YOU)
         for who in US[1:4]:
-            self.try_(who, place=1)
+            self.try_(who, ticket=1)
         with self.listening("ch:k", "ch:k:" + US[1], "ch:k:" + US[3]) as sub:
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (OK, 0, 0))
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (GONE, 0, 0))
@@ -262,7 +262,7 @@ class Fair(Scripted):
 
     def test_holds_left_leave_the_queue_alone(self):
         self.held("fair", holds=2)
-        self.try_(YOU, place=1)
+        self.try_(YOU, ticket=1)
         with self.listening("ch:k", "ch:k:" + YOU):
             self.assertEqual(self.run_one("fair", "release", holds=1)[0], OK)
         self.assertEqual(self.queue(), [YOU])
@@ -277,7 +277,7 @@ class Fair(Scripted):
 
     def test_breaking_wakes_who_is_first(self):
         self.held("fair", who=YOU)
-        self.try_(ME, place=1)
+        self.try_(ME, ticket=1)
         with self.listening("ch:k", "ch:k:" + ME) as sub:
             outcome, token, woken = self.run_one("fair", "clear")
             self.assertEqual((outcome, woken), (OK, 2))
@@ -294,11 +294,11 @@ class Fair(Scripted):
                 self.c.cmd("DEL", key)
                 self.c.cmd(*spoil)
                 self.held("fair")
-                names = [("k", dict(owner=YOU, place=1)), ("fine", dict(owner=YOU, place=1))]
+                names = [("k", dict(owner=YOU, ticket=1)), ("fine", dict(owner=YOU, ticket=1))]
                 self.assertEqual([r[::2] for r in self.run_all("fair", "acquire", names)][0], (TAKEN, 0))
                 self.assertEqual(self.c.cmd("EXISTS", "fine"), 1)
                 self.assertEqual(self.run_one("fair", "renew")[0], OK)
-                self.assertEqual(self.run_one("fair", "renew", owner=YOU, place=1)[0], GONE)
+                self.assertEqual(self.run_one("fair", "renew", owner=YOU, ticket=1)[0], GONE)
                 self.assertEqual(self.run_one("fair", "release")[0], OK)
                 self.assertEqual(self.run_one("fair", "release")[0], GONE)
                 self.assertEqual(self.run_one("fair", "clear")[0], GONE)
@@ -306,14 +306,14 @@ class Fair(Scripted):
 
     def test_a_full_redis_gives_no_places_and_takes_none_away(self):
         self.held("fair", who=YOU)
-        self.try_(US[1], place=1)
+        self.try_(US[1], ticket=1)
         self.full()
-        outcome, _, placed = self.try_(US[2], place=1)
+        outcome, _, placed = self.try_(US[2], ticket=1)
         self.assertEqual((outcome, placed), (TAKEN, 0))
         self.assertEqual((self.queue(), self.score(US[2])), ([US[1]], None))
-        self.assertEqual(self.try_(US[1], place=1, lease=2 * LEASE)[2], 1)
+        self.assertEqual(self.try_(US[1], ticket=1, lease=2 * LEASE)[2], 1)
         self.score_is(US[1], 2 * LEASE)
-        self.assertEqual(self.run_one("fair", "renew", owner=US[1], place=1, lease=3 * LEASE)[0], OK)
+        self.assertEqual(self.run_one("fair", "renew", owner=US[1], ticket=1, lease=3 * LEASE)[0], OK)
         self.score_is(US[1], 3 * LEASE)
         self.assertEqual(self.run_one("fair", "release", owner=YOU)[0], OK)
         self.assertEqual(self.try_(US[1]), (FULL, 0, 0))
@@ -323,14 +323,14 @@ class Fair(Scripted):
 
     def test_names_that_bring_their_braces(self):
         self.held("fair", "a{b}c", who=YOU)
-        self.assertEqual(self.try_(ME, "a{b}c", place=1)[2], 1)
+        self.assertEqual(self.try_(ME, "a{b}c", ticket=1)[2], 1)
         self.left("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c")
 
     def test_many_at_once(self):
         """One call for all who wait, and the queue is in their order."""
         self.held("fair", who=YOU)
         owners = [UUID + ":%d" % n for n in range(100, 220)]
-        reply = self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in owners])
+        reply = self.run_all("fair", "acquire", [("k", dict(owner=who, ticket=1)) for who in owners])
         self.assertEqual({r[0::2] for r in reply}, {(TAKEN, 1)})
         self.assertEqual(self.queue(), owners)
         reply = self.run_all("fair", "release", [("k", dict(owner=who)) for who in owners] + [("k", dict(owner=YOU))])

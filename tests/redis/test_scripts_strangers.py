@@ -104,10 +104,10 @@ class Strangers(Scripted):
         if left >= 0:
             self.c.cmd("PEXPIRE", "k", left - ms)
 
-    def ask(self, w, place=1):
+    def ask(self, w, ticket=1):
         """Whether it has the lock now."""
         if w.ours:
-            outcome = self.run_one("fair", "acquire", owner=w.name, place=place)[0]
+            outcome = self.run_one("fair", "acquire", owner=w.name, ticket=ticket)[0]
             self.assertIn(outcome, (OK, TAKEN))
             return outcome == OK
         return self.eval(LOCK, self.now_ms(), w.name, LEASE, w.wait) is None
@@ -147,14 +147,14 @@ class Strangers(Scripted):
                 self.renew(holder)
                 for w in queue:
                     if w.ours:
-                        self.renew(w, place=1)
+                        self.renew(w, ticket=1)
 
     def serve(self, queue, works=lambda: 100, step=500):
         """Lets all that live have it, whenever they can; ms for which nobody had it, before each of these."""
         waiting, stood, served = [w for w in queue if not w.dead], 0, []
         while waiting:
             for w in list(waiting):
-                if self.ask(w, place=0):
+                if self.ask(w, ticket=0):
                     served.append((w, stood))
                     waiting.remove(w)
                     stood = 0
@@ -167,7 +167,7 @@ class Strangers(Scripted):
                 if stood % 10000 == 0:
                     for w in waiting:
                         if w.ours:
-                            self.renew(w, place=1)
+                            self.renew(w, ticket=1)
                 self.assertLess(stood, 4 * WAIT, queue)
         return served
 
@@ -281,7 +281,7 @@ class Strangers(Scripted):
         for n in range(1100):
             self.ask(it(n + 2, 10))
         self.pass_(10000)
-        self.renew(mine, place=1)
+        self.renew(mine, ticket=1)
         self.near(self.score(it(1001, 10)) - self.score(mine), 10000)
         self.near(self.score(it(1002, 10)) - self.score(mine), 10010 - 10000)
 
