@@ -8,8 +8,8 @@
 #include "daemon/backend/tls.h"
 
 /*
- * "unix:PATH[?db=N]" or "redis[s]://[user:password@]host:port[/db]", %XX decoded; user and password of the URL win over
- * those given. NULL with a message in `error`; otherwise the caller owns it (address_free).
+ * Parses "unix:PATH[?db=N]" or "redis[s]://[user:password@]host:port[/db]", and decodes %XX. User and password of the
+ * URL win over the arguments. Returns an address that the caller owns (address_free); NULL: a message is in `error`.
  */
 struct link_address *address_parse(const char *url, const char *user, const char *password, char error[160]);
 
@@ -27,8 +27,8 @@ bool address_secure(struct link_address *a, const struct tls_files *files, char 
                     char warning[TLS_ERROR_ROOM]);
 
 /*
- * Returns an address without a server: address_move() names one. Until then people are shown `shown`. User and password
- * are those of address_parse(). The caller owns the address.
+ * Returns an address without a server: address_move() names one. Until then logs and INFO have `shown`. User and
+ * password are those of address_parse(). The caller owns the address.
  */
 struct link_address *address_unknown(const char *shown, const char *user, const char *password, int db, bool secure);
 

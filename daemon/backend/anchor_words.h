@@ -1,5 +1,5 @@
 /*
- * anchor_words.h -- the words of node.lua, anchor.lua and record.lua, and what their answers mean. No link, no clock.
+ * anchor_words.h -- the words of node.lua, anchor.lua and record.lua, and the meaning of the answers. No link or clock.
  *
  * proto/SCRIPTS.md explains the columns. An answer points into its reply and into arrays that it owns.
  */
@@ -25,14 +25,14 @@ struct slot_range {
 struct generation_entry {
     uint64_t number, origin;
     uint64_t since_us;
-    uint64_t version; /* the anchor's count of generations when it took this one in; 0: no anchor has */
+    uint64_t version; /* the anchor's count of generations when it took this one in; 0: it is not from an anchor */
     const struct slot_range *range;
     size_t ranges_n;
 };
 
 struct anchor_identity {
     char uuid[37];
-    uint64_t nonce, former[ANCHOR_FORMERS]; /* as in struct epoch */
+    uint64_t nonce, former[ANCHOR_FORMERS]; /* former: nonces of earlier processes with this uuid; 0 = none */
     int64_t lease_us;
     bool strict; /* no anchor without data counts as new (R7) */
 };
@@ -49,7 +49,7 @@ struct anchor_message {
     uint64_t floor;       /* the highest known token */
     const uint64_t *owner; /* for each anchor the highest known config epoch of its slot's node; 0 = unknown */
     const struct generation_entry *begin; /* proposals, and generations that this anchor lacks ... */
-    const uint64_t *expected; /* ... for each the highest number its slots may have now; 0: it has begun elsewhere */
+    const uint64_t *expected; /* ... for each the highest number that its slots may have now; 0: it has begun already */
     size_t begin_n;
     const uint16_t *slot; /* the slots whose bits the anchor sets, if they are in the generation slot_number */
     const uint64_t *slot_number;
@@ -93,10 +93,10 @@ enum record_mode { RECORD_READ, RECORD_CREATE_RECLAIM, RECORD_CREATE_GRANT, RECO
 
 struct record_answer {
     int64_t time_us;
-    uint64_t number; /* 0: there is none */
+    uint64_t number; /* 0: the slot has no record */
     bool grants;
     bool spoiled;    /* the slot was open */
-    bool refused;    /* an error instead: the script has written nothing */
+    bool refused;    /* Redis has answered an error: the script has written nothing */
 };
 
 uint16_t anchor_slot(unsigned anchor);

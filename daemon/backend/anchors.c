@@ -18,7 +18,7 @@
 
 enum { SLOTS_ALL = 16384, SENDS_MAX = 256 };
 
-#define UNSENT_US (50 * US_PER_MS) /* until what no link could take is tried again, unless one comes up before */
+#define UNSENT_US (50 * US_PER_MS) /* until a message that found no link is sent again, unless one comes up before */
 
 enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASKS = 4 };
 
@@ -28,7 +28,7 @@ struct flight {
     struct generation_send send;
     uint16_t node; /* the receiver */
     bool busy;
-    bool leaves;   /* a registration: it is the good-bye */
+    bool leaves;   /* the message is a registration that leaves the members */
 };
 
 /* The question to a node whose link is greeting. */
@@ -48,13 +48,13 @@ struct anchors {
     uint8_t cached[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
     struct flight anchor[ANCHORS], node[GENERATION_NODES_MAX], record[GENERATION_RECORDS_MAX];
     uint8_t pending[SLOTS_ALL]; /* the news of each slot that are not posted yet */
-    uint16_t news_slot[SLOTS_ALL]; /* the news_n slots that have news */
+    uint16_t news_slot[SLOTS_ALL]; /* the slots with pending news; news_n of them */
     unsigned news_n;
     bool bound;
     bool leaving, logged;
-    bool left[ANCHORS]; /* the good-bye is said there, or could not be */
+    bool left[ANCHORS]; /* the leaving registration at the anchor has ended, with an answer or without */
     bool woken; /* the timer is due at once */
-    bool unsent; /* in this turn of the timer something had no link */
+    bool unsent; /* in this turn of the timer a message found no link */
 };
 
 struct generations *
@@ -186,7 +186,7 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
         uint8_t bit = (uint8_t)(1u << f->send.type);
 
         a->cached[f->node] = (uint8_t)(call_is_noscript(r) ? a->cached[f->node] & ~bit : a->cached[f->node] | bit);
-        if (call_is_noscript(r)) { /* its node has restarted: with the text now */
+        if (call_is_noscript(r)) { /* the node lacks the script: sends the text */
             perform(a, &send);
             return;
         }
@@ -282,7 +282,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     generations_next(a->generations, now_us, &s);
     for (unsigned i = 0; s.type != SEND_NOTHING; i++) {
         perform(a, &s);
-        if (i == SENDS_MAX) { /* a record whose node has no link is handed out again and again */
+        if (i == SENDS_MAX) { /* generations_next() returns a record whose node has no link again and again */
             break;
         }
         generations_next(a->generations, now_us, &s);
@@ -291,7 +291,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     due_us = generations_due_us(a->generations) - clock_now_us();
     due_us = due_us < US_PER_MS ? US_PER_MS : due_us > US_PER_S ? US_PER_S : due_us;
     due_us = a->unsent && due_us > UNSENT_US ? UNSENT_US : due_us;
-    if (!a->woken) { /* else it is wanted sooner */
+    if (!a->woken) { /* else the timer is due at once */
         event_add(a->timer, &(struct timeval){due_us / US_PER_S, due_us % US_PER_S});
     }
 }

@@ -1,8 +1,8 @@
 /*
- * anchors.h -- generations.h with its messages sent: a daemon's part in the continuity of a cluster.
+ * anchors.h -- sends the messages of generations.h, and takes their answers: the continuity of a cluster's data.
  *
- * The topology owns the links: anchors.c asks it which node owns a slot, and to send words to a node. News come from
- * the loop, never from inside a function below.
+ * The topology owns the links: anchors.c asks it which node owns a slot, and to send words to a node. on_news is called
+ * from the loop, never from inside a function below.
  */
 #ifndef RLOCKD_BACKEND_ANCHORS_H
 #define RLOCKD_BACKEND_ANCHORS_H
@@ -29,7 +29,7 @@ struct anchors *anchors_new(const struct backend_conf *conf, const struct backen
                             const struct anchors_io *io);
 void anchors_free(struct anchors **a);
 
-/* The generations, for questions and reports. After a report call anchors_wake(). */
+/* The generations. The caller calls anchors_wake() after each report to them. */
 struct generations *anchors_generations(struct anchors *a);
 void anchors_wake(struct anchors *a);
 
@@ -45,8 +45,10 @@ void anchors_reached(struct anchors *a);
 /* All links to the node are closed: messages in flight there end without an answer. */
 void anchors_closed(struct anchors *a, uint16_t node);
 
-/* Leaves the cluster's members; true while a leaving registration is in flight. */
+/* Sends each anchor a registration that leaves the members. */
 void anchors_leave(struct anchors *a);
+
+/* True from anchors_leave() until the leaving registrations at all anchors have ended. */
 bool anchors_busy(const struct anchors *a);
 
 /* Frees the arg of a greeting whose link is being closed. False: fn is not one of anchors.c. */

@@ -39,7 +39,7 @@ backend_broadcast(struct backend *b, struct slice what)
 }
 
 /*
- * Polls remote waiters: posts one WAITERS_POLLED, or none if Redis is away or refuses, or a poll is in flight. Copied.
+ * Polls remote waiters: posts one WAITERS_POLLED, or none if Redis is away or refuses, or one is in flight. Copies p.
  */
 static inline void
 backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)

@@ -24,7 +24,7 @@ struct backend_conf {
     int64_t timeout_us;       /* a command without an answer for this time is UNKNOWN */
     int64_t connect_us;       /* the longest time for one attempt to connect */
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
-    unsigned links;           /* for lock traffic; a key always uses the same one */
+    unsigned links;           /* the number of links of locks; each key has one of them as its home */
     unsigned batch_max;       /* names per script call */
     /*
      * The longest lease that this daemon renews. After a loss of data Redis grants nothing for that time, unless all
@@ -42,7 +42,7 @@ struct backend_conf {
 struct backend_seen {
     bool ok;            /* Redis answered */
     bool exists;
-    char type[16];      /* "hash", "string", ...: as TYPE says */
+    char type[16];      /* the answer of TYPE: "hash", "string", ... */
     char owner[160];    /* the owner in a hash that is a lock, bytes escaped as \xHH; "" = no lock */
     int64_t holds;      /* the owner's holds */
     char digest[17];    /* a keyed digest of the key and, if it is a string, the value: equal values have equal digests.

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For INFO redis and the ready line. */
+/* The state of a backend, for INFO redis and the log. */
 struct backend_status {
-    bool up;              /* a link can serve; `links_away` says which are not there */
+    bool up;              /* a link that can serve is up; `links_away` names the purposes of links that are down */
     char address[160];
     char version[32], run_id[48], role[16], maxmemory_policy[32];
     int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
@@ -19,8 +19,8 @@ struct backend_status {
     char links_away[40];  /* the purposes with a link down, of "locks,renewals,subscriptions,replicas" */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
-    char refusal[320];    /* why nothing is granted though it is up; "" = it is, or Redis says why not */
-    uint64_t epoch;       /* of its data; 0 = not known */
+    char refusal[320];    /* the reason for which nothing is granted although `up`; "" = there is none */
+    uint64_t epoch;       /* of the data; 0 = not known */
     char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
     int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */
     bool grace;           /* in a grace period: only former holders get their locks */

@@ -20,8 +20,8 @@ broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struc
 }
 
 /*
- * Without SUBSCRIBE: no deadlock detection across daemons, and newcomers are not noticed; the link and its other
- * subscriptions stay. Without PUBLISH: refused by scripts/presence.lua.
+ * If an ACL forbids SUBSCRIBE, this daemon finds no deadlocks across daemons, and notices no newcomers; the link and
+ * its other subscriptions stay. If an ACL forbids PUBLISH, scripts/presence.lua refuses the daemon.
  */
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)

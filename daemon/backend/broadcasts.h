@@ -10,7 +10,7 @@
 
 #include "daemon/backend/shard.h"
 
-#define BROADCAST_TEXT_MAX (16 * 1024) /* longer ones are neither sent nor received */
+#define BROADCAST_TEXT_MAX (16 * 1024) /* sender and receivers drop a longer text */
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct broadcasts {
@@ -22,7 +22,7 @@ struct broadcasts {
     void *ctx;
     char channel[32];
     bool sharded; /* SPUBLISH and SSUBSCRIBE, on events->channel */
-    bool logged; /* the refusal is in the log */
+    bool logged; /* the log has that Redis refuses the channel */
 };
 
 /* Borrows its arguments for the life of the shard. */

@@ -27,7 +27,7 @@
 #define MAP_SOON_US (100 * US_PER_MS)  /* ... while the map is outdated */
 #define OPEN_US (200 * US_PER_MS)      /* between attempts of waiters in open slots */
 #define LOOK_US US_PER_S
-#define REPLACE_US (5 * US_PER_S)      /* behind the loss of all masters another cluster may have their place */
+#define REPLACE_US (5 * US_PER_S)      /* from the loss of all masters until another cluster may replace theirs */
 
 static struct cluster *
 self(struct backend *b)
@@ -43,7 +43,7 @@ const_self(const struct backend *b)
 
 /* ---- the map ---- */
 
-/* Why no map is known; once one is, the log alone is told which answers are refused. */
+/* An answer is refused as a map. The log gets the reason; INFO gets it too while no map is known. */
 static void
 refuse_map(struct cluster *c, const char *host, const char *error)
 {
@@ -54,7 +54,7 @@ refuse_map(struct cluster *c, const char *host, const char *error)
               NULL);
 }
 
-/* All that was known of nodes and their config epochs was of the cluster before. */
+/* Another cluster replaces the former one: forgets what nodes of that one have answered, and their config epochs. */
 static void
 begin_other(struct cluster *c, const char *host)
 {
@@ -63,7 +63,7 @@ begin_other(struct cluster *c, const char *host)
     anchors_wake(c->rules.anchors);
 }
 
-/* Another cluster may take the place of this one when no master of this one has been up for a while. */
+/* Another cluster may replace this one when no master of this one has been up for REPLACE_US. */
 static bool
 may_replace(const struct cluster *c)
 {
@@ -331,7 +331,7 @@ cluster_status(const struct backend *b, struct backend_status *out)
             add_status(out, &one);
         }
         first = false;
-        doubt = m->refuses && m->owns ? m->timeout.doubt : doubt;
+        doubt = m->refuses && m->in_map ? m->timeout.doubt : doubt;
     }
     snprintf(out->address, sizeof(out->address), "%s", c->template->shown);
     out->run_id[0] = '\0'; /* each master has its own */

@@ -47,8 +47,8 @@ find(const struct cluster_map *m, const char *id)
 }
 
 /*
- * By the address or the announced name; where neither is known (cluster-preferred-endpoint-type unknown-endpoint: then
- * `host` is the asked node's), by the port, if one master alone has it.
+ * Finds the node by its address or announced name, else by its port if only one master has that port: with
+ * cluster-preferred-endpoint-type unknown-endpoint a redirection names a port only, and `host` is the asked node's.
  */
 const struct cluster_node *
 cluster_map_at(const struct cluster_map *m, const char *host, int port)
@@ -260,7 +260,7 @@ carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
     return (uint16_t)(had - to->node);
 }
 
-/* The owner itself has answered. */
+/* Whether the owner itself has answered, so that it may give slots away (CM1). */
 static bool
 gives(const struct cluster_map *m, uint16_t owner, const struct cluster_news *news)
 {
@@ -317,7 +317,7 @@ merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct clus
 static bool
 is_ours(const struct cluster_map *m, const struct answer *a, char error[160])
 {
-    if (a->map.nodes_n + m->nodes_n > MERGED_MAX) { /* many left with slots to their name */
+    if (a->map.nodes_n + m->nodes_n > MERGED_MAX) { /* many former nodes still own slots */
         snprintf(error, 160, "too many nodes have come and gone");
     } else if (!a->slots) {
         snprintf(error, 160, "the node is in no cluster: it knows of no slot that a node has");

@@ -68,7 +68,7 @@ struct cluster_news {
     bool other_cluster;    /* CM3 */
 };
 
-/* Whom a redirection to that address means; NULL: no node that is known. */
+/* The node at an address that a redirection names. NULL: no known node is there. */
 const struct cluster_node *cluster_map_at(const struct cluster_map *m, const char *host, int port);
 
 void cluster_map_init(struct cluster_map *m);

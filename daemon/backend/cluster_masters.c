@@ -310,7 +310,7 @@ follow(struct cluster *c, const struct cluster_node *node)
         shard_retarget(m->shard, node->host, node->port);
     }
     if (m != NULL) {
-        m->owns = true;
+        m->in_map = true;
     }
     return m;
 }
@@ -336,7 +336,7 @@ cluster_master_anchors(const struct cluster *c, const struct cluster_master *m)
     return n;
 }
 
-/* With a master that has two anchors, a majority of them is lost. */
+/* Logs whether one master has two anchors: its loss is the loss of a majority of the anchors. */
 static void
 look_at_anchors(struct cluster *c)
 {
@@ -364,7 +364,7 @@ cluster_masters_follow(struct cluster *c)
 
     list_for_each_safe(pos, nxt, &c->masters)
     {
-        container_of(pos, struct cluster_master, node)->owns = false;
+        container_of(pos, struct cluster_master, node)->in_map = false;
     }
     for (size_t i = 0; i < c->map.nodes_n; i++) {
         if (c->map.node[i].slots_n > 0) {
@@ -407,7 +407,7 @@ cluster_masters_close(struct cluster *c, bool all)
     {
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
-        if (all || (!m->owns && shard_idle(m->shard))) {
+        if (all || (!m->in_map && shard_idle(m->shard))) {
             c->poll.op = m->poll.op != 0 ? 0 : c->poll.op;
             list_remove(&m->node);
             c->masters_n--;

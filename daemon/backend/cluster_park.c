@@ -1,12 +1,12 @@
 /*
  * cluster_park.c -- where the items of a cluster go: to the master of their slot, to another node, or nowhere yet.
  *
- * P1  An item is sent to a node only if cluster_rules_slot() allows it. MOVED does not: it parks the item and makes the
- *     topology request the map; the item follows when the map has the slot's new owner.
+ * P1  An item is sent to a node only if cluster_rules_slot() allows it. So on MOVED the item is parked, and the
+ *     topology requests the map; the item is sent again when the map has the slot's new owner.
  * P2  Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
  * P3  A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
- * P4  An item is parked at most for redis.timeout in all; then it is DOWN. Their number is bounded as that of a shard's
- *     items: an operation and a renewal for each claim.
+ * P4  An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
+ *     that of a shard's items: an operation and a renewal for each claim.
  */
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/address.h"

@@ -20,7 +20,7 @@
 
 enum {
     CLUSTER_MASTERS_MAX = 128, /* each has a pool of connections */
-    CLUSTER_HOPS_MAX = 16, /* redirections of an item; before each next one the map has been requested */
+    CLUSTER_HOPS_MAX = 16, /* refusals of an item by MOVED, ASK, TRYAGAIN or CLUSTERDOWN; then it is DOWN */
 };
 
 #define CLUSTER_TAG_SLOT 2730 /* the slot of the channel of broadcasts */
@@ -31,7 +31,7 @@ struct cluster;
 struct cluster_poll_part {
     struct cluster *cluster;
     uint64_t op; /* of the poll; 0: no question is in flight */
-    uint16_t at[CORE_WAITER_POLL_MAX]; /* the indexes in the poll of this part's names */
+    uint16_t at[CORE_WAITER_POLL_MAX]; /* for each name of this part its index in the poll */
     size_t n;
 };
 
@@ -42,9 +42,9 @@ struct cluster_master {
     struct cluster *cluster;
     char id[CLUSTER_ID_ROOM];
     uint16_t number; /* of the node, for the rules */
-    struct link_address *address; /* the shard's */
+    struct link_address *address; /* owned by the shard */
     struct shard *shard;          /* owned */
-    bool up, owns;                /* owns: the map has this master, perhaps without a slot yet */
+    bool up, in_map;              /* in_map: the map has this master, perhaps without a slot yet */
     bool asked;                   /* CLUSTER NODES is in flight */
     bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
     struct node_timeout timeout;
@@ -122,12 +122,12 @@ void cluster_park_forget(struct cluster *c);
 /* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
 
-/* Requests old node timeouts of masters again, and refuses grants by what they are (strict). */
+/* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
 void cluster_masters_check(struct cluster *c);
 
 /* Closes former masters that have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
-/* How many anchors are in its slots. */
+/* The number of anchors whose slots this master owns. */
 unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);
 struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */
 

@@ -1,5 +1,5 @@
 /*
- * cluster_seeds.c -- CLUSTER NODES, by a link that goes from node to node until one answers, and by masters.
+ * cluster_seeds.c -- requests the map: on a link that goes from node to node until one answers, and from masters.
  *
  * Each request asks another master, so that no answer of a node that is cut off stays the only one. Config epochs show
  * that such an answer is outdated (cluster_map.h).

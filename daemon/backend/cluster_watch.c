@@ -13,14 +13,14 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define RESUBSCRIBE_US US_PER_S /* between two tries of watches that a node has refused, whose slot stays there */
+#define RESUBSCRIBE_US US_PER_S /* between two tries of watches that a node refuses although it owns their slot */
 
 struct cluster_watch {
     struct map_node by_lock;
     struct list due; /* on a list of due watches (CW1) */
     struct core_op op; /* op.key points behind the record */
     uint16_t slot;
-    struct cluster_master *at; /* where it is subscribed; NULL: nowhere */
+    struct cluster_master *at; /* the master where it is subscribed; NULL: none */
 };
 
 static struct cluster_watch *
@@ -78,7 +78,7 @@ cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type
     }
 }
 
-/* Those for which is_due() is true. */
+/* Puts the watches for which is_due() is true on the list. */
 static void
 gather(struct cluster *c, struct list *due, bool (*is_due)(const struct cluster *c, const struct cluster_watch *w))
 {
@@ -95,7 +95,7 @@ gather(struct cluster *c, struct list *due, bool (*is_due)(const struct cluster 
     }
 }
 
-/* Of slots that no node serves, watches would be refused, and asked for again, as often as the map is asked for. */
+/* A node refuses watches in slots that no node serves, and each refusal wakes the timer: this bounds the tries. */
 static bool
 may_resubscribe(const struct cluster *c)
 {

@@ -79,7 +79,7 @@ await_exec(int report)
     return n == (ssize_t)sizeof(error) ? error : 0;
 }
 
-/* Another daemon's Redis in that directory is not ours to replace. */
+/* Takes the lock of the socket's path. False: another daemon has its Redis in that directory. */
 static bool
 lock_socket(struct embedded *e, const char *socket, const char *run_dir, char error[160])
 {

@@ -42,9 +42,9 @@ struct epoch {
     uint64_t number;        /* of the epoch, rising; 0 = none yet */
     uint64_t reclaimed;     /* the last epoch in which this daemon has reclaimed all its locks */
     int64_t until_ms;       /* the end of its grace period at the latest, by Redis's clock; 0 = no grace period */
-    int64_t left_ms;        /* ... and how far away that was in the last answer */
+    int64_t left_ms;        /* ... and the time until then in the last answer */
     char granting_word[48]; /* the value of rlock:epoch while Redis grants; "" = not known */
-    char last_word[72];     /* ... and in the last answer */
+    char last_word[72];     /* ... and its value in the last answer */
     bool rolled_back;       /* no Redis in this epoch can be reached: a Redis in an older epoch begins a new one */
     bool members_unknown;   /* there may be members that `members` lacks: see SCRIPTS.md, `presence.lua` */
 

@@ -181,7 +181,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
     return true;
 }
 
-/* The numbers of nodes stay, for those of the shards that are not closed yet. */
+/* Known nodes keep their numbers: shards that are not closed yet use these. */
 void
 generations_other_cluster(struct generations *g, int64_t now_us)
 {

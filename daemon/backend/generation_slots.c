@@ -2,8 +2,8 @@
  * generation_slots.c -- a slot: its node, its record, and whether it grants or reclaims.
  *
  * The node of a slot is the one that claims it with the highest config epoch (R10). A slot in use needs a record: the
- * daemon that finds the slot's bit clear at two anchors creates it, all others expect it to be there. If a call finds
- * another record, the record is read; if it is missing, it is read again a little later, and then counts as lost (G4).
+ * daemon that finds the slot's bit clear at two anchors creates it, and all others expect the record. If a call finds
+ * another record, the record is read; if it is missing, it is read again after LATER_US, and then counts as lost (G4).
  */
 #include "daemon/backend/generation_slots.h"
 
@@ -51,9 +51,9 @@ send_record(struct generations *g, uint16_t slot, enum record_mode mode)
 }
 
 /*
- * While a slot is open, its keys may be missing, and a daemon that asks only after it is closed would not notice. So
- * the record is spoiled, and no daemon is granted anything by it. If the record has moved already, it is missing as
- * well.
+ * While a slot is open, keys of its data may be missing at the node. A daemon that asks the node only after the slot
+ * has closed would not notice that. So the record is spoiled: no verb expects a spoiled record. If the record has moved
+ * to the other node already, no spoiling is needed: a daemon that still asks this node finds no record.
  */
 void
 slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
@@ -141,7 +141,7 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
         s->record = RECORD_UNKNOWN;
     } else if (a == NULL) { /* the script may have run: read the record, for it is never created twice (G4) */
         send_record(g, slot, e->over && s->mode == RECORD_GRANT ? RECORD_GRANT : RECORD_READ);
-    } else if (a->refused) { /* it has not run: to read that the record is missing would be no sign of a loss */
+    } else if (a->refused) { /* the script has not run, so a missing record would be no sign of a loss */
         send_record(g, slot, (enum record_mode)s->mode);
     } else if (a->number == e->number && a->spoiled) {
         spoil(g, slot);
@@ -174,7 +174,7 @@ takes_records(struct gnode *n, int64_t now_us)
     return n->answered_us != 0 && (n->records_pause_us == 0 || now_us >= n->records_due_us);
 }
 
-/* A record waits while its node is down, or refuses it, or the data of the node is of another generation. */
+/* A record waits while its node is down or refuses records, or has the data of another generation. */
 bool
 slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out)
 {
@@ -188,7 +188,7 @@ slot_next_record(struct generations *g, int64_t now_us, struct generation_send *
         }
         s = &g->slot[slot];
         if (s->mode == RECORD_SPOIL ? !s->open : s->open) {
-            s->record = RECORD_UNKNOWN; /* closed: too late to spoil it. Open: it is needed anew once the slot closes */
+            s->record = RECORD_UNKNOWN; /* only the record of an open slot is spoiled, and nothing else is done to it */
             continue;
         }
         if (s->node == NO_INDEX || !takes_records(&g->node[s->node], now_us) || (!s->open && !slot_is_sound(g, s))) {
@@ -267,7 +267,7 @@ batch_begin(struct generations *g, int64_t now_us)
     }
 }
 
-/* A bit that was clear at two anchors: we create the record. A bit that was set at any: another daemon does. */
+/* The slot's bit was clear at two anchors: this daemon creates the record. It was set at any: another daemon does. */
 static bool
 decide(struct generations *g, size_t i, bool timeout)
 {
@@ -476,7 +476,7 @@ generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t no
 {
     struct gslot *s = &g->slot[slot];
 
-    if (s->node == node && g->node[node].answered_us != 0) { /* open until an answer to a later question */
+    if (s->node == node && g->node[node].answered_us != 0) { /* the slot is open until a later question is answered */
         slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].answered_us));
         g->node[node].digest = 0;
         g->node[node].valid_from_us = now_us;
@@ -510,7 +510,7 @@ generations_restore(struct generations *g, uint16_t slot, uint64_t epoch)
     if (!s->used) {
         s->used = true;
         s->reclaimed = false;
-        if (s->entry != NO_INDEX) { /* the generation counts it from now on: see slot_enters() */
+        if (s->entry != NO_INDEX) { /* unreclaimed_n counts used slots only: see slot_enters() */
             g->entry[s->entry].unreclaimed_n++;
             report(g, GENERATION_NEW, slot);
         }

@@ -1,6 +1,6 @@
 /*
  * generation_slots.h -- the slots of a cluster in the generations: their records, the bits that anchors keep of them,
- * and what is still to be asked; for the files of generations_private.h.
+ * and the queues of slots whose bit or record is to be asked for; for the files of generations_private.h.
  */
 #ifndef RLOCKD_BACKEND_GENERATION_SLOTS_H
 #define RLOCKD_BACKEND_GENERATION_SLOTS_H
@@ -52,7 +52,7 @@ struct batch {
     uint8_t clear[BITS_MAX], set[BITS_MAX];
     size_t n;
     uint64_t serial;
-    unsigned asks, asked; /* anchors that are to be asked, and have answered; a bit each */
+    unsigned asks, asked; /* the anchors that are to be asked, and those that have answered; a bit each */
     int64_t began_us;
 };
 

@@ -2,8 +2,8 @@
  * generation_table.c -- the generations that the anchors have named. A slot is in the one with the highest number.
  *
  * A generation without slots is removed. A slot leaves an unreclaimed generation only for a later one, which takes over
- * the earlier one's versions at the anchors (from[]): until the later generation is reclaimed, no anchor is told that
- * the earlier one is.
+ * the earlier one's versions at the anchors (from[]): until this daemon has reclaimed the later generation, it reports
+ * the earlier one to no anchor as reclaimed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ leave(struct generations *g, const struct gslot *s, struct gentry *to)
     if (s->used && !s->reclaimed) {
         e->unreclaimed_n--;
         for (unsigned i = 0; i < ANCHORS; i++) {
-            to->from[i] = lower(to->from[i], lower(e->at[i], e->from[i]));
+            to->from[i] = lower(to->from[i], lower(e->version[i], e->from[i]));
         }
     }
     if (--e->slots_n == 0) {
@@ -93,7 +93,7 @@ table_take(struct generations *g, unsigned anchor, const struct generation_entry
         at = add(g, e, now_us);
     }
     to = &g->entry[at];
-    to->at[anchor] = e->version;
+    to->version[anchor] = e->version;
     for (size_t i = 0; i < e->ranges_n; i++) {
         for (unsigned slot = e->range[i].first; slot <= e->range[i].last; slot++) {
             struct gslot *s = &g->slot[slot];
@@ -120,7 +120,7 @@ void
 table_forget(struct generations *g, unsigned anchor)
 {
     for (size_t i = 0; i < g->entries_n; i++) {
-        g->entry[i].at[anchor] = g->entry[i].from[anchor] = 0;
+        g->entry[i].version[anchor] = g->entry[i].from[anchor] = 0;
     }
 }
 
@@ -147,7 +147,7 @@ table_done(struct generations *g, unsigned anchor, uint64_t done)
     for (size_t i = 0; i < g->entries_n; i++) {
         struct gentry *e = &g->entry[i];
 
-        if (!e->live || e->over || e->at[anchor] == 0 || e->at[anchor] > done) {
+        if (!e->live || e->over || e->version[anchor] == 0 || e->version[anchor] > done) {
             continue;
         }
         e->done |= 1u << anchor;
@@ -172,7 +172,7 @@ table_reclaimed(const struct generations *g, unsigned anchor)
 
     for (size_t i = 0; i < g->entries_n; i++) {
         const struct gentry *e = &g->entry[i];
-        uint64_t held = e->live && e->unreclaimed_n > 0 ? lower(e->at[anchor], e->from[anchor]) : 0;
+        uint64_t held = e->live && e->unreclaimed_n > 0 ? lower(e->version[anchor], e->from[anchor]) : 0;
 
         if (held != 0 && held - 1 < back) {
             back = held - 1;
@@ -182,16 +182,16 @@ table_reclaimed(const struct generations *g, unsigned anchor)
 }
 
 /*
- * The anchor has answered since we learned of the generation, and does not know it. (Its first daemon tells all three
- * anchors, so this is rare.) An anchor that has just lost its data is told at once, because it is to vote soon; but not
- * while there are generations that it has still to tell us.
+ * The anchor does not know the generation, although it has answered since we learned of it. (The daemon that begins a
+ * generation names it to all three anchors, so this is rare.) An anchor that has just lost its data gets the generation
+ * at once, because it is to vote soon; but not before we have all generations that it does know.
  */
 static bool
 is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
 {
     const struct ganchor *a = &g->anchor[anchor];
 
-    return e->live && e->at[anchor] == 0 && a->answered && !a->has_more &&
+    return e->live && e->version[anchor] == 0 && a->answered && !a->has_more &&
            (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
 }
 
@@ -213,25 +213,25 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
     size_t used = 0;
 
     for (size_t i = 0; i < m->begin_n; i++) {
-        used += g->out[i].ranges_n;
+        used += g->begin[i].ranges_n;
     }
-    if (m->begin_n == g->out_room) {
-        g->out_room = g->out_room == 0 ? 8 : 2 * g->out_room;
-        g->out = mem_array(g->out, g->out_room, sizeof(*g->out));
-        g->expected = mem_array(g->expected, g->out_room, sizeof(*g->expected));
+    if (m->begin_n == g->begin_room) {
+        g->begin_room = g->begin_room == 0 ? 8 : 2 * g->begin_room;
+        g->begin = mem_array(g->begin, g->begin_room, sizeof(*g->begin));
+        g->expected = mem_array(g->expected, g->begin_room, sizeof(*g->expected));
     }
     if (used + e->ranges_n > g->ranges_room) {
         g->ranges_room = 2 * (used + e->ranges_n);
         g->ranges = mem_array(g->ranges, g->ranges_room, sizeof(*g->ranges));
     }
     memcpy(g->ranges + used, e->range, e->ranges_n * sizeof(*e->range));
-    g->out[m->begin_n] = *e;
+    g->begin[m->begin_n] = *e;
     g->expected[m->begin_n++] = expected;
 }
 
 /*
- * FORWARD_MAX generations in a message, and each daemon begins elsewhere, and goes on there with its next message: so
- * what many daemons tell an anchor that has lost many generations are different parts.
+ * A message has FORWARD_MAX generations at most. Each daemon begins at a random entry, and its next message goes on
+ * where this one ends: so an anchor that has lost many generations gets different parts from different daemons.
  * One walk over the slots counts the ranges of all generations, a second one writes them.
  */
 void

@@ -10,7 +10,7 @@
 #include "daemon/base/memory.h"
 
 enum {
-    GRACE_US = 50 * 1000, /* the first pause while members are awaited */
+    GRACE_US = 50 * 1000, /* the first pause between registrations while members are awaited */
     SOON_US = 10 * 1000, /* between two registrations at an anchor */
 };
 
@@ -52,7 +52,7 @@ generations_free(struct generations **gp)
     free(g->node);
     free(g->proposal);
     free(g->entry);
-    free(g->out);
+    free(g->begin);
     free(g->expected);
     free(g->ranges);
     free(g);
@@ -138,7 +138,7 @@ began_new(const struct ganchor *a)
     return a->new_birth != 0 && a->new_birth == a->birth;
 }
 
-/* R7: brings the anchor that wants them the lists of both others, or the news that all three anchors are new. */
+/* R7: an anchor that wants lists gets those of both other anchors, or the news that all three anchors are new. */
 static void
 bring(struct generations *g, unsigned i)
 {
@@ -189,10 +189,10 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
         a->sent_batch = g->batch.serial;
     }
     bring(g, i);
-    m->begin = g->out;
+    m->begin = g->begin;
     m->expected = g->expected;
-    for (size_t k = 0, used = 0; k < m->begin_n; used += g->out[k++].ranges_n) {
-        g->out[k].range = g->ranges + used;
+    for (size_t k = 0, used = 0; k < m->begin_n; used += g->begin[k++].ranges_n) {
+        g->begin[k].range = g->ranges + used;
     }
     return m;
 }
@@ -238,7 +238,7 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
     struct ganchor *an = &g->anchor[i];
 
     if (g->lists_for < 0 || an->sent_lists != g->anchor[g->lists_for].birth || a->list.n == 0) {
-        return; /* R7: a list that was asked for before that anchor lost its data may lack members */
+        return; /* R7: a list requested before the anchor that wants it lost its data may lack members */
     }
     buf_clear(&an->list, SIZE_MAX);
     buf_add_slice(&an->list, a->list);
@@ -272,7 +272,8 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
 /*
  * An anchor moves with its slot. The other anchors know the config epoch of its node, so answers of a former master are
  * recognized, and neither they nor its earlier answers count. The new master votes only with the lists of both other
- * anchors, which have learned of it before: so a daemon that registers there and at the former master is told in time.
+ * anchors, which learn of its config epoch before they give their lists. So a daemon that registers at one of these and
+ * at the former master gets that config epoch before the new master votes.
  */
 static void
 take_owners(struct generations *g, const struct anchor_answer *a)
@@ -305,7 +306,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         table_take(g, i, &a->entry[k], now_us);
     }
     if (a->entries_n > 0) {
-        an->due_us = 0; /* reports at once that slots which are not in use are reclaimed */
+        an->due_us = 0; /* at once: generations without used slots are to be reported as reclaimed */
         for (unsigned k = 0; k < ANCHORS; k++) {
             g->anchor[k].waits = 0;
         }

@@ -86,9 +86,7 @@ void generations_reached(struct generations *g); /* the connection to a node is 
 /* The state file has locks in the slot, of that epoch; 0 = unknown. */
 void generations_restore(struct generations *g, uint16_t slot, uint64_t epoch);
 
-/*
- * Whether calls for the slot may go to the node. The first question puts the slot in use: it gets a record, and news.
- */
+/* Whether calls for the slot may go to the node. The first time puts the slot in use: it gets a record, and news. */
 void generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out);
 
 /* A call was answered GRACE: the slot's record differs from slot_state.word. */
@@ -106,8 +104,10 @@ uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: u
 bool generations_is_open(const struct generations *g, uint16_t slot);
 bool generations_is_used(const struct generations *g, uint16_t slot);
 
-/* Reports a token that this daemon was given; the highest known token of all daemons: new ones must be larger. */
+/* This daemon was given a token. */
 void generations_token(struct generations *g, uint64_t token);
+
+/* The highest known token of all daemons: new tokens must be larger. */
 uint64_t generations_floor(const struct generations *g);
 
 const struct anchor_identity *generations_identity(const struct generations *g);
@@ -125,8 +125,8 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
                                int64_t now_us);
 
 /*
- * The nodes are those of another cluster from now on, whose config epochs say nothing about those known before: no node
- * has a slot until it says so, and no answer of an anchor counts before the next one.
+ * From now on the nodes are those of another cluster, and known config epochs do not apply to them: no node has a slot
+ * before it claims the slot, and no earlier answer of an anchor counts.
  */
 void generations_other_cluster(struct generations *g, int64_t now_us);
 

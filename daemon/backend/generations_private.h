@@ -1,8 +1,8 @@
 /*
  * generations_private.h -- what the files of generations.h share.
  *
- *   generations.c         the anchors: what is sent to each, and what its answers mean
- *   generation_nodes.c    the nodes: which slots each has, and whether these are open
+ *   generations.c         the anchors: the next message to each, and the meaning of its answers
+ *   generation_nodes.c    the nodes: the slots of each, and whether these are open
  *   generation_table.c    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
@@ -19,8 +19,8 @@
 
 struct gentry {
     uint64_t number, origin, since_us;
-    uint64_t at[ANCHORS];   /* the generation's version at the anchor; 0 = the anchor has not named it */
-    uint64_t from[ANCHORS]; /* the lowest version of earlier generations that left it unreclaimed slots; 0 = none */
+    uint64_t version[ANCHORS]; /* the generation's version at the anchor; 0 = the anchor has not named it */
+    uint64_t from[ANCHORS];    /* the lowest version of earlier generations that left it unreclaimed slots; 0 = none */
     unsigned slots_n;
     unsigned unreclaimed_n; /* slots in which this daemon has still to reclaim locks */
     unsigned done;          /* a bit for each anchor whose members have all reclaimed this generation */
@@ -32,8 +32,8 @@ struct gnode {
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
     uint64_t time_us;  /* the node's clock in its last answer */
-    uint64_t digest;   /* of the last answer: another one is taken in */
-    int64_t answered_us;   /* when the question left that was answered last; 0 = no answer counts */
+    uint64_t digest;   /* of the last answer; an answer with another digest is taken in */
+    int64_t answered_us;   /* when the last answered question left; 0 = no answer counts */
     int64_t due_us;
     int64_t records_due_us; /* the node gets no record script before this time ... */
     int64_t records_pause_us; /* ... because it refused the last one, or did not answer; 0: it did answer */
@@ -46,7 +46,7 @@ struct proposal {
     uint64_t number, expected, origin, since_us;
     struct slot_range *range; /* owned */
     size_t ranges_n;
-    unsigned sent, answered; /* anchors, a bit each */
+    unsigned sent, answered; /* the anchors that it was sent to, and those that have answered it; a bit each */
     int64_t began_us;
     bool live;
 };
@@ -56,21 +56,21 @@ struct ganchor {
     enum anchor_status status;
     bool answered, is_new;
     bool has_more;       /* the last answer left later generations out */
-    uint64_t new_birth;  /* its birth in the last answer that called it new; 0: none did */
+    uint64_t new_birth;  /* the birth in the anchor's last answer with `is_new`; 0: there was none */
     bool asked;          /* a registration is in flight ... */
-    bool again;          /* ... which lacks some news: the next one leaves at once */
+    bool again;          /* ... and lacks some news: the next one leaves at once */
     uint16_t node;       /* the receiver of the last registration ... */
     uint64_t epoch;      /* ... and its config epoch */
     uint64_t ok_epoch;   /* the config epoch of the node whose answer was the last that counts */
     int64_t due_us, asked_us;
-    int64_t sent_lease_us;
-    unsigned waits;      /* answers since the last new generation, while some are not over */
-    int64_t ok_us, ok_lease_us; /* the last registration that counts was sent then, with that lease */
+    int64_t sent_lease_us; /* the lease in the last registration */
+    unsigned waits;      /* answers since the last new generation, while a generation is not over */
+    int64_t ok_us, ok_lease_us; /* when the last registration that counts left, and the lease in it */
     int64_t answered_us;    /* when the last answered registration left */
     uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
-    uint64_t sent_lists; /* the birth of the anchor for which it asks for lists; 0: for none */
-    bool brings;         /* it has the lists of both others */
-    struct buf list;     /* its members and bits, if has_list */
+    uint64_t sent_lists; /* the birth of the anchor for which it asks for a list; 0: it asks for none */
+    bool brings;         /* the last registration has the lists of both other anchors */
+    struct buf list;     /* the anchor's members and bits, if has_list */
     bool has_list;
 };
 
@@ -89,7 +89,7 @@ struct generations {
     struct gentry *entry; /* owned, entries_n records, of which some are not live */
     size_t entries_n, entries_room;
     size_t open_entries_n; /* live generations that are not over */
-    size_t forward_at;  /* the entry from which the next message forwards */
+    size_t forward_at;  /* the first entry that the next message forwards */
     uint64_t floor;     /* the highest known token */
     uint64_t highest;   /* the highest known number of a generation */
     struct gslot slot[SLOTS_N];
@@ -102,10 +102,10 @@ struct generations {
     bool begin_due;     /* slots may need a generation */
     int lists_for;         /* the anchor that wants lists; -1 = none */
     struct anchor_message message;
-    struct generation_entry *out; /* owned: message.begin, and ... */
-    uint64_t *expected;
-    size_t out_room;
-    struct slot_range *ranges; /* owned: the ranges of `out` */
+    struct generation_entry *begin; /* owned: the array of message.begin, and ... */
+    uint64_t *expected;             /* ... that of message.expected */
+    size_t begin_room;
+    struct slot_range *ranges; /* owned: the ranges of `begin` */
     size_t ranges_room;
 };
 
@@ -134,7 +134,7 @@ ask_anchors(struct generations *g)
 
 /* generation_table.c */
 void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
-void table_forget(struct generations *g, unsigned anchor); /* the anchor has lost its data: drops its versions */
+void table_forget(struct generations *g, unsigned anchor); /* the anchor has lost its data: forgets its versions */
 void table_done(struct generations *g, unsigned anchor, uint64_t done);
 void table_forget_done(struct generations *g, unsigned anchor); /* a former master has reported `done` */
 void table_over(struct generations *g, struct gentry *e);

@@ -1,9 +1,10 @@
 /*
  * listen.c -- which watches have parts in which sources.
  *
- * LI1 A source is in its table iff it has a part or an unanswered question.
- * LI2 SUBSCRIBED is due when the last waiting part of a watch stops waiting, and a part is active: so also after every
- *     reconnect. UNSUBSCRIBED is due when the part of the channel is not active then, or ceases to be.
+ * LI1 A source is in its table iff it has a part or an unanswered command.
+ * LI2 SUBSCRIBED is due when the last waiting part of a watch stops waiting, and a part is active: this happens after
+ *     every reconnect, too. UNSUBSCRIBED is due if the part of the channel is not active at that time, and when that
+ *     part ceases to be active.
  * LI3 An event is marked as due on its watch, and posted later, when no caller walks a table.
  */
 #include "daemon/backend/listen.h"

@@ -16,8 +16,7 @@
 /* All watches of a channel share one subscription. A key is tracked (track.h). */
 enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
 
-/* ACTIVE: no change of the source is missed; REFUSED: Redis does not report changes; WAITING for one of these. */
-
+/* WAITING: Redis has not answered; ACTIVE: no change of the source is missed; REFUSED: Redis reports no changes. */
 enum part_state { PART_WAITING, PART_ACTIVE, PART_REFUSED };
 
 enum { PART_CHANNEL, PART_OWN_CHANNEL, PART_KEY, PARTS_MAX }; /* OWN_CHANNEL: that of the waiting owner */
@@ -41,7 +40,7 @@ struct source {
     struct listen *in;
     enum source_type type;
     struct list parts;
-    size_t unanswered;  /* questions to Redis in flight */
+    size_t unanswered;  /* commands to Redis about the source that are in flight */
     bool changed;       /* a key: the read in flight was sent because the key had changed */
     bool changed_again; /* a key: it has changed while a read was in flight */
     struct map_node by_name; /* listen.source; a keyed hash */
@@ -69,7 +68,7 @@ source_name(const struct source *src)
 
 struct source *source_find(const struct listen *in, enum source_type type, struct slice name);
 
-/* Frees the source if it has no parts and no unanswered questions. True: it is freed. */
+/* Frees the source if it has no parts and no unanswered commands. True: it is freed. */
 bool source_free(struct source *src);
 
 /* A message on the channel, or a change of the key: a HINT is due for each watch. */

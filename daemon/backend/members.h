@@ -37,7 +37,7 @@ void members_remove(struct members *p, struct slice uuid, uint64_t version);
 /* A list of all members begins ... */
 void members_begin(struct members *p);
 
-/* ... and is complete up to that version: removes members that were neither in it nor are newer. */
+/* ... and is complete up to that version: removes the members that it lacks, unless they are newer. */
 void members_end(struct members *p, uint64_t version);
 
 /* The longest lease of a member; 0 = there is no member. */

@@ -119,7 +119,7 @@ ask_all(struct membership *p)
     }
 }
 
-/* Fails the link whose registration was refused, and asks on the others that are up, which would be refused as well. */
+/* Fails the link whose registration was refused, and tries the other links that are up, which Redis may refuse, too. */
 static void
 refuse(struct membership_line *line, const char *what, const char *reason)
 {

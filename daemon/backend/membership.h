@@ -43,10 +43,10 @@ struct membership {
     struct membership_line line[MEMBERSHIP_LINES];
     unsigned lines_n;
     bool others_reported;   /* the last report was SHARD_SHARED */
-    int64_t begun_us;       /* when this daemon learned of the last epoch ... */
-    bool flapping;          /* ... right after the one before: a Redis that drops even the last registration */
+    int64_t begun_us;       /* when this daemon learned of the last epoch */
+    bool flapping;          /* the last two epochs began in quick succession: Redis drops even new registrations */
     bool refusal_logged;
-    bool again;             /* the next registration has to ask for members once more */
+    bool again;             /* the next registration has to ask for the members once more */
     bool report;            /* the next registration has to report that all locks are reclaimed */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
     int64_t members_known_us; /* by our clock: newcomers since then may be unknown, see membership_lost() */
@@ -98,7 +98,8 @@ membership_fresh(const struct membership *p, int64_t now_us)
 
 /*
  * True: calls have to wait, because the last registration is too old and another one is in flight (sent now, if none
- * was). False: it is fresh; or none can be sent; or, returned once, those in flight have ended without making it fresh.
+ * was). False: the last registration is fresh, or no registration can be sent, or those that calls waited for have
+ * ended without success (returned once).
  */
 bool membership_pending(struct membership *p);
 

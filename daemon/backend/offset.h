@@ -12,7 +12,7 @@ struct offset {
     int64_t at_us;           /* when the last answer came; 0 = none has */
 };
 
-/* Redis's clock was time_us between sent_us and received_us of ours. Returns by how much it has left the interval. */
+/* Redis's clock was time_us between sent_us and received_us of ours. Returns how far the offset left the interval. */
 int64_t offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t time_us);
 
 /* The middle of the interval, and the most by which it may be wrong. */

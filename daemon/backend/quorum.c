@@ -361,7 +361,7 @@ quorum_idle(const struct backend *b)
     return idle;
 }
 
-/* Other kinds have several keys, or count: from answers of a majority the state of all nodes does not follow. */
+/* Other kinds have several keys, or count: the answers of a majority do not show the state of all nodes. */
 static bool
 quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {
@@ -375,7 +375,7 @@ quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why
     return false;
 }
 
-/* What is wrong with the first node that does not count; "" = nothing, as while it is in quarantine. */
+/* Names the first node that is a twin or has an error, with the reason; "" = none. A quarantine is no error. */
 static void
 explain_node(const struct quorum *qu, char *out, size_t room)
 {

@@ -18,22 +18,22 @@
  * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
  *     commands in flight, counted by our clock from when we learned of the epoch (the node's clock may be set). Clients
  *     of other libraries are assumed to have no longer leases.
- * A3  ... and after its token clock was raised to the highest of q other established nodes, each read in a round that
- *     began after the quarantine. So the node covers every token that it had a part in and has lost (counterexample 2
- *     of quorum.pml).
+ * A3  Before a node is admitted, its token clock is raised to the highest of q other established nodes, each read in a
+ *     round that began after the quarantine. So the node covers every token that it had a part in and has lost
+ *     (counterexample 2 of quorum.pml).
  * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and be past their
  *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
  *     and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
  * A6  If a node's clock is no token, its answer is ignored, the link that brought it is dropped, and the node does not
- *     vote before it has given another one: its other links may be up all the while.
+ *     vote before it answers a token: other links to it may stay up, so it does not go down.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
 
 #define TOKENS_END (INT64_C(1) << 53)
 
-/* With a margin for clocks of other rates. */
+/* The length of a quarantine, with a margin for clocks of other rates. */
 static int64_t
 quarantine_us(const struct quorum *qu)
 {
@@ -87,7 +87,7 @@ take(struct quorum_node *node, const struct reply *r)
     node->voting = node->established;
 }
 
-/* A full node cannot be admitted, for example. Logged once, though it is asked in each round. */
+/* The node has answered an error: for example, it is full and cannot be admitted. Logs the first of such answers. */
 static void
 refuses(struct quorum_node *node, struct slice error)
 {
@@ -143,7 +143,7 @@ highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock
     return heard == qu->n && (node->quarantine_was_over || (established == 0 && open == qu->n && !qu->conf.strict));
 }
 
-/* All questions of the round have ended: admits nodes, and sets the time of the next round. */
+/* No script of the round is in flight any more: admits nodes, and sets the time of the next round. */
 static void
 round_over(struct quorum *qu)
 {
@@ -181,7 +181,7 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     } else if (result == LINK_ANSWERED) { /* A6 */
         node->voting = false;
         quorum_voting_changed(qu);
-        shard_nonsense(node->shard);
+        shard_fail_asked(node->shard);
     }
     if (node->asked) {
         node->asked = false;

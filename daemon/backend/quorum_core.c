@@ -123,7 +123,7 @@ quorum_loss_changed(struct quorum *qu)
     quorum_post(qu, &(struct core_event){.type = CORE_RECLAIM, .epoch = qu->epoch});
 }
 
-/* The node of the same server that is named before it; NULL: there is none, or one of both cannot be reached. */
+/* An earlier node that is the same server. NULL: there is none, or one of both has no link that is up. */
 static const struct quorum_node *
 twin_of(const struct quorum *qu, const struct quorum_node *node)
 {
@@ -137,7 +137,7 @@ twin_of(const struct quorum *qu, const struct quorum_node *node)
     return NULL;
 }
 
-/* QC1: else one server that fails could be a majority of the nodes, of which the log says that spare ones vote. */
+/* QC1: otherwise one server that fails could be a majority of the nodes, while the log says that spare nodes vote. */
 void
 quorum_find_twins(struct quorum *qu)
 {

@@ -4,7 +4,8 @@
  * H1  For one owner and name a node has one operation in flight; the next one leaves when that has ended. So a release
  *     never overtakes its attempt, whatever the shard gathers.
  * H2  A part is clean when the node cannot have our key: no attempt was sent there, or a release was answered that left
- *     after the guards of all UNKNOWN attempts. An unwanted entry stays until all parts are clean or all leases over.
+ *     after the guards of all UNKNOWN attempts. An entry that is not wanted stays until all parts are clean, or until
+ *     all leases have ended.
  * H3  An UNKNOWN release may run until its guard: before that it would end a new hold, so no attempt is sent.
  * H4  A node has the key of one claim of an owner for a name at most. A key that an earlier claim may have left is
  *     released by its own value first, and no attempt is sent before the node is clean.
@@ -372,7 +373,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = done->sent_us;
             p->epoch = e->to->epoch;
-            p->hole_us = 0;
+            p->hole_since_us = 0;
         }
         break;
     case CORE_GONE_IN_REDIS:

@@ -34,8 +34,8 @@ struct part {
     int64_t sent_us;     /* when the command left that last set the expiry */
     int64_t deadline_us; /* the node has our key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data at that time */
-    int64_t hole_us;     /* when a renewal first found our key missing; 0 = none has */
-    int64_t acquire_until_us; /* an UNKNOWN attempt may run until then ... */
+    int64_t hole_since_us; /* when a renewal first found our key missing; 0 = the node is no hole */
+    int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
     int64_t release_until_us; /* ... and an UNKNOWN release until then */
 };
 
@@ -44,9 +44,9 @@ struct quorum_entry {
     struct map_node by_name; /* hash of key and owner */
     struct timer timer;
     struct core_op op;       /* the core's latest operation; the entry owns its key */
-    uint64_t incarnation;    /* rises with each attempt and each release: what older operations learn is outdated */
+    uint64_t incarnation;    /* rises with each attempt and each release; outcomes of older operations are ignored */
     bool wanted;             /* the core requests or holds the name: our key may stay on nodes */
-    bool confirmed;          /* this process was granted it, or has confirmed it: deadlines count */
+    bool confirmed;          /* this process was granted the name, or has confirmed the hold: deadlines count */
     unsigned ops_n;          /* operations in progress */
     int64_t until_us;        /* later no node can have our key */
     struct part part[];      /* one for each node */
@@ -93,7 +93,7 @@ struct errand {
     bool is_write_back;
     uint64_t number;           /* ACQUIRE: the proposed token; a write-back: the token to be reached; 0 = none */
     bool was_clean;            /* part.clean when the errand was sent */
-    bool of_other;             /* RELEASE: of what another claim has written */
+    bool of_other;             /* RELEASE: of a key that another claim has set */
 };
 
 /* ---- quorum_ask.c ---- */
@@ -124,7 +124,7 @@ int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *en
 
 /*
  * A clock was set, so nodes may have dropped our key: answers received until now neither confirm the hold nor end it.
- * The core has been told (SUSPECT), and asks again.
+ * The core has got SUSPECT, and asks again.
  */
 bool entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
 

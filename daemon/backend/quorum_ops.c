@@ -56,7 +56,7 @@ op_free(struct quorum *qu, struct quorum_op *o)
     freelist_give(&qu->freelist, o, sizeof(*o));
 }
 
-/* An errand or the verb has ended, which kept the operation. */
+/* An errand, or the verb, has ended: each of them keeps the operation until then. */
 static void
 op_drop(struct quorum *qu, struct quorum_op *o)
 {
@@ -260,10 +260,10 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
         struct part *p = &entry->part[i];
 
         if (p->epoch == qu->node[i].epoch && part_deadline_us(p, &qu->node[i]) > now_us) {
-            p->hole_us = 0;
-        } else if (p->hole_us == 0) {
-            p->hole_us = now_us;
-        } else if (now_us - p->hole_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
+            p->hole_since_us = 0;
+        } else if (p->hole_since_us == 0) {
+            p->hole_since_us = now_us;
+        } else if (now_us - p->hole_since_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
             o->op.reclaim = !qu->node[i].voting;
             part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
         }
@@ -368,7 +368,7 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
     struct quorum_op *o = e->op;
 
     if (done->outcome == CORE_OK) {
-        o->expiry_ms = done->expiry_ms > o->expiry_ms ? done->expiry_ms : o->expiry_ms; /* BREAK: any had the key */
+        o->expiry_ms = done->expiry_ms > o->expiry_ms ? done->expiry_ms : o->expiry_ms; /* BREAK: a node had the key */
         o->remote_subscribers =
             done->remote_subscribers > o->remote_subscribers ? done->remote_subscribers : o->remote_subscribers;
         o->least = o->least == 0 || done->token < o->least ? done->token : o->least;

@@ -23,21 +23,21 @@ struct quorum_node {
     struct link_address *address; /* the shard's */
     bool up;            /* it counts: a link is up, and no other node is the same server */
     bool linked;        /* a link is up */
-    const struct quorum_node *twin; /* the same server, named before it: that one counts; NULL = none */
+    const struct quorum_node *twin; /* an earlier node that is the same server, and counts for both; NULL = none */
     bool voting;        /* established in `epoch`: quorum_admit.c */
     bool shared;        /* other daemons may hold locks there */
-    uint64_t epoch;     /* of its data; 0 = not known */
+    uint64_t epoch;     /* of the node's data; 0 = not known */
     int64_t epoch_us;   /* when this daemon learned of the epoch */
     int64_t jumped_us;  /* a clock was set then: answers to earlier operations prove no expiry; 0 = never */
     /* The last answer of scripts/quorum.lua (quorum_admit.c). */
-    bool asked;         /* the question is in flight */
+    bool asked;         /* the script is in flight */
     bool answered;      /* the node has answered in this epoch ... */
     bool in_round;      /* ... and in this round */
     bool established, granting;
     bool quarantine_was_over; /* its quarantine was over before this round began */
-    bool admitting;     /* it was asked to be established last */
-    char refusal[128];  /* the error by which it answered last; "" = none */
-    uint64_t lost_epoch; /* the last one that a RECLAIM was for */
+    bool admitting;     /* the script that admits the node was sent, and has neither succeeded nor failed */
+    char refusal[128];  /* the last error of the script; "" = none since the node was established or lost its data */
+    uint64_t lost_epoch; /* the last epoch of the node for which a RECLAIM was posted */
     char text[NODE_EPOCH_ROOM]; /* rlock:epoch */
     uint64_t clock;     /* rlock:clock */
     int64_t left_us;    /* the rest of its quarantine */
@@ -62,7 +62,7 @@ struct quorum {
     bool up, granting, shared; /* as last reported to the core */
     unsigned voting_n;   /* as last logged */
     int64_t startup_until_us; /* until then healthy nodes are still being admitted; 0 = a spare node has voted */
-    unsigned asked_n;  /* answers of this round to come */
+    unsigned asked_n;  /* nodes whose answer of this round is to come */
     int64_t look_us;     /* when the next round of quorum_admit.c begins; CORE_FOREVER = after the next event */
     uint64_t recent[RECENT_MAX]; /* digests of the last broadcasts received */
     unsigned recent_at;
@@ -89,14 +89,14 @@ void quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend
 unsigned quorum_voting(const struct quorum *qu);
 unsigned quorum_up(const struct quorum *qu);
 
-/* Nodes of the same server count as one. Called when that may have changed. */
+/* Finds nodes that are the same server: these count as one. Called when a link came up or went down, and each round. */
 void quorum_find_twins(struct quorum *qu);
 
 /* A node has come or gone; other daemons may hold locks there, or none does. */
 void quorum_up_changed(struct quorum_node *node, bool up);
 void quorum_shared_changed(struct quorum_node *node, bool is_shared);
 
-/* Something has changed about which nodes vote, or startup_until_us is over: tells the core, and the log. */
+/* The set of nodes that vote may have changed, or startup_until_us is over: reports that to the core, and logs it. */
 void quorum_voting_changed(struct quorum *qu);
 
 /* A node's answer may show a loss of data: posts RECLAIM if so. */

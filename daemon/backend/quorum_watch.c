@@ -4,8 +4,9 @@
  * QW1 A watch is confirmed when q nodes have it: any release by a majority meets one of these.
  * QW2 A hint is posted when q nodes have sent it, or a moment after the first one: an attempt at the first hint would
  *     find the release still in flight to other nodes, and split the votes.
- * QW3 ... but not while so many nodes are known to be taken that no attempt can get a majority. Then a released key was
- *     the minority of another waiter; an attempt would get a minority, too, and its release would wake the next waiter.
+ * QW3 No hint is posted while other owners are known to have so many nodes that no attempt can get a majority. Then a
+ *     released key was the minority of another waiter; an attempt would get a minority, too, and its release would wake
+ *     the next waiter.
  * QW4 A broadcast leaves by all nodes, with its daemon and a serial in front, and is posted once.
  */
 #include "daemon/backend/quorum_watch.h"
@@ -113,7 +114,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 {
     bool first = w->hinted == 0;
 
-    if (w->hinted & (1u << node)) { /* another release: that of the earlier hints is over */
+    if (w->hinted & (1u << node)) { /* the hint of another release than the earlier hints */
         w->hinted = 0;
         first = true;
     }

@@ -1,8 +1,8 @@
 /*
  * sentinel_link.h -- one sentinel: a link for questions, one for its messages, and its latest answers.
  *
- * sentinel_ask() asks the sentinel for the master, and a published +switch-master, which is no more than a hint, does
- * so at once. Each greeting and every LOOK_US ask for what changes slowly: other sentinels, replicas, settings.
+ * sentinel_ask() asks the sentinel for the master. A published +switch-master is only a hint: the link asks at once. In
+ * each greeting, and every LOOK_US, the link asks for what changes slowly: other sentinels, replicas, settings.
  */
 #ifndef RLOCKD_BACKEND_SENTINEL_LINK_H
 #define RLOCKD_BACKEND_SENTINEL_LINK_H

@@ -18,7 +18,7 @@
 #include "daemon/base/memory.h"
 
 #define ASK_US US_PER_S
-#define AWAITED_US ASK_US        /* for answers to the first question behind a pause of this process */
+#define AWAITED_US ASK_US        /* the wait for the first answers after a pause of this process */
 #define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped if it is down and was not reported for so long */
 
 struct entry {

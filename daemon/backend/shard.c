@@ -78,7 +78,7 @@ shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *
 }
 
 void
-shard_nonsense(struct shard *sh)
+shard_fail_asked(struct shard *sh)
 {
     sh->env->metrics->redis_protocol_errors++;
     link_fail(any_link(sh), "an answer of an unexpected shape");

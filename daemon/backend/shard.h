@@ -45,7 +45,7 @@ struct shard_events {
     void (*elsewhere)(void *ctx, struct item *it, struct slice error);
     /*
      * The forms of the scripts; borrowed; NULL: the plain ones. If they are sharded, the shard subscribes to channels
-     * by SSUBSCRIBE. `channel`: that of broadcasts, for shard_want_broadcasts(); borrowed; NULL: the usual one.
+     * by SSUBSCRIBE. `channel`: of broadcasts, for shard_want_broadcasts(); borrowed; NULL: see broadcasts.h.
      */
     const struct script_forms *forms;
     const char *channel;
@@ -75,7 +75,7 @@ bool shard_waits(const struct shard *sh);
 bool shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
 /* The answer to such a question was malformed: fails the link that shard_ask() would use now. */
-void shard_nonsense(struct shard *sh);
+void shard_fail_asked(struct shard *sh);
 
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);
 /* Takes an item, off any list, like a new operation of this shard. */
@@ -94,18 +94,18 @@ void shard_leave(struct shard *sh);
 void shard_flush(struct shard *sh);
 bool shard_idle(const struct shard *sh);
 void shard_status(const struct shard *sh, struct backend_status *out);
-void shard_node(const struct shard *sh, struct backend_node *out); /* its server */
+void shard_node(const struct shard *sh, struct backend_node *out); /* the state of its server, for INFO */
 
 /* An estimate of Redis's clock minus ours; false: no answer has come yet. */
 bool shard_clock_offset(const struct shard *sh, int64_t *us);
 
-/* The run id of its server, as of the latest greeting; "" = not known. */
+/* The run id that the server gave in the latest greeting; "" = not known. */
 const char *shard_server(const struct shard *sh);
 
-/* Why it is down, or was last; "" = it has not been. */
+/* The error of a link that has failed, and is not up again; "" = there is none. */
 const char *shard_last_error(const struct shard *sh);
 
-/* The longest lease that a member there renews, as far as is known. */
+/* The longest lease that a known member of the shard renews. */
 int64_t shard_longest_us(const struct shard *sh);
 
 #endif

@@ -18,13 +18,13 @@
  *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
  * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `down` for its event.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
- *     one verb and kind their own. Breaks, attempts and renewals that must go alone (denied.h) leave behind all of
- *     these; reclaims, and releases (O4 of core/order.c), keep their turn also alone. So a release may overtake an
+ *     one verb and kind their own. Breaks, attempts and renewals that must go alone (denied.h) leave after all others;
+ *     reclaims, and releases (O4 of core/order.c), that must go alone keep their turn. So a release may overtake an
  *     attempt of earlier turns. That is right because items of one name that gather together are of different claims
  *     (and at most one break): each claim gets its own outcome, and none has to run after another; an attempt behind a
- *     release or a break finds the lock free. Where a held claim is released, its own earlier items are overtaken: its
- *     re-entry finds nothing, and its reclaim has left before. A call in flight is overtaken only where Redis has not
- *     run it and it is sent again at once (unknown script, wrong guard, a refused key), and a reclaim never.
+ *     release or a break finds the lock free. The release of a held claim may overtake earlier items of that claim: a
+ *     re-entry then finds nothing, and a reclaim has left before. A call in flight is overtaken only if Redis has not
+ *     run it and it is sent again at once (unknown script, wrong guard, a refused key); a reclaim is never overtaken.
  * SC4 An item that was made in another epoch is DOWN, because it relies on lost data. Gathered items of a lost link
  *     leave by others that are up; see shard_route.c.
  * SC5 calls[link] is the number of calls in flight on the link, gathered[link] of items in its batches. After

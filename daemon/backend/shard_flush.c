@@ -118,7 +118,7 @@ flush_link(struct shard *sh, unsigned link)
                     deferred_item(&sh->down, it);
                 }
             }
-            shard_bundle_send(sh); /* SC3: what leaves behind it is of another verb or kind */
+            shard_bundle_send(sh); /* SC3: later calls are of another verb or kind */
         }
     }
 }

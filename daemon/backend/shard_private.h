@@ -48,15 +48,15 @@ struct shard {
     struct rights rights;
     struct certificates certificates;
     struct continuity *data;      /* of the membership, or the topology's own; borrowed */
-    struct membership membership; /* unused where the topology has its own */
+    struct membership membership; /* unused if the topology has a continuity of its own */
     struct replicas replicas;
     struct broadcasts broadcasts;
     struct waiter_poller waiter_poll;
     bool broadcasts_wanted, broadcasts_subscribed;
     struct buf text;              /* scratch of call_words() */
-    struct bundle *bundle;        /* the one that is being filled: shard_bundle.c; owned */
+    struct bundle *bundle;        /* the bundle that is being filled: shard_bundle.c; owned */
     char bundle_sha[SHA1_HEX_BYTES + 1];
-    bool bundle_loads;            /* Redis lacks its script: the next one brings the text */
+    bool bundle_loads;            /* Redis lacks the script of bundles: the next bundle has the text */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
@@ -73,7 +73,7 @@ struct shard {
 /* Redis's clock was time_us when it answered: updates the offset, and reports jumps. */
 void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 
-/* A link of the shard's to its server. */
+/* Opens a link of the shard to its server. */
 static inline struct redis_link *
 shard_open_link(struct shard *sh, bool subscriber)
 {
@@ -104,9 +104,9 @@ void shard_gather_again(struct shard *sh, unsigned link);
 /* Sends the call. False: nothing was sent, since the link is down, or by SC6. */
 bool shard_call_send(struct shard *sh, struct call *c);
 
-/* What the call is sent with from now on: its epoch, and its guard. */
+/* Sets the epoch and the guard with which the call is sent from now on. */
 void shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us);
-struct call_sender shard_sender(struct shard *sh, const struct call *c); /* but for the script */
+struct call_sender shard_sender(struct shard *sh, const struct call *c); /* without the script */
 
 /* The answer to the call (link_reply_fn); it has been in flight. */
 void shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
@@ -114,13 +114,13 @@ void shard_on_call(void *arg, enum link_result result, const struct reply *r, in
 /* Reports one outcome for every name of a call that was in flight, and frees the call. */
 void shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us);
 
-/* Without an outcome. */
+/* Frees the call without an outcome. */
 void shard_call_free(struct call *c);
 
-/* The link is closing with this in flight; false: it is no call. */
+/* The link is closing with `arg` in flight: frees the call. False: `arg` is no call. */
 bool shard_call_forget(link_reply_fn *fn, void *arg);
 
-/* The call leaves with the bundle. False: it is none for a bundle. Behind the last one, shard_bundle_send(). */
+/* Adds the call to the bundle, which shard_bundle_send() sends. False: the call is not fit for a bundle. */
 bool shard_bundle_add(struct shard *sh, struct call *c);
 void shard_bundle_send(struct shard *sh);
 bool shard_bundle_forget(link_reply_fn *fn, void *arg); /* as shard_call_forget() */

@@ -18,8 +18,8 @@ struct single {
 };
 
 /*
- * Opens the shard, and takes the address over. `ops`: the topology's. `more`: life and greet of the topology, called
- * with its record as ctx, or NULL; such a life must call single_life().
+ * Opens the shard, and takes the address over. `ops`: the topology's. `more`: the topology's functions `life` and
+ * `greet`, which get its record as ctx; NULL: it has none. A `life` of the topology must call single_life().
  */
 void single_open(struct single *s, const struct backend_ops *ops, const struct backend_conf *conf,
                  const struct backend_env *env, struct link_address *address, struct shard_events more);

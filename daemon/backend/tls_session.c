@@ -206,7 +206,7 @@ word_error(struct tls_session *s, unsigned long e)
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
         why = "Redis wants a certificate of ours (redis.tls_cert_file)";
         break;
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* so Redis says it in TLS 1.2 */
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE: /* TLS 1.2 has no alert of its own for that */
         why = s->tls->has_cert ? "Redis refuses the TLS handshake"
                           : "Redis refuses the TLS handshake; it may want a certificate of ours (redis.tls_cert_file)";
         break;

@@ -5,10 +5,9 @@
  * V2  The token is the smallest answer that q nodes cover. If there is none, the q-th smallest answer is written back,
  *     only to nodes that voted, which accept it only if they have our key.
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
- * V4  Whether a name is taken decides what is done next, so a refusal that may yet be one of a taken name stays open
- *     while nodes have not answered: as with a node away, where the first answer is enough for a refusal.
- * V5  In the same way a held name stays open, instead of DOWN, while nodes whose answers may make it GONE have not
- *     answered.
+ * V4  Whether a name is taken decides what the core does next. So a refusal stays open while an answer to come may show
+ *     that the name is taken, even if one answer is enough for a refusal, as when a node is down.
+ * V5  In the same way the outcome for a held name is not DOWN while answers to come may make it GONE.
  */
 #include "daemon/backend/votes.h"
 

@@ -22,7 +22,7 @@ MUTANTS = [
            "clock < tonumber(ARGV[2])", "false",
            [QUORUM + "Failures.test_flushall_of_one"]),
     Mutant("R886", "a hole is never filled", BACKEND + "quorum_ops.c", "repair",
-           "now_us - p->hole_us >= 2 * qu->conf.timeout_us", "now_us < p->hole_us",
+           "now_us - p->hole_since_us >= 2 * qu->conf.timeout_us", "now_us < p->hole_since_us",
            [QUORUM + "Failures.test_a_hole_is_filled"]),
     Mutant("R887", "a node that has answered above the token covers it", BACKEND + "votes.c", "covers",
            "b->answer <= token && token <= b->counter", "token <= b->counter", ["unit:test_votes"]),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant("R895", "a taken name is taken for nodes that are away, where the first answer is enough", BACKEND +
            "votes.c", "vote_result", "&& may_be_taken(v)", "&& false", ["unit:test_votes"]),
     Mutant("R896", "a hole is filled at once, also behind a BREAK", BACKEND + "quorum_ops.c", "repair",
-           "now_us - p->hole_us >= 2 * qu->conf.timeout_us", "now_us >= p->hole_us",
+           "now_us - p->hole_since_us >= 2 * qu->conf.timeout_us", "now_us >= p->hole_since_us",
            ["redis:test_quorum_nodes.py Broken.test_no_hole_is_filled_while_a_break_may_be_under_way"]),
     Mutant("R897", "what is held is put where it was lost only when a majority has lost it", BACKEND + "quorum_core.c",
            "quorum_loss_changed", "known < qu->q : !more", "known < qu->q : true",
