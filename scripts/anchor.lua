@@ -1,8 +1,8 @@
 -- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
--- An anchor that may have lost data has a new birth and abstains: it only registers daemons, until each member that one
--- of the other anchors knows has registered here, or its lease has ended.
+-- An anchor that may have lost data has a new birth and abstains: it registers daemons and takes in generations, until
+-- each member that one of the other anchors knows has registered here, or its lease has ended.
 --
 -- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
