@@ -369,6 +369,9 @@ class Clustered(World):
         self.redis, self.url = Slots(self.cluster), self.cluster.url()
         self.place = self.url.replace("127.0.0.1:", "")
 
+    def rules(self, extra):
+        return configuration(extra, [rule for rule in RULES if "{spring}" not in rule and "{prl}" not in rule])
+
     def owner(self, key):
         return self.cluster.owner(slot_of(key))
 
