@@ -60,7 +60,7 @@ $(B)/rlock: $(RLOCK) $(RLOCK_SEES)
 # The Lua scripts as C strings.
 $(B)/gen/scripts.h: scripts/embed $(wildcard scripts/*.lua)
 	@mkdir -p $(@D)
-	$(Q)scripts/embed >$@.new && mv $@.new $@
+	$(Q)scripts/embed >$@.$$$$ && mv $@.$$$$ $@
 
 $(B)/daemon/backend/call_words.o $(B)/tests/unit/test_backend_memory.o: $(B)/gen/scripts.h
 
@@ -80,7 +80,7 @@ run: ## install what is missing, build, serve with a private Redis until ^C; TOP
 	@$(MAKE) --no-print-directory all
 	@scripts/run $(TOPOLOGY)
 
-check: ## install what is missing, build with every warning an error, run every test; with ALL=1 also every mutant
+check: ## install what is missing, build with every warning an error, run every test; ALL=1: all mutants and more seeds
 	@scripts/setup test
 	@scripts/check $(if $(ALL),all)
 
@@ -91,14 +91,22 @@ objects: all $(UNIT:=.o)
 unit: $(UNIT) ## run the unit tests in B
 	@scripts/check-unit $(UNIT)
 
-test: ## build/test: the daemon with a clock that tests can move, and the unit tests
-	+@$(IN_TEST) tests
+test: ## build/test: the daemon with a clock that tests can move, the unit tests, and the fuzz targets
+	+@$(IN_TEST) tests fuzz-bins
+
+# All that tests run from there.
+test-programs:
+	+@$(IN_TEST) tests fuzz-bins sim-programs sim-redis-build chaos-programs bench-programs
+	+@$(MAKE) --no-print-directory faults-shims
 
 test-unit: test
 	+@$(IN_TEST) unit
 
 asan-build:
 	+@$(IN_ASAN) tests
+
+asan-programs:
+	+@$(IN_ASAN) tests fuzz-bins sim-redis-build
 
 asan-unit: asan-build
 	+@$(IN_ASAN) unit
@@ -115,10 +123,17 @@ clang: ## build with clang, warnings are errors
 wire: test ## the wire scripts alone
 	@/usr/bin/python3 tests/wire/run.py --build build/test
 
+SHAPES := tcp tls sentinel sentinel+tls quorum quorum+tls quorum+ipv6 cluster cluster+tls cluster+ipv6
+
+wire-shapes: test ## the wire scripts over all shapes, also with TLS and over IPv6 (SHAPES="quorum cluster+tls")
+	@bad=0; for shape in $(SHAPES); do \
+	    /usr/bin/python3 tests/wire/run.py --build build/test --shape $$shape || bad=1; \
+	done; exit $$bad
+
 redis: test ## the tests on a real Redis alone
 	@set -e; for t in tests/redis/test_*.py; do /usr/bin/python3 $$t; done
 
-compat: test ## the wire scripts before Redis 6.2, 7.4 and Valkey 8.1, of PyPI, in all shapes (five minutes)
+compat: test ## the wire scripts with Redis 6.2, 7.4, 8.2, Valkey 8.1, 9.1 from PyPI, in all shapes (six minutes)
 	@/usr/bin/python3 tests/redis/compat.py $(SERVERS)
 
 interop: ## run real lock libraries and stock clients beside rlockd and in front of it; installs them from registries
@@ -167,6 +182,5 @@ help: ## this list
 -include $(wildcard tests/*/rules.mk)
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis compat \
-        interop \
-        arrows headers install clean help
+.PHONY: all run check tests objects unit test test-programs test-unit asan-build asan-programs asan-unit asan valgrind \
+        clang wire wire-shapes redis compat interop arrows headers install clean help

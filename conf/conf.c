@@ -49,6 +49,20 @@ conf_free(struct conf **cf)
     *cf = NULL;
 }
 
+void
+conf_keep(struct conf *now, const struct conf *was)
+{
+    bool other_url = strcmp(was->redis_url, now->redis_url) != 0;
+
+    for (size_t i = 0; i < conf_keys_n; i++) {
+        const struct conf_key *k = &conf_keys[i];
+
+        if (conf_key_needs_restart(k) || (other_url && conf_key_in_conf(k) && strcmp(k->section, "redis") == 0)) {
+            conf_key_copy(k, conf_key_field(k, now, NULL), conf_key_field(k, was, NULL));
+        }
+    }
+}
+
 int64_t
 conf_longest_lease_us(const struct conf *cf)
 {
@@ -108,14 +122,14 @@ conf_key_is_own(struct slice key)
 }
 
 /*
- * Keys beside a lock's: prefixed() and suffixed() of scripts/common.lua put braces around its name, unless it brings
- * some, so all of these have one. Redisson makes the same, and the latch besides.
+ * Keys beside a lock's: prefixed() and suffixed() of scripts/common.lua put braces around the lock's key unless it has
+ * some, so each of these has a brace. Redisson makes the same ones, and the latch as well.
  */
 static const struct {
     const char *front, *back;
     bool counted; /* digits stand behind `back` */
     const char *what;
-} beside[] = {
+} aux_keys[] = {
     {"redisson_lock_queue:", "", false, "would be the queue of another lock (kind fair)"},
     {"redisson_lock_timeout:", "", false, "would be the times of a queue of another lock (kind fair)"},
     {"redisson_lock_token:", "", false, "would be the token of another lock (kind fenced)"},
@@ -126,7 +140,7 @@ static const struct {
 };
 
 const char *
-conf_key_taken(struct slice key)
+conf_key_refusal(struct slice key)
 {
     struct slice uncounted = key;
 
@@ -139,9 +153,9 @@ conf_key_taken(struct slice key)
     while (uncounted.n > 0 && uncounted.p[uncounted.n - 1] >= '0' && uncounted.p[uncounted.n - 1] <= '9') {
         uncounted.n--;
     }
-    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
-        if (begins(key, beside[i].front) && ends(beside[i].counted ? uncounted : key, beside[i].back)) {
-            return beside[i].what;
+    for (size_t i = 0; i < sizeof(aux_keys) / sizeof(aux_keys[0]); i++) {
+        if (begins(key, aux_keys[i].front) && ends(aux_keys[i].counted ? uncounted : key, aux_keys[i].back)) {
+            return aux_keys[i].what;
         }
     }
     return NULL;

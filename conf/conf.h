@@ -3,7 +3,8 @@
  *
  * A file is parsed whole and checked whole: every error is reported, and a
  * conf is handed out only when there is none. A conf never changes after it
- * was loaded; a reload makes a new one.
+ * was loaded; a reload makes a new one, in which what needs a restart is put
+ * back (conf_keep()) before it is used.
  */
 #ifndef RLOCKD_CONF_CONF_H
 #define RLOCKD_CONF_CONF_H
@@ -12,10 +13,10 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
 
-/* No lock's name is ever longer, whatever limits.name_bytes says or has said. */
+/* The highest limits.name_bytes: no name of a lock was ever longer. */
 #define CONF_NAME_BYTES_MAX 4096
 
-/* What the command line says over the file; NULL / n == 0 = nothing. */
+/* What the command line sets in place of the file; NULL, or n == 0: nothing. */
 struct conf_overrides {
     struct conf_list listen;
     const char *redis_url;
@@ -41,14 +42,15 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 
 /*
  * The keys that names can get by these rules, and auxiliary keys, appended to `patterns` as patterns of Redis's ACL
- * ("~app:* ..."); and a key that matches none of them. False: any key can be a name's.
+ * ("~app:* ..."); and surplus_key, which matches none of them: a user that may use it has more rights than needed.
+ * False: any key can be a name's.
  */
-#define CONF_OUTSIDE_BYTES 40
-bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_OUTSIDE_BYTES]);
+#define CONF_SURPLUS_KEY_BYTES 40
+bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_SURPLUS_KEY_BYTES]);
 
 /*
- * A sentence when names that no rule is for in particular are semaphores under keys of any name: then a number of an
- * application, which nothing tells from the free permits of a semaphore, counts as one. Else NULL.
+ * A warning when names without a rule of their own are semaphores, and their keys have no prefix: a number that an
+ * application keeps in Redis would count as free permits. Else NULL.
  */
 const char *conf_warn_of_semaphores(const struct conf *cf);
 
@@ -59,10 +61,10 @@ const char *conf_warn_of_semaphores(const struct conf *cf);
 bool conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why);
 
 /* A line for each two rules that obviously give two names one key; a few at most. */
-void conf_each_collision(const struct conf *cf, struct buf *out);
+void conf_print_collisions(const struct conf *cf, struct buf *out);
 
-/* A fingerprint of which keys names have: with the same one all names have the same. */
-uint64_t conf_keys_print(const struct conf *cf);
+/* A fingerprint of the rules for keys: where it is the same, every name has the same key. */
+uint64_t conf_keys_fingerprint(const struct conf *cf);
 
 /* The prefix of rlockd's own keys (its clock, its epoch, its members): no lock may have one. */
 #define CONF_OWN_KEYS "rlock:"
@@ -72,9 +74,9 @@ bool conf_key_is_own(struct slice key);
  * NULL when the key may be a lock's; else why not, "would be ...": rlockd's own, or an auxiliary key of a kind
  * (scripts/), so that locking it would change another lock.
  */
-const char *conf_key_taken(struct slice key);
+const char *conf_key_refusal(struct slice key);
 
-/* The effective configuration as YAML, each key with its default in a comment (-T). Passwords as "***". */
+/* The configuration in force as YAML, each key with its default in a comment (-T). Passwords as "***". */
 void conf_print(const struct conf *cf, struct buf *out);
 
 /* conf/rlockd.yaml: every key, commented, with its default, unit, range and help. */
@@ -86,5 +88,15 @@ void conf_each(const struct conf *cf, conf_key_fn *fn, void *ctx);
 
 /* Calls fn for each key that differs and needs a restart; a reload takes the others. */
 void conf_each_restart(const struct conf *was, const struct conf *now, conf_key_fn *fn, void *ctx);
+
+/* Whether a Redis of that URL can have all locks of cf. False: `why` has a line that names the rule. */
+bool conf_suits_url(const struct conf *cf, const char *url, struct buf *why);
+
+/*
+ * Gives `now` the values of `was` that a reload does not change: of each key that needs a restart, and of all keys of
+ * redis if `now` has another URL, because they are for that one. So a conf says what is in force, and the next reload
+ * is compared with that.
+ */
+void conf_keep(struct conf *now, const struct conf *was);
 
 #endif

@@ -16,8 +16,8 @@
 #define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, with its NUL */
 
 /* Of sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
-enum { SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 16 };
-enum { QUORUM_NODES_MIN = 3, QUORUM_NODES_MAX = 9 };
+enum { SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 64 };
+enum { QUORUM_NODES_MIN = 3, QUORUM_NODES_MAX = 9, HOST_BYTES_MAX = 255 };
 
 #define NOT_A_CHAR UINT32_C(0xffffffff)
 
@@ -119,6 +119,10 @@ check_host_port(struct slice s, int64_t port_min, struct buf *why)
     bracketed = host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
     if (host.n == 0) {
         buf_adds(why, "has no host in front of the port");
+        return false;
+    }
+    if (host.n > HOST_BYTES_MAX) {
+        buf_printf(why, "has a host of %zu bytes; a name of a host has at most %d", host.n, HOST_BYTES_MAX);
         return false;
     }
     for (size_t i = 0; i < host.n; i++) {
@@ -276,7 +280,17 @@ check_one_url(struct slice text, struct buf *why)
     return false;
 }
 
-/* URL,URL,URL: each once, for a node that is named twice would vote twice. */
+/* A URL without its database. */
+static struct slice
+server_of(struct slice url)
+{
+    struct slice server, db;
+    bool is_unix = url.n > 5 && memcmp(url.p, "unix:", 5) == 0;
+
+    return split_last(url, is_unix ? '?' : '/', &server, &db) && server.p[server.n - 1] != '/' ? server : url;
+}
+
+/* URL,URL,URL: each server once, for one that is named twice would vote twice. */
 static bool
 check_quorum_url(struct slice text, struct buf *why)
 {
@@ -297,8 +311,8 @@ check_quorum_url(struct slice text, struct buf *why)
             return false;
         }
         for (size_t i = 0; i < n; i++) {
-            if (slice_eq(one[i], one[n])) {
-                buf_adds(why, "names a node twice");
+            if (slice_eq(server_of(one[i]), server_of(one[n]))) {
+                buf_adds(why, "names a server twice: another database of it is no other node");
                 return false;
             }
         }
@@ -318,6 +332,10 @@ check_cluster_url(struct slice text, struct buf *why)
 
     if (memchr(text.p, '@', text.n) != NULL) {
         buf_adds(why, "takes no user and password: redis.user and redis.password are those of all nodes");
+        return false;
+    }
+    if (memmem(text.p, text.n, "://", 3) != NULL) {
+        buf_adds(why, "takes no URLs behind cluster:, but HOST:PORT,HOST:PORT");
         return false;
     }
     if (memchr(text.p, '/', text.n) != NULL || memchr(text.p, '?', text.n) != NULL) {

@@ -18,15 +18,15 @@
 #include "daemon/base/memory.h"
 
 /*
- * A comparison of two beginnings is a step or some, of 2 to 4 ns; the daemon does nothing else meanwhile. 1000 rules,
- * all of them with keys of their own, take 5 million (8 to 24 ms were measured); a glob of 200 bytes against a name of
- * 200 takes 2,500, for that is what it costs. A reload that would need more than there are is refused.
+ * To compare two beginnings takes a step or more, of 2 to 4 ns each; the daemon does nothing else meanwhile. 1000
+ * rules, all with keys of their own, take 5 million (8 to 24 ms were measured); a glob of 200 bytes against a name of
+ * 200 counts as 2,500. A reload that would take more steps than these is refused.
  */
 #define STEPS_MAX (10 * 1000 * 1000)
 
-#define COLLISIONS_TOLD 10
+#define COLLISIONS_SHOWN 10
 
-static const struct hash_key print_key = {0x726c6f636b64, 0x6b657973}; /* the same in all daemons */
+static const struct hash_key fingerprint_key = {0x726c6f636b64, 0x6b657973}; /* the same in all daemons */
 
 /* No key format and no prefix contains it: they are printable. */
 static const struct slice stand_in = SLICE_LIT("\x01");
@@ -35,9 +35,10 @@ struct entry {
     struct slice match, literal; /* literal: what every name that matches begins with */
     bool whole;                  /* ... and all that begin so match */
     struct buf key;              /* of a name that is stand_in */
-    uint64_t match_sum, literal_sum, key_sum; /* of what differs mostly different ones: looked at first */
+    uint64_t match_sum, literal_sum, key_sum; /* checksums, compared before the texts */
     const struct conf_locks *locks;
-    size_t ours, theirs; /* the first entry of its own keymap, or of the other one, that covers it; its n = none does */
+    size_t own_cover, other_cover; /* the first entry that covers it: of its own keymap (its own index: none), of the
+                                      other one (n: none) */
 };
 
 struct keymap {
@@ -56,11 +57,11 @@ entry_of(const char *match, const struct conf_locks *locks)
     struct entry en = {.match = slice_of(match), .literal = {match, strcspn(match, "*?[\\")}, .locks = locks};
 
     en.whole = en.match.n == en.literal.n + 1 && match[en.literal.n] == '*';
-    en.match_sum = hash_bytes(&print_key, match, en.match.n);
-    en.literal_sum = hash_bytes(&print_key, match, en.literal.n);
+    en.match_sum = hash_bytes(&fingerprint_key, match, en.match.n);
+    en.literal_sum = hash_bytes(&fingerprint_key, match, en.literal.n);
     buf_init(&en.key, 0);
     conf_key_of(locks, stand_in, &en.key);
-    en.key_sum = hash_bytes(&print_key, en.key.p, en.key.n);
+    en.key_sum = hash_bytes(&fingerprint_key, en.key.p, en.key.n);
     return en;
 }
 
@@ -109,7 +110,7 @@ cost(size_t bytes)
 
 /* No name matches both. False: one may. A set of a glob may look at each byte of a name. */
 static bool
-apart(const struct entry *a, const struct entry *b, size_t *steps)
+disjoint(const struct entry *a, const struct entry *b, size_t *steps)
 {
     const struct entry *name = is_one_name(a) ? a : b, *glob = name == a ? b : a;
 
@@ -149,18 +150,18 @@ first_cover(const struct keymap *m, size_t n, const struct entry *narrow, size_t
 static bool
 is_hidden(const struct keymap *m, size_t i)
 {
-    return m->entry[i].ours < i;
+    return m->entry[i].own_cover < i;
 }
 
-/* Of each entry of `a` from `from` on. False: it would take too long. */
+/* Finds `own_cover` and `other_cover` of each entry of `a`, from `from` on. False: it would take too long. */
 static bool
 find_covers(struct keymap *a, const struct keymap *b, size_t from, size_t *steps)
 {
     for (size_t i = from; i < a->n && *steps <= STEPS_MAX; i++) {
         struct entry *en = &a->entry[i];
 
-        en->ours = first_cover(a, i, en, steps);
-        en->theirs = is_hidden(a, i) ? 0 : first_cover(b, b->n, en, steps);
+        en->own_cover = first_cover(a, i, en, steps);
+        en->other_cover = is_hidden(a, i) ? 0 : first_cover(b, b->n, en, steps);
     }
     return *steps <= STEPS_MAX;
 }
@@ -171,7 +172,7 @@ may_meet(struct comparison *c, size_t i, size_t k)
 {
     const struct entry *a = &c->was.entry[i], *b = &c->now.entry[k];
 
-    return a->theirs >= k && b->theirs >= i && !apart(a, b, &c->steps);
+    return a->other_cover >= k && b->other_cover >= i && !disjoint(a, b, &c->steps);
 }
 
 static void
@@ -195,7 +196,7 @@ add_key(const struct conf_locks *locks, struct buf *out)
 }
 
 static void
-tell_change(const struct keymap *was, size_t i, const struct keymap *now, size_t k, struct buf *why)
+report_change(const struct keymap *was, size_t i, const struct keymap *now, size_t k, struct buf *why)
 {
     add_entry(now, k, why);
     buf_adds(why, ": names would have the key ");
@@ -237,7 +238,7 @@ compare(struct comparison *c, struct buf *why)
     for (size_t i = from; i < was->n && done; i++) {
         for (size_t k = from; k < now->n && !is_hidden(was, i) && done; k++) {
             if (!is_hidden(now, k) && !same_key(&was->entry[i], &now->entry[k]) && may_meet(c, i, k)) {
-                tell_change(was, i, now, k, why);
+                report_change(was, i, now, k, why);
                 return false;
             }
             done = ++c->steps <= STEPS_MAX;
@@ -262,10 +263,10 @@ conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why)
 
 /* Trailing rules with the key format of `locks` are left out: they do not affect keys. */
 uint64_t
-conf_keys_print(const struct conf *cf)
+conf_keys_fingerprint(const struct conf *cf)
 {
     struct keymap m = keymap_of(cf);
-    uint64_t print;
+    uint64_t fingerprint;
     size_t n = m.n;
     struct buf all;
 
@@ -279,10 +280,10 @@ conf_keys_print(const struct conf *cf)
         buf_add_slice(&all, buf_slice(&m.entry[i].key));
         buf_add(&all, "", 1);
     }
-    print = hash_bytes(&print_key, all.p, all.n);
+    fingerprint = hash_bytes(&fingerprint_key, all.p, all.n);
     buf_fini(&all);
     keymap_free(&m);
-    return print;
+    return fingerprint;
 }
 
 /* ---- two names, one key ---- */
@@ -342,14 +343,14 @@ collide(const struct conf *cf, const struct keymap *m, size_t i, size_t k, struc
 }
 
 void
-conf_each_collision(const struct conf *cf, struct buf *out)
+conf_print_collisions(const struct conf *cf, struct buf *out)
 {
     struct keymap m = keymap_of(cf);
-    size_t told = 0;
+    size_t shown = 0;
 
     for (size_t k = 0; k < m.n; k++) {
-        for (size_t i = 0; i < m.n && told < COLLISIONS_TOLD; i++) {
-            told += !same_key(&m.entry[i], &m.entry[k]) && collide(cf, &m, i, k, out);
+        for (size_t i = 0; i < m.n && shown < COLLISIONS_SHOWN; i++) {
+            shown += !same_key(&m.entry[i], &m.entry[k]) && collide(cf, &m, i, k, out);
         }
     }
     keymap_free(&m);

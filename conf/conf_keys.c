@@ -121,6 +121,14 @@ foreign_name(unsigned i)
 }
 
 static const char *
+publish_name(unsigned i)
+{
+    static const char *const names[] = {[CONF_PUBLISH_AUTO] = "auto", [CONF_PUBLISH_BOTH] = "both", NULL};
+
+    return names[i];
+}
+
+static const char *
 wakes_name(unsigned i)
 {
     static const char *const names[] = {
@@ -154,6 +162,7 @@ static const struct type_row {
     [CONF_ON_LOSS] = {STORED_ENUM, "an action", NULL, NULL, on_loss_name},
     [CONF_FOREIGN] = {STORED_ENUM, "an action", NULL, NULL, foreign_name},
     [CONF_WAKES] = {STORED_ENUM, "a library", NULL, NULL, wakes_name},
+    [CONF_PUBLISH] = {STORED_ENUM, "auto or both", NULL, NULL, publish_name},
     [CONF_LEVEL] = {STORED_ENUM, "a level", NULL, NULL, level_name},
     [CONF_TEXT] = {STORED_TEXT, "a text", NULL, NULL, NULL},
     [CONF_LIST] = {STORED_LIST, "a list such as [unix:/run/rlockd/rlockd.sock, tcp:127.0.0.1:5625]", NULL, NULL, NULL},
@@ -202,6 +211,12 @@ bool
 conf_key_in_rule(const struct conf_key *k)
 {
     return strcmp(k->section, "locks") == 0 || strcmp(k->section, "rules") == 0;
+}
+
+bool
+conf_key_needs_restart(const struct conf_key *k)
+{
+    return conf_key_in_conf(k) && !conf_key_in_rule(k) && (k->flags & CONF_RELOAD) == 0;
 }
 
 void *
@@ -501,6 +516,11 @@ conf_key_copy(const struct conf_key *k, void *field, const void *from)
 {
     if (types[k->type].stored == STORED_TEXT) {
         store_text(k, field, slice_of(text_of(from)));
+    } else if (types[k->type].stored == STORED_LIST) {
+        conf_key_clear(k, field);
+        for (size_t i = 0; i < list_of(from)->n; i++) {
+            store_text(k, field, slice_of(list_of(from)->item[i]));
+        }
     } else {
         store_number(k, field, number_of(k, from));
     }

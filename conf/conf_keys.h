@@ -1,5 +1,7 @@
 /*
- * conf_keys.h -- the table of keys, and what can be done with one key of one conf. Private to conf/.
+ * conf_keys.h -- the table of keys, and what can be done with one key of one conf.
+ *
+ * Private to conf/, but for conf_address_is_local() and conf_url_password(), which rlockd asks too.
  *
  * The rows know their field, so everything else here is written once: reading a
  * value, printing it, comparing it, freeing it.
@@ -26,6 +28,7 @@ enum conf_type {
     CONF_ON_LOSS,  /* enum conf_on_loss */
     CONF_FOREIGN,  /* enum conf_foreign */
     CONF_WAKES,    /* enum wakes */
+    CONF_PUBLISH,  /* enum conf_publish */
     CONF_LEVEL,    /* enum log_level */
     CONF_TEXT,     /* char *, owned by the conf */
     CONF_LIST,     /* struct conf_list */
@@ -46,8 +49,8 @@ typedef bool conf_check_fn(struct slice text, struct buf *why);
 
 conf_check_fn conf_check_printable; /* UTF-8 without control characters: every text */
 bool conf_address_is_local(const char *address); /* a Unix socket, or TCP that only this host reaches */
-conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; empty is left to the length */
-conf_check_fn conf_check_url;     /* of Redis, in a form that is built */
+conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; the least length says whether it may be empty */
+conf_check_fn conf_check_url;     /* of Redis, in a form that rlockd supports */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */
 
 /* Where the password in a URL stands; n == 0: it has none. */
@@ -80,6 +83,9 @@ const struct conf_key *conf_key_file_of(const struct conf_key *k);
 
 /* Is this one of the keys that a rule may set? */
 bool conf_key_in_rule(const struct conf_key *k);
+
+/* Whether a reload leaves it. The keys of locks are not of these: conf_same_keys() compares what they amount to. */
+bool conf_key_needs_restart(const struct conf_key *k);
 
 /* The field of a key: in the conf, or in one of its rules (rule != NULL). */
 void *conf_key_field(const struct conf_key *k, const struct conf *cf, const struct conf_rule *rule);

@@ -1,8 +1,8 @@
 /*
  * conf_load.c -- a file and a command line into a conf, or every reason why not.
  *
- * Complaints gather with the place that they are about and leave in the order of the file. A conf is handed
- * out only when there is none.
+ * Complaints are collected with the line and column that they are about, and are written in the order of the file. A
+ * conf is handed out only when there is none.
  */
 #include "conf/conf_loader.h"
 
@@ -23,7 +23,7 @@
 #define SECRET_BYTES_MAX ((size_t)4096)
 
 void
-loader_complain_since(struct loader *ld, struct place at, size_t begin)
+loader_complain_since(struct loader *ld, struct line_col at, size_t begin)
 {
     if (ld->complaints_n == ld->complaints_room) {
         ld->complaints_room = ld->complaints_room > 0 ? 2 * ld->complaints_room : 16;
@@ -34,7 +34,7 @@ loader_complain_since(struct loader *ld, struct place at, size_t begin)
 }
 
 void
-loader_complain(struct loader *ld, struct place at, const char *fmt, ...)
+loader_complain(struct loader *ld, struct line_col at, const char *fmt, ...)
 {
     size_t begin = ld->texts.n;
     va_list args;
@@ -149,7 +149,7 @@ read_secret(const char *path, char text[SECRET_BYTES_MAX + 1], size_t *n, struct
 static void
 read_config(struct loader *ld)
 {
-    const struct place top = {1, 1};
+    const struct line_col top = {1, 1};
     size_t begin = ld->texts.n, n = 0;
     char *p = mem_alloc(FILE_BYTES_MAX + 1);
     struct stat st;
@@ -184,7 +184,7 @@ text_at(const struct loader *ld, const struct conf_key *k)
 static void
 take_secret(struct loader *ld, const struct conf_key *secret, const struct conf_key *file)
 {
-    struct place at = ld->seen[file - conf_keys];
+    struct line_col at = ld->seen[file - conf_keys];
     char text[SECRET_BYTES_MAX + 1];
     size_t begin, n = 0;
     bool ok;
@@ -219,10 +219,10 @@ take_secrets(struct loader *ld)
 }
 
 /* Where to complain of a pair of keys: at the one that the file sets. */
-static struct place
-place_of_pair(const struct loader *ld, const struct conf_key *a, const struct conf_key *b)
+static struct line_col
+line_col_of_pair(const struct loader *ld, const struct conf_key *a, const struct conf_key *b)
 {
-    struct place at = ld->seen[a - conf_keys];
+    struct line_col at = ld->seen[a - conf_keys];
 
     return at.line != 0 ? at : ld->seen[b - conf_keys];
 }
@@ -246,7 +246,7 @@ check_pairs(struct loader *ld)
         memcpy(&a, conf_key_field(less, ld->cf, NULL), sizeof(a));
         memcpy(&b, conf_key_field(more, ld->cf, NULL), sizeof(b));
         if (a > b) {
-            loader_complain(ld, place_of_pair(ld, less, more), "%s.%s must not be more than %s.%s", less->section,
+            loader_complain(ld, line_col_of_pair(ld, less, more), "%s.%s must not be more than %s.%s", less->section,
                             less->name, more->section, more->name);
         }
     }
@@ -315,13 +315,13 @@ find_bad_rule(const struct conf *cf, const char *(*not_for)(const struct conf_lo
 }
 
 static bool
-find_bad_kind(const struct conf *cf, struct buf *why)
+find_bad_kind(const struct conf *cf, const char *url, struct buf *why)
 {
-    if (strncmp(cf->redis_url, "quorum:", 7) == 0) {
+    if (strncmp(url, "quorum:", 7) == 0) {
         buf_adds(why, "a quorum has the kinds reentrant and simple, without replicas, and ");
         return find_bad_rule(cf, not_for_quorum, why);
     }
-    if (strncmp(cf->redis_url, "cluster:", 8) == 0 || strncmp(cf->redis_url, "cluster+tls:", 12) == 0) {
+    if (strncmp(url, "cluster:", 8) == 0 || strncmp(url, "cluster+tls:", 12) == 0) {
         buf_adds(why, "locks in a cluster have neither replicas nor wakes, and ");
         return find_bad_rule(cf, not_for_cluster, why);
     }
@@ -334,11 +334,24 @@ check_kinds(struct loader *ld)
     struct buf why;
 
     buf_init(&why, 0);
-    if (find_bad_kind(ld->cf, &why)) {
+    if (find_bad_kind(ld->cf, ld->cf->redis_url, &why)) {
         loader_complain(ld, ld->seen[conf_key_find("redis", SLICE_LIT("url")) - conf_keys], "redis.url: %.*s",
                         (int)why.n, why.p);
     }
     buf_fini(&why);
+}
+
+bool
+conf_suits_url(const struct conf *cf, const char *url, struct buf *why)
+{
+    size_t begin = why->n;
+
+    buf_adds(why, "redis.url: the URL in use stays until a restart: ");
+    if (find_bad_kind(cf, url, why)) {
+        return false;
+    }
+    why->n = begin;
+    return true;
 }
 
 /* Protected mode: where it is violated, the error names the first address that other hosts may reach. */
@@ -401,7 +414,7 @@ override_all(struct loader *ld, const struct conf_overrides *over, struct buf *e
         override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), over->redis_url, errors);
         if (errors->n == begin) {
             buf_adds(errors, "--redis: ");
-            if (find_bad_kind(ld->cf, errors)) {
+            if (find_bad_kind(ld->cf, ld->cf->redis_url, errors)) {
                 buf_adds(errors, "\n");
             } else {
                 errors->n = begin;

@@ -11,13 +11,13 @@
 #include "conf/conf.h"
 #include "daemon/base/buf.h"
 
-/* A place in the file, counted from 1; line 0 = none. */
-struct place {
+/* A line and column of the file, counted from 1; line 0 = none. */
+struct line_col {
     size_t line, col;
 };
 
 struct complaint {
-    struct place at;
+    struct line_col at;
     size_t order;        /* of arrival: ties keep it */
     size_t begin, bytes; /* in loader.texts */
 };
@@ -26,17 +26,17 @@ struct loader {
     const char *path;
     mode_t mode;                  /* of the file */
     struct conf *cf;              /* owned until it is handed out */
-    struct place *seen;           /* owned, by row of conf_keys: where the file sets it */
+    struct line_col *seen;        /* owned, by row of conf_keys: where the file sets it */
     struct complaint *complaints; /* owned */
     size_t complaints_n, complaints_room;
     struct buf texts;
 };
 
-/* A complaint about a place. */
-void loader_complain(struct loader *ld, struct place at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Complains about what is there. */
+void loader_complain(struct loader *ld, struct line_col at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* A complaint of the text that was appended to ld->texts since `begin`. */
-void loader_complain_since(struct loader *ld, struct place at, size_t begin);
+/* Complains with the text that was appended to ld->texts since `begin`. */
+void loader_complain_since(struct loader *ld, struct line_col at, size_t begin);
 
 /* Reads n bytes of YAML into ld->cf (conf_yaml.c). Whatever is wrong has become a complaint. */
 void loader_read_yaml(struct loader *ld, const char *p, size_t n);

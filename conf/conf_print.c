@@ -232,9 +232,9 @@ conf_print_sample(struct buf *out)
     conf_free(&defaults);
 }
 
-/* One key to its listener. */
+/* Calls fn with one key. */
 static void
-tell(const struct conf_key *k, const void *field, const char *path, conf_key_fn *fn, void *ctx)
+pass_key(const struct conf_key *k, const void *field, const char *path, conf_key_fn *fn, void *ctx)
 {
     struct buf text;
 
@@ -246,12 +246,12 @@ tell(const struct conf_key *k, const void *field, const char *path, conf_key_fn 
 }
 
 static void
-tell_conf(const struct conf_key *k, const struct conf *cf, conf_key_fn *fn, void *ctx)
+pass_conf_key(const struct conf_key *k, const struct conf *cf, conf_key_fn *fn, void *ctx)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "%s%s%s", k->section, k->section[0] != '\0' ? "." : "", k->name);
-    tell(k, conf_key_field(k, cf, NULL), path, fn, ctx);
+    pass_key(k, conf_key_field(k, cf, NULL), path, fn, ctx);
 }
 
 void
@@ -261,7 +261,7 @@ conf_each(const struct conf *cf, conf_key_fn *fn, void *ctx)
 
     for (size_t i = 0; i < conf_keys_n; i++) {
         if (conf_key_in_conf(&conf_keys[i])) {
-            tell_conf(&conf_keys[i], cf, fn, ctx);
+            pass_conf_key(&conf_keys[i], cf, fn, ctx);
         }
     }
     for (size_t r = 0; r < cf->rules_n; r++) {
@@ -270,7 +270,7 @@ conf_each(const struct conf *cf, conf_key_fn *fn, void *ctx)
 
             if (conf_key_in_rule(k)) {
                 snprintf(path, sizeof(path), "rules.%zu.%s", r, k->name);
-                tell(k, conf_key_field(k, cf, &cf->rules[r]), path, fn, ctx);
+                pass_key(k, conf_key_field(k, cf, &cf->rules[r]), path, fn, ctx);
             }
         }
     }
@@ -282,9 +282,9 @@ conf_each_restart(const struct conf *was, const struct conf *now, conf_key_fn *f
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *k = &conf_keys[i];
 
-        if (conf_key_in_conf(k) && (k->flags & CONF_RELOAD) == 0 &&
+        if (conf_key_needs_restart(k) &&
             !conf_key_equal(k, conf_key_field(k, was, NULL), conf_key_field(k, now, NULL))) {
-            tell_conf(k, now, fn, ctx);
+            pass_conf_key(k, now, fn, ctx);
         }
     }
 }

@@ -14,6 +14,7 @@
 
 enum conf_on_loss { CONF_LOSS_NOTIFY, CONF_LOSS_CLOSE };
 enum conf_foreign { CONF_FOREIGN_REFUSE, CONF_FOREIGN_WAIT };
+enum conf_publish { CONF_PUBLISH_AUTO, CONF_PUBLISH_BOTH };
 
 /* The keys of `locks`, and of each rule over it. Durations in microseconds, sizes in bytes, text owned by the conf. */
 struct conf_locks {
@@ -29,7 +30,7 @@ struct conf_locks {
     int64_t limit;      /* permits of a semaphore; other kinds do not look at it */
     int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
     int64_t replicas;   /* the replicas that must acknowledge a grant; 0 = none */
-    enum conf_foreign foreign; /* a key of another kind is there */
+    enum conf_foreign foreign; /* what to do where the key is of another kind */
     bool tracking;      /* wake-ups by client-side caching as well */
     enum wakes wakes;   /* waiters of another library that are woken too */
 };
@@ -56,6 +57,7 @@ struct conf {
     int64_t redis_timeout_us, redis_connect_us, redis_backoff_min_us, redis_backoff_max_us;
     int64_t redis_links, redis_batch;
     bool redis_strict; /* grant nothing while Redis could lose locks */
+    enum conf_publish redis_publish; /* the channels that wake waiters in a cluster */
 
     struct conf_locks locks;
     struct conf_rule *rules; /* first match wins */
@@ -75,13 +77,13 @@ struct conf {
 
     char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
     char *auth_password_file, *auth_admin_password_file;
-    bool protected_mode; /* TCP without a password is for this host alone, and no admin's */
+    bool protected_mode; /* without a password TCP is for this host alone, and never for an admin */
     bool auth_unix;                                             /* Unix sockets too must AUTH */
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
-    int64_t dead_peer_us;  /* without any sign of a TCP peer: it is gone */
+    int64_t dead_peer_us;  /* a TCP peer that is silent for so long is gone */
     bool dead_process;     /* a peer on a Unix socket is gone with its process */
-    int64_t drain_us;      /* TERM: the time of holders to finish */
+    int64_t drain_us;      /* after TERM: what holders have to finish */
     int64_t socket_mode;   /* of Unix sockets, 0660 */
     enum log_level log_level;
     char *http_listen;     /* "" = none */

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What no key format and no prefix has in it: they are printable. */
+/* No key format and no prefix contains it: they are printable. */
 static const struct slice stand_in = SLICE_LIT("\x01");
 
-/* What the key of each name begins with that this rule can be for. */
+/* Appends the bytes with which the keys of all names of this rule begin. */
 static void
 add_front(const char *match, const struct conf_locks *locks, struct buf *out)
 {
@@ -52,11 +52,12 @@ add_patterns(struct slice front, struct buf *out)
     }
 }
 
-/* One that begins like none of theirs. */
+/* A key whose first byte no name's key begins with; "" = there is none. */
 static void
-choose_outside(const bool taken[256], char surplus_key[CONF_OUTSIDE_BYTES])
+choose_surplus_key(const bool taken[256], char surplus_key[CONF_SURPLUS_KEY_BYTES])
 {
-    static const char letters[] = "abcdefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"; /* ours: "r", "{" */
+    /* not r, see CONF_OWN_KEYS */
+    static const char letters[] = "abcdefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const char *at = letters;
 
     while (*at != '\0' && taken[(unsigned char)*at]) {
@@ -64,12 +65,12 @@ choose_outside(const bool taken[256], char surplus_key[CONF_OUTSIDE_BYTES])
     }
     surplus_key[0] = '\0';
     if (*at != '\0') {
-        snprintf(surplus_key, CONF_OUTSIDE_BYTES, "%c-may-rlockd-reach-this", *at);
+        snprintf(surplus_key, CONF_SURPLUS_KEY_BYTES, "%c-may-rlockd-reach-this", *at);
     }
 }
 
 bool
-conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_OUTSIDE_BYTES])
+conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_SURPLUS_KEY_BYTES])
 {
     bool taken[256] = {false}, ok;
     struct buf widest, front;
@@ -94,7 +95,7 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CO
     }
     buf_fini(&widest);
     buf_fini(&front);
-    choose_outside(taken, surplus_key);
+    choose_surplus_key(taken, surplus_key);
     return ok && surplus_key[0] != '\0';
 }
 

@@ -2,8 +2,8 @@
  * conf_yaml.c -- YAML against the table of keys; the only file that knows libyaml.
  *
  * The text is parsed twice: as events, to refuse what a document does not show any more (aliases, anchors, tags, a
- * second document), then as a document, whose nodes have their places. The walk goes as deep as the table, however deep
- * the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
+ * second document), then as a document, whose nodes know their line and column. The walk goes as deep as the table,
+ * however deep the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
  */
 #include "conf/conf_loader.h"
 
@@ -28,13 +28,13 @@ struct scope {
     const char *section;
     struct conf_rule *rule; /* NULL = not a rule */
     size_t rule_index;
-    struct place *seen;     /* by row */
+    struct line_col *seen;  /* by row */
 };
 
-static struct place
-place_of(yaml_mark_t mark)
+static struct line_col
+line_col_of(yaml_mark_t mark)
 {
-    return (struct place){mark.line + 1, mark.column + 1};
+    return (struct line_col){mark.line + 1, mark.column + 1};
 }
 
 static struct slice
@@ -45,15 +45,15 @@ text_of(const yaml_node_t *scalar)
 }
 
 /* Where the byte at `offset` stands, or the first byte that is at `until` or behind it; whatever comes first. */
-static struct place
-walk_text(const char *p, size_t n, size_t offset, struct place until, size_t *reached)
+static struct line_col
+walk_text(const char *p, size_t n, size_t offset, struct line_col until, size_t *reached)
 {
-    struct place at = {1, 1};
+    struct line_col at = {1, 1};
     size_t i = 0;
 
     for (; i < n && i < offset && (at.line < until.line || (at.line == until.line && at.col < until.col)); i++) {
         if (p[i] == '\n') {
-            at = (struct place){at.line + 1, 1};
+            at = (struct line_col){at.line + 1, 1};
         } else if (((unsigned char)p[i] & 0xc0) != 0x80) {
             at.col++;
         }
@@ -66,12 +66,12 @@ static void
 complain_of_syntax(struct loader *ld, const yaml_parser_t *parser, const char *p, size_t n)
 {
     const char *problem = parser->problem;
-    struct place at = place_of(parser->problem_mark);
-    const struct place end = {SIZE_MAX, 0};
+    struct line_col at = line_col_of(parser->problem_mark);
+    const struct line_col end = {SIZE_MAX, 0};
     size_t begin = ld->texts.n, index;
 
-    if (parser->error == YAML_MEMORY_ERROR || problem == NULL) { /* it does not always say so */
-        mem_exhausted(0); /* nor of how many bytes */
+    if (parser->error == YAML_MEMORY_ERROR || problem == NULL) { /* libyaml does not always set the error */
+        mem_exhausted(0); /* of an unknown size */
     }
     if (parser->error == YAML_READER_ERROR) {
         at = walk_text(p, n, parser->problem_offset, end, &index);
@@ -81,7 +81,7 @@ complain_of_syntax(struct loader *ld, const yaml_parser_t *parser, const char *p
     walk_text(p, n, n, at, &index);
     buf_adds(&ld->texts, problem);
     if (parser->context != NULL) {
-        struct place from = place_of(parser->context_mark);
+        struct line_col from = line_col_of(parser->context_mark);
 
         buf_printf(&ld->texts, " (%s", parser->context);
         if (from.line != at.line || from.col != at.col) {
@@ -106,7 +106,7 @@ parser_begin(yaml_parser_t *parser, const char *p, size_t n)
 static void
 look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 {
-    struct place at = place_of(ev->start_mark);
+    struct line_col at = line_col_of(ev->start_mark);
     const yaml_char_t *anchor = NULL, *tag = NULL;
 
     switch (ev->type) {
@@ -228,7 +228,7 @@ edits(struct slice a, struct slice b)
 }
 
 static void
-complain_of_unknown(const struct scope *sc, struct slice name, struct place at)
+complain_of_unknown(const struct scope *sc, struct slice name, struct line_col at)
 {
     const struct conf_key *near = NULL, *elsewhere = NULL;
     size_t begin = sc->ld->texts.n, best = GUESS_EDITS_MAX + 1, elsewhere_n = 0;
@@ -265,7 +265,7 @@ complain_of_unknown(const struct scope *sc, struct slice name, struct place at)
 
 /* Notes where a key was set; false, with a complaint, when it was set before, by its own or its short name. */
 static bool
-note_ticket(const struct scope *sc, const struct conf_key *k, struct place at)
+note_seen(const struct scope *sc, const struct conf_key *k, struct line_col at)
 {
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *other = &conf_keys[i];
@@ -308,7 +308,7 @@ complain_of_type(const struct scope *sc, const struct conf_key *k, const yaml_no
     name_key(sc, k);
     buf_adds(&sc->ld->texts, is_null(node) ? "has no value; it takes " : "takes ");
     conf_key_expects(k, &sc->ld->texts);
-    loader_complain_since(sc->ld, place_of(node->start_mark), begin);
+    loader_complain_since(sc->ld, line_col_of(node->start_mark), begin);
 }
 
 static void
@@ -321,11 +321,11 @@ set_key(const struct scope *sc, const struct conf_key *k, const yaml_node_t *nod
 
     name_key(sc, k);
     if (!conf_key_set(k, conf_key_field(k, sc->ld->cf, sc->rule), text, &sc->ld->texts)) {
-        loader_complain_since(sc->ld, place_of(node->start_mark), begin);
+        loader_complain_since(sc->ld, line_col_of(node->start_mark), begin);
     } else if (secret && (sc->ld->mode & S_IROTH) != 0) {
         buf_printf(&sc->ld->texts, "a password in a file that everyone may read (mode %04o): chmod o-r %s",
                    (unsigned)sc->ld->mode & 07777, sc->ld->path);
-        loader_complain_since(sc->ld, place_of(node->start_mark), begin);
+        loader_complain_since(sc->ld, line_col_of(node->start_mark), begin);
     } else {
         sc->ld->texts.n = begin;
     }
@@ -383,7 +383,7 @@ read_mapping(const struct scope *sc, const yaml_node_t *node)
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(sc->doc, pair->key);
         const yaml_node_t *value = yaml_document_get_node(sc->doc, pair->value);
-        struct place at = place_of(key->start_mark);
+        struct line_col at = line_col_of(key->start_mark);
         const struct conf_key *k;
         struct slice name;
 
@@ -395,21 +395,21 @@ read_mapping(const struct scope *sc, const yaml_node_t *node)
         k = find_in_scope(sc, name);
         if (k == NULL) {
             complain_of_unknown(sc, name, at);
-        } else if (note_ticket(sc, k, at)) {
+        } else if (note_seen(sc, k, at)) {
             read_value(sc, k, value);
         }
     }
 }
 
-/* One rule, on top of a copy of `locks`. `seen` is room for its places. */
+/* One rule, on top of a copy of `locks`. `seen` has room for the line and column of each key. */
 static void
-read_rule(const struct scope *top, struct place *seen, size_t index, const yaml_node_t *node)
+read_rule(const struct scope *top, struct line_col *seen, size_t index, const yaml_node_t *node)
 {
     struct loader *ld = top->ld;
     struct conf_rule *rule = &ld->cf->rules[index];
     struct scope sc = {ld, top->doc, "rules", rule, index, seen};
     const struct conf_key *match = conf_key_find("rules", SLICE_LIT("match"));
-    struct place at = place_of(node->start_mark);
+    struct line_col at = line_col_of(node->start_mark);
 
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *k = &conf_keys[i];
@@ -419,7 +419,7 @@ read_rule(const struct scope *top, struct place *seen, size_t index, const yaml_
         } else if (conf_key_in_rule(k)) {
             conf_key_copy(k, conf_key_field(k, NULL, rule), conf_key_field(k, ld->cf, NULL));
         }
-        seen[i] = (struct place){0, 0};
+        seen[i] = (struct line_col){0, 0};
     }
     if (node->type != YAML_MAPPING_NODE) {
         loader_complain(ld, at, "rules.%zu: a rule is a mapping: { match: \"...\", ... }", index);
@@ -454,10 +454,11 @@ read_rules(const struct scope *top, const yaml_node_t *rules)
 {
     struct loader *ld = top->ld;
     size_t n = (size_t)(rules->data.sequence.items.top - rules->data.sequence.items.start);
-    struct place *seen = mem_alloc(conf_keys_n * sizeof(*seen));
+    struct line_col *seen = mem_alloc(conf_keys_n * sizeof(*seen));
 
     if (n > RULES_MAX) {
-        loader_complain(ld, place_of(rules->start_mark), "rules: there are %zu, at most %d are allowed", n, RULES_MAX);
+        loader_complain(ld, line_col_of(rules->start_mark), "rules: there are %zu, at most %d are allowed", n,
+                        RULES_MAX);
         n = 0;
     }
     ld->cf->rules = mem_zalloc(n * sizeof(*ld->cf->rules));
@@ -478,7 +479,7 @@ read_document(struct loader *ld, yaml_document_t *doc)
         return; /* an empty file: the defaults */
     }
     if (root->type != YAML_MAPPING_NODE) {
-        loader_complain(ld, place_of(root->start_mark), "a configuration is a mapping of keys to values");
+        loader_complain(ld, line_col_of(root->start_mark), "a configuration is a mapping of keys to values");
         return;
     }
     read_mapping(&top, root);

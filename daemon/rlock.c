@@ -1,5 +1,5 @@
 /*
- * rlock.c -- the command line: options, and the verbs that ask one thing and print it.
+ * rlock.c -- the command line: options, and the verbs that send one request and print the reply.
  *
  * Sees base and proto only: it is a client like any other and proves that the wire is enough.
  */
@@ -28,7 +28,8 @@ static const char usage[] =
     "  rlock run NAME [-n | -w DURATION] [-S | -N SLOTS] [--kind KIND] [--kill-after DURATION] -- COMMAND ...\n"
     "      lock NAME, run COMMAND, unlock. -n: do not wait. -w: wait for that long at most (30s, 500ms, 2m; a plain\n"
     "      number is seconds).\n"
-    "      -S: share the lock with other runs that say -S; a run without it (of kind rw) has the lock alone.\n"
+    "      -S: share the lock with other runs that say -S. A run that is to have that lock alone says --kind rw\n"
+    "      in place of -S: without it, it is refused while runs with -S have the lock.\n"
     "      -N: at most SLOTS runs at a time. --kind: the kind of lock; else -S means rw, -N means semaphore, and\n"
     "      without both the rules say it.\n"
     "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, and gets each signal to rlock or its process group once. If the\n"
@@ -38,7 +39,7 @@ static const char usage[] =
     "  rlock ls [GLOB]\n"
     "      the locks the daemon knows\n"
     "  rlock tree [GLOB]\n"
-    "      who waits for whom, root holders first\n"
+    "      which owner waits for which, root holders first\n"
     "  rlock redis\n"
     "      the servers of Redis that the daemon knows, and why nothing is granted there\n"
     "  rlock ping\n"
@@ -49,8 +50,9 @@ static const char usage[] =
     "  -s ADDRESS   default: $RLOCK_SOCKET, else " DEFAULT_ADDR "\n"
     "  RLOCK_PASSWORD in the environment is sent as AUTH.\n"
     "\n"
-    "Exit status: of run, that of COMMAND (128+n when signal n ended it); 64 usage, 69 no daemon, or none that can\n"
-    "grant, 75 not granted in time, 79 the lock was lost, 126 COMMAND cannot be run, 127 COMMAND not found.\n";
+    "Exit status: of run, that of COMMAND (128+n when signal n ended it); 64 usage, 69 no daemon answers, or it\n"
+    "refuses (standard error says why), 75 not granted in time, 79 the lock was lost, 126 COMMAND cannot be run,\n"
+    "127 COMMAND not found.\n";
 
 static int
 misused(const char *why)
@@ -78,7 +80,7 @@ misused_verb(const char *verb)
     return misused(why);
 }
 
-/* Asks one thing. NULL: it was said on stderr why. The reply lives as long as the client. */
+/* Sends one request. NULL: an error is on stderr. The reply lives as long as the client. */
 static const struct redisReply *
 ask_once(struct client *c, const struct rlock_at *at, const char *const *words)
 {
@@ -313,7 +315,7 @@ run_option(int opt, struct rlock_run *r)
     case 'n':
     case 'w':
         if (r->wait != NULL) {
-            return "-n or -w, once";
+            return "-n and -w exclude each other, and are given once";
         }
         return take_wait(r, opt == 'n' ? "0" : optarg) ? NULL : no_duration;
     case 'k':
@@ -334,12 +336,12 @@ run_option(int opt, struct rlock_run *r)
         r->kind = optarg; /* the daemon knows which there are */
         break;
     default:
-        return "run does not know that option";
+        return "run cannot use that option"; /* getopt has said why: unknown, or without its argument */
     }
-    return r->shared && r->limit != NULL ? "-S or -N" : NULL;
+    return r->shared && r->limit != NULL ? "-S and -N exclude each other" : NULL;
 }
 
-/* Takes the options of run from argv; stops at the first word that is none. False: said why. */
+/* Takes the options of run from argv; stops at the first word that is none. False: an error is on stderr. */
 static bool
 run_options(int argc, char **argv, struct rlock_run *r)
 {
@@ -368,10 +370,10 @@ run(const struct rlock_at *at, char *title, int argc, char **argv)
 {
     struct rlock_run r = {.at = *at, .kill_after_us = KILL_AFTER_US, .title = title,
                           .title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - title)};
-    char whom[] = "rlock run"; /* what getopt says is wrong is wrong with that */
+    char program[] = "rlock run"; /* getopt writes this in front of its errors */
     bool behind_dashes;
 
-    argv[0] = whom;
+    argv[0] = program;
     optind = 1;
     if (!run_options(argc, argv, &r)) {
         return RLOCK_USAGE;
@@ -384,7 +386,7 @@ run(const struct rlock_at *at, char *title, int argc, char **argv)
     /* Options may follow the name, as they do in the manual; getopt starts again behind it. */
     argc -= optind;
     argv += optind;
-    argv[0] = whom;
+    argv[0] = program;
     optind = 1;
     if (!run_options(argc, argv, &r)) {
         return RLOCK_USAGE;

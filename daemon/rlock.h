@@ -29,9 +29,9 @@ struct rlock_run {
     struct rlock_at at;
     const char *name;
     const char *wait;      /* as LOCK's WAIT takes it; NULL = the daemon's default */
-    char wait_text[40];    /* that, where it was not given so */
+    char wait_text[40];    /* `wait` points here if the option had another form */
     const char *kind;      /* as LOCK's KIND takes it; NULL = what the daemon's rules say */
-    const char *limit;     /* as LOCK's LIMIT takes it; NULL = the same */
+    const char *limit;     /* as LOCK's LIMIT takes it; NULL = what the rules say */
     bool shared;
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */

@@ -19,7 +19,7 @@
 
 #include "daemon/rlock.h"
 
-/* SIGTTOU is blocked for it, for we may be in the background then. */
+/* SIGTTOU is blocked meanwhile: we may be in the background. */
 static void
 terminal_give(pid_t group)
 {
@@ -38,7 +38,7 @@ terminal_is_of(pid_t group)
     return tcgetpgrp(STDIN_FILENO) == group;
 }
 
-/* Between fork and exec. Says errno through `report` when there is no exec. */
+/* Between fork and exec. When exec fails, errno is written to `report`. */
 static _Noreturn void
 become(char **command, pid_t parent, bool foreground, const sigset_t *mask, int report)
 {
@@ -48,7 +48,7 @@ become(char **command, pid_t parent, bool foreground, const sigset_t *mask, int 
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
-        _exit(RLOCK_LOST); /* it died before it was asked for its death */
+        _exit(RLOCK_LOST); /* it died before prctl() */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(command[0], command);

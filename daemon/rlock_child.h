@@ -17,13 +17,13 @@ struct child {
 
 enum child_news {
     CHILD_RUNS,
-    CHILD_PAUSED, /* it was stopped, and we with it, for as long as anything; it goes on by child_go_on() */
+    CHILD_PAUSED, /* it was stopped, and we with it, until we got CONT; it goes on by child_go_on() */
     CHILD_ENDED,
 };
 
 /*
  * Starts the command in a process group of its own, with the signal mask `mask` and RLOCK_NAME and RLOCK_TOKEN in its
- * environment; it dies with us. 0 = it runs, else what rlock ends with (said on stderr).
+ * environment; it dies with us. 0 = it runs, else what rlock ends with (with an error on stderr).
  */
 int child_start(struct child *c, char **command, const char *name, int64_t token, const sigset_t *mask);
 

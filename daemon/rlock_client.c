@@ -1,10 +1,9 @@
 /*
  * rlock_client.c -- one connection to rlockd: connect, words out, replies in.
  *
- * Owns the socket and the reply handed out last. Refuses replies that are
- * deeper or larger than any command of rlockd answers: a daemon that sends such
- * a thing is none. Every wait has a deadline. The socket is closed on exec: a child that kept
- * it open would keep the lock.
+ * Owns the socket and the reply handed out last. Refuses replies that are deeper or larger than any of rlockd: what
+ * sends such is no rlockd. Every wait has a deadline. The socket is closed on exec: a child that kept it open would
+ * keep the lock.
  */
 #include "daemon/rlock_client.h"
 
@@ -29,7 +28,7 @@
 #define CHUNK_BYTES 65536
 #define WORDS_MAX 20 /* of a request; hold_send_lock() has the most */
 
-#define WHAT_BYTES_MAX 120 /* of an address, in an error: why it is none must find room behind it */
+#define WHAT_BYTES_MAX 120 /* of an address, in an error: the reason needs room behind it */
 
 static bool
 fail(struct client *c, const char *what, int err)
@@ -178,9 +177,9 @@ create_array(const redisReadTask *task, size_t n)
 create_array(const redisReadTask *task, int n)
 #endif
 {
-    const redisReplyObjectFunctions *make = task->privdata;
+    const redisReplyObjectFunctions *functions = task->privdata;
 
-    return n > ITEMS_MAX ? NULL : make->createArray(task, n);
+    return n > ITEMS_MAX ? NULL : functions->createArray(task, n);
 }
 
 void
@@ -188,10 +187,10 @@ client_init(struct client *c)
 {
     *c = (struct client){.fd = -1, .reader = redisReaderCreate()};
     if (c->reader != NULL) {
-        c->make = *c->reader->fn;
-        c->make.createArray = create_array;
+        c->functions = *c->reader->fn;
+        c->functions.createArray = create_array;
         c->reader->privdata = c->reader->fn;
-        c->reader->fn = &c->make;
+        c->reader->fn = &c->functions;
     }
 }
 

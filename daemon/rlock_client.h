@@ -14,12 +14,12 @@
 #include "daemon/base/slice.h"
 
 struct client {
-    int fd;                         /* owned; -1 = none */
-    struct redisReader *reader;     /* owned */
-    redisReplyObjectFunctions make; /* the reader's own, and a bound */
-    struct redisReply *reply;       /* owned: the one handed out last */
-    size_t unread;                  /* bytes of a reply that is not whole yet */
-    char error[192];                /* why the last call failed */
+    int fd;                              /* owned; -1 = none */
+    struct redisReader *reader;          /* owned */
+    redisReplyObjectFunctions functions; /* of `reader`, with a bound */
+    struct redisReply *reply;            /* owned: the one handed out last */
+    size_t unread;                       /* bytes of a reply that is not whole yet */
+    char error[192];                     /* why the last call failed */
 };
 
 enum client_result { CLIENT_MORE, CLIENT_READY, CLIENT_BAD };

@@ -26,7 +26,7 @@
 
 #define UNLOCK_US (1 * US_PER_S)
 
-/* A unique owner id that cannot be guessed: with the id anybody can unlock. */
+/* A unique owner id that cannot be guessed: with the id any client can unlock. */
 static bool
 draw_owner(char owner[RLOCK_OWNER_BYTES])
 {
@@ -45,7 +45,7 @@ draw_owner(char owner[RLOCK_OWNER_BYTES])
     return true;
 }
 
-/* The child was killed, and the command's process tree is dead. */
+/* The next process was killed, and the command's process tree is dead. */
 static void
 unlock(const struct rlock_run *want)
 {
@@ -59,7 +59,7 @@ unlock(const struct rlock_run *want)
     client_close(&c);
 }
 
-/* The child (keeper or inner) has ended. */
+/* The next process (keeper or inner) has ended. */
 static int
 next_ended(const struct rlock_run *want, int status)
 {
@@ -73,7 +73,7 @@ next_ended(const struct rlock_run *want, int status)
     return RLOCK_SIGNAL + WTERMSIG(status);
 }
 
-/* Forwards signals to the child, RLOCK_GUARD_DIED included. */
+/* Relays signals to the next process, RLOCK_GUARD_DIED included. */
 static int
 watch(const struct rlock_run *want, pid_t next, const sigset_t *signals)
 {

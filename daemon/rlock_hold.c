@@ -1,9 +1,9 @@
 /*
  * rlock_hold.c -- the lock that `rlock run` holds, and its state.
  *
- * Two connections: `lock` holds, `ears` is subscribed to the events of the session of `lock` (or, when another session
- * was granted it, of the name). All waiting is one poll: both connections, signals (blocked, read from a signalfd) and
- * the next deadline.
+ * Two connections: `lock` holds, `events` is subscribed to the events of the session of `lock` (or, when another
+ * session was granted it, of the name). All waiting is one poll: both connections, signals (blocked, read from a
+ * signalfd) and the next deadline.
  *
  * The holder is a named owner with a secret id, and keeps the lock for GRACE after its connections have ended: so after
  * a cut (the daemon is restarted or killed, or CLIENT KILL) it reconnects, and the command goes on if the daemon
@@ -22,8 +22,8 @@
 
 #define ANSWER_US (5 * US_PER_S)
 #define CONNECT_US (5 * US_PER_S)
-#define COME_BACK_US (10 * US_PER_S)       /* the longest time for connecting again after a cut */
-#define AGAIN_US (100 * US_PER_MS)         /* ... so often */
+#define RECONNECT_US (10 * US_PER_S)       /* the longest time for connecting again after a cut */
+#define AGAIN_US (100 * US_PER_MS)         /* ... the pause between attempts */
 #define AGAIN_PATIENCE_US (300 * US_PER_MS)
 #define CHANNEL_BYTES 5000                 /* a name, and some */
 #define GRACE_MOST_US (3600 * US_PER_S)    /* that LOCK takes */
@@ -32,7 +32,7 @@
 #define BEAT_MIN_US (100 * US_PER_MS)
 
 void
-run_say(const struct run *r, const char *what, const char *detail)
+run_report(const struct run *r, const char *what, const char *detail)
 {
     fprintf(stderr, "rlock: %s: %s%s%s\n", r->want->name, what, *detail != '\0' ? ": " : "", detail);
 }
@@ -45,7 +45,7 @@ hold_lose(struct run *r, const char *why, int64_t kill_at_us)
     }
     r->lost = true;
     r->kill_us = kill_at_us;
-    run_say(r, "lock lost", why);
+    run_report(r, "lock lost", why);
     child_signal(&r->child, SIGTERM);
     child_signal(&r->child, SIGCONT);
 }
@@ -54,7 +54,7 @@ int64_t
 hold_ours_until_us(const struct run *r)
 {
     /* A Unix socket reports the end of its peer at once. */
-    return r->cut || !r->is_unix ? sooner(r->until_us, r->alive_us + r->grace_us) : r->until_us;
+    return r->cut || !r->is_unix ? sooner(r->deadline_us, r->alive_us + r->owner_grace_us) : r->deadline_us;
 }
 
 int64_t
@@ -65,8 +65,8 @@ hold_warn_us(const struct run *r)
     if (ours_us == NEVER) {
         return NEVER;
     }
-    return sooner(r->until_us == NEVER ? NEVER : r->until_us - least_us, ours_us == r->until_us
-                  ? NEVER : r->alive_us + r->grace_us - r->want->kill_after_us);
+    return sooner(r->deadline_us == NEVER ? NEVER : r->deadline_us - least_us, ours_us == r->deadline_us
+                  ? NEVER : r->alive_us + r->owner_grace_us - r->want->kill_after_us);
 }
 
 void
@@ -83,21 +83,21 @@ cut(struct run *r, const char *why)
         snprintf(r->why, sizeof(r->why), "%s", why);
         r->cut = true;
         if (r->child.pid != 0) {
-            run_say(r, "connection lost, the command goes on", why);
+            run_report(r, "connection lost, the command goes on", why);
         }
     }
-    r->until_us = sooner(r->until_us, r->told_us);
+    r->deadline_us = sooner(r->deadline_us, r->reported_us);
     r->beat_us = NEVER;
     r->retry_us = clock_now_us() + AGAIN_US;
     client_close(&r->lock);
-    client_close(&r->ears);
+    client_close(&r->events);
 }
 
 /* Between two heartbeats: over TCP, replies are the only proof that the daemon still has our session. */
 static int64_t
 beat_pause_us(const struct run *r)
 {
-    int64_t pause_us = (r->is_unix ? r->lease_us : sooner(r->lease_us, COME_BACK_US)) / 6;
+    int64_t pause_us = (r->is_unix ? r->lease_us : sooner(r->lease_us, RECONNECT_US)) / 6;
 
     return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
 }
@@ -119,7 +119,7 @@ take_grant(struct run *r, const struct redisReply *v)
     if (token != r->token) {
         return false;
     }
-    r->until_us = r->told_us = r->asked_us + left_us;
+    r->deadline_us = r->reported_us = r->asked_us + left_us;
     r->alive_us = r->asked_us;
     r->cut = false;
     r->beat_us = clock_now_us() + beat_pause_us(r);
@@ -137,7 +137,7 @@ hold_send_lock(struct run *r, const char *const *more)
         {"LIMIT", r->want->limit, r->want->limit != NULL},
         {"SHARED", NULL, r->want->shared},
     };
-    const char *words[20] = {"LOCK", r->want->name, "FULL", "OWNER", r->want->owner, "GRACE", r->grace};
+    const char *words[20] = {"LOCK", r->want->name, "FULL", "OWNER", r->want->owner, "GRACE", r->owner_grace};
     size_t n = 7;
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -171,15 +171,15 @@ answered(struct run *r, const struct redisReply *v)
 {
     /* ERR only while we reconnect: a daemon at its limit of sessions sends it to every new connection. */
     static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
-    size_t kinds = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
+    size_t no_news_n = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
 
-    for (size_t i = 0; v->type == REDIS_REPLY_ERROR && i < kinds; i++) {
+    for (size_t i = 0; v->type == REDIS_REPLY_ERROR && i < no_news_n; i++) {
         size_t n = strlen(no_news[i]);
 
         if (v->len > n && strncmp(v->str, no_news[i], n) == 0) {
             /* A daemon that drains lets holders finish, and still says when a lock is lost. */
             if (strcmp(no_news[i], "DRAINING") == 0) {
-                r->until_us = NEVER;
+                r->deadline_us = NEVER;
             }
             r->alive_us = r->cut ? r->alive_us : r->asked_us;
             r->beat_us = clock_now_us() + (r->cut ? AGAIN_US : beat_pause_us(r));
@@ -195,23 +195,23 @@ int
 hold_first_answer(struct run *r, const struct redisReply *v)
 {
     if (v->type == REDIS_REPLY_NIL) {
-        run_say(r, "busy", "");
+        run_report(r, "busy", "");
         return RLOCK_BUSY;
     }
     if (v->type == REDIS_REPLY_ERROR) {
-        run_say(r, "refused", v->str);
+        run_report(r, "refused", v->str);
         return strncmp(v->str, "ERR ", 4) == 0 ? RLOCK_USAGE : RLOCK_UNREACHABLE;
     }
     if (!take_grant(r, v)) {
-        run_say(r, "refused", "the answer is not rlockd's");
+        run_report(r, "refused", "the answer is not rlockd's");
         return RLOCK_UNREACHABLE;
     }
     return 0;
 }
 
-/* True when a push on the ears says that our hold of the lock was lost. */
+/* True when a push on the events says that our hold of the lock was lost. */
 static bool
-hears_loss(const struct run *r, const struct redisReply *v)
+reports_loss(const struct run *r, const struct redisReply *v)
 {
     const char *payload;
 
@@ -223,7 +223,7 @@ hears_loss(const struct run *r, const struct redisReply *v)
 }
 
 void
-hold_listen_to(struct run *r, struct client *c)
+hold_read(struct run *r, struct client *c)
 {
     const struct redisReply *v;
     enum client_result got = CLIENT_MORE;
@@ -235,7 +235,7 @@ hold_listen_to(struct run *r, struct client *c)
     while (!r->lost && (got = client_next(c, &v)) == CLIENT_READY) {
         if (c == &r->lock) {
             answered(r, v);
-        } else if (hears_loss(r, v)) {
+        } else if (reports_loss(r, v)) {
             hold_lose_soon(r, "the daemon says so");
         }
     }
@@ -244,7 +244,7 @@ hold_listen_to(struct run *r, struct client *c)
     }
 }
 
-/* Opens a connection and asks one thing. NULL: c->error says why. */
+/* Opens a connection and sends one request. NULL: c->error says why. */
 static const struct redisReply *
 open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t patience_us)
 {
@@ -252,14 +252,14 @@ open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t 
                ? client_wait(c, patience_us) : NULL;
 }
 
-/* Says that the question failed. */
+/* Reports that the question failed. */
 static int
 refused(const struct run *r, const struct client *c, const struct redisReply *v)
 {
     if (v == NULL) {
-        run_say(r, "cannot reach rlockd", c->error);
+        run_report(r, "cannot reach rlockd", c->error);
     } else {
-        run_say(r, "refused", v->str != NULL ? v->str : "");
+        run_report(r, "refused", v->str != NULL ? v->str : "");
     }
     return RLOCK_UNREACHABLE;
 }
@@ -280,8 +280,8 @@ open_both(struct run *r, int64_t patience_us, const struct redisReply **v)
         memcpy(r->peer, peer, sizeof(peer));
         r->addr = r->peer;
     }
-    *v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
-    return *v == NULL || (*v)->type == REDIS_REPLY_ERROR ? &r->ears : NULL;
+    *v = open_and_ask(r, &r->events, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
+    return *v == NULL || (*v)->type == REDIS_REPLY_ERROR ? &r->events : NULL;
 }
 
 int
@@ -302,7 +302,7 @@ hold_open_again(struct run *r)
     /* A daemon that does not answer where it was may have begun at another address, which its name resolves to. */
     if (failed != NULL && v == NULL && r->addr == r->peer) {
         client_close(&r->lock);
-        client_close(&r->ears);
+        client_close(&r->events);
         r->addr = r->want->at.addr;
         failed = open_both(r, AGAIN_PATIENCE_US, &v);
         r->addr = r->peer;
@@ -314,14 +314,14 @@ hold_open_again(struct run *r)
 }
 
 void
-hold_come_back(struct run *r)
+hold_reconnect(struct run *r)
 {
     int64_t left_us = hold_warn_us(r) - clock_now_us(), patience_us = sooner(left_us, AGAIN_PATIENCE_US);
     char channel[CHANNEL_BYTES];
     const struct redisReply *v;
 
     snprintf(channel, sizeof(channel), "lock:%s", r->want->name);
-    v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
+    v = open_and_ask(r, &r->events, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
     if (v == NULL || v->type == REDIS_REPLY_ERROR ||
         !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
         cut(r, "");
@@ -393,7 +393,7 @@ hold_give_up(struct run *r)
 {
     if (r->lock.fd >= 0 && r->asked_us != 0 &&
         client_send(&r->lock, (const char *const[]){"CANCEL", r->want->name, "OWNER", r->want->owner, NULL})) {
-        give_back_what_was_lost(r); /* one of both finds something: they run in this order */
+        give_back_what_was_lost(r); /* the CANCEL ends a wait, or this ends a grant before it */
     }
 }
 
@@ -419,15 +419,15 @@ hold_give_back(struct run *r)
     }
     if (v != NULL && v->type == REDIS_REPLY_ERROR && !again) {
         r->lost = true;
-        run_say(r, "lock lost", v->str);
+        run_report(r, "lock lost", v->str);
     }
 }
 
 void
 hold_set_grace(struct run *r)
 {
-    int64_t most_us = GRACE_MOST_US - MARGIN_US - COME_BACK_US;
+    int64_t most_us = GRACE_MOST_US - MARGIN_US - RECONNECT_US;
 
-    r->grace_us = COME_BACK_US + sooner(r->want->kill_after_us, most_us);
-    snprintf(r->grace, sizeof(r->grace), "%" PRId64 "ms", (r->grace_us + MARGIN_US) / US_PER_MS);
+    r->owner_grace_us = RECONNECT_US + sooner(r->want->kill_after_us, most_us);
+    snprintf(r->owner_grace, sizeof(r->owner_grace), "%" PRId64 "ms", (r->owner_grace_us + MARGIN_US) / US_PER_MS);
 }

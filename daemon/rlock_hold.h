@@ -14,23 +14,23 @@
 /* All that the loop knows. */
 struct run {
     const struct rlock_run *want;
-    struct client lock, ears;
+    struct client lock, events;
     int signals;        /* signalfd, owned */
     sigset_t mask;      /* as it was before; the child gets it back */
 
     int64_t token;      /* 0 = not granted */
     int64_t lease_us;   /* as granted */
-    int64_t until_us;   /* the lock is ours until then; NEVER while the daemon drains */
-    int64_t beat_us;    /* when to ask again how long; NEVER while an answer is due */
+    int64_t deadline_us; /* the lock is ours until then; NEVER while the daemon drains */
+    int64_t beat_us;    /* when to have the lock confirmed again; NEVER while an answer is due */
     int64_t asked_us;   /* when that was asked */
-    int64_t told_us;    /* the deadline, as the daemon has told it last */
+    int64_t reported_us; /* the deadline, as the daemon has reported it last */
 
     bool is_unix;       /* the end of the other side is seen at once */
     bool cut;           /* no connection, or none that has confirmed the lock */
-    int64_t grace_us;   /* the time for which the lock stays ours without a connection */
-    int64_t alive_us;   /* when there was one last */
+    int64_t owner_grace_us; /* the time for which the lock stays ours without a connection */
+    int64_t alive_us;   /* until when there was a connection, as far as is known */
     int64_t retry_us;   /* cut: when to connect again; NEVER while connecting */
-    char grace[24];     /* the same as LOCK takes it */
+    char owner_grace[24]; /* the same as LOCK takes it */
     const char *addr;   /* where to connect */
     char peer[80];      /* that address, without a name in it */
     char why[192];      /* it was cut */
@@ -47,17 +47,17 @@ sooner(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
-void run_say(const struct run *r, const char *what, const char *detail);
+void run_report(const struct run *r, const char *what, const char *detail);
 
 /* How long the lock must stay ours without us: to reconnect, or else to end the command. */
 void hold_set_grace(struct run *r);
 
-/* Both connections, and the ears on the lock's session. 0 = fine, else what to end with. */
+/* Both connections, and the events on the lock's session. 0 = fine, else what to end with. */
 int hold_open_both(struct run *r);
 
 /*
- * The same anew while the lock is waited for, soon; but to resolve a name takes as long as it takes. NULL = fine, else
- * why not; lives until they are closed.
+ * The same anew while the lock is waited for. Each answer has little time; only resolving a name has no bound. NULL =
+ * fine, else why not, a text that lives until they are closed.
  */
 const char *hold_open_again(struct run *r);
 
@@ -68,13 +68,13 @@ bool hold_send_lock(struct run *r, const char *const *more);
 int hold_first_answer(struct run *r, const struct redisReply *v);
 
 /*
- * Ends while it waits, or was answered null: no ticket stays in the queue, and a grant that has come meanwhile is
- * released.
+ * rlock ends while it waits, or after a null: cancels the wait, so that no ticket stays in the queue, and releases a
+ * grant that has come meanwhile.
  */
 void hold_give_up(struct run *r);
 
 /* Reads a connection and handles every whole reply on it. */
-void hold_listen_to(struct run *r, struct client *c);
+void hold_read(struct run *r, struct client *c);
 
 /* No other owner has the lock before this, whatever the daemon does: the child must be dead by then. */
 int64_t hold_ours_until_us(const struct run *r);
@@ -82,14 +82,14 @@ int64_t hold_ours_until_us(const struct run *r);
 /* When the child gets TERM. */
 int64_t hold_warn_us(const struct run *r);
 
-/* The lock is gone, or about to be: the child must end, at the latest at kill_us. */
+/* The lock is gone, or about to be: the child must end, at the latest at kill_at_us. */
 void hold_lose(struct run *r, const char *why, int64_t kill_at_us);
 
 /* The daemon, or the way to it, may have lost the lock; no other owner has it before hold_ours_until_us(). */
 void hold_lose_soon(struct run *r, const char *why);
 
 /* Cut: one attempt to be connected again, and the question whether the lock is still ours. */
-void hold_come_back(struct run *r);
+void hold_reconnect(struct run *r);
 
 /*
  * Asks again for the lock that we hold (ONCE: it is not counted); the reply says until when it is ours. A daemon that
@@ -101,8 +101,8 @@ void hold_ask(struct run *r);
 void hold_make_sure(struct run *r);
 
 /*
- * All of the command has ended: gives the lock back, over a new connection if need be. If it is not ours any more, it
- * was lost while the command ran; but not if it is the second time that we say so.
+ * All of the command has ended: gives the lock back, over a new connection if need be. An error means that the lock was
+ * lost while the command ran; but not to a second UNLOCK, for the first one may have run.
  */
 void hold_give_back(struct run *r);
 

@@ -3,9 +3,9 @@
  *
  * I1  The child runs only while this process believes in the lock: from the first sign that it is
  *     gone, the child's process group has been sent TERM, and KILL follows.
- * I2  That belief ends early: while the daemon answers, the deadline it tells moves ahead; TERM goes out
+ * I2  That belief ends early: while the daemon answers, the deadline that it reports moves ahead; TERM goes out
  *     `kill_after` (at most a third of the lease) before it, KILL at it. Without a connection that is at the latest
- *     grace_us after there was one: the daemon frees nothing of ours before.
+ *     owner_grace_us after there was one: the daemon frees nothing of ours before.
  * I3  If this process dies, the kernel kills the child (PDEATHSIG), and the processes above us (rlock_guard.c) all that
  *     is left of the command, and only then the lock is freed. If one of those dies, we do the same.
  * I4  No descriptor of ours is open in the child: it cannot keep the lock by living on.
@@ -42,7 +42,7 @@ static int
 take_signals(struct run *r)
 {
     struct signalfd_siginfo si;
-    int told = 0, sig;
+    int chosen = 0, sig;
 
     while (read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
         if (si.ssi_signo == SIGCHLD) {
@@ -54,21 +54,21 @@ take_signals(struct run *r)
         }
         sig = (int)si.ssi_signo - RLOCK_RELAYED(0);
         child_signal(&r->child, sig);
-        if (sig != SIGWINCH && (told == 0 || told == SIGTSTP)) {
-            told = sig;
+        if (sig != SIGWINCH && (chosen == 0 || chosen == SIGTSTP)) {
+            chosen = sig;
         }
     }
-    return told;
+    return chosen;
 }
 
-/* Polls until the next deadline. Returns bits for what is readable: 1 signals, 2 lock, 4 ears. */
+/* Polls until the next deadline. Returns bits for what is readable: 1 signals, 2 lock, 4 events. */
 static unsigned
 wait_some(struct run *r, int64_t deadline_us)
 {
     struct pollfd p[3] = {
         {.fd = r->signals, .events = POLLIN},
         {.fd = r->lost ? -1 : r->lock.fd, .events = POLLIN},
-        {.fd = r->lost ? -1 : r->ears.fd, .events = POLLIN},
+        {.fd = r->lost ? -1 : r->events.fd, .events = POLLIN},
     };
     int64_t left_us = deadline_us == NEVER ? -1 : deadline_us - clock_now_us();
     int64_t left_ms = (left_us + US_PER_MS - 1) / US_PER_MS;
@@ -108,7 +108,7 @@ keep_time(struct run *r)
         return r->kill_us;
     }
     if (r->cut && r->retry_us <= now_us) {
-        hold_come_back(r);
+        hold_reconnect(r);
     } else if (r->beat_us <= now_us) {
         hold_ask(r);
     }
@@ -120,8 +120,8 @@ struct waiting {
     int64_t end_us;   /* of -w; NEVER: without one, or for ever */
     int64_t retry_us; /* when to connect again; NEVER: connected */
     int64_t pause_us; /* before the next attempt */
-    bool again;       /* a connection was cut */
-    char why[192];    /* the last one was */
+    bool was_cut;     /* a connection was cut */
+    char why[192];    /* the last one was cut */
 };
 
 /* ONCE: a grant that was made to a connection before this one is not counted twice. */
@@ -132,7 +132,7 @@ ask_for_lock(struct run *r, const struct waiting *w)
     const char *wait = r->want->wait;
     char left[32];
 
-    if (w->again && w->end_us != NEVER) {
+    if (w->was_cut && w->end_us != NEVER) {
         snprintf(left, sizeof(left), "%" PRId64 "ms", left_us > 0 ? left_us / US_PER_MS : 0);
         wait = left;
     }
@@ -140,7 +140,7 @@ ask_for_lock(struct run *r, const struct waiting *w)
                                           : (const char *const[]){"ONCE", NULL});
 }
 
-/* Half of it at least, so that those whose connections were cut at once do not all come back at once. */
+/* Half of it at least. Those whose connections were cut together must not all reconnect together. */
 static int64_t
 jittered(int64_t us)
 {
@@ -155,7 +155,7 @@ jittered(int64_t us)
 static int
 wait_over(const struct run *r, const struct waiting *w)
 {
-    run_say(r, "while waiting", w->why);
+    run_report(r, "while waiting", w->why);
     return RLOCK_UNREACHABLE;
 }
 
@@ -169,12 +169,12 @@ wait_cut(struct run *r, struct waiting *w, const char *why)
     if (now_us >= w->end_us) {
         return wait_over(r, w);
     }
-    if (!w->again) {
-        run_say(r, "waiting goes on", w->why);
+    if (!w->was_cut) {
+        run_report(r, "waiting goes on", w->why);
     }
-    w->again = true;
+    w->was_cut = true;
     client_close(&r->lock);
-    client_close(&r->ears);
+    client_close(&r->events);
     w->retry_us = sooner(now_us + jittered(w->pause_us), w->end_us);
     w->pause_us = sooner(2 * w->pause_us, RETRY_MAX_US);
     return 0;
@@ -182,7 +182,7 @@ wait_cut(struct run *r, struct waiting *w, const char *why)
 
 /* The answer begins with one of the words, of which the last one is NULL. */
 static bool
-says(const char *answer, const char *const *word)
+begins_with_any(const char *answer, const char *const *word)
 {
     for (; *word != NULL; word++) {
         size_t n = strlen(*word);
@@ -211,21 +211,21 @@ wait_retry(struct run *r, struct waiting *w)
     if (why == NULL && ask_for_lock(r, w)) {
         return 0;
     }
-    if (why != NULL && says(why, (const char *const[]){"NOAUTH", "WRONGPASS", "NOPERM", NULL})) {
+    if (why != NULL && begins_with_any(why, (const char *const[]){"NOAUTH", "WRONGPASS", "NOPERM", NULL})) {
         snprintf(w->why, sizeof(w->why), "%s", why);
         return wait_over(r, w);
     }
     return wait_cut(r, w, why != NULL ? why : r->lock.error);
 }
 
-/* True for an answer that only this daemon, or the one before it, is the reason of: another attempt may be granted. */
+/* True for an error that this daemon, or the one before it, is the cause of: another attempt may be granted. */
 static bool
 is_passing(const struct waiting *w, const struct redisReply *v)
 {
-    const char *const *words = w->again ? (const char *const[]){"DRAINING", "UNAVAILABLE", "LIMIT", "LOST", NULL}
+    const char *const *words = w->was_cut ? (const char *const[]){"DRAINING", "UNAVAILABLE", "LIMIT", "LOST", NULL}
                                         : (const char *const[]){"DRAINING", NULL};
 
-    return v->type == REDIS_REPLY_ERROR && says(v->str, words);
+    return v->type == REDIS_REPLY_ERROR && begins_with_any(v->str, words);
 }
 
 #define GOES_ON (-1)
@@ -238,8 +238,8 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
     struct client *c = NULL;
     int end = 0;
 
-    if (ready & 4 && !client_fill(&r->ears)) {
-        c = &r->ears;
+    if (ready & 4 && !client_fill(&r->events)) {
+        c = &r->events;
     } else if (ready & 2 && !client_fill(&r->lock)) {
         c = &r->lock;
     }
@@ -247,7 +247,7 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
         end = wait_cut(r, w, c->error);
         return end != 0 ? end : GOES_ON;
     }
-    while (ready & 4 && client_next(&r->ears, &v) == CLIENT_READY) {
+    while (ready & 4 && client_next(&r->events, &v) == CLIENT_READY) {
         /* nothing is ours yet */
     }
     switch (ready & 2 ? client_next(&r->lock, &v) : CLIENT_MORE) {
@@ -258,7 +258,7 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
         end = wait_cut(r, w, v->str);
         return end != 0 ? end : GOES_ON;
     case CLIENT_BAD:
-        run_say(r, "while waiting", r->lock.error);
+        run_report(r, "while waiting", r->lock.error);
         return RLOCK_UNREACHABLE;
     case CLIENT_MORE:
         break;
@@ -335,11 +335,11 @@ turn(struct run *r)
     if (r->orphan) {
         hold_lose(r, "rlock was killed", 0);
     }
-    if (ready & 4 && !r->lost && r->ears.fd >= 0) {
-        hold_listen_to(r, &r->ears);
+    if (ready & 4 && !r->lost && r->events.fd >= 0) {
+        hold_read(r, &r->events);
     }
     if (ready & 2 && !r->lost && r->lock.fd >= 0) {
-        hold_listen_to(r, &r->lock);
+        hold_read(r, &r->lock);
     }
 }
 
@@ -370,7 +370,7 @@ end_rest(struct run *r)
         take_signals(r);
     }
     if (!tree_kill()) {
-        run_say(r, "some processes of the command cannot be killed", "");
+        run_report(r, "some processes of the command cannot be killed", "");
     }
 }
 
@@ -413,8 +413,8 @@ rlock_signals(sigset_t *users, sigset_t *relayed)
 int
 rlock_inner(const struct rlock_run *want, const sigset_t *mask)
 {
-    struct run r = {.want = want, .lock = {.fd = -1}, .ears = {.fd = -1}, .signals = -1, .until_us = NEVER,
-                    .told_us = NEVER, .beat_us = NEVER, .retry_us = NEVER, .mask = *mask, .addr = want->at.addr,
+    struct run r = {.want = want, .lock = {.fd = -1}, .events = {.fd = -1}, .signals = -1, .deadline_us = NEVER,
+                    .reported_us = NEVER, .beat_us = NEVER, .retry_us = NEVER, .mask = *mask, .addr = want->at.addr,
                     .is_unix = strncmp(want->at.addr, "tcp:", 4) != 0};
     sigset_t users, relayed;
     int end;
@@ -424,7 +424,7 @@ rlock_inner(const struct rlock_run *want, const sigset_t *mask)
     rlock_signals(&users, &relayed);
     r.signals = signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r.signals < 0) {
-        run_say(&r, "signalfd", strerror(errno));
+        run_report(&r, "signalfd", strerror(errno));
         return RLOCK_UNREACHABLE;
     }
     end = hold_open_both(&r);
@@ -447,7 +447,7 @@ rlock_inner(const struct rlock_run *want, const sigset_t *mask)
         hold_give_up(&r);
     }
     client_close(&r.lock);
-    client_close(&r.ears);
+    client_close(&r.events);
     close(r.signals);
     return end;
 }

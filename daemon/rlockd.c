@@ -18,12 +18,14 @@
 #include "conf/conf.h"
 #include "conf/conf_keys.h"
 #include "daemon/backend/embedded.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/tls.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/drain.h"
 #include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/roles.h"
 #include "daemon/rlockd_notify.h"
 #include "daemon/rlockd_options.h"
@@ -32,7 +34,7 @@
 #include "daemon/rlockd_sockets.h"
 #include "daemon/version.h"
 
-#define GRACE_US (5 * US_PER_S)       /* the longest wait for Redis before READY */
+#define READY_WAIT_US (5 * US_PER_S)    /* the longest wait for Redis before READY */
 #define LAST_WORDS_US (500 * US_PER_MS) /* the longest wait for releases to leave */
 
 /* ---- the process ---- */
@@ -49,7 +51,7 @@ struct process {
     struct embedded *embedded;
     struct sockets sockets;
     struct event *signals[4];
-    struct event *timer;    /* of the phase: grace at the start, drain, last words */
+    struct event *timer;    /* of the phase: READY_WAIT_US, the drain, LAST_WORDS_US */
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
@@ -78,9 +80,9 @@ on_timer(evutil_socket_t fd, short what, void *arg)
     p->time_up = true;
 }
 
-/* READY once Redis was reached, or when the grace for that is over: a start must not hang on it. */
+/* READY once Redis was reached, or READY_WAIT_US later: a start must not wait for Redis for ever. */
 static void
-tell_ready(struct process *p)
+report_ready(struct process *p)
 {
     bool up = p->engine->redis_up;
 
@@ -155,13 +157,16 @@ log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
     log_event(&p->log, LOG_WARN, "conf", "needs a restart", "key", LOG_S(path), NULL);
 }
 
-/* The files are read before the configuration is taken: all of it, or nothing. */
+/*
+ * The files are read before the configuration is taken: all of it, or nothing. What stands beside another URL is for
+ * that one.
+ */
 static bool
 take_login(struct process *p, const struct conf *now, struct buf *errors)
 {
     char error[160];
 
-    if (engine_login(p->engine, now, error)) {
+    if (strcmp(p->conf->redis_url, now->redis_url) != 0 || engine_login(p->engine, now, error)) {
         return true;
     }
     buf_adds(errors, error);
@@ -185,10 +190,12 @@ reload(struct process *p)
     if (now != NULL) {
         own_redis_put_url(p->embedded, now);
     }
-    if (now != NULL && conf_same_keys(p->conf, now, &errors) && take_login(p, now, &errors)) {
+    if (now != NULL && conf_suits_url(now, p->conf->redis_url, &errors) && conf_same_keys(p->conf, now, &errors) &&
+        take_login(p, now, &errors)) {
         struct conf *was = p->conf;
 
         conf_each_restart(was, now, log_restart_key, p);
+        conf_keep(now, was);
         p->log.level = now->log_level;
         engine_reload(p->engine, now);
         p->conf = now;
@@ -226,7 +233,7 @@ drain(struct process *p)
 {
     p->phase = PHASE_DRAINING;
     notify_stopping();
-    sockets_leave_calls(&p->sockets);
+    sockets_leave_to_systemd(&p->sockets);
     engine_drain(p->engine);
     notify_status(&p->notify, p->engine);
     set_timer(p, p->conf->drain_us);
@@ -236,7 +243,7 @@ drain(struct process *p)
 static void
 redis_ended(struct process *p)
 {
-    if (p->embedded != NULL && p->phase < PHASE_ENDING && !own_redis_again(p->embedded, &p->log)) {
+    if (p->embedded != NULL && p->phase < PHASE_ENDING && !own_redis_restart(p->embedded, &p->log)) {
         p->failed = true; /* without it there is nothing left to serve */
         notify_stopping();
         end_now(p);
@@ -269,15 +276,15 @@ on_signal(evutil_socket_t number, short what, void *arg)
  * good-bye, and other daemons wait for this one if Redis loses data meanwhile.
  */
 static bool
-all_said(struct process *p)
+all_answered(struct process *p)
 {
     struct core_totals t = core_totals(p->engine->core);
 
-    if (t.freeing == 0 && t.held == 0 && !p->left && backend_idle(p->engine->backend)) {
+    if (t.releasing == 0 && t.held == 0 && !p->left && backend_idle(p->engine->backend)) {
         p->left = true;
         backend_leave(p->engine->backend);
     }
-    return t.freeing == 0 && backend_idle(p->engine->backend);
+    return t.releasing == 0 && backend_idle(p->engine->backend);
 }
 
 static void
@@ -287,7 +294,7 @@ after_turn(struct process *p)
     notify_turn(&p->notify, p->engine);
     switch (p->phase) {
     case PHASE_SERVING:
-        tell_ready(p);
+        report_ready(p);
         break;
     case PHASE_DRAINING:
         if (p->time_up || engine_idle(p->engine)) {
@@ -296,7 +303,7 @@ after_turn(struct process *p)
         }
         break;
     case PHASE_ENDING:
-        if (p->time_up || all_said(p)) {
+        if (p->time_up || all_answered(p)) {
             p->phase = PHASE_OVER;
         }
         break;
@@ -407,7 +414,7 @@ build(struct process *p)
     if (!sockets_serve(&p->sockets, p->engine, error)) {
         return fatal(p, "listener", error);
     }
-    set_timer(p, GRACE_US);
+    set_timer(p, READY_WAIT_US);
     return true;
 }
 
@@ -431,7 +438,7 @@ take_down(struct process *p)
     }
     notify_stop(&p->notify);
     if (p->base != NULL) {
-        names_turns(p->base);
+        resolver_run_until_freed(p->base);
         event_base_free(p->base);
     }
     conf_free(&p->conf);
@@ -489,7 +496,7 @@ warn_of_collisions(const struct process *p)
     struct buf warnings;
 
     buf_init(&warnings, 0);
-    conf_each_collision(p->conf, &warnings);
+    conf_print_collisions(p->conf, &warnings);
     each_line(&warnings, print_warning, NULL);
     buf_fini(&warnings);
 }
@@ -552,7 +559,7 @@ main(int argc, char **argv)
         warn_of_collisions(&p);
         warn_of_page(p.conf);
         warn_of_semaphores(p.conf);
-        if (!rights_test(p.conf)) {
+        if (!rlockd_rights_test(p.conf)) {
             conf_free(&p.conf);
             return 1;
         }

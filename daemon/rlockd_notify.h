@@ -4,7 +4,7 @@
 #ifndef RLOCKD_NOTIFY_H
 #define RLOCKD_NOTIFY_H
 
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 
 struct notify {
     struct event *tick; /* owned; NULL: no NOTIFY_SOCKET */
@@ -23,7 +23,7 @@ void notify_stopping(void);
 /* Sends the status line, when it has changed. */
 void notify_status(struct notify *n, const struct engine *e);
 
-/* After every turn: the watchdog and the status when they are due, so that only a loop that turns says so. */
+/* After every turn: the watchdog and the status when they are due, so only a loop that turns sends them. */
 void notify_turn(struct notify *n, const struct engine *e);
 
 #endif

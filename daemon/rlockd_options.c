@@ -17,7 +17,7 @@ static const char usage_text[] =
     "\n"
     "  -c, --config FILE    read this configuration; without -c the defaults hold\n"
     "  -t, --test           check the configuration, print every error, end\n"
-    "  -T, --print          print the effective configuration, end\n"
+    "  -T, --print          print the configuration in force, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
     "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
     "                       sentinel[+tls]:host:port,host:port/MASTER[?db=N],\n"
@@ -61,7 +61,7 @@ print_sample(void)
     return 0;
 }
 
-/* Everybody may read a command line: the password in it is kept, and wiped there. */
+/* Every user may read a command line: the password in it is kept, and wiped there. */
 static const char *
 take_url(struct options *o, char *arg)
 {

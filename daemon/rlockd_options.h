@@ -17,7 +17,7 @@ struct options {
     enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;
 };
 
-/* Reads argv into a zeroed `o`. -1: go on; else the process ends with that status, and all is said. */
+/* Reads argv into a zeroed `o`. -1: go on; else the process ends with that status; its message is written. */
 int options_read(int argc, char **argv, struct options *o);
 
 #endif

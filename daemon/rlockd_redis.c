@@ -68,7 +68,7 @@ choose_name(const struct conf *cf, char name[128])
 }
 
 static void
-tell(const struct embedded *e, const struct log *log)
+log_redis(const struct embedded *e, const struct log *log)
 {
     log_event(log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(e)), "pid", LOG_N(embedded_pid(e)),
               NULL);
@@ -90,24 +90,24 @@ own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, cha
         return false;
     }
     own_redis_put_url(*e, cf);
-    tell(*e, log);
+    log_redis(*e, log);
     return true;
 }
 
 /* The new one has no locks: the backend reclaims them. */
 bool
-own_redis_again(struct embedded *e, const struct log *log)
+own_redis_restart(struct embedded *e, const struct log *log)
 {
     pid_t was = embedded_pid(e);
     char error[160] = "";
 
-    if (!embedded_again(e, error)) {
+    if (!embedded_restart(e, error)) {
         log_event(log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), NULL);
         return false;
     }
     if (embedded_pid(e) != was) {
         log_event(log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), NULL);
-        tell(e, log);
+        log_redis(e, log);
     }
     return true;
 }

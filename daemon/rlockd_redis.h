@@ -16,10 +16,10 @@
  */
 bool own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160]);
 
-/* The backend only knows real addresses: puts its own where the configuration says "embedded". */
+/* The backend only knows real addresses: puts that of this Redis where the configuration says "embedded". */
 void own_redis_put_url(const struct embedded *e, struct conf *cf);
 
-/* The child may have ended: then it is started again. False: it does not stay, or cannot be. */
-bool own_redis_again(struct embedded *e, const struct log *log);
+/* Restarts it if it has ended. False: it ended too soon again, or cannot be started. */
+bool own_redis_restart(struct embedded *e, const struct log *log);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/cluster_url.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/rights.h"
 #include "daemon/backend/sentinel_url.h"
 #include "daemon/base/clock.h"
@@ -22,7 +22,7 @@ struct asking {
     struct metrics metrics;
     struct freelist freelist;
     struct link_address *address;
-    struct names *names;
+    struct resolver *resolver;
     struct redis_link *link;
     struct rights rights;
 };
@@ -33,7 +33,7 @@ on_greet(void *ctx, struct redis_link *l)
     rights_ask(&((struct asking *)ctx)->rights, l);
 }
 
-/* The link is up once all that was asked is answered; down: Redis refuses us, or is away. */
+/* Up: all questions are answered. Down: Redis refuses us, or cannot be reached. */
 static void
 on_state(void *ctx, struct redis_link *l, bool up)
 {
@@ -52,19 +52,19 @@ forget(link_reply_fn *fn, void *arg)
 static void
 ask(struct asking *a)
 {
-    struct link_owner owner = {.greet = on_greet, .state = on_state, .ctx = a};
+    struct link_callbacks callbacks = {.greet = on_greet, .state = on_state, .ctx = a};
     struct timeval second = {.tv_sec = 1};
 
-    a->names = a->address->path == NULL ? names_new(a->env.base) : NULL;
-    a->link = link_open(a->address, &a->conf, &a->env, a->names, false, owner);
+    a->resolver = a->address->path == NULL ? resolver_new(a->env.base) : NULL;
+    a->link = link_open(a->address, &a->conf, &a->env, a->resolver, false, callbacks);
     event_base_loopexit(a->env.base, &second);
     event_base_dispatch(a->env.base);
     link_close(&a->link, forget);
-    names_free(&a->names);
+    resolver_free(&a->resolver);
 }
 
 static void
-tell(const struct asking *a)
+print_advice(const struct asking *a)
 {
     struct buf advice;
 
@@ -109,18 +109,18 @@ ask_about(struct link_address *address, const char *patterns, const char *surplu
     if (a.env.base != NULL) {
         ask(&a);
         if (a.rights.wider) {
-            tell(&a);
+            print_advice(&a);
         }
     }
     rights_fini(&a.rights);
     if (a.env.base != NULL) {
-        names_turns(a.env.base);
+        resolver_run_until_freed(a.env.base);
         event_base_free(a.env.base);
     }
     freelist_clear(&a.freelist);
 }
 
-/* Where masters are, is not asked: of a URL of sentinels, or of a cluster, it is the files that are tested. */
+/* With a URL of sentinels or of a cluster only the files are tested. */
 static bool
 test_files(const struct conf *cf)
 {
@@ -141,9 +141,9 @@ test_files(const struct conf *cf)
 }
 
 bool
-rights_test(const struct conf *cf)
+rlockd_rights_test(const struct conf *cf)
 {
-    char surplus_key[CONF_OUTSIDE_BYTES], error[160];
+    char surplus_key[CONF_SURPLUS_KEY_BYTES], error[160];
     struct link_address *a = strcmp(cf->redis_url, "embedded") == 0
                                  ? NULL
                                  : address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);

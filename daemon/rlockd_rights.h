@@ -9,9 +9,9 @@
 #include "conf/conf.h"
 
 /*
- * Says so on stderr; of rights if Redis answers at once, and a configuration is no worse for them. Connects, reads,
- * writes nothing. False: the files of TLS will not do.
+ * Writes both to stderr; of the rights only if Redis answers within a second. They are advice: false only if the files
+ * of TLS cannot be used. Reads from Redis, and writes nothing there.
  */
-bool rights_test(const struct conf *cf);
+bool rlockd_rights_test(const struct conf *cf);
 
 #endif

@@ -78,7 +78,7 @@ bool
 sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160])
 {
     for (size_t i = 0; i < s->on_n; i++) {
-        if (roles_refuse_listener(cf, s->on[i].addr, s->on[i].beyond, error)) {
+        if (roles_refuse_listener(cf, s->on[i].addr, s->on[i].other_hosts, error)) {
             return false;
         }
     }
@@ -111,24 +111,24 @@ sockets_serve(struct sockets *s, struct engine *e, char error[160])
         if (l == NULL) {
             return false;
         }
-        log_event(e->log, LOG_INFO, "rlockd", "listening", "addr", LOG_S(listener_addr(l)), NULL);
+        log_event(e->log, LOG_INFO, "rlockd", "listening", "address", LOG_S(listener_addr(l)), NULL);
     }
     if (s->has_http) {
-        const char *warning = roles_warn_of_page(e->conf, s->http_on.beyond);
+        const char *warning = roles_warn_of_page(e->conf, s->http_on.other_hosts);
 
         s->has_http = false;
         s->http = http_serve(e, &s->http_on, error);
         if (s->http == NULL) {
             return false;
         }
-        log_event(e->log, warning != NULL ? LOG_WARN : LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(s->http)),
+        log_event(e->log, warning != NULL ? LOG_WARN : LOG_INFO, "rlockd", "http", "address", LOG_S(http_addr(s->http)),
                   warning != NULL ? "warning" : NULL, LOG_S(warning != NULL ? warning : ""), NULL);
     }
     return true;
 }
 
 void
-sockets_leave_calls(struct sockets *s)
+sockets_leave_to_systemd(struct sockets *s)
 {
     if (s->passed) {
         sockets_stop_accepting(s);

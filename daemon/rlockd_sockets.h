@@ -30,7 +30,7 @@ struct sockets {
  */
 bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160]);
 
-/* Protected mode: may clients be called in there, by that configuration? False with a message in `error`. */
+/* Whether protected mode of this configuration lets clients connect there. False with a message in `error`. */
 bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
 
 /* Accepts waiting connections. False with a message in `error`. */
@@ -40,9 +40,9 @@ bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
  * For a drain: connections to a socket of systemd wait for the next process. Our own sockets accept until the end, for
  * clients that look, and for named owners that come back to unlock.
  */
-void sockets_leave_calls(struct sockets *s);
+void sockets_leave_to_systemd(struct sockets *s);
 
-/* Clients are called in no more; the page for health checks stays. */
+/* No client is accepted any more; the page for health checks stays. */
 void sockets_stop_accepting(struct sockets *s);
 
 void sockets_close(struct sockets *s);

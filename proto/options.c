@@ -26,7 +26,7 @@
 #define FOR(cmd) (1u << CMD_##cmd)
 #define LOCKING (FOR(LOCK) | FOR(MLOCK))
 #define UNLOCKING (FOR(UNLOCK) | FOR(MUNLOCK))
-#define MANY (FOR(MLOCK) | FOR(MUNLOCK)) /* names */
+#define MULTILOCK (FOR(MLOCK) | FOR(MUNLOCK)) /* several names */
 
 _Static_assert(CMD_LOCK < 32 && CMD_UNLOCK < 32 && CMD_RENEW < 32 && CMD_CANCEL < 32 && CMD_MLOCK < 32 &&
                    CMD_MUNLOCK < 32,
@@ -161,7 +161,8 @@ enum {
 };
 
 static const struct option_row option_rows[] = {
-    {"WAIT", LOCKING, GROUP_WAIT, take_wait, "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"},
+    {"WAIT", LOCKING, GROUP_WAIT, take_wait,
+     "a duration of up to 8760h such as 1500 (ms), 250ms, 5s, 2m or 1h, or forever"},
     {"NOWAIT", LOCKING, GROUP_WAIT, take_nowait, NULL},
     {"LEASE", LOCKING, GROUP_LEASE, take_lease, TAKES_LEASE},
     {"KIND", LOCKING, GROUP_KIND, take_kind, takes_kind},
@@ -200,7 +201,7 @@ show(struct slice word)
     return s;
 }
 
-/* Writes the sentence and the usage line, and gives the sentence way when both do not fit. */
+/* Writes the sentence and the usage line, and cuts the sentence when both do not fit. */
 static bool __attribute__((format(printf, 3, 4)))
 fail(char error[OPTIONS_ERROR_BYTES], enum command_id cmd, const char *fmt, ...)
 {
@@ -260,7 +261,7 @@ static bool
 take_names(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out, unsigned *at,
            char error[OPTIONS_ERROR_BYTES])
 {
-    bool many = (MANY & 1u << cmd) != 0;
+    bool many = (MULTILOCK & 1u << cmd) != 0;
     unsigned from = many ? 2 : 1;
     int64_t n = 1;
 
@@ -292,7 +293,7 @@ find_option(enum command_id cmd, struct slice word)
     return NULL;
 }
 
-/* Other names for it: of Redis, of its lock libraries, and guesses. */
+/* Other names for options: of Redis, of its lock libraries, and guesses. */
 static const struct {
     const char *word, *ours;
 } elsewhere[] = {

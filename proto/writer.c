@@ -13,7 +13,7 @@
 
 enum { HEAD_BYTES = 2 + BUF_DIGITS + 2 };
 
-/* "<type><n>\r\n", the head of most forms, and its end. On the hot path, hence not by printf, and appended at once. */
+/* Writes "<type><n>\r\n", the head of most forms, and returns its end. On the hot path, hence not by printf. */
 static char *
 put_head(char *at, char type, int64_t n)
 {

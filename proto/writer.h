@@ -1,7 +1,7 @@
 /*
  * writer.h -- values out: RESP2, or RESP3 after HELLO 3; and requests.
  *
- * A writer is a view: it appends to a buf that somebody else owns.
+ * A writer is a view: it appends to a buf that its caller owns.
  */
 #ifndef RLOCKD_PROTO_WRITER_H
 #define RLOCKD_PROTO_WRITER_H

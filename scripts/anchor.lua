@@ -1,13 +1,15 @@
--- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
+-- anchor.lua -- one of three slots in which the daemons of a cluster register, and which keep the generations of all
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
 -- An anchor that may have lost data has a new birth and abstains: it registers daemons and takes in generations, until
 -- each member that one of the other anchors knows has registered here, or its lease has ended.
 --
--- Words, reply and keys: proto/SCRIPTS.md.
-local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
-local BEAT, ASK, LISTS, FAR = 2000, 500, 6100, 86400000 -- ms
+-- Arguments, reply and keys: proto/SCRIPTS.md.
+local VOTES, ABSTAINS, WANTS, DUPLICATE = 1, 2, 3, 4
+-- In ms; ASK: between two daemons that are asked for lists; LISTS: from the birth to the first of them.
+local BEAT, ASK, LISTS, DAY = 2000, 500, 6100, 86400000
 local HEAD, ALL = 11, 1000 -- elements of the reply before the generations; generations in it
+local END = 2 ^ 52 -- the number of a generation is below
 local call = redis.call
 local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5] -- named as the keys are: SCRIPTS.md
 local uuid, nonce, former, lease, strict = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -60,13 +62,22 @@ end
 if known ~= 0 and known ~= birth and new then
     new = false
 end
-longest = math.min(math.max(longest, lease, tonumber(ARGV[13])), FAR)
+-- An anchor that abstains does not know all members, so what others know counts, too, and `longest` only rises.
+longest = math.min(math.max(longest, lease, state == 'v' and 0 or tonumber(ARGV[13])), DAY)
 local same = known == birth
 
 -- ---- members ----
 
+local old_nonce, old_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
+if old_nonce and old_nonce ~= nonce and not former:find(old_nonce, 1, true) and
+    tonumber(call('ZSCORE', seen, uuid)) - tonumber(old_lease) > now_ms - 3 * BEAT then
+    return {now, DUPLICATE, 0, birth, 0, 0, longest, 0, '', '', '0 0 0'}
+end
+
+local shrinks = false -- a lease of a member has ended, or is shorter now
 local function forget(member)
     call('ZREM', seen, member)
+    shrinks = true
     if member:sub(1, 1) == '?' then
         awaited = awaited - 1
     else
@@ -79,17 +90,14 @@ for _, member in ipairs(call('ZRANGEBYSCORE', seen, '-inf', now_ms, 'LIMIT', 0, 
     forget(member)
 end
 
-local old_nonce, old_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
-if old_nonce and old_nonce ~= nonce and not former:find(old_nonce, 1, true) and
-    tonumber(call('ZSCORE', seen, uuid)) - tonumber(old_lease) > now_ms - 3 * BEAT then
-    return {now, TWIN, 0, birth, 0, 0, longest, 0, '', '', '0 0 0'}
-end
-
 -- ---- generations ----
 
 -- The entries of `gen` as a list, and by their fields; for each slot its entry. They are read once, and only if they
--- are needed: so a message costs as many steps as there are slots and entries, however many generations it begins.
+-- are needed: so a message costs as many steps as there are slots and entries, however many generations it begins. The
+-- list for the slots (in_slot) is costly: it is made only if the ranges of the entries give no answer in `steps_left`
+-- steps.
 local entries, entry_of, in_slot
+local steps_left = 4096
 local function ranges_of(words)
     local ranges = {}
     for first, last in words:gmatch('(%d+)%-?(%d*)') do
@@ -123,10 +131,15 @@ local function load_entries()
     local all = call('HGETALL', gen)
     for i = 1, #all, 2 do
         if all[i] ~= '#' then
-            local o, since, v, ranges = all[i + 1]:match('^(%x+) (%d+) (%d+) (.*)$')
-            entries[#entries + 1] = {number = tonumber(all[i]), field = all[i], origin = o, since = since,
-                version = tonumber(v), ranges = ranges_of(ranges)}
-            entry_of[all[i]] = entries[#entries]
+            local o, since, v, ranges = all[i + 1]:match('^(%x+) (%d+) (%d+) ([%d%- ]*)$')
+            local number = o and tonumber(all[i]:match('^%d+$')) or END
+            if number < END and tonumber(v) < END then
+                entries[#entries + 1] = {number = number, field = all[i], origin = o, since = since,
+                    version = tonumber(v), ranges = ranges_of(ranges)}
+                entry_of[all[i]] = entries[#entries]
+            else
+                call('HDEL', gen, all[i]) -- not written by rlockd
+            end
         end
     end
 end
@@ -144,6 +157,43 @@ local function load_slots()
             end
         end
     end
+end
+
+-- Whether this generation comes too late to begin with any of these ranges. expected above 0: one of their slots is in
+-- a generation above the expected number. expected 0: each range lies in a generation with this number or a higher one.
+-- When 1,000 daemons have noticed the same loss, an anchor answers all but the first by that. False: not known.
+local function is_late(number, expected, ranges)
+    local inside = 0
+    for _, e in ipairs(entries) do
+        for _, own in ipairs((e.number >= number or expected > 0 and e.number > expected) and e.ranges or {}) do
+            for _, r in ipairs(ranges) do
+                steps_left = steps_left - 1
+                if steps_left < 0 then
+                    return false
+                elseif expected > 0 and own[1] <= r[2] and r[1] <= own[2] then
+                    return true
+                elseif own[1] <= r[1] and r[2] <= own[2] then
+                    inside = inside + 1
+                end
+            end
+        end
+    end
+    return expected == 0 and inside == #ranges
+end
+
+local function entry_with(slot)
+    for _, e in ipairs(in_slot and {} or entries) do
+        for _, own in ipairs(e.ranges) do
+            steps_left = steps_left - 1
+            if steps_left < 0 then
+                load_slots()
+                return in_slot[slot]
+            elseif own[1] <= slot and slot <= own[2] then
+                return e
+            end
+        end
+    end
+    return in_slot and in_slot[slot]
 end
 
 local function set_bits(ranges, to)
@@ -166,10 +216,13 @@ end
 -- has begun at another anchor; slots that are in a higher generation here stay in it.
 local function begin(field, o, since, expected, ranges)
     local number, takes, e = tonumber(field), {}, entry_of[field]
+    if number >= END then
+        return
+    end
     for _, r in ipairs(ranges) do
         for slot = r[1], math.min(r[2], 16383) do
-            local is = in_slot[slot]
-            if not is or is.number < number and (expected == 0 or is.number <= expected) then
+            local present = in_slot[slot]
+            if not present or present.number < number and (expected == 0 or present.number <= expected) then
                 add_slot(takes, slot)
             elseif expected > 0 then
                 return
@@ -193,14 +246,16 @@ local function begin(field, o, since, expected, ranges)
             in_slot[slot] = e
         end
     end
-    if expected > 0 or state == 'a' then -- else the slots may be in use, and no further list would set their bits
+    -- If the generation has begun elsewhere, some of its records may exist. Then the bits stay set, except at an anchor
+    -- that abstains: there the lists, which are still to come, set the bits of these records.
+    if expected > 0 or state == 'a' then
         set_bits(takes, 0)
     end
 end
 
 -- A generation without slots is removed.
 local function save_changed()
-    local kept = {}
+    local rest = {}
     for _, e in ipairs(entries) do
         e.ranges = e.changed and {} or e.ranges
     end
@@ -213,21 +268,28 @@ local function save_changed()
         if #e.ranges == 0 then
             call('HDEL', gen, e.field)
         else
-            kept[#kept + 1] = e
+            rest[#rest + 1] = e
         end
         if e.changed and #e.ranges > 0 then
             call('HSET', gen, e.field, table.concat({e.origin, e.since, text(e.version), words_of(e.ranges)}, ' '))
         end
     end
-    entries = kept
+    entries = rest
 end
 
 if ARGV[14] ~= '' then
-    load_slots()
-    for field, o, since, expected, ranges in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
-        begin(field, o, since, tonumber(expected), ranges_of(ranges))
+    load_entries()
+    for field, o, since, expected, words in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
+        local ranges = ranges_of(words)
+        expected = tonumber(expected)
+        if in_slot or not is_late(tonumber(field), expected, ranges) then
+            load_slots()
+            begin(field, o, since, expected, ranges)
+        end
     end
-    save_changed()
+    if in_slot then
+        save_changed()
+    end
 end
 
 -- ---- an anchor that lost its data ----
@@ -261,14 +323,18 @@ end
 -- ---- the caller ----
 
 if leaving then
+    shrinks = true
     if old_nonce == nonce then
         forget(uuid)
     end
 else
+    -- reached: the version up to which the caller has reclaimed. It says so if it knows this birth; else none if it may
+    -- hold locks, and all if it holds none and is new here. What it has said before (was) stays.
     local was = tonumber(call('ZSCORE', back, uuid) or -1)
     local reached = same and math.min(back_given, version) or holds and 0 or was < 0 and version or 0
     call('ZADD', seen, now_ms + lease, uuid)
     call('HSET', who, uuid, nonce .. ' ' .. text(lease))
+    shrinks = shrinks or tonumber(old_lease or 0) > lease
     if reached > was then
         call('ZADD', back, reached, uuid)
     end
@@ -277,10 +343,17 @@ else
     end
 end
 if state == 'a' and now_ms - began / 1000 >= longest * 1.5 then
-    state = 'v'
+    state, shrinks = 'v', true
     set_bits({{0, 16383}}, 1) -- no lists have come: any slot may be in use
 elseif state == 'w' and awaited <= 0 then
-    state = 'v'
+    state, shrinks = 'v', true
+end
+if state == 'v' and shrinks then -- every lease that may run is that of a member: R7 in SCRIPTS.md
+    longest = 0
+    for _, member in ipairs(call('HVALS', who)) do
+        longest = math.max(longest, tonumber(member:match('^%x+ (%d+)$')) or 0)
+    end
+    longest = math.min(longest, DAY)
 end
 local status = state == 'v' and VOTES or ABSTAINS
 if state == 'a' and now_ms - asked >= ASK and (new or now_ms - began / 1000 >= LISTS) then
@@ -292,21 +365,21 @@ new = new and state ~= 'v'
 
 local bits = {}
 if ARGV[15] ~= '' then
-    load_slots()
+    load_entries()
     for slot, number in ARGV[15]:gmatch('(%d+) (%d+)') do
-        local e = in_slot[tonumber(slot)]
+        local e = entry_with(tonumber(slot))
         bits[#bits + 1] = e and e.field == number and text(call('SETBIT', used, slot, 1)) or '2'
     end
 end
 
 local owners = call('HGET', who, '#owners') or '0 0 0'
-local owner, higher = {owners:match('^(%d+) (%d+) (%d+)$')}, {ARGV[21]:match('^(%d+) (%d+) (%d+)$')}
+local epoch, epoch_given = {owners:match('^(%d+) (%d+) (%d+)$')}, {ARGV[21]:match('^(%d+) (%d+) (%d+)$')}
 for i = 1, 3 do
-    owner[i] = tonumber(higher[i]) > tonumber(owner[i]) and higher[i] or owner[i]
+    epoch[i] = tonumber(epoch_given[i]) > tonumber(epoch[i]) and epoch_given[i] or epoch[i]
 end
-higher = table.concat(owner, ' ')
-if higher ~= owners then
-    owners = higher
+local owners_now = table.concat(epoch, ' ')
+if owners_now ~= owners then
+    owners = owners_now
     call('HSET', who, '#owners', owners)
 end
 

@@ -1,10 +1,11 @@
 -- common.lua -- the code around every verb of every kind: the time, the guard, the token, the loop over the names.
 --
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
---   ARGV   guard, floor, epoch, room, then the terms and the words of each key
---   reply  { TIME in us, then rows: outcome, a, b, number of successive names with these; then 1 if there was no room }
+--   ARGV   guard, floor, epoch, reserve, then the terms and the other parameters of each key
+--   reply { TIME in us, then rows: outcome, a, b, number of successive names with the same three; then 1 if the
+--          reserve was denied }
 --
--- Words, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
+-- Arguments, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
 local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
@@ -12,10 +13,10 @@ local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
--- room: the length of the reserve; no_room: nothing is reserved, since the token clock is ahead of the time; last: the
--- last token given; kept: the token clock as this call has set it.
-local room = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
-local failed, last, kept, epoch, no_room
+-- reserve: its length; reserve_denied: it is 0 now, since the token clock is ahead of the time; last: the last token
+-- that was given; clock: the token clock as this call has set it.
+local reserve = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
+local failed, last, clock, epoch, reserve_denied
 
 -- Whether the data is of the epoch that the daemon knows. Redis is asked once, and only if a verb needs the answer.
 local function is_known()
@@ -34,8 +35,8 @@ local function is_reclaiming()
     return grace
 end
 
--- Checks the answer of a pcall: nil if the key is of another type, or if Redis has refused, when `failed` is the error.
-local function sound(reply)
+-- The answer of a pcall; nil if the key is of another type, or if Redis has refused: then `failed` is the error.
+local function checked(reply)
     if type(reply) == 'table' and reply.err then
         if not reply.err:find('^-?WRONGTYPE') then
             failed = reply
@@ -81,9 +82,30 @@ local function is_count(value)
     return value:find('^%d+$') ~= nil and #value <= 10
 end
 
--- In a grace period only the former holder reclaims a name: any other daemon's owner in the data has lost the lock.
-local function is_ghost(owner)
+-- Whether an owner that is not the caller's has lost the lock: each owner of a daemon has, if the caller reclaims the
+-- name in a grace period.
+local function has_lost_lock(owner)
     return owner:sub(25, 37) == MARK and is_reclaiming()
+end
+
+-- The key with the token below which all locks of the name have ended (proto/SCRIPTS.md); few names have such a key.
+local function ended_key(key)
+    return KEYS[2]:sub(1, -6) .. 'ended:' .. key
+end
+
+-- Whether the lock with that token has ended, so that it is not reclaimed.
+local function has_ended(key, lock_token)
+    local limit = checked(pcall('GET', ended_key(key)))
+    return limit and (tonumber(limit) or 0) > tonumber(lock_token)
+end
+
+-- Notes that all locks of the name with tokens below `limit` have ended. The caller has written before, so that a full
+-- Redis takes this, too.
+local function end_earlier(key, limit, ms)
+    ms = math.max(ms, call('PTTL', ended_key(key)))
+    if ms > 0 then
+        checked(pcall('SET', ended_key(key), limit, 'PX', text(ms)))
+    end
 end
 
 -- Whether the error says that Redis was full. Redis 6 puts the line of the script in front.
@@ -91,51 +113,41 @@ local function is_oom(err)
     return err:find('OOM command not allowed', 1, true) ~= nil
 end
 
--- Forgets the error of a write that a full Redis has refused, and that the verb can do without.
-local function spare()
+-- Forgets the error of a write that the verb can do without, if a full Redis has refused it.
+local function forget_oom()
     if failed and is_oom(failed.err) then
         failed = nil
     end
 end
 
 -- The next token: above all tokens of this Redis and all that the daemon has seen, and not below the time. One write
--- sets the token clock for all names of the call, to the last token that the call may give.
-local base
+-- sets the token clock for all names of the call, to the last token that the call may give. At a node of a quorum each
+-- name has one of 64 clocks: clocks.lua.
 local function token()
     if not last then
-        base = tonumber(ARGV[2]:match('^=(.*)') or now)
-        kept = base + #KEYS - 3 + room
-        local was = pcall('GETSET', KEYS[1], text(kept))
+        clock = now + #KEYS - 3 + reserve
+        local was = pcall('GETSET', KEYS[1], text(clock))
         last = tonumber(was) or 0
         if not (last >= 0 and last < 2 ^ 53) then
-            last = 0 -- somebody else has written it
+            last = 0 -- not written by rlockd
         end
         last = math.max(last, tonumber(ARGV[2]) or 0)
-        if last >= base or type(was) == 'table' then -- written now, since a later name may end the script
-            if room > 0 and last - base > 1000 and last - base < 1e7 then
-                room, no_room = 0, true
+        if last >= now or type(was) == 'table' then -- written now, since a later name may end the script
+            if reserve > 0 and last - now > 1000 and last - now < 1e7 then
+                reserve, reserve_denied = 0, true
             end
-            kept = last + #KEYS - 2 + room
-            pcall('SET', KEYS[1], text(kept))
+            clock = last + #KEYS - 2 + reserve
+            pcall('SET', KEYS[1], text(clock))
         end
     end
-    last = last < base and base or last + 1
+    last = last < now and now or last + 1
     return last
 end
 
--- Raises the token clock to the ceiling of the call, once. Called only when the verb has found our key.
-local raised
-local function raise()
-    local ceiling = not raised and ARGV[2]:match('^=(.*)')
-    if ceiling then
-        raised = (tonumber(pcall('GET', KEYS[1])) or 0) >= tonumber(ceiling) or sound(pcall('SET', KEYS[1], ceiling))
-    end
-end
-
--- Moves the expiry of our key to `lease` ms from now unless it is later already; always writes, and returns the expiry.
--- pttl: the answer of PTTL; nil: PTTL was not sent, and is not needed if the expiry moves. GT is new in Redis 7: an
--- older Redis refuses it once in a call, twice in a wide call. PEXPIREAT is cheaper than PEXPIRE, but needs the time as
--- text, which pays in a wide call only.
+-- Moves the expiry of the owner's key to `lease` ms from now unless it is later already; always writes, and returns the
+-- expiry. pttl: the answer of PTTL; nil: PTTL was not sent, and is not needed if the expiry moves. GT is new in Redis
+-- 7: an older Redis refuses it once in a call, twice in a wide call (one of more than four names). PEXPIREAT is cheaper
+-- than PEXPIRE, but needs the time as text, which pays in a wide call only.
 local last_lease, lease_ms, expire, till -- of the last name: mostly all names of a call have the same lease
 local has_gt = true
 local function set_lease(lease)
@@ -165,6 +177,9 @@ local function lengthen(key, lease, pttl)
     return now_ms + lease_ms
 end
 
+-- scripts/embed puts the verb here, and `takes` (true: the verb is acquire); TERMS and OWN (how many of the parameters
+-- of a name are terms, and how many are not); STEP, by which the token of each name is above that of the name before
+-- it; and for some verbs `many`, between the marks below.
 -- @verb
 
 -- none: the outcome of all names, if the verb is not run.
@@ -194,7 +209,7 @@ if term_on == 0 and #KEYS > 6 then
     if first > 3 then
         was, row, to, own = OK, first - 3, 5, own + OWN * (first - 3)
         reply = {now, OK, next_a, was_b, row}
-        next_a = takes and next_a + row or next_a
+        next_a = next_a + STEP * row
     end
 end
 -- end if
@@ -218,12 +233,12 @@ for i = first, #KEYS do
         was, was_b, row, to = outcome, b, 1, to + 4
     end
     reply[to] = row
-    next_a = takes and outcome == OK and a + 1 or a
+    next_a = outcome == OK and a + STEP or a
 end
-if last and last + room > kept then
-    call('SET', KEYS[1], text(last + room))
+if last and last + reserve > clock then -- fence() of fenced.lua has raised `last`
+    call('SET', KEYS[1], text(last + reserve))
 end
-if no_room and not failed then
+if reserve_denied and not failed then
     reply[to + 1] = 1
 end
 return reply

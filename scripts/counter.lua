@@ -1,15 +1,15 @@
 -- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
--- The value names no owner: the expiry (column `stamp`), to the millisecond, proves ownership. proto/SCRIPTS.md has the
--- consequences, and the one case in which this fails.
+-- The value names no owner: the expiry (parameter `stamp`), to the millisecond, proves ownership. proto/SCRIPTS.md has
+-- the consequences, and the one case in which this fails.
 
 local function is_lock(key, pttl, _, declared)
-    local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))
+    local count = pttl ~= -1 and declared == '1' and checked(pcall('GETRANGE', key, 0, 15))
     return count and is_count(count)
 end
 
--- True: the value is a count, and the expiry is our stamp, up to rounding and the time between TIME and PTTL.
-local function ours(key, stamp, pttl)
+-- True: the value is a count, and the expiry is the owner's stamp, up to rounding and the time between TIME and PTTL.
+local function still_held(key, stamp, pttl)
     if stamp == '0' or pttl < 0 or not is_lock(key, pttl, nil, '1') then
         return false
     end
@@ -24,14 +24,14 @@ end
 
 local function acquire(key, stamp, lease)
     local pttl = call('PTTL', key)
-    if ours(key, stamp, pttl) then -- the owner holds it still
+    if still_held(key, stamp, pttl) then -- the owner holds it still
         local expiry = math.max(now_ms + lease, stamp)
         call('PEXPIREAT', key, text(expiry))
         return OK, token(), expiry
     elseif pttl ~= -2 then
-        return sound(pcall('STRLEN', key)) and TAKEN or FOREIGN, pttl
+        return checked(pcall('STRLEN', key)) and TAKEN or FOREIGN, pttl
     end
-    if not sound(pcall('INCR', key)) then
+    if not checked(pcall('INCR', key)) then
         return
     end
     call('PEXPIREAT', key, text(now_ms + lease))
@@ -39,7 +39,7 @@ local function acquire(key, stamp, lease)
 end
 
 local function renew(key, stamp, lease, exact)
-    if not ours(key, stamp, call('PTTL', key)) then
+    if not still_held(key, stamp, call('PTTL', key)) then
         return GONE
     end
     local expiry = now_ms + lease
@@ -51,7 +51,7 @@ local function renew(key, stamp, lease, exact)
 end
 
 local function release(key, stamp, channel)
-    if not ours(key, stamp, call('PTTL', key)) then
+    if not still_held(key, stamp, call('PTTL', key)) then
         return GONE
     end
     call('DEL', key)

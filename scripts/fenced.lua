@@ -1,17 +1,17 @@
 -- fenced.lua -- Redisson's FencedLock: its RLock, and beside it a counter that rises with every grant, for ever.
 --
 -- Redisson's clients draw their tokens from that counter (re-entries included). So that the tokens of both rise in one
--- sequence, a token of ours is at least the next number of the counter, and becomes its value.
+-- sequence, a token of rlockd is at least the next number of the counter, and becomes its value.
 -- * Redisson's counter is a bare number without an expiry. A key of that name that is anything else (a lock, a list)
 --   stays unchanged: the name is then foreign, except for a former holder that reclaims it.
--- * A number too high to be raised stays unchanged, too, and our tokens rise without it.
+-- * A number too high to be raised stays unchanged, too, and the tokens of rlockd rise without it.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_clear = clear
 
 -- The value of the counter; nil: the key is no counter.
 local function count_of(counter)
-    local count = sound(pcall('GETRANGE', counter, 0, 19)) -- somebody's data may be long; INCR stops at 19 digits
+    local count = checked(pcall('GETRANGE', counter, 0, 19)) -- it may be long data; INCR stops at 19 digits
     if count == '' and call('EXISTS', counter) == 0 then
         return 0
     end
@@ -43,8 +43,8 @@ local function acquire(key, owner, lease, holds, reentry)
     return outcome, drawn, expiry
 end
 
-local function clear(key, shape, declared, channel)
-    local outcome, drawn, woken = plain_clear(key, shape, declared, channel)
+local function clear(key, pattern, declared, channel)
+    local outcome, drawn, woken = plain_clear(key, pattern, declared, channel)
     if outcome ~= FOREIGN then
         local counter = prefixed('redisson_lock_token', key)
         drawn = fence(counter, count_of(counter), drawn)

@@ -1,27 +1,29 @@
--- presence.lua -- registers a daemon among the members, and tells it whether this Redis still has its data.
+-- presence.lua -- registers a daemon among the members, and answers whether this Redis still has its data.
 --
 -- A daemon runs this script on every new connection and at every beat. If data may have been lost, a new epoch begins,
 -- with a grace period: nothing is granted until each member that may hold a lock has reclaimed its locks, or has lost
 -- them. If no epoch begins, the cost of a run does not depend on the number of members.
 --
--- Words, reply and keys: proto/SCRIPTS.md.
-local OK, TWIN = 1, 2
-local FAR = 2 ^ 52 -- us: the year 2112
+-- Arguments, reply and keys: proto/SCRIPTS.md.
+local OK, DUPLICATE = 1, 2
+local END = 2 ^ 52 -- epochs and versions are below; in us it is in the year 2112
 -- A day in ms; the most members, kept names of members that left, and members that a run forgets; the time in ms after
 -- which the next daemon is asked for its list.
 local DAY, MOST, LEFT_MOST, FORGET_MOST, ASKED_MS = 86400000, 10000, 1000, 16, 20
 -- Scores in rlock:awaited. The grace period waits for scores from AWAITED to below LEFT. AWAITED: a member that others
 -- name; PARTIAL, WHOLE: a member from another epoch that has to bring its list, without or with all members in it;
--- LISTED: a member that has brought its list.
+-- LISTED: a member that has brought its list. BACK: it has reclaimed; LEFT: it has left; KNOWN: of `?` alone.
 local BACK, AWAITED, PARTIAL, WHOLE, LISTED, LEFT, KNOWN = 0, 1, 1.25, 1.5, 1.75, 2, 3
 local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, members, ends, changes, left, awaited = unpack(KEYS)
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local grace, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
-local stranded, channel = ARGV[11], ARGV[12]
+local lease, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
+local rolled_back, channel = ARGV[11], ARGV[12]
 local since, cursor, page = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
 local from, list_whole, list_last = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
-local list_n, unknown, list_grace, lasts, part, PEERS = tonumber(ARGV[19]), ARGV[20], ARGV[21], ARGV[22], ARGV[23], 24
+local list_n, unknown, list_lease, known_grace, part = tonumber(ARGV[19]), ARGV[20], ARGV[21], ARGV[22], ARGV[23]
+-- known_grace: the length (ms) of the grace period of the known epoch; "": the last reply said that it was over.
+local FIRST_UUID = 24 -- index in ARGV
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -54,7 +56,7 @@ local origin = redis.sha1hex(process .. line):sub(1, 16)
 -- The key never expires. A full Redis accepts PERSIST, and then all later writes of the script.
 call('PERSIST', epoch_key)
 
--- Somebody else has made a key that has another type: delete it.
+-- A key of another type is not rlockd's, and is deleted.
 for i, type in ipairs({'string', 'hash', 'zset', 'zset', 'zset', 'zset'}) do
     local found = call('TYPE', KEYS[i + 1]).ok
     if found ~= 'none' and found ~= type then
@@ -62,23 +64,24 @@ for i, type in ipairs({'string', 'hash', 'zset', 'zset', 'zset', 'zset'}) do
     end
 end
 
--- The longest lease that a daemon renews: the registered one, else the caller's. No lease is longer than a day.
-local function lasting(registered)
-    return math.min(tonumber(registered) or grace, DAY)
+-- The length in ms that is given, or the caller's lease if none is; a day at most, since no lease is longer.
+local function bounded(ms)
+    return math.min(tonumber(ms) or lease, DAY)
 end
 
 -- The time after its last registration in which a daemon may hold a lock. The daemon takes and renews locks for two
 -- beats (membership.h); the third allows for a slower clock than Redis's, and for commands that run late.
-local function window(registered)
-    return 3 * beat + lasting(registered)
+local function may_hold_ms(registered)
+    return 3 * beat + bounded(registered)
 end
 
--- The members are in three keys. If somebody has removed one of these, all daemons register anew.
-local count, version, first = call('HLEN', members), score(changes, '>') or 0, score(changes, '<') or 0
+-- The members are in three keys. If one of these was removed, all daemons register anew. kept_since: earlier changes
+-- are forgotten.
+local count, version, kept_since = call('HLEN', members), score(changes, '>') or 0, score(changes, '<') or 0
 if call('ZCARD', ends) ~= count or call('ZCARD', changes) ~= (count > 0 and count + 2 or version > 0 and 2 or 0)
-    or version >= FAR or first > version or version > 0 and first <= 0 then
+    or version >= END or kept_since > version or version > 0 and kept_since <= 0 then
     call('DEL', members, ends, changes, left)
-    count, version, first = 0, 0, 0
+    count, version, kept_since = 0, 0, 0
 end
 
 -- The version of the next change.
@@ -87,8 +90,8 @@ local function next_version()
 end
 local function change()
     if version == 0 then
-        first = now
-        call('ZADD', changes, text(first), '<')
+        kept_since = now
+        call('ZADD', changes, text(kept_since), '<')
     end
     version = next_version()
     call('ZADD', changes, text(version), '>')
@@ -103,19 +106,19 @@ local function forget(member)
     if call('ZCARD', left) > LEFT_MOST then
         local oldest = call('ZRANGE', left, 0, 0, 'WITHSCORES')
         call('ZREM', left, oldest[1])
-        first = math.max(first, tonumber(oldest[2]))
-        call('ZADD', changes, text(first), '<')
+        kept_since = math.max(kept_since, tonumber(oldest[2]))
+        call('ZADD', changes, text(kept_since), '<')
     end
 end
 
--- met: the other members know the caller, and old_grace.
-local old_nonce, old_grace = (call('HGET', members, uuid) or ''):match('^(%x+) (%d+)$')
+-- met: the other members know of the caller, with the lease old_lease.
+local old_nonce, old_lease = (call('HGET', members, uuid) or ''):match('^(%x+) (%d+)$')
 local ends_at = score(ends, uuid) or 0
 local met = old_nonce and ends_at > now_ms
 if met and old_nonce ~= nonce and not former:find(old_nonce, 1, true) then
-    local seen = ends_at - window(old_grace)
+    local seen = ends_at - may_hold_ms(old_lease)
     if seen > now_ms - 3 * beat and seen <= now_ms + beat then
-        return {now, TWIN, 0, 0, '', 0, 0, 0, 0}
+        return {now, DUPLICATE, 0, 0, '', 0, 0, 0, 0}
     end
 end
 if not old_nonce and count >= MOST and leaving ~= '1' then
@@ -138,28 +141,29 @@ local function listening()
     return tonumber(answer[2])
 end
 
-local word = call('GET', epoch_key)
-local number, old_origin, till = (word or ''):match('^(%d+) (%x+) ?(%d*)$')
+local epoch_value = call('GET', epoch_key)
+local number, old_origin, till = (epoch_value or ''):match('^(%d+) (%x+) ?(%d*)$')
 number, till = tonumber(number or 0), tonumber(till or 0) or 0
 
 local over = number == known and till == 0 -- the grace period of the epoch known is over
 
-if number >= FAR then -- somebody else has written it
+if number >= END then -- not written by rlockd
     number, till = 0, 0
 end
-if known >= FAR then
+if known >= END then
     known = 1
 end
-local begins = number == 0 or old_origin ~= origin or (stranded == '1' and number < known)
+local begins = number == 0 or old_origin ~= origin or (rolled_back == '1' and number < known)
 
--- Listening daemons get the message about a newcomer, or about a longer grace, before the newcomer gets its answer, so
+-- Listening daemons get the message about a newcomer, or about a longer lease, before the newcomer gets its answer, so
 -- before it takes a lock. A daemon that begins to listen asks for the members (shard.c), since it missed earlier
 -- messages. A gap remains: while the message travels, or while all other daemons are cut off, the newcomer may take a
 -- lock; if the data is lost then, and the newcomer returns last, no grace period waits for it. Daemons that stood still
 -- meanwhile report that they may not know all members (membership_lost() in membership.c). In a grace period the
--- message is not needed: a daemon that has not got its end knows that it may not know all members, and asks for them.
-if not begins and till == 0 and leaving ~= '1' and not (met and lasting(old_grace) >= lasting(grace)) then
-    if not publish('+' .. uuid .. ' ' .. text(lasting(grace)) .. ' ' .. text(next_version())) then
+-- message is not needed: a daemon that has not learned its end knows that it may not know all members, and asks for
+-- them.
+if not begins and till == 0 and leaving ~= '1' and not (met and bounded(old_lease) >= bounded(lease)) then
+    if not publish('+' .. uuid .. ' ' .. text(bounded(lease)) .. ' ' .. text(next_version())) then
         return refused
     end
 end
@@ -169,21 +173,21 @@ local function await(member)
 end
 
 if begins then
-    local empty, began, longest, wanted = number == 0, now_ms, grace, 0
+    local empty, began, longest, wanted = number == 0, now_ms, lease, 0
     local listeners = publish('') and listening()
     if refused then
         return refused
     end
     if till > 0 then -- lost again in a grace period: awaited members may still hold locks, as may returned ones
-        local of_all = call('ZRANGE', awaited, 0, -1, 'WITHSCORES')
-        for i = 1, #of_all, 2 do
-            local mark = tonumber(of_all[i + 1])
-            if #of_all[i] == 36 and mark < LEFT and mark ~= AWAITED then
-                call('ZADD', awaited, AWAITED, of_all[i])
+        local marked = call('ZRANGE', awaited, 0, -1, 'WITHSCORES')
+        for i = 1, #marked, 2 do
+            local mark = tonumber(marked[i + 1])
+            if #marked[i] == 36 and mark < LEFT and mark ~= AWAITED then
+                call('ZADD', awaited, AWAITED, marked[i])
             end
         end
         call('ZREM', awaited, '!')
-        if #of_all > 0 then
+        if #marked > 0 then
             call('ZADD', awaited, text(-number), '^')
         end
         wanted = -(score(awaited, '#') or 0)
@@ -192,20 +196,20 @@ if begins then
         call('DEL', awaited)
     end
     if not empty then -- an old snapshot, or a replica: await the members in it
-        local all, of_all, latest = call('ZRANGE', ends, 0, -1, 'WITHSCORES'), call('HGETALL', members), 0
-        local grace_of = {}
-        for i = 1, #of_all, 2 do
-            grace_of[of_all[i]] = of_all[i + 1]:match(' (%d+)$')
+        local all, values, latest = call('ZRANGE', ends, 0, -1, 'WITHSCORES'), call('HGETALL', members), 0
+        local lease_of = {}
+        for i = 1, #values, 2 do
+            lease_of[values[i]] = values[i + 1]:match(' (%d+)$')
         end
         for i = 1, #all, 2 do -- at most now_ms, since the clock may have been set back
-            all[i + 1] = math.min(tonumber(all[i + 1]) - window(grace_of[all[i]]), now_ms)
+            all[i + 1] = math.min(tonumber(all[i + 1]) - may_hold_ms(lease_of[all[i]]), now_ms)
             latest = math.max(latest, all[i] == uuid and 0 or all[i + 1])
         end
         for i = 1, #all, 2 do
             local member, seen = all[i], all[i + 1]
-            if member ~= uuid and #member == 36 and seen > latest - window(grace_of[member]) then
+            if member ~= uuid and #member == 36 and seen > latest - may_hold_ms(lease_of[member]) then
                 await(member)
-                longest = math.max(longest, lasting(grace_of[member]))
+                longest = math.max(longest, bounded(lease_of[member]))
             end
         end
     end
@@ -235,14 +239,17 @@ end
 -- A daemon from another epoch registers for the first time in this one: it may hold locks, as may the members that it
 -- knows. Returns the daemon's score.
 local function note_return()
-    local goes_on = over or score(awaited, '^') == -known
-    local whole = unknown == '0' and (lasts == '' or over) -- in a grace period it may not know all awaited members
-    local longest = math.max(grace, lasting(list_grace))
-    if unknown == '1' or lasts ~= '' and not goes_on then
+    -- cut_short: the grace period of the known epoch has not ended, by all that is known here, and does not go on in
+    -- this one.
+    local cut_short = known_grace ~= '' and not (over or score(awaited, '^') == -known)
+    -- In a grace period it may not know all awaited members.
+    local whole = unknown == '0' and (known_grace == '' or over)
+    local longest = math.max(lease, bounded(list_lease))
+    if unknown == '1' or cut_short then
         await('?')
     end
-    if lasts ~= '' and not goes_on then
-        longest = math.max(longest, lasting(lasts))
+    if cut_short then
+        longest = math.max(longest, bounded(known_grace))
     end
     if whole and list_n == 0 then
         call('ZADD', awaited, KNOWN, '?')
@@ -262,7 +269,7 @@ local function take_list(mark)
         return LISTED, 0
     end
     if part ~= '0' and known == number then
-        for i = PEERS, #ARGV do
+        for i = FIRST_UUID, #ARGV do
             await(ARGV[i])
         end
         if part == '2' and mark == WHOLE then
@@ -320,15 +327,15 @@ if floor > (tonumber(pcall('GET', clock)) or 0) then -- no token is given twice,
     call('SET', clock, text(floor))
 end
 if leaving ~= '1' then
-    local value = nonce .. ' ' .. text(grace)
-    if not met or lasting(old_grace) ~= lasting(grace) then
+    local value = nonce .. ' ' .. text(lease)
+    if not met or bounded(old_lease) ~= bounded(lease) then
         call('ZADD', changes, change(), uuid)
         call('ZREM', left, uuid)
     end
-    if old_nonce ~= nonce or old_grace ~= text(grace) then
+    if old_nonce ~= nonce or old_lease ~= text(lease) then
         call('HSET', members, uuid, value)
     end
-    call('ZADD', ends, text(now_ms + window(grace)), uuid)
+    call('ZADD', ends, text(now_ms + may_hold_ms(lease)), uuid)
 elseif old_nonce then
     forget(uuid)
 end
@@ -338,7 +345,7 @@ end
 
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin, version, 0, 0, bring}
 if page > 0 and till == 0 then
-    local upto, anew = version, since == 0 or since < first or since > version
+    local upto, anew = version, since == 0 or since < kept_since or since > version
     if anew then
         cursor = 0
     end
@@ -355,7 +362,7 @@ if page > 0 and till == 0 then
         end
         for _, i in ipairs(newer) do
             local registered = (call('HGET', members, all[i]) or ''):match(' (%d+)$')
-            reply[#reply + 1] = all[i] .. ' ' .. text(lasting(registered)) .. ' ' .. text(tonumber(all[i + 1]))
+            reply[#reply + 1] = all[i] .. ' ' .. text(bounded(registered)) .. ' ' .. text(tonumber(all[i + 1]))
         end
         for i = 1, #gone, 2 do
             if gone[i] ~= uuid then

@@ -5,32 +5,38 @@
 -- expects: keys may be missing, and not every daemon has noticed. `open` creates none: no record means lost data.
 --   KEYS   rlock:{tag}:epoch
 --   ARGV   number, mode: read = writes nothing; reclaim, grant = creates the record with that phase if there is none or
---          one with a lower number; open = lets it grant if it has this number and reclaims; spoil = spoils any record
+--          one with a lower number; open = lets the record grant if it has this number and reclaims (nothing to do with
+--          an open slot); spoil = spoils any record
 --   reply  { TIME in us, number of the record now (0 = there is none), 1 = it grants, 2 = it is spoiled }
 local call = redis.call
+local END = 2 ^ 52 -- see SCRIPTS.md, :gen
 local key, number, mode = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local time = call('TIME')
-local kind = call('TYPE', key).ok
+local found = call('TYPE', key).ok
 
 if mode ~= 'read' then
     call('PERSIST', key) -- a full Redis accepts this write, and then all later writes of the script
 end
-if kind ~= 'string' and kind ~= 'none' then
-    call('DEL', key) -- somebody else has made it
+if found ~= 'string' and found ~= 'none' then
+    call('DEL', key) -- not made by rlockd
 end
-local was, phase = (call('GET', key) or ''):match('^(%d+) 0( ?[01]?)$')
-local is, now = tonumber(was or 0), ({[''] = 1, [' 0'] = 0, [' 1'] = 2})[phase] or 0
+local was, was_phase = (call('GET', key) or ''):match('^(%d+) 0( ?[01]?)$')
+local current, phase = tonumber(was or 0), ({[''] = 1, [' 0'] = 0, [' 1'] = 2})[was_phase] or 0
 
-local function set(to, phase_now)
-    is, now = to, phase_now
-    call('SET', key, string.format('%.0f', to) .. ({[0] = ' 0 0', ' 0', ' 0 1'})[phase_now])
+if current >= END then
+    current, phase = 0, 0 -- not written by rlockd
 end
 
-if (mode == 'reclaim' or mode == 'grant') and is < number then
+local function set(to, new_phase)
+    current, phase = to, new_phase
+    call('SET', key, string.format('%.0f', to) .. ({[0] = ' 0 0', ' 0', ' 0 1'})[new_phase])
+end
+
+if (mode == 'reclaim' or mode == 'grant') and current < number then
     set(number, mode == 'grant' and 1 or 0)
-elseif mode == 'open' and is == number and now == 0 then
+elseif mode == 'open' and current == number and phase == 0 then
     set(number, 1)
-elseif mode == 'spoil' and is > 0 then
-    set(is, 2)
+elseif mode == 'spoil' and current > 0 then
+    set(current, 2)
 end
-return {time[1] * 1000000 + time[2], is, now}
+return {time[1] * 1000000 + time[2], current, phase}

@@ -4,41 +4,54 @@
 
 -- Redisson's lock has one field, an owner with a count, and always an expiry; hashes of applications do not.
 local function is_lock(key, pttl)
-    local field = pttl ~= -1 and sound(pcall('HLEN', key)) == 1 and call('HKEYS', key)[1]
+    local field = pttl ~= -1 and checked(pcall('HLEN', key)) == 1 and call('HKEYS', key)[1]
     return field and is_owner(field) and call('HSTRLEN', key, field) <= 10 and is_count(call('HGET', key, field))
 end
 
--- Deletes the hash if its owner has lost the lock: see is_ghost(). True: it is deleted.
-local function delete_ghost(key)
-    local dead = call('HLEN', key) == 1 and is_ghost(call('HKEYS', key)[1])
+-- Deletes the hash if its owner has lost the lock: see has_lost_lock(). True: it is deleted.
+local function delete_lost(key)
+    local dead = call('HLEN', key) == 1 and has_lost_lock(call('HKEYS', key)[1])
     return dead and call('DEL', key) == 1
 end
 
+-- reentry: 1 = only if this owner has it; a larger number = a reclaim, of the lock with that token.
 local function acquire(key, owner, lease, holds, reentry)
+    -- if quorum
+    if taken[key] == owner then -- acquire_many has done the rest
+        return OK, token(key), now_ms + lease_ms
+    end
+    -- end if
     local pttl = call('PTTL', key)
-    local count = pttl ~= -2 and sound(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
+    local reclaims = #reentry > 1 and is_reclaiming()
+    if reclaims and has_ended(key, reentry) then
+        return TAKEN, math.max(pttl, -1)
+    end
+    local count = pttl ~= -2 and checked(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
     if not count then
         if reentry == '1' then
             return GONE
-        elseif pttl ~= -2 and not (is_reclaiming() and count == false and delete_ghost(key)) then
+        elseif pttl ~= -2 and not (is_reclaiming() and count == false and delete_lost(key)) then
             return count == nil and FOREIGN or TAKEN, pttl
         end
         pttl = -2
     end
     if count ~= holds then
         local new = pcall('HSET', key, owner, holds)
-        if new ~= 1 and not sound(new) then
+        if new ~= 1 and not checked(new) then
             return
         end
     end
     local expiry = lengthen(key, lease, pttl)
-    return OK, reentry == '1' and 0 or token(), expiry
+    if reclaims then
+        end_earlier(key, reentry, 2 * lease)
+    end
+    return OK, reentry == '1' and 0 or token(key), expiry
 end
 
 -- In a wide call nearly all names are free: one EXISTS for all saves a command for each. If two owners request one name
 -- in a call, the second one finds it taken.
 local function acquire_many(lease, holds, reentry)
-    if reentry == '1' or pcall('EXISTS', unpack(KEYS, 3)) ~= 0 then
+    if reentry ~= '0' or pcall('EXISTS', unpack(KEYS, 3)) ~= 0 then
         return 3
     end
     set_lease(lease)
@@ -51,7 +64,13 @@ local function acquire_many(lease, holds, reentry)
             break
         end
         granted[key] = true
+        -- if quorum
+        taken[key] = ARGV[i + 2 + TERMS]
+        -- end if
     end
+    -- if quorum
+    after = 3 -- acquire() draws the tokens: they may differ by more than one
+    -- end if
     if after == 3 then
         return 3
     end
@@ -63,10 +82,12 @@ end
 local function renew(key, owner, lease, exact)
     local has = pcall('HEXISTS', key, owner)
     if has ~= 1 then
-        sound(has)
+        checked(has)
         return GONE
     end
-    raise()
+    -- if quorum
+    raise_clock(key)
+    -- end if
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
@@ -74,9 +95,14 @@ end
 -- a tenth of the time of a name.
 local function renew_many(lease, exact)
     local pcall, KEYS, ARGV = pcall, KEYS, ARGV
-    if exact == '1' or ARGV[2]:byte() == 61 then -- =
+    if exact == '1' then
         return 3
     end
+    -- if quorum
+    if proposal > 0 then
+        return 3
+    end
+    -- end if
     set_lease(lease)
     local expire, till = expire, till
     for i = 3, #KEYS do
@@ -92,7 +118,7 @@ end
 local woken -- release_many has freed the name, and has woken this number of subscribers
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
-        if sound(pcall('HEXISTS', key, owner)) ~= 1 then
+        if checked(pcall('HEXISTS', key, owner)) ~= 1 then
             return GONE
         end
         local pttl = math.max(call('PTTL', key), tonumber(lease)) -- as by lengthen(), which release need not contain
@@ -104,7 +130,7 @@ local function release(key, owner, lease, holds, channel)
     if not receivers then
         local had = pcall('HDEL', key, owner)
         if had ~= 1 then
-            sound(had)
+            checked(had)
             return GONE
         end
         receivers = wake(channel, '0')

@@ -1,7 +1,7 @@
--- replicas.lua -- a write behind all grants of this Redis, which a WAIT then counts; see daemon/backend/replicas.c.
+-- replicas.lua -- a write after all grants of this Redis, which a WAIT then counts; see daemon/backend/replicas.c.
 --
 -- KEYS rlock:clock, rlock:epoch; ARGV the value of rlock:epoch when the locks were granted. Reply: 1 = written; 0 = not
--- written, because the process or the line of replication may be another one since: see origin in presence.lua.
+-- written, because the process or the line of replication may be another one by now: see origin in presence.lua.
 local call = redis.call
 local process = call('INFO', 'server'):match('run_id:(%x+)')
 local line = call('INFO', 'replication'):match('master_replid:(%x+)')

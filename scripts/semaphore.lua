@@ -7,7 +7,7 @@ local MOST = 256              -- expired permits that one call takes back
 
 -- The number of free permits; false: there is no number, nil: not a number of a semaphore. pttl: of the key.
 local function free_of(key, pttl)
-    local free = sound(pcall('GETRANGE', key, 0, 12)) -- an application's data may be long
+    local free = checked(pcall('GETRANGE', key, 0, 12)) -- an application's data may be long
     if free == '' and pttl == -2 then
         return false
     elseif not free or #free > 12 or not free:find('^%-?%d+$') then
@@ -18,7 +18,7 @@ end
 
 -- The permit that expires first, and its expiry in ms; false: none is taken, nil: the key is no set of permits.
 local function first_of(set)
-    local first = sound(pcall('ZRANGE', set, 0, 0, 'WITHSCORES'))
+    local first = checked(pcall('ZRANGE', set, 0, 0, 'WITHSCORES'))
     if not first or first[1] and (#first[1] ~= 16 or tonumber(first[2]) < 1e12) then
         return nil
     end
@@ -54,7 +54,7 @@ local function prolong(key, pttl, set, permit, lease, score, exact)
     return till
 end
 
--- The longest time until a permit is free, in ms; -1: for ever.
+-- How long it takes at most until a permit is free, in ms: until the first one expires; -1: for ever.
 local function nearest(set)
     local _, score = first_of(set)
     return (not score or score >= NEVER) and -1 or math.max(score - now_ms, 1)
@@ -63,7 +63,7 @@ end
 local function acquire(key, permit, lease, limit, declared, channel)
     local set = suffixed(key, 'timeout')
     local pttl = call('PTTL', key)
-    local free, first, ends = free_of(key, pttl), first_of(set)
+    local free, first, expiry_of_first = free_of(key, pttl), first_of(set)
     if free == nil or first == nil then
         return FOREIGN, pttl
     elseif free and not first and declared ~= '1' and not is_marked(key, pttl) then
@@ -72,28 +72,29 @@ local function acquire(key, permit, lease, limit, declared, channel)
     end
     local taken = first and call('ZCARD', set) or 0
     local score = first and call('ZSCORE', set, permit)
-    if score then -- our own permit, from an attempt whose reply was lost
+    if score then -- the owner's permit, from an earlier attempt whose reply was lost
         local expiry = prolong(key, pttl, set, permit, lease, tonumber(score))
         return OK, token(), expiry
     end
-    local over = first and ends <= now_ms and call('ZRANGEBYSCORE', set, '-inf', text(now_ms), 'LIMIT', 0, MOST) or {}
-    taken = taken - #over
-    local now_free = pttl == -1 and free + #over or limit - taken
+    local expired = first and expiry_of_first <= now_ms
+        and call('ZRANGEBYSCORE', set, '-inf', text(now_ms), 'LIMIT', 0, MOST) or {}
+    taken = taken - #expired
+    local now_free = pttl == -1 and free + #expired or limit - taken
     local granted = now_free > 0 and taken < tonumber(limit) or is_reclaiming()
     if granted then
-        if not sound(pcall('ZADD', set, text(now_ms + lease), permit)) then
+        if not checked(pcall('ZADD', set, text(now_ms + lease), permit)) then
             return
         end
         taken, now_free = taken + 1, now_free - 1
     end
-    if #over > 0 then
-        call('ZREM', set, unpack(over))
+    if #expired > 0 then
+        call('ZREM', set, unpack(expired))
     end
     if granted and not free or free and free ~= now_free then
-        sound(pcall('INCRBY', key, text(now_free - (free or 0))))
-        spare() -- if a full Redis has refused a mere correction, the next attempt corrects the number
+        checked(pcall('INCRBY', key, text(now_free - (free or 0))))
+        forget_oom() -- if a full Redis has refused a mere correction, the next attempt corrects the number
     end
-    if #over > 0 and now_free > 0 then
+    if #expired > 0 and now_free > 0 then
         wake(channel, text(now_free))
     end
     if not granted then
@@ -104,7 +105,7 @@ end
 
 local function renew(key, permit, lease, exact)
     local set = suffixed(key, 'timeout')
-    local score = sound(pcall('ZSCORE', set, permit))
+    local score = checked(pcall('ZSCORE', set, permit))
     if not score then
         return GONE
     end
@@ -117,7 +118,7 @@ end
 
 -- Adds n free permits, and returns the number of woken subscribers. Without a number nothing is counted: the next
 -- acquire creates it.
-local function give(key, set, n, channel)
+local function give_back(key, set, n, channel)
     local free = free_of(key, -2)
     if not free then
         return wake(channel, text(n))
@@ -127,7 +128,7 @@ local function give(key, set, n, channel)
     local pttl = call('EXISTS', set) == 0 and call('PTTL', key) or -1
     if pttl ~= -1 then
         local mark = mark_of(key)
-        local was = sound(pcall('GETRANGE', mark, 0, 1))
+        local was = checked(pcall('GETRANGE', mark, 0, 1))
         if woken == 0 then
             call('DEL', key, was == '1' and mark or key)
         elseif was == '1' or was == '' and call('EXISTS', mark) == 0 then
@@ -139,12 +140,12 @@ end
 
 local function release(key, permit, channel)
     local set = suffixed(key, 'timeout')
-    local score = sound(pcall('ZSCORE', set, permit))
+    local score = checked(pcall('ZSCORE', set, permit))
     if not score then
         return GONE
     end
     call('ZREM', set, permit)
-    local woken = give(key, set, 1, channel)
+    local woken = give_back(key, set, 1, channel)
     if tonumber(score) <= now_ms then
         return GONE
     end
@@ -164,5 +165,5 @@ local function clear(key, channel)
     if taken == 0 then
         return GONE, token(), free and free > 0 and is_marked(key, pttl) and wake(channel, text(free)) or 0
     end
-    return OK, token(), give(key, set, taken, channel)
+    return OK, token(), give_back(key, set, taken, channel)
 end

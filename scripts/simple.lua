@@ -1,23 +1,23 @@
 -- simple.lua -- a string that only its owner knows: SET NX PX, then compare before anything else.
 --
--- The rule gives the shape of a lock's value, which distinguishes locks of other libraries from strings of an
+-- The rule gives the pattern of a lock's value, which distinguishes locks of other libraries from strings of an
 -- application. Such locks need no expiry: redis-py's Lock has none by default.
 
--- declared: the rule says that the key is a lock. Otherwise a string of that shape may be an application's uuid.
-local function is_lock(key, _, shape, declared)
-    local value = declared == '1' and sound(pcall('GETRANGE', key, 0, 63))
-    return value and value:find(shape) ~= nil
+-- declared: the rule says that the key is a lock. Otherwise a string of that pattern may be an application's uuid.
+local function is_lock(key, _, pattern, declared)
+    local value = declared == '1' and checked(pcall('GETRANGE', key, 0, 63))
+    return value and value:find(pattern) ~= nil
 end
 
 local function acquire(key, value, lease)
     local set = pcall('SET', key, value, 'NX', 'PX', lease)
     if set and set.ok then
-        return OK, token(), now_ms + lease
+        return OK, token(key), now_ms + lease
     end
-    local there = sound(pcall('GETRANGE', key, 0, #value)) -- an application's data may be long
-    if there == value then -- our own value, from an attempt whose reply was lost
+    local there = checked(pcall('GETRANGE', key, 0, #value)) -- an application's data may be long
+    if there == value then -- the owner's value, from an earlier attempt whose reply was lost
         local expiry = lengthen(key, lease, call('PTTL', key))
-        return OK, token(), expiry
+        return OK, token(key), expiry
     elseif set and there == '' then -- Redis has refused the SET
         failed = set
         return
@@ -28,10 +28,12 @@ end
 local function renew(key, value, lease, exact)
     local has = pcall('GETRANGE', key, 0, #value)
     if has ~= value then
-        sound(has)
+        checked(has)
         return GONE
     end
-    raise()
+    -- if quorum
+    raise_clock(key)
+    -- end if
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
@@ -63,7 +65,7 @@ end
 local function release(key, value, wakes, channel)
     local has = pcall('GETRANGE', key, 0, #value)
     if has ~= value then
-        sound(has)
+        checked(has)
         return GONE
     end
     call('DEL', key)
@@ -72,12 +74,12 @@ local function release(key, value, wakes, channel)
 end
 
 -- As clear.lua does for other kinds.
-local function clear(key, shape, declared, wakes, channel)
+local function clear(key, pattern, declared, wakes, channel)
     local pttl = call('PTTL', key)
-    if pttl ~= -2 and not is_lock(key, pttl, shape, declared) then
+    if pttl ~= -2 and not is_lock(key, pttl, pattern, declared) then
         return FOREIGN, pttl
     end
     local there = call('DEL', key)
     wake_others(key, wakes)
-    return there == 1 and OK or GONE, token(), wake(channel, '0')
+    return there == 1 and OK or GONE, token(key), wake(channel, '0')
 end

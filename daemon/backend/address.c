@@ -35,20 +35,6 @@ address_free(struct link_address *a)
     free(a);
 }
 
-static bool
-is_same_if_given(bool given, const char *a, const char *b)
-{
-    return !given || strcmp(a, b) == 0;
-}
-
-bool
-address_is_same(const struct link_address *a, const struct link_address *b)
-{
-    return strcmp(a->shown, b->shown) == 0 && a->db == b->db && a->url_user == b->url_user &&
-           a->url_password == b->url_password && is_same_if_given(a->url_user, a->user, b->user) &&
-           is_same_if_given(a->url_password, a->password, b->password);
-}
-
 void
 address_login(struct link_address *a, const char *user, const char *password)
 {

@@ -13,9 +13,6 @@
  */
 struct link_address *address_parse(const char *url, const char *user, const char *password, char error[160]);
 
-/* Whether both URLs name the same Redis, and the same user and password where they name any. */
-bool address_is_same(const struct link_address *a, const struct link_address *b);
-
 /* Sets user and password for new connections, unless the URL has its own. */
 void address_login(struct link_address *a, const char *user, const char *password);
 

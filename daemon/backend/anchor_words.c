@@ -41,7 +41,7 @@ record_key(const char *tag, char out[RECORD_KEY_ROOM])
 }
 
 void
-record_word(uint64_t number, bool grants, char out[32])
+record_value(uint64_t number, bool grants, char out[32])
 {
     snprintf(out, 32, "%" PRIu64 "%s", number, grants ? " 0" : " 0 0");
 }
@@ -100,8 +100,8 @@ add_ranges(struct buf *text, const struct generation_entry *e)
 static void
 derive_lists(struct derived *m, const struct anchor_message *msg)
 {
-    for (size_t i = 0; i < msg->begin_n; i++) {
-        const struct generation_entry *e = &msg->begin[i];
+    for (size_t i = 0; i < msg->generations_n; i++) {
+        const struct generation_entry *e = &msg->generation[i];
 
         buf_printf(m->text, "%" PRIu64 " %016" PRIx64 " %" PRIu64 " %" PRIu64 " ", e->number, e->origin, e->since_us,
                    msg->expected[i]);
@@ -151,7 +151,7 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
     derive_number(&m, msg->brings_new);
     derive_number(&m, (int64_t)msg->floor);
     for (unsigned k = 0; k < ANCHORS; k++) {
-        buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner[k]);
+        buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner_epoch[k]);
     }
     m.end[m.n++] = text->n;
     n += derived_words(&m, words + n) - 2; /* `floor` and `owner` stand behind the lists */
@@ -230,7 +230,7 @@ parse_ranges(const char *at, struct slot_range **out, size_t *n)
 
 /* Whether the first items are of these types: i = INT, t = TEXT. */
 static bool
-is_shaped(const struct reply *r, const char *types)
+has_types(const struct reply *r, const char *types)
 {
     if (r->type != REPLY_ARRAY || r->count < strlen(types)) {
         return false;
@@ -265,7 +265,8 @@ node_answer_take(const struct reply *r, struct node_answer *out)
     const char *at;
 
     *out = (struct node_answer){.time_us = 0};
-    if (!is_shaped(r, "ittti" "tt") || r->item[3]->text.n >= NODE_ID_ROOM) {
+    if (!has_types(r, "ittti" "tt") || r->item[3]->text.n >= NODE_ID_ROOM ||
+        (uint64_t)r->item[0]->n >= GENERATION_NUMBER_END) {
         return false;
     }
     at = r->item[2]->text.p;
@@ -302,7 +303,7 @@ parse_entry(const struct reply *r, struct generation_entry *e)
     }
     ok = parse_ranges(at, &range, &e->ranges_n);
     e->range = range;
-    return ok && e->number > 0 && e->version > 0;
+    return ok && e->number > 0 && e->number < GENERATION_NUMBER_END && e->version > 0;
 }
 
 static bool
@@ -326,7 +327,8 @@ anchor_answer_take(const struct reply *r, struct anchor_answer *out)
     bool ok;
 
     *out = (struct anchor_answer){.time_us = 0};
-    if (!is_shaped(r, "iiiiiiiittt") || r->item[1]->n < ANCHOR_VOTES || r->item[1]->n > ANCHOR_DUPLICATE_UUID) {
+    if (!has_types(r, "iiiiiiiittt") || r->item[1]->n < ANCHOR_VOTES || r->item[1]->n > ANCHOR_DUPLICATE_UUID ||
+        r->item[6]->n > INT64_MAX / US_PER_MS) {
         return false;
     }
     out->time_us = r->item[0]->n;
@@ -341,7 +343,7 @@ anchor_answer_take(const struct reply *r, struct anchor_answer *out)
     owner = r->item[10]->text.p;
     ok = parse_bits(r->item[9]->text, out);
     for (unsigned i = 0; i < ANCHORS && ok; i++) {
-        ok = parse_number(&owner, 10, &out->owner[i]);
+        ok = parse_number(&owner, 10, &out->owner_epoch[i]);
     }
     out->entry = mem_zalloc((r->count - HEAD + 1) * sizeof(*out->entry));
     for (size_t i = HEAD; ok && i < r->count; i++) {
@@ -372,7 +374,7 @@ record_answer_take(const struct reply *r, struct record_answer *out)
         *out = (struct record_answer){.refused = true};
         return true;
     }
-    if (!is_shaped(r, "iii")) {
+    if (!has_types(r, "iii") || (uint64_t)r->item[1]->n >= GENERATION_NUMBER_END) {
         return false;
     }
     *out = (struct record_answer){

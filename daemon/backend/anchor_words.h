@@ -1,7 +1,7 @@
 /*
  * anchor_words.h -- the words of node.lua, anchor.lua and record.lua, and the meaning of the answers. No link or clock.
  *
- * proto/SCRIPTS.md explains the columns. An answer points into its reply and into arrays that it owns.
+ * proto/SCRIPTS.md explains the arguments. An answer points into its reply and into arrays that it owns.
  */
 #ifndef RLOCKD_BACKEND_ANCHOR_WORDS_H
 #define RLOCKD_BACKEND_ANCHOR_WORDS_H
@@ -16,6 +16,12 @@
 
 /* Two of three anchors decide (R1). Their slots are spread so that each master of a new cluster of three has one. */
 enum { ANCHORS = 3, ANCHOR_FORMERS = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
+
+/*
+ * Numbers of generations, and the clocks of nodes that they are made of, are below: so Lua's doubles are exact, also
+ * for the next number. As a time in us it is in the year 2112. A higher number in Redis is not rlockd's.
+ */
+#define GENERATION_NUMBER_END (UINT64_C(1) << 52)
 
 struct slot_range {
     uint16_t first, last;
@@ -47,10 +53,10 @@ struct anchor_message {
     uint64_t suspect_us;  /* when the anchor's slot was open last, by its node's clock: data may be lost; 0 = never */
     int64_t longest_us;   /* the longest lease of a member of any anchor */
     uint64_t floor;       /* the highest known token */
-    const uint64_t *owner; /* for each anchor the highest known config epoch of its slot's node; 0 = unknown */
-    const struct generation_entry *begin; /* proposals, and generations that this anchor lacks ... */
+    const uint64_t *owner_epoch; /* for each anchor the highest known config epoch of its slot's node; 0 = unknown */
+    const struct generation_entry *generation; /* proposals, and generations that this anchor lacks ... */
     const uint64_t *expected; /* ... for each the highest number that its slots may have now; 0: it has begun already */
-    size_t begin_n;
+    size_t generations_n;
     const uint16_t *slot; /* the slots whose bits the anchor sets, if they are in the generation slot_number */
     const uint64_t *slot_number;
     size_t slots_n;
@@ -70,7 +76,7 @@ struct anchor_answer {
     uint64_t done;      /* all members have reclaimed their locks in the generations up to this version (R5) */
     int64_t longest_us;
     uint64_t floor;
-    uint64_t owner[ANCHORS]; /* the highest config epochs that members knew: they show answers of a former master */
+    uint64_t owner_epoch[ANCHORS]; /* the highest that members knew: they show answers of a former master */
     struct generation_entry *entry; /* the first ANCHOR_ENTRIES_MAX generations later than anchor_message.version */
     size_t entries_n;
     enum slot_bit *bit; /* for each anchor_message.slot */
@@ -89,7 +95,14 @@ struct node_answer {
     size_t open_n;
 };
 
-enum record_mode { RECORD_READ, RECORD_CREATE_RECLAIM, RECORD_CREATE_GRANT, RECORD_GRANT, RECORD_SPOIL };
+/* What record.lua does: see its head. */
+enum record_mode {
+    RECORD_MODE_READ,
+    RECORD_MODE_CREATE_RECLAIM,
+    RECORD_MODE_CREATE_GRANT,
+    RECORD_MODE_LET_GRANT,
+    RECORD_MODE_SPOIL,
+};
 
 struct record_answer {
     int64_t time_us;
@@ -106,7 +119,7 @@ enum { ANCHOR_KEYS = 5, RECORD_KEY_ROOM = 24, ANCHOR_WORDS_MAX = 32 };
 void record_key(const char *tag, char out[RECORD_KEY_ROOM]);
 
 /* The value of a slot's record in a generation, which every verb names as ARGV `epoch`. */
-void record_word(uint64_t number, bool grants, char out[32]);
+void record_value(uint64_t number, bool grants, char out[32]);
 
 /* The words of the commands, by EVAL. `text` holds the derived ones, and must outlive the words. */
 int node_words(struct slice *words);

@@ -12,15 +12,17 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/sha1.h"
+#include "daemon/backend/slot.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-enum { SLOTS_ALL = 16384, SENDS_MAX = 256 };
+enum { SENDS_MAX = 256 };
 
 #define UNSENT_US (50 * US_PER_MS) /* until a message that found no link is sent again, unless one comes up before */
+#define QUIET_US (60 * US_PER_S)
 
-enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASKS = 4 };
+enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASK_AGAIN = 4 };
 
 /* A message in flight. */
 struct flight {
@@ -28,7 +30,7 @@ struct flight {
     struct generation_send send;
     uint16_t node; /* the receiver */
     bool busy;
-    bool leaves;   /* the message is a registration that leaves the members */
+    bool leaves;   /* the message is a registration by which this daemon leaves the members */
 };
 
 /* The question to a node whose link is greeting. */
@@ -45,13 +47,16 @@ struct anchors {
     struct event *timer;
     struct buf text; /* scratch */
     char sha[SEND_RECORD + 1][41];
-    uint8_t cached[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
+    uint8_t has_script[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
     struct flight anchor[ANCHORS], node[GENERATION_NODES_MAX], record[GENERATION_RECORDS_MAX];
-    uint8_t pending[SLOTS_ALL]; /* the news of each slot that are not posted yet */
-    uint16_t news_slot[SLOTS_ALL]; /* the slots with pending news; news_n of them */
+    uint8_t pending[SLOTS]; /* for each slot the news that is not posted yet */
+    uint16_t news_slot[SLOTS]; /* the slots with pending news; news_n of them */
     unsigned news_n;
-    bool bound;
-    bool leaving, logged;
+    bool bound_moved;
+    uint64_t begun; /* the number of a generation that this daemon has begun, if that is not posted yet */
+    bool leaving;
+    bool duplicate; /* the last answer of an anchor was that another daemon has the uuid */
+    int64_t quiet_until_us; /* no refusal is logged before */
     bool left[ANCHORS]; /* the leaving registration at the anchor has ended, with an answer or without */
     bool woken; /* the timer is due at once */
     bool unsent; /* in this turn of the timer a message found no link */
@@ -68,13 +73,14 @@ anchors_generations(struct anchors *a)
 static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
 {
-    static const uint8_t bit[] = {PENDING_NEW, PENDING_OVER, PENDING_ASKS};
+    static const uint8_t bit[] = {PENDING_NEW, PENDING_OVER, PENDING_ASK_AGAIN};
     struct anchors *a = ctx;
 
-    (void)number; /* post_news() reads the number anew: it may have changed by then */
     if (news == GENERATION_BOUND) {
-        a->bound = true;
-    } else {
+        a->bound_moved = true;
+    } else if (news == GENERATION_BEGUN) {
+        a->begun = number; /* of several the last one is enough: who registers because of it gets all of them */
+    } else { /* post_news() reads the number anew: it may have changed by then */
         if (a->pending[slot] == 0) {
             a->news_slot[a->news_n++] = slot;
         }
@@ -83,7 +89,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     anchors_wake(a);
 }
 
-/* Posts the news of each slot, NEW before OVER before ASKS. News that arrive meanwhile wait for the next turn. */
+/* Posts the news of each slot: NEW, OVER, ASK_AGAIN. News that arrives meanwhile waits for the next turn. */
 static void
 post_news(struct anchors *a)
 {
@@ -101,29 +107,33 @@ post_news(struct anchors *a)
         if (what & PENDING_OVER) {
             a->io.on_news(a->io.ctx, GENERATION_OVER, slot, number);
         }
-        if (what & PENDING_ASKS) {
-            a->io.on_news(a->io.ctx, GENERATION_ASKS, slot, number);
+        if (what & PENDING_ASK_AGAIN) {
+            a->io.on_news(a->io.ctx, GENERATION_ASK_AGAIN, slot, number);
         }
     }
     memmove(a->news_slot, a->news_slot + n, (a->news_n - n) * sizeof(a->news_slot[0]));
     a->news_n -= n;
-    if (a->bound) {
-        a->bound = false;
+    if (a->bound_moved) {
+        a->bound_moved = false;
         a->io.on_news(a->io.ctx, GENERATION_BOUND, 0, 0);
+    }
+    if (a->begun != 0) {
+        a->io.on_news(a->io.ctx, GENERATION_BEGUN, 0, a->begun);
+        a->begun = 0;
     }
 }
 
 /* ---- answers ---- */
 
-/* Logs one refusal; the next one only after an anchor has answered. */
+/* Logs one refusal a minute: each new link to a node that refuses is refused, while other nodes answer. */
 static void
 log_refusal(struct anchors *a, const char *what, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
-    if (!a->logged && r->type == REPLY_ERROR && !call_is_noscript(r)) {
-        log_event(a->env->log, LOG_WARN, "redis", what, "reason", LOG_S(text_error(text, r->text, NULL)), NULL);
-        a->logged = true;
+    if (clock_now_us() >= a->quiet_until_us && r->type == REPLY_ERROR && !call_is_noscript(r)) {
+        log_event(a->env->log, LOG_WARN, "redis", what, "reason", LOG_S(text_error(text, r->text, a->io.login)), NULL);
+        a->quiet_until_us = clock_now_us() + QUIET_US;
     }
 }
 
@@ -134,12 +144,12 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
     bool ok = r != NULL && anchor_answer_take(r, &answer);
 
     generations_anchor_answered(a->generations, f->send.anchor, ok ? &answer : NULL, sent_us, clock_now_us());
-    if (ok && answer.status == ANCHOR_DUPLICATE_UUID && !a->logged) {
-        log_event(a->env->log, LOG_ERROR, "redis", "twin", "reason", LOG_S("another daemon has our id"), "uuid",
-                  LOG_S(a->env->uuid), NULL);
+    if (ok && answer.status == ANCHOR_DUPLICATE_UUID && !a->duplicate) {
+        log_event(a->env->log, LOG_ERROR, "redis", "duplicate uuid", "reason", LOG_S("another daemon has our id"),
+                  "uuid", LOG_S(a->env->uuid), NULL);
     }
     if (ok) {
-        a->logged = answer.status == ANCHOR_DUPLICATE_UUID;
+        a->duplicate = answer.status == ANCHOR_DUPLICATE_UUID;
         anchor_answer_free(&answer);
     } else if (r != NULL) {
         log_refusal(a, "cannot register", r);
@@ -148,9 +158,9 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
 
 /* A planned failover or a moved slot ends no connection; the answers of nodes show it, and the map is requested. */
 static void
-look_for_moves(struct anchors *a, const struct reply *r, bool sound)
+look_for_moves(struct anchors *a, const struct reply *r, bool is_same_master)
 {
-    if (!sound || (r != NULL && r->type == REPLY_ERROR && call_is_elsewhere(r->text))) {
+    if (!is_same_master || (r != NULL && r->type == REPLY_ERROR && call_is_redirected(r->text))) {
         a->io.map_outdated(a->io.ctx);
     }
 }
@@ -159,17 +169,17 @@ static bool
 node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t sent_us)
 {
     struct node_answer answer;
-    bool ok = r != NULL && node_answer_take(r, &answer), sound;
+    bool ok = r != NULL && node_answer_take(r, &answer), is_same_master;
 
     if (!ok && r != NULL) {
         log_refusal(a, "cannot ask for origins", r);
     }
-    sound = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
-    look_for_moves(a, r, sound);
+    is_same_master = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
+    look_for_moves(a, r, is_same_master && !generations_moved(a->generations));
     if (ok) {
         node_answer_free(&answer);
     }
-    return ok && sound;
+    return ok && is_same_master;
 }
 
 static void perform(struct anchors *a, const struct generation_send *s);
@@ -185,13 +195,14 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
     if (r != NULL) {
         uint8_t bit = (uint8_t)(1u << f->send.type);
 
-        a->cached[f->node] = (uint8_t)(call_is_noscript(r) ? a->cached[f->node] & ~bit : a->cached[f->node] | bit);
+        a->has_script[f->node] =
+            (uint8_t)(call_is_noscript(r) ? a->has_script[f->node] & ~bit : a->has_script[f->node] | bit);
         if (call_is_noscript(r)) { /* the node lacks the script: sends the text */
             perform(a, &send);
             return;
         }
         look_for_moves(a, r, true);
-        if (f->send.type == SEND_RECORD && r->type == REPLY_ERROR && !call_is_elsewhere(r->text)) {
+        if (f->send.type == SEND_RECORD && r->type == REPLY_ERROR && !call_is_redirected(r->text)) {
             log_refusal(a, "cannot keep the record of a slot", r);
         }
     }
@@ -258,7 +269,7 @@ perform(struct anchors *a, const struct generation_send *s)
         record_key(a->io.tag(a->io.ctx, s->slot), key);
         words = record_words(slice_of(key), s->number, s->mode, &a->text, word);
     }
-    if (node < GENERATION_NODES_MAX && (a->cached[node] & 1u << s->type) != 0) {
+    if (node < GENERATION_NODES_MAX && (a->has_script[node] & 1u << s->type) != 0) {
         word[0] = SLICE_LIT("EVALSHA");
         word[1] = slice_of(a->sha[s->type]);
     }
@@ -312,7 +323,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *r, int64_t se
     bool noscript = result == LINK_ANSWERED && call_is_noscript(r);
 
     if (result == LINK_ANSWERED && !noscript && !node_answered(g->of, g->node, r, sent_us)) {
-        link_fail(g->link, "this node is no master, or not the one that it was");
+        link_fail(g->link, ANCHORS_NO_MASTER);
     }
     anchors_wake(g->of);
     free(g);
@@ -375,14 +386,14 @@ anchors_new(const struct backend_conf *conf, const struct backend_env *env, cons
 {
     static const enum other_script script[] = {
         [SEND_REGISTER] = OTHER_ANCHOR, [SEND_NODE] = OTHER_NODE, [SEND_RECORD] = OTHER_RECORD};
-    struct anchor_identity who = {.nonce = env->nonce, .lease_us = conf->grace_us, .strict = conf->strict};
+    struct anchor_identity identity = {.nonce = env->nonce, .lease_us = conf->longest_lease_us, .strict = conf->strict};
     struct anchors *a = mem_zalloc(sizeof(*a));
 
     a->env = env;
     a->io = *io;
-    memcpy(who.uuid, env->uuid, sizeof(who.uuid));
-    memcpy(who.former, env->former_nonce, sizeof(who.former));
-    a->generations = generations_new(&who, env->nonce, on_news, a);
+    memcpy(identity.uuid, env->uuid, sizeof(identity.uuid));
+    memcpy(identity.former, env->former_nonce, sizeof(identity.former));
+    a->generations = generations_new(&identity, env->nonce, on_news, a);
     buf_init(&a->text, 0);
     for (unsigned i = SEND_REGISTER; i <= SEND_RECORD; i++) {
         sha1_hex(slice_of(call_other_text(script[i])), a->sha[i]);

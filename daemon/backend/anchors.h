@@ -14,11 +14,12 @@
 struct anchors;
 
 struct anchors_io {
-    /* The number (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: no owner is known. */
+    /* The index (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: no owner is known. */
     uint16_t (*owner)(void *ctx, uint16_t slot);
     /* Sends the words to the node, by any link that is up; false: no link is up. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
     const char *(*tag)(void *ctx, uint16_t slot);
+    const struct link_address *login; /* that of all nodes, for errors in the log */
     void (*map_outdated)(void *ctx); /* the answer of a node contradicts the map */
     generations_news_fn *on_news;
     void *ctx;
@@ -33,9 +34,11 @@ void anchors_free(struct anchors **a);
 struct generations *anchors_generations(struct anchors *a);
 void anchors_wake(struct anchors *a);
 
+#define ANCHORS_NO_MASTER "this node is no master, or not the one that it was"
+
 /*
- * The link to the node is greeting: asks the node what data it has. The link is not up before the answer, and fails if
- * the node is no master, or another node than before.
+ * The link to the node is greeting: asks the node what data it has. The link is not up before the answer, and fails for
+ * ANCHORS_NO_MASTER if the node is no master, or another node than before.
  */
 void anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l);
 

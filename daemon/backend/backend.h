@@ -31,7 +31,7 @@ backend_look(struct backend *b, uint64_t id, struct slice key)
     b->ops->look(b, id, key);
 }
 
-/* Broadcasts to all daemons on this database: RECEIVED, here too. 16 KiB at most; may get lost. Copied. */
+/* Broadcasts: each daemon on this database gets RECEIVED, also this one. 16 KiB at most; may get lost. Copied. */
 static inline void
 backend_broadcast(struct backend *b, struct slice what)
 {
@@ -47,16 +47,16 @@ backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
     b->ops->waiter_poll(b, p);
 }
 
-/* Sets the longest lease (backend_conf.grace_us), which never gets shorter. Other settings need a new backend. */
+/* Sets the longest lease, which never gets shorter. Other settings need a new backend. */
 static inline void
-backend_configure(struct backend *b, int64_t grace_us)
+backend_configure(struct backend *b, int64_t longest_lease_us)
 {
-    b->ops->configure(b, grace_us);
+    b->ops->configure(b, longest_lease_us);
 }
 
 /*
- * Takes user, password and files of TLS from conf for new connections; ignores them if conf has another URL, which
- * takes a restart. False with a message in `error`: nothing has changed.
+ * Takes user, password and files of TLS from conf, which has the URL of before, for new connections. False with a
+ * message in `error`: nothing has changed.
  */
 static inline bool
 backend_login(struct backend *b, const struct backend_conf *conf, char error[160])
@@ -85,7 +85,7 @@ backend_domain(const struct backend *b, struct slice key)
     return b->ops->domain != NULL ? b->ops->domain(b, key) : 0;
 }
 
-/* Whether a name of that kind with this key can be locked there; else why not. */
+/* Whether a name of that kind with this key can be locked there. False with the reason in `why`. */
 static inline bool
 backend_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {

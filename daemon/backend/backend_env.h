@@ -30,12 +30,13 @@ struct backend_conf {
      * The longest lease that this daemon renews. After a loss of data Redis grants nothing for that time, unless all
      * former holders reclaim their locks sooner.
      */
-    int64_t grace_us;
+    int64_t longest_lease_us;
     const char *surplus_key;  /* a key that no rule maps a name to, NULL: there is none; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, in words of Redis's ACL; copied */
     bool proposes;            /* set by the quorum: core_op.token_floor is the proposed token (ACQUIRE, BREAK_KEY) or
-                                 a ceiling for the token clock (EXTEND; 0 = none), and each RELEASE has a guard */
+                                 a ceiling for its token clock (EXTEND; 0 = none), and each RELEASE has a guard */
     bool strict;              /* take no lock in a Redis that may lose keys; see epoch.h and server_info.h */
+    bool publishes_both;      /* in a cluster of Redis >= 7, releases wake by PUBLISH as well as by SPUBLISH */
 };
 
 /* What Redis has under a key. */
@@ -56,7 +57,7 @@ struct backend_env {
     struct event_base *base;  /* borrowed */
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
-    /* For records that live as long as a command. NULL at backend_open(): the topology has its own, in its own copy. */
+    /* For records that live as long as a command. NULL at backend_open(): the topology sets it in its copy. */
     struct freelist *freelist;
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
@@ -69,7 +70,7 @@ struct backend_env {
     void (*post)(void *ctx, const struct core_event *ev);
     /* The answer to a LOCKINFO; `id` is the caller's. ok false = Redis did not answer. */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
-    /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: nobody records it. */
+    /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: not recorded. */
     void (*others_changed)(void *ctx, bool others);
     /* The backend as a whole is up, or down. */
     void (*state)(void *ctx, bool up);

@@ -20,7 +20,7 @@ struct backend_ops {
     void (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*broadcast)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
-    void (*configure)(struct backend *b, int64_t grace_us);
+    void (*configure)(struct backend *b, int64_t longest_lease_us);
     bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
     void (*reclaimed)(struct backend *b, uint16_t domain, uint64_t epoch);
     void (*leave)(struct backend *b);

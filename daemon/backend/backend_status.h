@@ -13,7 +13,7 @@ struct backend_status {
     bool up;              /* a link that can serve is up; `links_away` names the purposes of links that are down */
     char address[160];
     char version[32], run_id[48], role[16], maxmemory_policy[32];
-    int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
+    int64_t offset_us;    /* Redis's clock minus the daemon's, latest estimate */
     int64_t rtt_us;       /* of the last command */
     unsigned links, links_up;
     char links_away[40];  /* the purposes with a link down, of "locks,renewals,subscriptions,replicas" */
@@ -24,7 +24,7 @@ struct backend_status {
     char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
     int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */
     bool grace;           /* in a grace period: only former holders get their locks */
-    size_t daemons;       /* other members */
+    size_t other_daemons; /* members */
 };
 
 /* A server that the topology knows, for INFO redis. */

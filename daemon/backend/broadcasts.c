@@ -5,15 +5,18 @@
 
 #include <stdio.h>
 
+#include "daemon/backend/call.h"
+#include "daemon/backend/script_forms.h"
 #include "daemon/backend/text.h"
 
 void
 broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
-                const struct link_address *address, bool sharded)
+                const struct link_address *address, const char *channel)
 {
-    *s = (struct broadcasts){.env = env, .events = events, .address = address, .sharded = sharded};
-    if (events->channel != NULL) {
-        snprintf(s->channel, sizeof(s->channel), "%s", events->channel);
+    *s = (struct broadcasts){.env = env, .events = events, .address = address};
+    s->sharded = events->forms != NULL && events->forms->sharded;
+    if (channel != NULL) {
+        snprintf(s->channel, sizeof(s->channel), "%s", channel);
     } else {
         snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
     }
@@ -21,10 +24,11 @@ broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struc
 
 /*
  * If an ACL forbids SUBSCRIBE, this daemon finds no deadlocks across daemons, and notices no newcomers; the link and
- * its other subscriptions stay. If an ACL forbids PUBLISH, scripts/presence.lua refuses the daemon.
+ * its other subscriptions stay, and the shard subscribes again at the next occasion. If an ACL forbids PUBLISH,
+ * scripts/presence.lua refuses the daemon.
  */
 static void
-on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct broadcasts *s = arg;
     char text[TEXT_ERROR_ROOM];
@@ -34,26 +38,33 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
         return;
     }
     if (r->type != REPLY_ERROR) {
-        s->listening(s->ctx);
-    } else if (text_error_is_transient(r->text)) {
-        link_fail(s->sub, r->text.p);
+        s->logged = false;
+        s->on_subscribed(s->ctx);
+        return;
+    }
+    s->subscribed = false;
+    if (call_is_redirected(r->text)) {
+        return; /* the topology finds the node of the channel with its next map */
+    }
+    if (text_error_is_transient(r->text)) {
+        link_fail_refused(s->sub, r->text);
     } else if (!s->logged) {
         s->logged = true;
-        log_event(s->env->log, LOG_WARN, "redis", "deadlocks across daemons not seen", "address",
+        log_event(s->env->log, LOG_WARN, "redis", "deadlocks across daemons not detected", "address",
                   LOG_S(s->address->shown), "channel", LOG_S(s->channel), "error",
-                  LOG_S(text_error(text, r->text, s->address->user)), NULL);
+                  LOG_S(text_error(text, r->text, s->address)), NULL);
     }
 }
 
 void
-broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*listening)(void *ctx), void *ctx)
+broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_subscribed)(void *ctx), void *ctx)
 {
     struct slice word[2] = {s->sharded ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
     s->sub = sub;
-    s->listening = listening;
+    s->on_subscribed = on_subscribed;
     s->ctx = ctx;
-    (void)link_send(sub, 2, word, on_subscribed, s);
+    (void)link_send(sub, 2, word, on_answer, s);
 }
 
 void

@@ -1,9 +1,11 @@
 /*
- * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken.
+ * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken;
+ * those about the data (continuity_heard()) use the same channel.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
- * databases. A broadcast may get lost: nothing depends on it but the time until a deadlock is found, or a holder learns
- * that its lock was broken.
+ * databases. In a cluster one in the slot of each anchor, `rlock:{<tag>}:deadlock`. A broadcast may get lost: nothing
+ * depends on it but the time until a deadlock is found, a holder learns that its lock was broken, or in a cluster a
+ * grace period ends.
  */
 #ifndef RLOCKD_BACKEND_BROADCASTS_H
 #define RLOCKD_BACKEND_BROADCASTS_H
@@ -18,24 +20,25 @@ struct broadcasts {
     const struct shard_events *events;
     const struct link_address *address;
     struct redis_link *sub; /* the link that is subscribed */
-    void (*listening)(void *ctx); /* see broadcasts_listen() */
+    void (*on_subscribed)(void *ctx); /* see broadcasts_subscribe() */
     void *ctx;
     char channel[32];
-    bool sharded; /* SPUBLISH and SSUBSCRIBE, on events->channel */
+    bool sharded; /* SPUBLISH and SSUBSCRIBE, on a channel of the events */
+    bool wanted, subscribed; /* set by the shard */
     bool logged; /* the log has that Redis refuses the channel */
 };
 
-/* Borrows its arguments for the life of the shard. */
+/* Borrows its arguments for the life of the shard. channel NULL: that of the database. */
 void broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
-                     const struct link_address *address, bool sharded);
+                     const struct link_address *address, const char *channel);
 
-/* The subscriber link has come up: subscribes. listening(ctx): from now on no broadcast is missed. */
-void broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*listening)(void *ctx), void *ctx);
+/* The subscriber link has come up: subscribes. on_subscribed(ctx): from now on no broadcast is missed. */
+void broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_subscribed)(void *ctx), void *ctx);
 
 /* Drops the broadcast if the link is down or the text too long. */
 void broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice what);
 
-/* False: the message is on another channel. Posts RECEIVED, unless the message is one of presence.lua ("", "+..."). */
+/* False: the message is on another channel. Posts RECEIVED, unless the message is about the data: "" or "+...". */
 bool broadcasts_received(const struct broadcasts *s, struct slice channel, const struct reply *what);
 
 #endif

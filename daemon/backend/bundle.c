@@ -7,7 +7,7 @@
 
 #include "daemon/base/clock.h"
 
-enum { HEAD = 3 }; /* numbers of an answer in front of those of the names */
+enum { HEAD = 4 }; /* numbers of an answer in front of those of the names */
 
 static const struct core_op *
 op_of(const struct call *c)
@@ -20,7 +20,7 @@ bundle_takes(const struct call *c)
 {
     const struct core_op *op = op_of(c);
 
-    if (c->n != 1 || c->alone || c->one_key || c->asking || c->whole || c->reclaim || c->partial ||
+    if (c->n != 1 || c->alone || c->one_key || c->asking || c->with_text || c->reclaim || c->partial ||
         (c->kind != KIND_REENTRANT && c->kind != KIND_SIMPLE)) {
         return false;
     }
@@ -112,13 +112,13 @@ bundle_add(struct bundle_words *w, const struct call *c, const struct call_sende
 }
 
 int
-bundle_end(const struct bundle_words *w, bool whole, const char *sha, struct slice words[LINK_WORDS_MAX])
+bundle_end(const struct bundle_words *w, const char *text, const char *sha, struct slice words[LINK_WORDS_MAX])
 {
     size_t at = 0;
     int n = 0;
 
-    words[n++] = whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
-    words[n++] = slice_of(whole ? call_other_text(OTHER_BUNDLE) : sha);
+    words[n++] = text != NULL ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
+    words[n++] = slice_of(text != NULL ? text : sha);
     words[n++] = SLICE_LIT("0");
     assert(w->n <= LINK_WORDS_MAX - n);
     for (int i = 0; i < w->n; i++) {
@@ -128,12 +128,6 @@ bundle_end(const struct bundle_words *w, bool whole, const char *sha, struct sli
     return n;
 }
 
-void
-bundle_sha(char out[SHA1_HEX_BYTES + 1])
-{
-    sha1_hex(slice_of(call_other_text(OTHER_BUNDLE)), out);
-}
-
 bool
 bundle_answer_ok(const struct reply *r, size_t n)
 {
@@ -141,7 +135,7 @@ bundle_answer_ok(const struct reply *r, size_t n)
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        if (r->item[i]->type != REPLY_INT) {
+        if (r->item[i]->type != REPLY_INT || r->item[i]->n < 0) {
             return false;
         }
     }
@@ -149,22 +143,24 @@ bundle_answer_ok(const struct reply *r, size_t n)
 }
 
 const struct reply *
-bundle_answer(const struct reply *r, size_t i, enum call_verb verb, struct bundle_answer *out)
+bundle_answer(const struct reply *r, size_t i, const struct call *c, struct bundle_answer *out)
 {
-    int64_t said = r->count == 1 ? 0 : r->item[HEAD + i]->n, number[5];
+    int64_t answer = r->count == 1 ? 0 : r->item[HEAD + i]->n, number[6];
+    bool reserve_denied;
 
-    if (said == 0) {
+    if (answer == 0) {
         return NULL;
     }
     number[0] = r->item[0]->n;
     number[1] = 1; /* OK of common.lua */
-    number[2] = verb == VERB_ACQUIRE ? r->item[1]->n : said - 1;
-    number[3] = verb == VERB_RELEASE ? 0 : r->item[2]->n;
-    number[4] = 1;
-    for (int k = 0; k < 5; k++) {
+    number[2] = c->verb == VERB_ACQUIRE ? r->item[1]->n : answer - 1;
+    number[3] = c->verb == VERB_RELEASE ? 0 : r->item[2]->n;
+    number[4] = number[5] = 1;
+    reserve_denied = c->verb == VERB_ACQUIRE && op_of(c)->reserve > r->item[3]->n;
+    for (int k = 0; k < 6; k++) {
         out->number[k] = (struct reply){.type = REPLY_INT, .n = number[k]};
         out->item[k] = &out->number[k];
     }
-    out->whole = (struct reply){.type = REPLY_ARRAY, .count = 5, .item = out->item};
+    out->whole = (struct reply){.type = REPLY_ARRAY, .count = reserve_denied ? 6 : 5, .item = out->item};
     return &out->whole;
 }

@@ -8,7 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
-/* Lua's numbers are exact up to here: no answer of our scripts has a larger one. */
+/* Lua's numbers are exact up to here: no answer of a script has a larger one. */
 #define NUMBER_MAX (INT64_C(1) << 53)
 
 /* The first number of a row in a script's answer. */
@@ -74,7 +74,7 @@ is_valid_row(const struct call *c, struct row row)
            (!token || row.a >= 0);
 }
 
-/* The scripts put one number behind the rows if there was no room for the reserve. */
+/* The scripts put one number behind the rows if the reserve was denied: see token() of common.lua. */
 static bool
 is_reserve_denied(const struct reply *r)
 {
@@ -149,7 +149,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
     struct row row = row_of(r, at->row);
     int64_t answer = row.answer, a = row.a, b = row.b;
 
-    if (c->verb == VERB_ACQUIRE && answer == ANSWER_OK) { /* tokens rise by one */
+    if (c->verb == VERB_ACQUIRE && answer == ANSWER_OK && !c->votes) { /* tokens rise by one */
         a += at->in_row;
     }
     if (++at->in_row == row.n) {
@@ -162,7 +162,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
     case ANSWER_OK:
         done->outcome = CORE_OK;
         fill_ok(c, a, b, is_reserve_denied(r), done);
-        done->expiry_ms = c->verb == VERB_CLEAR ? 1 : done->expiry_ms;
+        done->expiry_ms = c->verb == VERB_CLEAR ? 1 : done->expiry_ms; /* BREAK: 1 = there was a key */
         break;
     case ANSWER_TAKEN:
     case ANSWER_FOREIGN:
@@ -239,7 +239,7 @@ call_error(struct slice text, bool *drop_link)
 }
 
 bool
-call_is_elsewhere(struct slice error)
+call_is_redirected(struct slice error)
 {
     static const char *const words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN "};
 

@@ -1,7 +1,7 @@
 /*
  * call.h -- script calls: operations of one verb and one kind as one EVALSHA, and its answer as outcomes.
  *
- * No link, no clock: words in, outcomes out. scripts/common.lua explains the columns and the numbers.
+ * No link, no clock: words in, outcomes out. proto/SCRIPTS.md explains the arguments and the outcomes.
  */
 #ifndef RLOCKD_BACKEND_CALL_H
 #define RLOCKD_BACKEND_CALL_H
@@ -25,10 +25,11 @@ struct item {
     enum call_verb verb;
     uint16_t domain;    /* of the key: continuity.h */
     unsigned home;      /* shard_route.c */
-    bool alone;         /* must not share a call with other items: denied.h */
+    bool alone;         /* must not share a call with other items: denied.h, one_key */
     bool one_key, asking; /* for an open slot: as in struct call */
-    uint8_t hops;       /* nodes of a cluster that did not run it */
+    uint8_t hops;       /* refusals by nodes of a cluster */
     int64_t parked_us;  /* when the item was parked first: cluster_park.c; 0 = never */
+    int64_t again_us;   /* while its slot is open, it is sent again at this time at the earliest */
 };
 
 /*
@@ -47,7 +48,7 @@ enum other_script {
     OTHERS,
 };
 
-/* Keys of our own that all names of a Redis with one domain share. */
+/* The first two keys of each call to a Redis with one domain: all its names share them. */
 #define CALL_CLOCK_KEY "rlock:clock"
 #define CALL_EPOCH_KEY "rlock:epoch"
 
@@ -65,11 +66,12 @@ struct call {
     bool denied;      /* has one name; the ACL ended the script at a key that the script derived */
     bool one_key;     /* has one name, and names no key but that one: script_forms.h */
     bool asking;      /* follows ASKING: the slot is moving to this node */
-    bool whole;       /* EVAL with the text instead of EVALSHA */
-    int64_t guard_us; /* by our clock: later the script does nothing; 0 = none */
-    int64_t slack_us; /* the error of our estimate of Redis's clock when the call was sent */
-    int64_t back_us;  /* shard.back_us when the call was sent */
-    bool again;       /* was STALE once, and was sent again with a better offset */
+    bool votes;       /* at a node of a quorum: scripts/clocks.lua; names in a row have the same token */
+    bool with_text;   /* EVAL with the text instead of EVALSHA */
+    int64_t guard_us; /* by the daemon's clock: later the script does nothing; 0 = none */
+    int64_t slack_us; /* the error of the estimate of Redis's clock when the call was sent */
+    int64_t back_us;  /* shard.back_us, the backward jumps of Redis's clock, when the call was sent */
+    bool was_stale;   /* once, and was sent again with a better offset */
     uint64_t epoch;   /* the known epoch of the domain when the call was sent */
     void *shard;      /* the sender; borrowed */
     unsigned link;    /* index of the link that it is sent by */
@@ -77,19 +79,22 @@ struct call {
 
 /* What the sender of a call knows of Redis; borrowed. */
 struct call_sender {
-    const char *text;              /* of the script (script_forms.h), if the call is whole */
+    const char *text;              /* of the script (script_forms.h), if the call is with it */
     const char *sha;               /* digest of the script, if it is not */
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* for derived values */
-    int64_t offset_us;             /* Redis's clock minus ours */
+    int64_t offset_us;             /* Redis's clock minus the daemon's */
     uint64_t floor;                /* the highest known token that another daemon was given */
     struct continuity_keys keys;   /* of the domain */
-    bool proposes;                 /* backend_conf.proposes */
-    struct slice epoch;            /* the value that the epoch's key must have: continuity_word() */
+    struct slice epoch;            /* the value that the epoch's key must have: continuity_epoch_value() */
 };
 
-/* The plain text of a script; script_forms.h has the forms for nodes of a cluster. */
+/* The plain text of a script; script_forms.h has the other forms. */
 const char *call_script_text(enum call_verb verb, enum kind kind);
+
+/* The text for nodes of a quorum (scripts/clocks.lua); NULL: the plain text serves. */
+const char *call_quorum_text(enum call_verb verb, enum kind kind);
+
 const char *call_other_text(enum other_script script);
 
 enum call_verb call_verb_of(enum core_action_type action);
@@ -112,7 +117,7 @@ int call_words(const struct call *c, const struct call_sender *sender, struct bu
 void call_put_holder(const struct core_op *op, const struct call_sender *sender, struct buf *text);
 
 /*
- * Whether the reply has the shape of an answer to the call; sets time_us to Redis's TIME. The functions below take only
+ * Whether the reply is an answer to the call; sets time_us to Redis's TIME. The functions below take only
  * such a reply.
  */
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
@@ -134,7 +139,7 @@ enum core_outcome call_error(struct slice text, bool *drop_link);
 bool call_is_noscript(const struct reply *r);
 
 /* The node has not run the call: another node has the slot, or the slot is moving, or no node serves it. */
-bool call_is_elsewhere(struct slice error);
+bool call_is_redirected(struct slice error);
 
 /* The ACL forbids one of the call's keys: nothing has run. */
 bool call_is_denied(const struct reply *r);

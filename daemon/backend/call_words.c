@@ -25,11 +25,11 @@ enum column {
     COLUMN_REST,
     COLUMN_PERMIT,
     COLUMN_DECLARED,
-    COLUMN_SHAPE,
+    COLUMN_PATTERN,
     COLUMN_WAKES,
 };
 
-/* Words of one name: as many as fit LINK_WORDS_MAX in a call with BATCH_MAX names. */
+/* Words of one name: as many as fit LINK_WORDS_MAX in a call with SHARD_BATCH_MAX names. */
 enum { COLUMNS_MAX = 6 };
 
 struct script_row {
@@ -39,6 +39,7 @@ struct script_row {
 };
 
 #define OTHER_SCRIPT(name, t)
+#define QUORUM_SCRIPT(kind, verb, t)
 #define SCRIPT(kind, verb, t, terms, ...)                                                                             \
     [VERB_##verb][KIND_##kind] = {.text = (t),                                                                        \
                                   .terms_n = (terms),                                                                 \
@@ -48,20 +49,35 @@ static const struct script_row scripts[VERBS][KINDS] = {
 #include "gen/scripts.h"
 };
 #undef SCRIPT
-#undef OTHER_SCRIPT
+#undef QUORUM_SCRIPT
 
 #define SCRIPT(kind, verb, t, ...)
+#define QUORUM_SCRIPT(kind, verb, t) [VERB_##verb][KIND_##kind] = (t),
+static const char *const quorum_scripts[VERBS][KINDS] = {
+#include "gen/scripts.h"
+};
+#undef QUORUM_SCRIPT
+#undef OTHER_SCRIPT
+
+#define QUORUM_SCRIPT(kind, verb, t)
 #define OTHER_SCRIPT(name, t) [OTHER_##name] = (t),
 static const char *const other_scripts[OTHERS] = {
 #include "gen/scripts.h"
 };
 #undef SCRIPT
+#undef QUORUM_SCRIPT
 #undef OTHER_SCRIPT
 
 const char *
 call_script_text(enum call_verb verb, enum kind kind)
 {
     return scripts[verb][kind].text;
+}
+
+const char *
+call_quorum_text(enum call_verb verb, enum kind kind)
+{
+    return quorum_scripts[verb][kind];
 }
 
 const char *
@@ -97,8 +113,8 @@ term_of(enum column column, const struct core_op *op)
         return op->lease_us / US_PER_MS;
     case COLUMN_HOLDS:
         return op->holds;
-    case COLUMN_REENTRY:
-        return op->reentry;
+    case COLUMN_REENTRY: /* of a reclaim the token; no Redis gives one of a single digit */
+        return op->reclaim && op->token > 9 ? (int64_t)op->token : op->reentry;
     case COLUMN_EXACT:
         return op->exact;
     case COLUMN_MODE:
@@ -111,7 +127,7 @@ term_of(enum column column, const struct core_op *op)
         return op->rest;
     case COLUMN_DECLARED:
         return op->declared;
-    case COLUMN_SHAPE:
+    case COLUMN_PATTERN:
         return op->value;
     case COLUMN_WAKES:
         return op->wakes;
@@ -154,8 +170,8 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
     case COLUMN_MODE:
         buf_adds(text, op->shared ? "read" : "write");
         break;
-    case COLUMN_SHAPE:
-        buf_adds(text, value_format_shape(op->value));
+    case COLUMN_PATTERN:
+        buf_adds(text, value_format_pattern(op->value));
         break;
     default:
         buf_add_i64(text, term_of(column, op));
@@ -202,19 +218,26 @@ token_floor(const struct call *c, uint64_t floor)
     return floor;
 }
 
-/*
- * `floor` of scripts/common.lua. For a node of a quorum it is the proposed token, or the ceiling of a renewal, if there
- * is one.
- */
+/* Of an attempt at a node of a quorum: the proposed tokens of the names, or one if that is the same for all names. */
 static void
-put_floor(const struct call *c, const struct call_sender *sender, struct buf *text)
+put_proposals(const struct call *c, struct buf *text)
 {
-    uint64_t floor = token_floor(c, sender->floor);
+    uint64_t first = container_of(c->items.next, struct item, node)->op.token_floor;
+    struct list *pos, *nxt;
+    bool same = true;
 
-    if (sender->proposes && floor != 0) {
-        buf_adds(text, "=");
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        same = same && container_of(pos, struct item, node)->op.token_floor == first;
     }
-    buf_add_u64(text, floor);
+    buf_add_u64(text, first);
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        if (!same && pos != c->items.next) {
+            buf_adds(text, " ");
+            buf_add_u64(text, container_of(pos, struct item, node)->op.token_floor);
+        }
+    }
 }
 
 /* The derived words of a command, one behind the other in the text: where each of them ends. */
@@ -287,8 +310,8 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     derived.sender = sender;
     derived.text = text;
     derived.n = 0;
-    words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
-    words[n++] = c->whole ? slice_of(sender->text) : slice_of(sender->sha);
+    words[n++] = c->with_text ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
+    words[n++] = c->with_text ? slice_of(sender->text) : slice_of(sender->sha);
     buf_add_u64(text, c->n + (c->one_key ? 0 : 2));
     end_word(&derived);
     n++; /* the number of keys, the first derived word */
@@ -302,7 +325,11 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     }
     buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
     end_word(&derived);
-    put_floor(c, sender, text);
+    if (c->votes && c->verb == VERB_ACQUIRE) {
+        put_proposals(c, text);
+    } else {
+        buf_add_u64(text, token_floor(c, sender->floor));
+    }
     end_word(&derived);
     buf_add_slice(text, sender->epoch);
     end_word(&derived);

@@ -7,7 +7,7 @@
 
 #define S_PER_DAY INT64_C(86400)
 #define WARN_S (14 * S_PER_DAY) /* for a life shorter than six weeks: a third of it */
-#define LOOK_US (60 * US_PER_S)
+#define CHECK_US (60 * US_PER_S)
 
 static void
 warn(struct certificate_warning *w, const struct backend_env *env, const struct link_address *address,
@@ -36,7 +36,7 @@ certificates_turn(struct certificates *c, const struct backend_env *env, const s
     if (!link_up(l) || clock_now_us() < c->due_us) {
         return;
     }
-    c->due_us = clock_now_us() + LOOK_US;
+    c->due_us = clock_now_us() + CHECK_US;
     tls_look(link_tls(l), &view);
     warn(&c->peer, env, address, "redis", "renew it at Redis", view.peer);
     warn(&c->own, env, address, "redis.tls_cert_file", "renew the file, then reload rlockd",

@@ -1,12 +1,12 @@
 /*
- * cluster.c -- the topology of a Redis Cluster.
+ * cluster.c -- the topology of a Redis Cluster, and when its map is requested.
  *
  * C1  Each slot is a domain: the data of a slot is lost and reclaimed apart from other slots. Items of one slot share a
  *     call, and calls of many slots leave in one write.
  * C2  An operation goes to the master that owns the slot of its key by the map. The map is requested every few seconds,
- *     and soon, jittered, when a node redirects or a master is lost. No slot goes to a lower config epoch
- *     (cluster_map.h).
- * C3  cluster_rules.h decides whether a node may be sent anything.
+ *     soon when a node redirects, and again and again after the loss of a master; always jittered. No slot goes to a
+ *     lower config epoch (cluster_map.h).
+ * C3  cluster_slots.h decides whether a node may be sent anything.
  */
 #include "daemon/backend/cluster.h"
 
@@ -16,17 +16,21 @@
 #include <string.h>
 
 #include "daemon/backend/address.h"
+#include "daemon/backend/cluster_anchors.h"
+#include "daemon/backend/cluster_epochs.h"
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/cluster_seeds.h"
 #include "daemon/backend/inspect.h"
+#include "daemon/backend/server_info.h"
 #include "daemon/backend/single.h"
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
 #define MAP_US (5 * US_PER_S)          /* between requests for the map ... */
 #define MAP_SOON_US (100 * US_PER_MS)  /* ... while the map is outdated */
-#define OPEN_US (200 * US_PER_MS)      /* between attempts of waiters in open slots */
-#define LOOK_US US_PER_S
+#define MAP_LOST_US (200 * US_PER_MS)  /* ... while another node is expected to replace a master */
+#define TICK_US US_PER_S               /* the longest pause of the timer */
 #define REPLACE_US (5 * US_PER_S)      /* from the loss of all masters until another cluster may replace theirs */
 
 static struct cluster *
@@ -43,13 +47,14 @@ const_self(const struct backend *b)
 
 /* ---- the map ---- */
 
-/* An answer is refused as a map. The log gets the reason; INFO gets it too while no map is known. */
+/* An answer is refused as a map. The log gets each new reason; INFO gets it too while no map is known. */
 static void
 refuse_map(struct cluster *c, const char *host, const char *error)
 {
-    if (!c->known) {
-        snprintf(c->refusal, sizeof(c->refusal), "%s", error);
+    if (strcmp(c->refusal, error) == 0) {
+        return;
     }
+    snprintf(c->refusal, sizeof(c->refusal), "%s", error);
     log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason", LOG_S(error),
               NULL);
 }
@@ -59,8 +64,8 @@ static void
 begin_other(struct cluster *c, const char *host)
 {
     log_event(c->env.log, LOG_WARN, "redis", "another cluster", "asked", LOG_S(host), NULL);
-    generations_other_cluster(rules_of(&c->rules), clock_now_us());
-    anchors_wake(c->rules.anchors);
+    generations_other_cluster(generations_of(&c->slots), clock_now_us());
+    anchors_wake(c->slots.anchors);
 }
 
 /* Another cluster may replace this one when no master of this one has been up for REPLACE_US. */
@@ -92,6 +97,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
         }
         c->known = true;
         cluster_masters_follow(c);
+        cluster_epochs_log(c, news->moved_n > 0);
         cluster_watches_follow(c);
         cluster_unpark(c);
     }
@@ -105,17 +111,27 @@ on_version(struct cluster *c, const char *version)
 {
     if (!c->known) {
         script_forms_fini(&c->forms);
-        script_forms_init(&c->forms, strtol(version, NULL, 10) >= 7);
+        script_forms_init(&c->forms, strtol(version, NULL, 10) >= 7, c->conf.publishes_both);
     }
 }
 
 /* ---- the timer ---- */
 
+/* The pause between two requests for the map. */
+static int64_t
+map_pause_us(const struct cluster *c, int64_t now_us)
+{
+    if (c->map_outdated || !c->known) {
+        return MAP_SOON_US;
+    }
+    return cluster_masters_lost(c, now_us) ? MAP_LOST_US : MAP_US;
+}
+
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct cluster *c = ctx;
-    int64_t now_us = clock_now_us(), next_us;
+    int64_t now_us = clock_now_us(), pause_us;
 
     (void)fd;
     (void)what;
@@ -126,23 +142,24 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         cluster_watches_follow(c);
     }
     cluster_unpark(c);
-    next_us = cluster_watches_poll(c) ? OPEN_US : LOOK_US;
-    if (now_us >= c->asked_us + (c->map_outdated || !c->known ? MAP_SOON_US : MAP_US)) {
+    cluster_anchors_log(c);
+    if (now_us >= c->asked_us + map_pause_us(c, now_us)) {
         c->asked_us = now_us;
         c->map_outdated = false;
         cluster_seeds_ask(c->seeds);
     }
-    cluster_wake(c, c->map_outdated || !c->known || !list_empty(&c->parked) ? MAP_SOON_US : next_us);
+    pause_us = list_empty(&c->parked) ? map_pause_us(c, now_us) : MAP_SOON_US;
+    cluster_wake(c, pause_us < TICK_US ? pause_us : TICK_US);
 }
 
-/* ---- callbacks of cluster_rules.h ---- */
+/* ---- callbacks of cluster_slots.h ---- */
 
 static uint16_t
 owner_of(void *ctx, uint16_t slot)
 {
     const struct cluster *c = ctx;
 
-    return c->master_of[slot] != NULL ? c->master_of[slot]->number : GENERATION_NODES_MAX;
+    return c->master_of[slot] != NULL ? c->master_of[slot]->node_index : GENERATION_NODES_MAX;
 }
 
 static bool
@@ -155,7 +172,7 @@ send_to(void *ctx, uint16_t node, int words, const struct slice *word, link_repl
     {
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
-        if (m->number == node) {
+        if (m->node_index == node) {
             return shard_ask(m->shard, words, word, fn, arg);
         }
     }
@@ -189,7 +206,10 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     case GENERATION_OVER:
         cluster_post(c, &(struct core_event){.type = CORE_GRACE_OVER, .domain = slot});
         break;
-    case GENERATION_ASKS:
+    case GENERATION_BEGUN:
+        cluster_send_begun(c, number);
+        break;
+    case GENERATION_ASK_AGAIN:
     case GENERATION_BOUND:
         break;
     }
@@ -213,7 +233,7 @@ cluster_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     it = item_new(&c->freelist, op);
     it->verb = call_verb_of(action);
     it->domain = slot_of(op->key);
-    it->epoch = cluster_rules_number(&c->rules, it->domain);
+    it->epoch = cluster_slots_number(&c->slots, it->domain);
     cluster_dispatch(c, it);
 }
 
@@ -226,18 +246,14 @@ cluster_look(struct backend *b, uint64_t id, struct slice key)
     if (m != NULL) {
         shard_look(m->shard, id, key);
     } else {
-        deferred_look(&c->down, inspect_new(&c->env, &c->events, id));
+        deferred_look(&c->deferred, inspect_new(&c->env, &c->events, id));
     }
 }
 
 static void
 cluster_broadcast(struct backend *b, struct slice what)
 {
-    struct cluster_master *m = self(b)->master_of[CLUSTER_TAG_SLOT];
-
-    if (m != NULL) {
-        shard_broadcast(m->shard, what);
-    }
+    cluster_send_broadcast(self(b), what);
 }
 
 static void
@@ -247,21 +263,21 @@ cluster_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 }
 
 static void
-cluster_configure(struct backend *b, int64_t grace_us)
+cluster_configure(struct backend *b, int64_t longest_lease_us)
 {
-    cluster_rules_lease(&self(b)->rules, grace_us);
+    cluster_slots_lease(&self(b)->slots, longest_lease_us);
 }
 
 static void
 cluster_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {
-    cluster_rules_reclaimed(&self(b)->rules, domain, epoch);
+    cluster_slots_reclaimed(&self(b)->slots, domain, epoch);
 }
 
 static void
 cluster_leave(struct backend *b)
 {
-    anchors_leave(self(b)->rules.anchors);
+    anchors_leave(self(b)->slots.anchors);
 }
 
 static void
@@ -281,7 +297,7 @@ cluster_idle(const struct backend *b)
 {
     const struct cluster *c = const_self(b);
     struct list *pos, *nxt;
-    bool idle = list_empty(&c->parked) && deferred_idle(&c->down) && !anchors_busy(c->rules.anchors);
+    bool idle = list_empty(&c->parked) && deferred_idle(&c->deferred) && !anchors_busy(c->slots.anchors);
 
     list_for_each_safe(pos, nxt, &c->masters)
     {
@@ -305,8 +321,24 @@ add_status(struct backend_status *sum, const struct backend_status *one)
     if (sum->last_error[0] == '\0') {
         memcpy(sum->last_error, one->last_error, sizeof(sum->last_error));
     }
+    if (sum->refusal[0] == '\0') {
+        memcpy(sum->refusal, one->refusal, sizeof(sum->refusal));
+    }
+    server_info_add_policy(sum, one);
     if (sum->links_away[0] == '\0') {
         memcpy(sum->links_away, one->links_away, sizeof(sum->links_away));
+    }
+}
+
+static void
+explain_no_map(const struct cluster *c, char out[TEXT_ERROR_ROOM])
+{
+    const char *error = cluster_seeds_error(c->seeds);
+
+    if (error[0] != '\0') {
+        snprintf(out, TEXT_ERROR_ROOM, "no map of the cluster is known: %s", error);
+    } else {
+        snprintf(out, TEXT_ERROR_ROOM, "%s", c->refusal);
     }
 }
 
@@ -315,7 +347,8 @@ cluster_status(const struct backend *b, struct backend_status *out)
 {
     const struct cluster *c = const_self(b);
     struct list *pos, *nxt;
-    const char *doubt = "";
+    const char *unbounded = "";
+    char epochs[160];
     bool first = true;
 
     memset(out, 0, sizeof(*out));
@@ -331,17 +364,30 @@ cluster_status(const struct backend *b, struct backend_status *out)
             add_status(out, &one);
         }
         first = false;
-        doubt = m->refuses && m->in_map ? m->timeout.doubt : doubt;
+        unbounded = m->refuses && m->in_map ? m->timeout.unbounded : unbounded;
     }
     snprintf(out->address, sizeof(out->address), "%s", c->template->shown);
     out->run_id[0] = '\0'; /* each master has its own */
-    out->daemons = 0;
-    snprintf(out->refusal, sizeof(out->refusal), "%s", c->refusal);
-    if (c->refusal[0] == '\0' && doubt[0] != '\0') {
-        snprintf(out->refusal, sizeof(out->refusal), "strict: %.140s", doubt);
+    out->other_daemons = 0;
+    out->grace = generations_in_grace(generations_of(&c->slots));
+    if (!c->known) {
+        explain_no_map(c, out->refusal);
+    } else if (unbounded[0] != '\0') {
+        snprintf(out->refusal, sizeof(out->refusal), "strict: %.140s", unbounded);
+    } else if (cluster_epochs_any_is_low(c, epochs)) {
+        snprintf(out->refusal, sizeof(out->refusal), "%s", epochs);
+    } else if (out->refusal[0] == '\0' && c->unserved_n > 0) {
+        snprintf(out->refusal, sizeof(out->refusal),
+                 "nothing is granted in the slots of %u masters: at most %d are served", c->unserved_n,
+                 CLUSTER_MASTERS_MAX);
+    }
+    if (out->refusal[0] == '\0' && out->up) {
+        (void)cluster_anchors_too_few_vote(c, out->refusal);
     }
     if (!c->known) {
         snprintf(out->last_error, sizeof(out->last_error), "%s", cluster_seeds_error(c->seeds));
+    } else if (out->last_error[0] == '\0') {
+        snprintf(out->last_error, sizeof(out->last_error), "%s", cluster_seeds_info_error(c->seeds));
     }
 }
 
@@ -399,18 +445,27 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
     struct cluster_master *m = c->master_of[slot];
     struct slot_state state;
 
-    if (c->known && m == NULL) {
+    if (c->known && m == NULL && c->unserved_n > 0) {
+        snprintf(why, 160, "no master of slot %u is served: at most %d masters are, and the cluster has more", slot,
+                 CLUSTER_MASTERS_MAX);
+    } else if (c->known && m == NULL) {
         snprintf(why, 160, "no master is known for slot %u", slot);
-    } else if (c->known && cluster_rules_is_open(&c->rules, slot)) {
+    } else if (c->known && cluster_slots_is_open(&c->slots, slot)) {
         snprintf(why, 160, "slot %u is being moved from one node to another", slot);
+    } else if (cluster_epochs_slot_is_low(c, slot, why)) {
+        return;
     } else if (c->known && !m->up) {
         snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
     } else if (c->known && m->refuses) {
-        snprintf(why, 160, "strict: %.140s", m->timeout.doubt);
+        snprintf(why, 160, "strict: %.140s", m->timeout.unbounded);
+    } else if (cluster_anchors_too_few_vote(c, why)) {
+        return;
     } else if (c->known) {
-        cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
+        cluster_slots_state(&m->cluster->slots, slot, m->node_index, false, &state);
         if (state.may == SLOT_WAITS) {
             snprintf(why, 160, "slot %u: %.140s", slot, state.why);
+        } else {
+            shard_explain(m->shard, why, 160);
         }
     }
 }
@@ -454,16 +509,18 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     c->env.freelist = &c->freelist;
     cluster_map_init(&c->map);
     slot_tags_fill(&c->tags);
-    snprintf(c->channel, sizeof(c->channel), "rlock:{%s}:deadlock", c->tags.tag[CLUSTER_TAG_SLOT]);
-    script_forms_init(&c->forms, false);
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        snprintf(c->channel[i], sizeof(c->channel[i]), "rlock:{%s}:deadlock", c->tags.tag[anchor_slot(i)]);
+    }
+    script_forms_init(&c->forms, false, false);
     list_init(&c->masters);
     list_init(&c->parked);
     map_init(&c->watches);
     c->events = (struct shard_events){.done = on_down, .seen = on_seen, .ctx = c};
-    deferred_init(&c->down, &c->env, &c->events);
+    deferred_init(&c->deferred, &c->env, &c->events);
     c->timer = event_new(env->base, -1, 0, on_timer, c);
-    cluster_rules_init(&c->rules, &c->conf, &c->env,
-                       &(struct anchors_io){owner_of, send_to, tag_of, on_map_outdated, on_news, c});
+    cluster_slots_init(&c->slots, &c->conf, &c->env,
+                       &(struct anchors_io){owner_of, send_to, tag_of, c->template, on_map_outdated, on_news, c});
     cluster_wake(c, MAP_SOON_US);
     c->seeds = cluster_seeds_open(c, (struct cluster_seeds_events){on_map, on_version});
     return &c->head;
@@ -473,12 +530,8 @@ static bool
 cluster_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
     struct cluster *c = self(b);
-    struct cluster_url now;
     struct list *pos, *nxt;
 
-    if (!cluster_url_parse(conf->url, &now, error) || memcmp(&now, &c->url, sizeof(now)) != 0) {
-        return true; /* another URL takes a restart: its login is not for these nodes */
-    }
     if (!single_secure(c->template, &conf->tls, c->env.log, error)) {
         return false;
     }
@@ -505,8 +558,8 @@ cluster_close(struct backend *b)
     cluster_masters_close(c, true);
     cluster_park_forget(c);
     cluster_watches_forget(c);
-    deferred_fini(&c->down);
-    cluster_rules_fini(&c->rules);
+    deferred_fini(&c->deferred);
+    cluster_slots_fini(&c->slots);
     script_forms_fini(&c->forms);
     cluster_map_fini(&c->map);
     address_free(c->template);

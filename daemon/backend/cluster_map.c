@@ -25,6 +25,7 @@ cluster_map_init(struct cluster_map *m)
 {
     *m = (struct cluster_map){0};
     memset(m->owner, 0xff, sizeof(m->owner));
+    memset(m->claimant, 0xff, sizeof(m->claimant));
 }
 
 void
@@ -109,13 +110,13 @@ take_address(struct cluster_node *node, struct slice word, const char *asked_hos
     }
     port = (struct slice){colon + 1, host.n - (size_t)(colon + 1 - host.p)};
     host.n = (size_t)(colon - host.p);
-    if (name.n > 0 && memchr(name.p, '=', name.n) == NULL && sentinel_host(name, node->name) && secure) {
+    if (name.n > 0 && memchr(name.p, '=', name.n) == NULL && host_copy(name, node->name) && secure) {
         host = name;
     }
     if (host.n == 0 || slice_eq(host, SLICE_LIT("?"))) {
         host = slice_of(asked_host);
     }
-    if (!number_parse(port, &n) || n < 0 || n > 65535 || !sentinel_host(host, node->host)) {
+    if (!number_parse(port, &n) || n < 0 || n > 65535 || !host_copy(host, node->host)) {
         return false;
     }
     node->port = (int)n;
@@ -223,7 +224,7 @@ read_answer(struct answer *a, struct slice text, char error[160])
             memcpy(a->news->myself, node.id, sizeof(node.id));
         }
         if (!take_slots(a, a->map.nodes_n - 1, line)) {
-            snprintf(error, 160, "slots of an unexpected shape in CLUSTER NODES");
+            snprintf(error, 160, "malformed slots in CLUSTER NODES");
             return false;
         }
     }
@@ -248,23 +249,24 @@ is_other_cluster(const struct cluster_map *m, const struct cluster_map *answer)
 
 /* The index in `to` of node i of `from`, which owns slots; adds the node to `to` if it is not there. */
 static uint16_t
-carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
+carry_owner(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
 {
     const struct cluster_node *had = find(to, from->node[i].id);
 
     if (had == NULL) {
         to->node = mem_array(to->node, to->nodes_n + 1, sizeof(*to->node));
         to->node[to->nodes_n] = from->node[i];
+        to->node[to->nodes_n].slots_n = 0; /* the caller counts them anew */
         had = &to->node[to->nodes_n++];
     }
     return (uint16_t)(had - to->node);
 }
 
-/* Whether the owner itself has answered, so that it may give slots away (CM1). */
+/* Whether the node itself has answered: an owner may give slots away then, and a giver may take them back (CM1). */
 static bool
-gives(const struct cluster_map *m, uint16_t owner, const struct cluster_news *news)
+has_answered(const struct cluster_node *node, const struct cluster_news *news)
 {
-    return strcmp(m->node[owner].id, news->myself) == 0;
+    return strcmp(node->id, news->myself) == 0;
 }
 
 /* CM4 */
@@ -282,30 +284,49 @@ keep_addresses(const struct cluster_map *m, struct cluster_map *answer)
     }
 }
 
-/* Sets the owner of each slot in the answer's map: the answer's, or the known one (CM1, CM2). */
+/* Whether the answer says who owns the slot; else the known owner keeps it (CM1, CM2). */
+static bool
+decides(const struct cluster_map *m, const struct cluster_map *answer, unsigned slot, const struct cluster_news *news)
+{
+    uint16_t was = m->owner[slot], is = answer->owner[slot];
+    const struct cluster_node *node = is != CLUSTER_NO_OWNER ? &answer->node[is] : NULL;
+
+    if (was == CLUSTER_NO_OWNER || node == NULL) {
+        return node != NULL;
+    }
+    return node->epoch > m->epoch[slot] || has_answered(&m->node[was], news) ||
+           (has_answered(node, news) && node->epoch == m->epoch[slot] && node->epoch > m->node[was].epoch);
+}
+
+/* Sets the owner of each slot in the answer's map, and the slot's config epoch, which never falls (CM1). */
 static void
 merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct cluster_news *news)
 {
     uint16_t index[MERGED_MAX];
+    size_t named_n = answer->nodes_n; /* carry_owner() adds nodes behind these */
 
     memset(index, 0xff, sizeof(index));
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t was = m->owner[slot], is = answer->owner[slot];
-        uint64_t epoch = is != CLUSTER_NO_OWNER ? answer->node[is].epoch : 0;
-        bool lower = is == CLUSTER_NO_OWNER, same = is != CLUSTER_NO_OWNER && was != CLUSTER_NO_OWNER &&
-                    strcmp(m->node[was].id, answer->node[is].id) == 0;
 
-        lower = lower || (epoch < m->epoch[slot] && (same || (was != CLUSTER_NO_OWNER && !gives(m, was, news))));
-        answer->epoch[slot] = epoch;
-        if (was != CLUSTER_NO_OWNER && lower) {
+        answer->epoch[slot] = is != CLUSTER_NO_OWNER ? answer->node[is].epoch : 0;
+        if (was != CLUSTER_NO_OWNER && !decides(m, answer, slot, news)) {
             if (index[was] == CLUSTER_NO_OWNER) {
-                index[was] = carry(answer, m, was);
+                index[was] = carry_owner(answer, m, was);
+            }
+            if (is != CLUSTER_NO_OWNER && index[was] >= named_n && answer->node[is].reached) {
+                answer->claimant[slot] = is;
+                answer->claimants_n++;
             }
             answer->owner[slot] = index[was];
             answer->epoch[slot] = m->epoch[slot];
-        } else if (is != CLUSTER_NO_OWNER && !same) {
+        } else if (is != CLUSTER_NO_OWNER &&
+                   (was == CLUSTER_NO_OWNER || strcmp(m->node[was].id, answer->node[is].id) != 0)) {
             slot_set_add(&news->moved, (uint16_t)slot);
             news->moved_n++;
+        }
+        if (m->epoch[slot] > answer->epoch[slot]) {
+            answer->epoch[slot] = m->epoch[slot];
         }
         if (answer->owner[slot] != CLUSTER_NO_OWNER) {
             answer->node[answer->owner[slot]].slots_n++;
@@ -313,7 +334,7 @@ merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct clus
     }
 }
 
-/* Whether the answer may be taken in; else why not. */
+/* Whether the answer may be taken in (CM3); false with the reason in `error`. */
 static bool
 is_ours(const struct cluster_map *m, const struct answer *a, char error[160])
 {

@@ -3,14 +3,6 @@
  *
  * CLUSTER NODES is used because in all versions its answer has the config epoch of each node, which orders maps, and
  * the open slots of the asked node. SHARDS (7.0) and SLOTS lack them.
- *
- * CM1 A slot never goes from its owner to a node with a lower config epoch (R10), so the map of an old master that is
- *     cut off does not win. An owner's config epoch never falls. Only the owner's own answer gives a slot away whatever
- *     the config epochs are.
- * CM2 A slot without an owner in an answer keeps its owner.
- * CM3 An answer without any known node is of another cluster. It replaces the whole map if the caller allows that;
- *     otherwise it is refused. An answer without slots is refused, too: its node is in no cluster.
- * CM4 The known address of a node stays while the answering node cannot reach that node.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
 #define RLOCKD_BACKEND_CLUSTER_MAP_H
@@ -22,12 +14,25 @@
 #include "daemon/backend/sentinel_url.h"
 #include "daemon/backend/slot.h"
 
+/*
+ * CM1 A slot goes from its owner to another node only if that node's config epoch is higher than the slot's (R10),
+ *     or if the owner's own answer gives the slot away. So the map of an old master that is cut off does not win. The
+ *     slot's config epoch is the highest of its owners so far: an outdated answer that names the giver does not undo
+ *     the gift. The giver's own answer does, if the config epoch of the present owner is lower.
+ * CM2 A slot without an owner in an answer keeps its owner.
+ * CM3 An answer without any known node is of another cluster. It replaces the whole map if the caller allows that;
+ *     otherwise it is refused. An answer without slots is refused, too: its node is in no cluster.
+ * CM4 The known address of a node stays while the answering node cannot reach that node.
+ * CM5 The claimant of a slot is the node that has the slot by the latest answer, but must not get it (CM1), while the
+ *     answer does not name the owner at all: the cluster has forgotten it, or does not know of it yet.
+ */
+
 enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NO_OWNER = 0xffff };
 
 struct cluster_node {
     char id[CLUSTER_ID_ROOM];
-    char host[SENTINEL_HOST_ROOM];
-    char name[SENTINEL_HOST_ROOM]; /* the host name that the node announces; "" = none. Redirections may use it */
+    char host[HOST_ROOM];
+    char name[HOST_ROOM];          /* the host name that the node announces; "" = none. Redirections may use it */
     int port;           /* 0: clients cannot reach the node */
     uint64_t epoch;     /* the node's config epoch in the latest answer */
     bool master, failed; /* failed: the asked node reports or suspects it */
@@ -39,7 +44,9 @@ struct cluster_map {
     struct cluster_node *node; /* owned; nodes_n nodes, which each answer may order anew */
     size_t nodes_n;
     uint16_t owner[SLOTS]; /* index of a node, or CLUSTER_NO_OWNER */
-    uint64_t epoch[SLOTS]; /* config epoch of the owner */
+    uint64_t epoch[SLOTS]; /* the highest config epoch of the slot's owners so far */
+    uint16_t claimant[SLOTS]; /* CM5: the index of a node, or CLUSTER_NO_OWNER */
+    unsigned claimants_n;
 };
 
 /* A set of slots. */

@@ -3,8 +3,8 @@
  *
  * M1  The id identifies a master: a promoted replica is another master, with another shard. The shard of the former
  *     master stays until nothing is in flight there.
- * M2  Shards are opened and closed only by the timer and by answers of cluster_seeds.c, never inside a callback of one
- *     of their links.
+ * M2  A shard is opened by a map (cluster_seeds.c), and closed by the timer: never inside a callback of one of its own
+ *     links.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,10 @@
 #include "daemon/backend/cluster_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/base/units.h"
+
+/* From the loss of a master: a cluster replaces it within a few node timeouts, of 15 s by default, or never. */
+#define LOST_US (60 * US_PER_S)
 
 /* ---- the continuity of a shard's data ---- */
 
@@ -38,12 +42,12 @@ domain_of(const struct continuity *c, struct slice key)
 static uint64_t
 epoch_of(const struct continuity *c, uint16_t slot)
 {
-    return cluster_rules_number(&const_self(c)->cluster->rules, slot);
+    return cluster_slots_number(&const_self(c)->cluster->slots, slot);
 }
 
-/* The word is in the scratch m->word: the caller copies it before it calls again. */
+/* The value is in the scratch m->value: the caller copies it before it calls again. */
 static struct slice
-word_of(const struct continuity *c, uint16_t slot, bool reclaim)
+epoch_value_of(const struct continuity *c, uint16_t slot, bool reclaim)
 {
     struct cluster_master *m = const_self(c)->cluster->master_of[slot];
     struct slot_state state;
@@ -51,13 +55,13 @@ word_of(const struct continuity *c, uint16_t slot, bool reclaim)
     if (m == NULL || &m->head != c) { /* a call behind ASK, whose script does not check the record */
         return (struct slice){"", 0};
     }
-    cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
+    cluster_slots_state(&m->cluster->slots, slot, m->node_index, false, &state);
     if (reclaim) {
-        memcpy(m->word, state.word, sizeof(m->word));
+        memcpy(m->value, state.value, sizeof(m->value));
     } else {
-        record_word(state.number, true, m->word);
+        record_value(state.number, true, m->value);
     }
-    return slice_of(m->word);
+    return slice_of(m->value);
 }
 
 static struct continuity_keys
@@ -75,8 +79,8 @@ static void
 on_lost(struct continuity *c, const struct redis_link *l)
 {
     (void)l;
-    generations_node_lost(rules_of(&self(c)->cluster->rules), self(c)->number, clock_now_us());
-    anchors_wake(self(c)->cluster->rules.anchors);
+    generations_node_lost(generations_of(&self(c)->cluster->slots), self(c)->node_index, clock_now_us());
+    anchors_wake(self(c)->cluster->slots.anchors);
     self(c)->cluster->map_outdated = true;
     cluster_wake(self(c)->cluster, 100 * US_PER_MS);
 }
@@ -87,22 +91,21 @@ on_differs(struct continuity *c, uint16_t slot, struct redis_link *l)
     struct cluster_master *m = self(c);
 
     (void)l;
-    if (!cluster_rules_is_open(&m->cluster->rules, slot)) {
-        cluster_rules_differs(&m->cluster->rules, slot);
+    if (!cluster_slots_is_open(&m->cluster->slots, slot)) {
+        cluster_slots_differs(&m->cluster->slots, slot);
     }
 }
 
 static void
 on_token(struct continuity *c, uint16_t slot, uint64_t token)
 {
-    (void)slot;
-    cluster_rules_token(&self(c)->cluster->rules, token);
+    generations_token(generations_of(&self(c)->cluster->slots), slot, token);
 }
 
 static uint64_t
-floor_of(const struct continuity *c)
+floor_of(const struct continuity *c, uint16_t slot)
 {
-    return generations_floor(rules_of(&const_self(c)->cluster->rules));
+    return generations_floor(generations_of(&const_self(c)->cluster->slots), slot);
 }
 
 static bool
@@ -111,11 +114,11 @@ is_fresh(struct continuity *c, uint16_t slot, int64_t now_us)
     struct cluster_master *m = self(c);
     struct slot_state state;
 
-    if (!cluster_rules_fresh(&m->cluster->rules, now_us)) {
+    if (!cluster_slots_fresh(&m->cluster->slots, now_us)) {
         return false;
     }
-    cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
-    return state.may != SLOT_WAITS || cluster_rules_is_open(&m->cluster->rules, slot);
+    cluster_slots_state(&m->cluster->slots, slot, m->node_index, false, &state);
+    return state.may != SLOT_WAITS || cluster_slots_is_open(&m->cluster->slots, slot);
 }
 
 static bool
@@ -125,17 +128,29 @@ is_pending(struct continuity *c)
     return false;
 }
 
+/* "+<number>": a generation has begun (GB3 in generation_begin.c). */
+static void
+on_heard(struct continuity *c, struct slice text)
+{
+    int64_t number;
+
+    if (text.n > 0 && number_parse((struct slice){text.p + 1, text.n - 1}, &number)) {
+        cluster_slots_heard(&self(c)->cluster->slots, (uint64_t)number);
+    }
+}
+
 static const struct continuity_ops by_slot = {
     .domain = domain_of,
     .epoch = epoch_of,
-    .word = word_of,
+    .epoch_value = epoch_value_of,
     .keys = keys_of,
     .lost = on_lost,
-    .ask = on_differs,
+    .check = on_differs,
     .token = on_token,
     .floor = floor_of,
     .fresh = is_fresh,
     .pending = is_pending,
+    .heard = on_heard,
 };
 
 /* ---- events of a shard ---- */
@@ -159,9 +174,9 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 }
 
 static void
-on_elsewhere(void *ctx, struct item *it, struct slice error)
+on_redirected(void *ctx, struct item *it, struct slice error)
 {
-    cluster_elsewhere(ctx, it, error);
+    cluster_redirected(ctx, it, error);
 }
 
 static void
@@ -169,7 +184,7 @@ on_greet(void *ctx, struct redis_link *l)
 {
     struct cluster_master *m = ctx;
 
-    anchors_greet(m->cluster->rules.anchors, m->number, l);
+    anchors_greet(m->cluster->slots.anchors, m->node_index, l);
     node_timeout_greet(&m->timeout, l);
 }
 
@@ -181,7 +196,7 @@ check_timeout(struct cluster_master *m)
     bool bounded;
 
     node_timeout_tick(&m->timeout, m->shard);
-    bounded = node_timeout_bounded(&m->timeout, c->rules.lease_us, c->env.log, m->address->shown);
+    bounded = node_timeout_bounded(&m->timeout, c->slots.lease_us, c->env.log, m->address->shown);
     if (c->conf.strict && m->refuses == bounded) {
         m->refuses = !bounded;
         shard_grant_until(m->shard, bounded ? CORE_FOREVER : 0);
@@ -196,6 +211,7 @@ set_up(struct cluster_master *m, bool up)
     bool any = false;
 
     m->up = up;
+    m->down_us = up ? m->down_us : clock_now_us();
     list_for_each_safe(pos, nxt, &c->masters)
     {
         any = any || container_of(pos, struct cluster_master, node)->up;
@@ -207,7 +223,7 @@ set_up(struct cluster_master *m, bool up)
     }
     if (up) {
         check_timeout(m);
-        anchors_reached(c->rules.anchors);
+        anchors_reached(c->slots.anchors);
         cluster_post_slots(c, m, CORE_REACHED, false);
     }
     c->map_outdated = c->map_outdated || !up;
@@ -237,7 +253,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         c->map_outdated = true;
         cluster_wake(c, 50 * US_PER_MS);
         break;
-    case SHARD_NEW:
+    case SHARD_NEW_EPOCH:
     case SHARD_GRANTING:
     case SHARD_SHARED:
     case SHARD_ALONE:
@@ -276,7 +292,8 @@ open_master(struct cluster *c, const struct cluster_node *node)
     m->cluster = c;
     m->poll.cluster = c;
     memcpy(m->id, node->id, sizeof(m->id));
-    m->number = generations_node(rules_of(&c->rules), m->id);
+    m->node_index = generations_node(generations_of(&c->slots), m->id);
+    generations_node_keep(generations_of(&c->slots), m->node_index, true);
     m->address = a;
     m->refuses = c->conf.strict;
     node_timeout_init(&m->timeout);
@@ -285,32 +302,47 @@ open_master(struct cluster *c, const struct cluster_node *node)
     m->shard = shard_open(a, &c->conf, &c->env,
                           (struct shard_events){.done = on_done,
                                                 .life = on_life,
-                                                .event =on_core_event,
+                                                .event = on_core_event,
                                                 .seen = on_seen,
                                                 .ctx = m,
                                                 .greet = on_greet,
-                                                .data = &m->head,
-                                                .elsewhere = on_elsewhere,
+                                                .continuity = &m->head,
+                                                .redirected = on_redirected,
                                                 .forms = &c->forms,
-                                                .channel = c->channel});
+                                                .channel = {c->channel[0], c->channel[1], c->channel[2]}});
     shard_grant_until(m->shard, m->refuses ? 0 : CORE_FOREVER);
     return m;
 }
 
-/* Opens a shard for the node, or moves its shard to the node's present address. NULL: there is no room. */
+/* Logs how many masters are beyond CLUSTER_MASTERS_MAX. Their slots have no master: cluster_refusal() says why. */
+static void
+count_unserved(struct cluster *c, unsigned n)
+{
+    if (n != c->unserved_n) {
+        c->unserved_n = n;
+        log_event(c->env.log, n > 0 ? LOG_ERROR : LOG_INFO, "redis",
+                  n > 0 ? "the cluster has too many masters: nothing is granted in the slots of some"
+                        : "all masters of the cluster are served",
+                  "served", LOG_N(CLUSTER_MASTERS_MAX), "unserved", LOG_N(n), NULL);
+    }
+}
+
+/* Opens a shard for the node, or moves its shard to the node's present address. NULL: no room, or no address. */
 static struct cluster_master *
 follow(struct cluster *c, const struct cluster_node *node)
 {
     struct cluster_master *m = find(c, node->id);
 
     if (m == NULL && c->masters_n < CLUSTER_MASTERS_MAX && node->port != 0 &&
-        generations_node(rules_of(&c->rules), node->id) < GENERATION_NODES_MAX) {
+        generations_node(generations_of(&c->slots), node->id) < GENERATION_NODES_MAX) {
         m = open_master(c, node);
     } else if (m != NULL && node->port != 0 && !address_names(m->address, node->host, node->port)) {
         shard_retarget(m->shard, node->host, node->port);
     }
     if (m != NULL) {
         m->in_map = true;
+        /* A replica is listed as a master without slots until the nodes have told each other that it is one. */
+        shard_excuse(m->shard, node->slots_n > 0 ? NULL : ANCHORS_NO_MASTER);
     }
     return m;
 }
@@ -320,8 +352,10 @@ give_slots(struct cluster *c, struct cluster_master *const *of_node)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         uint16_t owner = c->map.owner[slot];
+        struct cluster_master *was = c->master_of[slot];
 
         c->master_of[slot] = owner != CLUSTER_NO_OWNER ? of_node[owner] : NULL;
+        c->moves += c->master_of[slot] != was;
     }
 }
 
@@ -347,13 +381,30 @@ look_at_anchors(struct cluster *c)
 
         m = at != NULL && cluster_master_anchors(c, at) > 1 ? at : m;
     }
-    if ((m != NULL) != c->crowded) {
-        c->crowded = m != NULL;
-        log_event(c->env.log, c->crowded ? LOG_WARN : LOG_INFO, "redis",
-                  c->crowded ? "two anchors are at one master: if it is lost, nothing is granted for 1.5 leases"
-                             : "each anchor is at another master",
-                  c->crowded ? "address" : NULL, LOG_S(c->crowded ? m->address->shown : ""), NULL);
+    if ((m != NULL) != c->shared_master_logged) {
+        c->shared_master_logged = m != NULL;
+        log_event(c->env.log, c->shared_master_logged ? LOG_WARN : LOG_INFO, "redis",
+                  c->shared_master_logged
+                      ? "two anchors are at one master: if it is lost, nothing is granted for 1.5 x (lease + 6 s)"
+                      : "each anchor is at another master",
+                  c->shared_master_logged ? "address" : NULL,
+                  LOG_S(c->shared_master_logged ? m->address->shown : ""), NULL);
     }
+}
+
+bool
+cluster_masters_lost(const struct cluster *c, int64_t now_us)
+{
+    struct list *pos, *nxt;
+    bool lost = false;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        const struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        lost = lost || (m->in_map && !m->up && now_us < m->down_us + LOST_US);
+    }
+    return lost;
 }
 
 void
@@ -361,6 +412,7 @@ cluster_masters_follow(struct cluster *c)
 {
     struct cluster_master **of_node = mem_zalloc(c->map.nodes_n * sizeof(struct cluster_master *));
     struct list *pos, *nxt;
+    unsigned unserved = 0;
 
     list_for_each_safe(pos, nxt, &c->masters)
     {
@@ -369,8 +421,10 @@ cluster_masters_follow(struct cluster *c)
     for (size_t i = 0; i < c->map.nodes_n; i++) {
         if (c->map.node[i].slots_n > 0) {
             of_node[i] = follow(c, &c->map.node[i]);
+            unserved += of_node[i] == NULL && c->map.node[i].port != 0;
         }
     }
+    count_unserved(c, unserved);
     for (size_t i = 0; i < c->map.nodes_n; i++) { /* ASK may name a node that has no slot yet */
         if (c->map.node[i].slots_n == 0 && c->map.node[i].master && c->map.node[i].reached) {
             (void)follow(c, &c->map.node[i]);
@@ -382,7 +436,9 @@ cluster_masters_follow(struct cluster *c)
     {
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
-        shard_want_broadcasts(m->shard, c->master_of[CLUSTER_TAG_SLOT] == m);
+        for (unsigned i = 0; i < ANCHORS; i++) {
+            shard_want_broadcasts(m->shard, i, c->master_of[anchor_slot(i)] == m);
+        }
     }
     look_at_anchors(c);
 }
@@ -412,7 +468,8 @@ cluster_masters_close(struct cluster *c, bool all)
             list_remove(&m->node);
             c->masters_n--;
             shard_close(&m->shard);
-            anchors_closed(c->rules.anchors, m->number);
+            anchors_closed(c->slots.anchors, m->node_index);
+            generations_node_keep(generations_of(&c->slots), m->node_index, false);
             free(m);
         }
     }

@@ -1,24 +1,29 @@
 /*
  * cluster_park.c -- where the items of a cluster go: to the master of their slot, to another node, or nowhere yet.
- *
- * P1  An item is sent to a node only if cluster_rules_slot() allows it. So on MOVED the item is parked, and the
- *     topology requests the map; the item is sent again when the map has the slot's new owner.
- * P2  Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
- * P3  A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
- * P4  An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
- *     that of a shard's items: an operation and a renewal for each claim.
  */
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/address.h"
 #include "daemon/backend/redirect.h"
 #include "daemon/base/clock.h"
 
+/*
+ * P1  An item is sent to a node only if cluster_slots_state() allows it; renewals and releases go to the owner of an
+ *     open slot, too (R8). So on MOVED the item is parked, and the topology requests the map; the item is sent again
+ *     when the map has the slot's new owner.
+ * P2  Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
+ * P3  A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
+ * P4  An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
+ *     that of a shard's items: an operation and a renewal for each claim.
+ * P5  While a slot is open, its node refuses an item each time, and the answer of a node or an anchor may unpark the
+ *     item at any time. So it is sent again after a pause, or when the slot has closed.
+ */
+
 #define PARK_US (100 * US_PER_MS) /* between dispatches of parked items */
 
 static void
 end(struct cluster *c, struct item *it)
 {
-    deferred_item(&c->down, it);
+    deferred_item(&c->deferred, it);
 }
 
 static void
@@ -36,11 +41,18 @@ park(struct cluster *c, struct item *it)
     cluster_wake(c, PARK_US);
 }
 
-/* Whether the item takes or breaks a lock, so is not about one held here. Such items wait while their slot is open. */
+/* Whether the item takes or breaks a lock: such items wait while their slot is open. */
 static bool
 takes(const struct item *it)
 {
     return it->verb == VERB_ACQUIRE || it->verb == VERB_CLEAR;
+}
+
+/* P5 */
+static bool
+too_soon(const struct cluster *c, const struct item *it)
+{
+    return clock_now_us() < it->again_us && cluster_slots_is_open(&c->slots, it->domain);
 }
 
 /* ---- the way of an item ---- */
@@ -55,9 +67,9 @@ cluster_dispatch(struct cluster *c, struct item *it)
         park(c, it);
         return;
     }
-    cluster_rules_slot(&c->rules, it->domain, m->number, !takes(it) || it->op.reclaim, &state);
+    cluster_slots_state(&c->slots, it->domain, m->node_index, !takes(it) || it->op.reclaim, &state);
     it->epoch = it->epoch != 0 ? it->epoch : state.number; /* no generation was known when the core asked */
-    if (state.may == SLOT_WAITS && (takes(it) || !cluster_rules_is_open(&c->rules, it->domain))) {
+    if (too_soon(c, it) || (state.may == SLOT_WAITS && (takes(it) || !cluster_slots_is_open(&c->slots, it->domain)))) {
         park(c, it);
     } else {
         shard_take(m->shard, it);
@@ -72,10 +84,11 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
     bool one_key = script_forms_text(&c->forms, it->verb, it->op.kind, true) != NULL;
     struct cluster_master *at = to != NULL ? cluster_master_of(c, cluster_map_at(&c->map, to->host, to->port)) : m;
 
-    cluster_rules_open(&c->rules, it->domain, m->number);
+    cluster_slots_open(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
     if (!one_key || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
+        it->again_us = clock_now_us() + PARK_US / 2; /* the timer fires after that at the earliest: cluster_wake() */
         park(c, it);
         return;
     }
@@ -85,7 +98,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
 }
 
 void
-cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error)
+cluster_redirected(struct cluster_master *m, struct item *it, struct slice error)
 {
     struct cluster *c = m->cluster;
     struct redirect to;

@@ -1,7 +1,9 @@
 /*
- * cluster_poll.c -- the number of subscribers of some channels: each master is asked for the channels of its slots.
+ * cluster_poll.c -- the number of subscribers of some channels: each master is asked for the channels of its slots,
+ * for the sharded and for the plain ones if releases are published on both.
  *
  * If a master does not answer, or a slot has no master, the poll ends without an event, which the core does not need.
+ * Likewise if a slot has moved meanwhile: a node without the slot answers 0, which proves nothing.
  * One poll is in flight at a time; the deadlines of the links end it.
  */
 #include "daemon/backend/cluster_private.h"
@@ -14,7 +16,7 @@ finish_part(struct cluster *c, bool ok)
     if (--c->poll.left > 0) {
         return;
     }
-    if (!c->poll.failed) {
+    if (!c->poll.failed && c->poll.moves == c->moves) {
         cluster_post(c, &(struct core_event){.type = CORE_WAITERS_POLLED,
                                              .polled = {c->poll.op, c->poll.subscribers, c->poll.n}});
     }
@@ -29,28 +31,28 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     bool ok = result == LINK_ANSWERED && r->type == REPLY_ARRAY && waiter_poll_read(r, part->n, subscribers);
 
     (void)sent_us;
-    for (size_t i = 0; ok && i < part->n; i++) {
-        part->cluster->poll.subscribers[part->at[i]] = subscribers[i];
-    }
     if (part->op == part->cluster->poll.op) { /* else that poll has ended without this part */
+        for (size_t i = 0; ok && i < part->n; i++) {
+            part->cluster->poll.subscribers[part->at[i]] += subscribers[i];
+        }
         finish_part(part->cluster, ok);
     }
-    part->op = 0;
+    part->op = --part->asked_n > 0 ? part->op : 0;
 }
 
-/* Sends the master's part of the poll; false: the part is empty, or no link is up. */
-static bool
+/* Sends the master's part of the poll. No question is sent if the part is empty, or no link is up. */
+static void
 ask(struct cluster_master *m, const struct core_waiter_poll *p)
 {
-    struct slice word[2 + CORE_WAITER_POLL_MAX] = {SLICE_LIT("PUBSUB"), SLICE_LIT("NUMSUB")};
+    struct slice word[2 + CORE_WAITER_POLL_MAX] = {SLICE_LIT("PUBSUB")};
     struct cluster_poll_part *part = &m->poll;
+    const struct script_forms *forms = &m->cluster->forms;
     struct buf channels;
     const char *at;
-    bool sent;
 
     buf_init(&channels, 0);
     part->n = 0;
-    word[1] = m->cluster->forms.sharded ? SLICE_LIT("SHARDNUMSUB") : word[1];
+    part->asked_n = 0;
     for (size_t i = 0; i < p->n; i++) {
         size_t from = channels.n;
 
@@ -65,12 +67,14 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
         word[2 + i].p = at;
         at += word[2 + i].n;
     }
-    sent = part->n > 0 && shard_ask(m->shard, (int)part->n + 2, word, on_part, part);
-    buf_fini(&channels);
-    if (sent) {
-        part->op = p->op;
+    for (int plain = 0; plain < 2 && part->n > 0; plain++) {
+        word[1] = plain ? SLICE_LIT("NUMSUB") : SLICE_LIT("SHARDNUMSUB");
+        if (plain ? forms->both || !forms->sharded : forms->sharded) {
+            part->asked_n += shard_ask(m->shard, (int)part->n + 2, word, on_part, part);
+        }
     }
-    return sent;
+    buf_fini(&channels);
+    part->op = part->asked_n > 0 ? p->op : 0;
 }
 
 void
@@ -83,16 +87,19 @@ cluster_poll(struct cluster *c, const struct core_waiter_poll *p)
         return;
     }
     c->poll.op = p->op;
+    c->poll.moves = c->moves;
     c->poll.n = p->n;
-    c->poll.left = 1;
+    c->poll.left = 1; /* this function, until all parts are sent */
     c->poll.failed = false;
+    memset(c->poll.subscribers, 0, p->n * sizeof(c->poll.subscribers[0]));
     list_for_each_safe(pos, nxt, &c->masters)
     {
         struct cluster_master *m = container_of(pos, struct cluster_master, node);
 
-        if (m->poll.op == 0 && ask(m, p)) {
-            c->poll.left++;
-            asked += m->poll.n;
+        if (m->poll.op == 0) {
+            ask(m, p);
+            c->poll.left += m->poll.asked_n;
+            asked += m->poll.asked_n > 0 ? m->poll.n : 0;
         }
     }
     if (c->poll.left > 1) {

@@ -1,7 +1,9 @@
 /*
- * cluster_post.c -- the events that the topology of a cluster posts to the core.
+ * cluster_post.c -- what the topology of a cluster tells the core and the other daemons, and its timer.
  */
 #include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/backend/cluster_private.h"
@@ -34,7 +36,7 @@ cluster_state(const struct cluster *c, bool up)
 {
     c->env.state(c->env.ctx, up);
     if (c->env.others_changed != NULL) {
-        c->env.others_changed(c->env.ctx, true);
+        c->env.others_changed(c->env.ctx, true); /* always: no list of members says that this daemon is alone */
     }
 }
 
@@ -42,11 +44,48 @@ void
 cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
-        if (c->master_of[slot] == m && (!used || cluster_rules_used(&c->rules, (uint16_t)slot))) {
+        if (c->master_of[slot] == m && (!used || cluster_slots_used(&c->slots, (uint16_t)slot))) {
             cluster_post(c, &(struct core_event){.type = type, .domain = (uint16_t)slot});
         }
     }
 }
+
+/* ---- broadcasts ---- */
+
+static bool
+answers(const struct cluster *c, const struct cluster_master *m)
+{
+    return m != NULL && generations_node_answers(generations_of(&c->slots), m->node_index, clock_now_us()) &&
+           shard_answers(m->shard);
+}
+
+/*
+ * All daemons listen on the channels of all anchors, and a broadcast leaves by one of them: the first one whose master
+ * answers. So a master that is away delays nothing once its silence is noticed.
+ */
+void
+cluster_send_broadcast(const struct cluster *c, struct slice what)
+{
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        struct cluster_master *m = c->master_of[anchor_slot(i)];
+
+        if (answers(c, m)) {
+            shard_broadcast(m->shard, i, what);
+            return;
+        }
+    }
+}
+
+void
+cluster_send_begun(const struct cluster *c, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "+%" PRIu64, number);
+    cluster_send_broadcast(c, slice_of(text));
+}
+
+/* ---- the timer ---- */
 
 void
 cluster_wake(struct cluster *c, int64_t in_us)

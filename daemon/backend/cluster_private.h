@@ -7,7 +7,7 @@
 #include "daemon/backend/backend_ops.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/cluster_map.h"
-#include "daemon/backend/cluster_rules.h"
+#include "daemon/backend/cluster_slots.h"
 #include "daemon/backend/cluster_url.h"
 #include "daemon/backend/continuity.h"
 #include "daemon/backend/deferred.h"
@@ -23,8 +23,6 @@ enum {
     CLUSTER_HOPS_MAX = 16, /* refusals of an item by MOVED, ASK, TRYAGAIN or CLUSTERDOWN; then it is DOWN */
 };
 
-#define CLUSTER_TAG_SLOT 2730 /* the slot of the channel of broadcasts */
-
 struct cluster;
 
 /* The part of a waiter poll that a master answers. */
@@ -33,6 +31,7 @@ struct cluster_poll_part {
     uint64_t op; /* of the poll; 0: no question is in flight */
     uint16_t at[CORE_WAITER_POLL_MAX]; /* for each name of this part its index in the poll */
     size_t n;
+    unsigned asked_n; /* questions in flight */
 };
 
 /* A master in the map, or one that was in it when a call that is still in flight was sent. */
@@ -41,15 +40,16 @@ struct cluster_master {
     struct list node;       /* cluster.masters */
     struct cluster *cluster;
     char id[CLUSTER_ID_ROOM];
-    uint16_t number; /* of the node, for the rules */
+    uint16_t node_index;          /* in the generations: generations_node() */
     struct link_address *address; /* owned by the shard */
     struct shard *shard;          /* owned */
     bool up, in_map;              /* in_map: the map has this master, perhaps without a slot yet */
-    bool asked;                   /* CLUSTER NODES is in flight */
+    int64_t down_us;              /* !up: since when; 0: it has not been up yet */
+    bool map_asked;               /* CLUSTER NODES is in flight */
     bool refuses;                 /* strict, and its node timeout is no bound: nothing is granted in its slots */
     struct node_timeout timeout;
-    char key[2][RECORD_KEY_ROOM]; /* scratch of keys_of() and word_of() */
-    char word[32];
+    char key[2][RECORD_KEY_ROOM]; /* scratch of keys_of() and epoch_value_of() */
+    char value[32];
     struct cluster_poll_part poll;
 };
 
@@ -63,28 +63,34 @@ struct cluster {
     struct cluster_map map;
     struct script_forms forms;
     struct slot_tags tags;
-    struct cluster_rules rules;
+    struct cluster_slots slots;
     struct cluster_seeds *seeds; /* owned: the link that asks nodes for the map */
     struct list masters;         /* cluster_master.node; owned */
     unsigned masters_n;
     struct cluster_master *master_of[SLOTS]; /* NULL: the slot's master is unknown, or has no shard yet */
+    uint64_t moves;              /* rises whenever an entry of master_of changes */
     struct list parked;          /* item.node: cluster_park.c */
-    struct deferred down;
-    struct shard_events events;  /* of `down` */
+    struct deferred deferred;
+    struct shard_events events;  /* of `deferred` */
     struct map watches;          /* cluster_watch.c */
     struct {
         uint64_t op; /* 0: none is in flight */
-        size_t n, left;
+        uint64_t moves; /* cluster.moves when it was sent */
+        size_t n, left; /* names; questions that have no answer yet */
         bool failed;
         int64_t subscribers[CORE_WAITER_POLL_MAX];
     } poll;
-    char channel[32];            /* of broadcasts */
-    char refusal[160];           /* why no key is served; "" = keys are served */
-    bool crowded;                /* the log knows that two anchors are at one master */
+    char channel[ANCHORS][32];   /* of broadcasts, in the slots of the anchors */
+    char refusal[160];           /* why the last answer is no map; "" = it is one */
+    unsigned unserved_n;         /* masters with slots beyond CLUSTER_MASTERS_MAX: nothing is sent to these */
+    bool shared_master_logged;   /* the log has that two anchors are at one master */
+    bool low_logged;             /* the log has the reason of cluster_epochs_any_is_low() */
+    bool few_votes_logged;       /* the log has the reason of cluster_anchors_too_few_vote() ... */
+    int64_t few_votes_us;        /* ... which the timer has seen since then; 0: there is none */
     bool known;                  /* a map, and which scripts the nodes run, are known */
-    bool up, map_outdated;             /* map_outdated: the map is to be requested soon */
-    struct slot_set resubscribe;       /* slots whose watches are to be subscribed anew */
-    bool resubscribes;                 /* resubscribe has slots */
+    bool up, map_outdated;       /* map_outdated: the map is to be requested soon */
+    struct slot_set resubscribe; /* slots whose watches are to be subscribed anew */
+    bool resubscribes;           /* resubscribe has slots */
     int64_t resubscribed_us;     /* when watches were subscribed anew last */
     int64_t asked_us;            /* when the map was requested last */
     int64_t lost_us;             /* !up: when the last master was lost, or when the map became known */
@@ -92,7 +98,7 @@ struct cluster {
     int64_t due_us;              /* when the timer fires */
 };
 
-/* ---- cluster_post.c: events for the core, and the timer of the topology ---- */
+/* ---- cluster_post.c: events for the core, broadcasts, and the timer of the topology ---- */
 
 void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
@@ -102,7 +108,12 @@ void cluster_state(const struct cluster *c, bool up);
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
 
-/* The timer fires in so many us at the latest; a random half of that time is left out. */
+void cluster_send_broadcast(const struct cluster *c, struct slice what);
+
+/* Tells the other daemons of a generation that this one has begun; cluster_slots_heard() takes it there. */
+void cluster_send_begun(const struct cluster *c, uint64_t number);
+
+/* The timer fires after in_us at the latest, and after half of that at the earliest: the rest is random. */
 void cluster_wake(struct cluster *c, int64_t in_us);
 
 /* ---- cluster_park.c: where items go ---- */
@@ -111,7 +122,7 @@ void cluster_wake(struct cluster *c, int64_t in_us);
 void cluster_dispatch(struct cluster *c, struct item *it);
 
 /* A node has refused to run the item with MOVED, ASK, TRYAGAIN or CLUSTERDOWN. */
-void cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error);
+void cluster_redirected(struct cluster_master *m, struct item *it, struct slice error);
 
 /* Dispatches the parked items again; those that have waited too long are DOWN. */
 void cluster_unpark(struct cluster *c);
@@ -121,10 +132,10 @@ void cluster_park_forget(struct cluster *c);
 
 /* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
-
+/* A master of the map is down, and since so short a time that another node may yet replace it. */
+bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
 /* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
 void cluster_masters_check(struct cluster *c);
-
 /* Closes former masters that have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);
 /* The number of anchors whose slots this master owns. */
@@ -137,9 +148,6 @@ void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action
 
 /* Moves watches to the present master of their slot, and subscribes those of cluster.resubscribe anew. */
 void cluster_watches_follow(struct cluster *c);
-
-/* Makes the waiters in open slots try, since no release wakes them there. True: there are such waiters. */
-bool cluster_watches_poll(struct cluster *c);
 void cluster_watches_forget(struct cluster *c);
 
 /* ---- cluster_poll.c ---- */

@@ -1,5 +1,5 @@
 /*
- * cluster_seeds.c -- requests the map: on a link that goes from node to node until one answers, and from masters.
+ * cluster_seeds.c -- requests the map: by a link that goes from node to node until one answers, and from masters.
  *
  * Each request asks another master, so that no answer of a node that is cut off stays the only one. Config epochs show
  * that such an answer is outdated (cluster_map.h).
@@ -12,17 +12,18 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/cluster_private.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
+#define INFO_REFUSED "INFO is refused: allow it (+info), and restart rlockd"
 #define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
 
 struct cluster_seeds {
     struct cluster *cluster;
     struct cluster_seeds_events events;
-    struct names *names;
+    struct resolver *resolver;
     struct link_address *address;
     struct redis_link *link;
     unsigned next_node;   /* for the link: index in the URL's nodes and then the map's */
@@ -30,24 +31,42 @@ struct cluster_seeds {
     int64_t moved_us;
     bool asking;
     bool useless;       /* the link has failed, or the last question on it got no useful answer */
-    char error[160];
+    char error[TEXT_ERROR_ROOM];
+    char logged[CLUSTER_LISTED_MAX][TEXT_ERROR_ROOM]; /* of the nodes of the URL, the reason that is in the log */
+    char info_error[160]; /* why no node had told its version when the cluster became known; "" = one had */
 };
 
+/* A node gives no map. Until one is known, the log gets each reason of a node once; later the shards log theirs. */
+static void
+note_error(struct cluster_seeds *s, const struct link_address *a, const char *reason)
+{
+    const struct cluster *c = s->cluster;
+
+    snprintf(s->error, sizeof(s->error), "%s: %s", a->shown, reason);
+    for (unsigned i = 0; !c->known && i < c->url.listed_n; i++) {
+        if (address_names(a, c->url.listed[i].host, c->url.listed[i].port) && strcmp(s->logged[i], reason) != 0) {
+            snprintf(s->logged[i], sizeof(s->logged[i]), "%s", reason);
+            log_event(c->env.log, LOG_WARN, "redis", "unreachable", "address", LOG_S(a->shown), "reason",
+                      LOG_S(reason), NULL);
+        }
+    }
+}
+
 /*
- * Takes an answer. False: the answer is of no use. The host is that of the link's address: when the address changes,
- * answers to earlier questions are dropped.
+ * Takes an answer. False: the answer is of no use. `a`: the address of the link that has brought it, and so of the
+ * node: when the link moves to another node, answers of the former one are dropped.
  */
 static bool
-take(struct cluster_seeds *s, const char *host, enum link_result result, const struct reply *r)
+take(struct cluster_seeds *s, const struct link_address *a, enum link_result result, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
         s->error[0] = '\0';
-        return s->events.map(s->cluster, r->text, host);
+        return s->events.map(s->cluster, r->text, a->host);
     }
     if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
-        snprintf(s->error, sizeof(s->error), "%.150s", text_error(text, r->text, s->address->user));
+        note_error(s, a, text_error(text, r->text, a));
     }
     return false;
 }
@@ -59,7 +78,7 @@ on_map(void *arg, enum link_result result, const struct reply *r, int64_t sent_u
 
     (void)sent_us;
     s->asking = false;
-    if (!take(s, s->address->host, result, r)) {
+    if (!take(s, s->address, result, r)) {
         s->useless = true;
         cluster_wake(s->cluster, MOVE_US);
     }
@@ -71,8 +90,22 @@ on_master_map(void *arg, enum link_result result, const struct reply *r, int64_t
     struct cluster_master *m = arg;
 
     (void)sent_us;
-    m->asked = false;
-    (void)take(m->cluster->seeds, m->address->host, result, r);
+    m->map_asked = false;
+    (void)take(m->cluster->seeds, m->address, result, r);
+}
+
+/* Once the cluster is known, its version does not change any more: see on_version() in cluster.c. */
+static void
+version_unknown(struct cluster_seeds *s, struct slice error)
+{
+    char text[TEXT_ERROR_ROOM];
+
+    if (s->info_error[0] == '\0') {
+        log_event(s->cluster->env.log, LOG_WARN, "redis", "the cluster is taken for Redis 6", "address",
+                  LOG_S(s->address->shown), "reason", LOG_S(INFO_REFUSED), "error",
+                  LOG_S(text_error(text, error, s->address)), NULL);
+    }
+    snprintf(s->info_error, sizeof(s->info_error), "%.80s: " INFO_REFUSED, s->address->shown);
 }
 
 static void
@@ -82,9 +115,15 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     char version[32] = "";
 
     (void)sent_us;
+    if (s->cluster->known) {
+        return;
+    }
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
         text_info_field(r->text, "redis_version", version, sizeof(version));
+        s->info_error[0] = '\0';
         s->events.version(s->cluster, version);
+    } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR && !text_error_is_transient(r->text)) {
+        version_unknown(s, r->text);
     }
 }
 
@@ -117,7 +156,7 @@ on_state(void *ctx, struct redis_link *l, bool up)
     }
     if (!up && strcmp(link_last_error(l), LINK_MOVED) != 0) {
         s->useless = true;
-        snprintf(s->error, sizeof(s->error), "%.80s: %.70s", s->address->shown, link_last_error(l));
+        note_error(s, s->address, link_last_error(l));
         cluster_wake(s->cluster, MOVE_US);
     }
 }
@@ -149,8 +188,8 @@ ask_master(struct cluster_master *m)
 {
     struct slice word[2] = {SLICE_LIT("CLUSTER"), SLICE_LIT("NODES")};
 
-    if (!m->asked) {
-        m->asked = shard_ask(m->shard, 2, word, on_master_map, m);
+    if (!m->map_asked) {
+        m->map_asked = shard_ask(m->shard, 2, word, on_master_map, m);
     }
 }
 
@@ -162,8 +201,8 @@ cluster_seeds_ask(struct cluster_seeds *s)
 
     if (s->useless) {
         move_on(s);
-    } else {
-        ask_map(s); /* a link that is on its way up asks by itself */
+    } else if (link_up(s->link)) { /* a link that is greeting asks by itself, and for the version first */
+        ask_map(s);
     }
     s->next_master++;
     list_for_each_safe(pos, nxt, &s->cluster->masters)
@@ -188,20 +227,26 @@ cluster_seeds_error(const struct cluster_seeds *s)
     return s->error;
 }
 
+const char *
+cluster_seeds_info_error(const struct cluster_seeds *s)
+{
+    return s->info_error;
+}
+
 struct cluster_seeds *
 cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
 {
     struct cluster_seeds *s = mem_zalloc(sizeof(*s));
-    struct link_owner owner = {.greet = on_greet, .state = on_state, .ctx = s};
+    struct link_callbacks callbacks = {.greet = on_greet, .state = on_state, .ctx = s};
 
     s->cluster = c;
     s->events = events;
-    s->names = names_new(c->env.base);
+    s->resolver = resolver_new(c->env.base);
     s->address = address_unknown("node", c->template->user, c->template->password, 0, c->url.secure);
     s->address->tls = tls_share(c->template->tls);
     address_move(s->address, c->url.listed[0].host, c->url.listed[0].port);
     s->next_node = 1;
-    s->link = link_open(s->address, &c->conf, &c->env, s->names, false, owner);
+    s->link = link_open(s->address, &c->conf, &c->env, s->resolver, false, callbacks);
     return s;
 }
 
@@ -219,7 +264,7 @@ cluster_seeds_close(struct cluster_seeds **sp)
 
     if (s != NULL) {
         link_close(&s->link, forget);
-        names_free(&s->names);
+        resolver_free(&s->resolver);
         address_free(s->address);
         free(s);
         *sp = NULL;

@@ -27,4 +27,7 @@ void cluster_seeds_ask(struct cluster_seeds *s);
 void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
 const char *cluster_seeds_error(const struct cluster_seeds *s);
 
+/* Why the version is not known, so that all nodes are taken for Redis 6; "" = it is, or no node has answered yet. */
+const char *cluster_seeds_info_error(const struct cluster_seeds *s);
+
 #endif

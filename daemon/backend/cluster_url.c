@@ -20,7 +20,7 @@ cluster_url_parse(const char *url, struct cluster_url *u, char error[160])
 
         comma = at + n;
         ok = u->listed_n < CLUSTER_LISTED_MAX &&
-             sentinel_host_port((struct slice){at, n}, u->listed[u->listed_n].host, &u->listed[u->listed_n].port);
+             host_port_parse((struct slice){at, n}, u->listed[u->listed_n].host, &u->listed[u->listed_n].port);
         u->listed_n += ok;
         if (ok && *comma == '\0') {
             return true;

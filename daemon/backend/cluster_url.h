@@ -8,11 +8,11 @@
 
 #include "daemon/backend/sentinel_url.h"
 
-enum { CLUSTER_LISTED_MAX = 16 };
+enum { CLUSTER_LISTED_MAX = 64 };
 
 struct cluster_url {
     struct {
-        char host[SENTINEL_HOST_ROOM];
+        char host[HOST_ROOM];
         int port;
     } listed[CLUSTER_LISTED_MAX];
     unsigned listed_n;

@@ -2,7 +2,8 @@
  * cluster_watch.c -- each watch is subscribed at the master of its slot, and moves with the slot.
  *
  * The core gets UNSUBSCRIBED when a watch leaves a shard, and SUBSCRIBED when the next shard has confirmed it: then the
- * waiter tries.
+ * waiter tries. Nobody wakes a waiter in an open slot, where nothing is granted; when the slot closes, a generation
+ * begins there, and at its begin and its end the core makes all waiters of the slot try.
  *
  * CW1  The core may end and begin watches inside of each event. So no event is posted while the map of watches is
  *      walked: due watches are gathered on a list, and a watch that ends leaves that list.
@@ -16,7 +17,7 @@
 #define RESUBSCRIBE_US US_PER_S /* between two tries of watches that a node refuses although it owns their slot */
 
 struct cluster_watch {
-    struct map_node by_lock;
+    struct map_node by_queue;
     struct list due; /* on a list of due watches (CW1) */
     struct core_op op; /* op.key points behind the record */
     uint16_t slot;
@@ -24,11 +25,11 @@ struct cluster_watch {
 };
 
 static struct cluster_watch *
-find(const struct cluster *c, uint64_t lock)
+find(const struct cluster *c, uint64_t queue)
 {
-    struct map_node *n = map_find(&c->watches, lock);
+    struct map_node *n = map_find(&c->watches, queue);
 
-    return n != NULL ? container_of(n, struct cluster_watch, by_lock) : NULL;
+    return n != NULL ? container_of(n, struct cluster_watch, by_queue) : NULL;
 }
 
 static void
@@ -52,7 +53,7 @@ join(struct cluster *c, struct cluster_watch *w)
 static void
 forget(struct cluster *c, struct cluster_watch *w)
 {
-    map_remove(&c->watches, &w->by_lock);
+    map_remove(&c->watches, &w->by_queue);
     list_remove(&w->due);
     free(w);
 }
@@ -60,7 +61,7 @@ forget(struct cluster *c, struct cluster_watch *w)
 void
 cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb)
 {
-    struct cluster_watch *w = find(c, op->lock);
+    struct cluster_watch *w = find(c, op->queue);
 
     if (w != NULL) {
         leave(w);
@@ -73,25 +74,8 @@ cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type
         memcpy(w + 1, op->key.p, op->key.n);
         w->op.key.p = (char *)(w + 1);
         w->slot = slot_of(op->key);
-        map_add(&c->watches, &w->by_lock, op->lock);
+        map_add(&c->watches, &w->by_queue, op->queue);
         join(c, w);
-    }
-}
-
-/* Puts the watches for which is_due() is true on the list. */
-static void
-gather(struct cluster *c, struct list *due, bool (*is_due)(const struct cluster *c, const struct cluster_watch *w))
-{
-    struct map_node *n, *next;
-
-    list_init(due);
-    map_for_each_safe(n, next, &c->watches)
-    {
-        struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
-
-        if (is_due(c, w)) {
-            list_push_back(due, &w->due);
-        }
     }
 }
 
@@ -102,58 +86,47 @@ may_resubscribe(const struct cluster *c)
     return clock_now_us() >= c->resubscribed_us + RESUBSCRIBE_US;
 }
 
-static bool
-is_elsewhere(const struct cluster *c, const struct cluster_watch *w)
+/* Lists the watches that are not at the present master of their slot, and if `again` those of cluster.resubscribe. */
+static void
+gather(struct cluster *c, struct list *due, bool again)
 {
-    return w->at != c->master_of[w->slot] || (may_resubscribe(c) && slot_set_has(&c->resubscribe, w->slot));
-}
+    struct map_node *n, *next;
 
-static bool
-is_in_open_slot(const struct cluster *c, const struct cluster_watch *w)
-{
-    return cluster_rules_is_open(&c->rules, w->slot);
+    list_init(due);
+    map_for_each_safe(n, next, &c->watches)
+    {
+        struct cluster_watch *w = container_of(n, struct cluster_watch, by_queue);
+
+        if (w->at != c->master_of[w->slot] || (again && slot_set_has(&c->resubscribe, w->slot))) {
+            list_push_back(due, &w->due);
+        }
+    }
 }
 
 void
 cluster_watches_follow(struct cluster *c)
 {
+    bool again = c->resubscribes && may_resubscribe(c);
     struct list due;
 
-    gather(c, &due, is_elsewhere);
-    if (may_resubscribe(c)) {
+    gather(c, &due, again);
+    if (again) {
         memset(&c->resubscribe, 0, sizeof(c->resubscribe));
-        c->resubscribed_us = c->resubscribes ? clock_now_us() : c->resubscribed_us;
+        c->resubscribed_us = clock_now_us();
         c->resubscribes = false;
     }
     while (!list_empty(&due)) {
         struct cluster_watch *w = container_of(due.next, struct cluster_watch, due);
-        uint64_t lock = w->op.lock;
+        uint64_t queue = w->op.queue;
 
         list_remove(&w->due);
         leave(w);
-        cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = lock});
-        w = find(c, lock);
+        cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .queue = queue});
+        w = find(c, queue);
         if (w != NULL && w->at == NULL) { /* the core has not ended it */
             join(c, w);
         }
     }
-}
-
-bool
-cluster_watches_poll(struct cluster *c)
-{
-    struct list due;
-    bool any;
-
-    gather(c, &due, is_in_open_slot);
-    any = !list_empty(&due);
-    while (!list_empty(&due)) {
-        struct cluster_watch *w = container_of(due.next, struct cluster_watch, due);
-
-        list_remove(&w->due);
-        cluster_post(c, &(struct core_event){.type = CORE_HINT, .lock = w->op.lock});
-    }
-    return any;
 }
 
 void
@@ -163,7 +136,7 @@ cluster_watches_forget(struct cluster *c)
 
     map_for_each_safe(n, next, &c->watches)
     {
-        forget(c, container_of(n, struct cluster_watch, by_lock));
+        forget(c, container_of(n, struct cluster_watch, by_queue));
     }
     map_fini(&c->watches);
 }

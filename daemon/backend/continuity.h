@@ -1,5 +1,5 @@
 /*
- * continuity.h -- a shard's questions about its data: is it still the data that we know, and may calls leave now?
+ * continuity.h -- a shard's questions about its data: is it still the known data, and may calls leave now?
  *
  * A domain is the unit in which data is lost and reclaimed. A Redis with one data set has domain 0, for which the
  * membership answers (membership.h). In a cluster each slot is a domain, for which the topology answers.
@@ -24,15 +24,16 @@ struct continuity_keys {
 struct continuity_ops {
     uint16_t (*domain)(const struct continuity *c, struct slice key);
     uint64_t (*epoch)(const struct continuity *c, uint16_t domain);
-    struct slice (*word)(const struct continuity *c, uint16_t domain, bool reclaim);
+    struct slice (*epoch_value)(const struct continuity *c, uint16_t domain, bool reclaim);
     struct continuity_keys (*keys)(struct continuity *c, uint16_t domain);
     void (*greet)(struct continuity *c, struct redis_link *l);
     void (*lost)(struct continuity *c, const struct redis_link *l);
-    void (*ask)(struct continuity *c, uint16_t domain, struct redis_link *l);
+    void (*check)(struct continuity *c, uint16_t domain, struct redis_link *l);
     void (*token)(struct continuity *c, uint16_t domain, uint64_t token);
-    uint64_t (*floor)(const struct continuity *c);
+    uint64_t (*floor)(const struct continuity *c, uint16_t domain);
     bool (*fresh)(struct continuity *c, uint16_t domain, int64_t now_us);
     bool (*pending)(struct continuity *c);
+    void (*heard)(struct continuity *c, struct slice text);
 };
 
 /* The head of the answering record: a membership, or a master of a cluster. */
@@ -56,9 +57,9 @@ continuity_epoch(const struct continuity *c, uint16_t domain)
 
 /* The value that the epoch's key must have: that of a Redis that grants, or, to reclaim, the latest known one. */
 static inline struct slice
-continuity_word(const struct continuity *c, uint16_t domain, bool reclaim)
+continuity_epoch_value(const struct continuity *c, uint16_t domain, bool reclaim)
 {
-    return c->ops->word(c, domain, reclaim);
+    return c->ops->epoch_value(c, domain, reclaim);
 }
 
 static inline struct continuity_keys
@@ -85,9 +86,9 @@ continuity_lost(struct continuity *c, const struct redis_link *l)
 
 /* An answer on that link suggests another epoch of the domain. */
 static inline void
-continuity_ask(struct continuity *c, uint16_t domain, struct redis_link *l)
+continuity_check(struct continuity *c, uint16_t domain, struct redis_link *l)
 {
-    c->ops->ask(c, domain, l);
+    c->ops->check(c, domain, l);
 }
 
 /* A token of the domain was given: all later ones must be larger. 0 = no token was given. */
@@ -97,11 +98,11 @@ continuity_token(struct continuity *c, uint16_t domain, uint64_t token)
     c->ops->token(c, domain, token);
 }
 
-/* The highest known token: new tokens must be larger. 0 = the continuity does not know. */
+/* The highest token known to be given in the domain: new ones must be larger. 0 = the continuity does not know. */
 static inline uint64_t
-continuity_floor(const struct continuity *c)
+continuity_floor(const struct continuity *c, uint16_t domain)
 {
-    return c->ops->floor != NULL ? c->ops->floor(c) : 0;
+    return c->ops->floor != NULL ? c->ops->floor(c, domain) : 0;
 }
 
 /* Whether a call of the domain may leave: see membership_fresh(). */
@@ -116,6 +117,13 @@ static inline bool
 continuity_pending(struct continuity *c)
 {
     return c->ops->pending(c);
+}
+
+/* Another daemon has broadcast something about the data: a text that is empty or begins with "+". */
+static inline void
+continuity_heard(struct continuity *c, struct slice text)
+{
+    c->ops->heard(c, text);
 }
 
 #endif

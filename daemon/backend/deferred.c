@@ -35,7 +35,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
         struct inspect *q = container_of(d->questions.next, struct inspect, node);
 
         list_remove(&q->node);
-        inspect_unseen(q);
+        inspect_unanswered(q);
     }
 }
 

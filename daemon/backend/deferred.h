@@ -1,5 +1,5 @@
 /*
- * deferred.h -- operations and questions that cannot be sent (no link is up), and are answered in a later turn.
+ * deferred.h -- operations and questions that will not be sent: they end, as DOWN or unanswered, in a later turn.
  *
  * Deferring allocates nothing: each record has a list node.
  */

@@ -9,7 +9,7 @@
 
 #include "daemon/base/memory.h"
 
-/* 0 stands for an empty slot. */
+/* The tag of a key in a table. 0, which is no tag, stands for no key. */
 static uint32_t
 tag_of(uint64_t hash)
 {
@@ -38,7 +38,7 @@ void
 denied_inside(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
-        d->tables->broken[hash % DENIED_REFUSED] = tag_of(hash);
+        d->tables->ended_inside[hash % DENIED_REFUSED] = tag_of(hash);
     }
 }
 
@@ -73,7 +73,7 @@ denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us)
         end(d);
         return false;
     }
-    if (d->tables->broken[hash % DENIED_REFUSED] == tag_of(hash)) {
+    if (d->tables->ended_inside[hash % DENIED_REFUSED] == tag_of(hash)) {
         return true;
     }
     return held ? d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)

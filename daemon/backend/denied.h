@@ -22,7 +22,7 @@ struct denied {
     int64_t until_us; /* end of the suspicion; 0 = there is none */
     struct {
         uint32_t accepted[DENIED_ACCEPTED], refused[DENIED_REFUSED];
-        uint32_t broken[DENIED_REFUSED]; /* of calls that the ACL has ended in the middle of the script */
+        uint32_t ended_inside[DENIED_REFUSED]; /* keys of calls that the ACL has ended in the middle of the script */
     } *tables; /* owned; NULL: no suspicion yet */
 };
 

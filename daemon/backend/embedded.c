@@ -25,7 +25,7 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/path_lock.h"
 
-#define AGAIN_MAX 5              /* restarts in a row of a server that ends early */
+#define RESTARTS_MAX 5           /* restarts in a row of a server that ends early */
 #define READY_US (2 * US_PER_S)  /* how long a start waits for the server to listen */
 #define READY_POLL_MS 5
 #define STAYS_US (10 * US_PER_S) /* a server that has run this long did not end early */
@@ -33,7 +33,7 @@
 struct embedded {
     pid_t pid;
     int64_t started_us;
-    unsigned again; /* restarts in a row after an early end */
+    unsigned restarts_n; /* in a row after an early end */
     struct path_lock lock;
     char dir[PATH_MAX];
     char name[NAME_MAX];
@@ -191,15 +191,15 @@ embedded_start(const char *run_dir, const char *name, char error[160])
 }
 
 bool
-embedded_again(struct embedded *e, char error[160])
+embedded_restart(struct embedded *e, char error[160])
 {
     if (e->pid > 0 && waitpid(e->pid, NULL, WNOHANG) == 0) {
         return true; /* another child has ended */
     }
     e->pid = -1;
-    e->again = clock_now_us() - e->started_us >= STAYS_US ? 1 : e->again + 1;
-    if (e->again > AGAIN_MAX) {
-        snprintf(error, 160, "it does not stay; see %.80s/%.30s.log", e->dir, e->name);
+    e->restarts_n = clock_now_us() - e->started_us >= STAYS_US ? 1 : e->restarts_n + 1;
+    if (e->restarts_n > RESTARTS_MAX) {
+        snprintf(error, 160, "it ends again and again; see %.80s/%.30s.log", e->dir, e->name);
         return false;
     }
     unlink(e->url + strlen("unix:"));

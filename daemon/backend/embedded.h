@@ -18,9 +18,10 @@ struct embedded *embedded_start(const char *run_dir, const char *name, char erro
 
 /*
  * A child of this process has ended. If it was this Redis, reaps it and starts it anew, empty, at the same address.
- * False with a message in `error`: it cannot be started, or ended AGAIN_MAX times in a row within seconds.
+ * False with a message in `error`: it cannot be started, or has been started anew RESTARTS_MAX times in a row and has
+ * ended each time within seconds.
  */
-bool embedded_again(struct embedded *e, char error[160]);
+bool embedded_restart(struct embedded *e, char error[160]);
 
 /* "unix:RUN_DIR/NAME.sock"; valid until embedded_stop(). */
 const char *embedded_url(const struct embedded *e);

@@ -13,7 +13,7 @@
 
 enum { ANSWER_OK = 1, ANSWER_DUPLICATE_UUID };
 /* The head of an answer; changes of members follow it. */
-enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT_ANEW, AT_BRING, HEAD };
+enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_GRANTING_VALUE, AT_VERSION, AT_UPTO, AT_ANEW, AT_BRING, HEAD };
 
 enum { DERIVED_MAX = 24 }; /* words */
 
@@ -52,17 +52,17 @@ at_least(int64_t a, int64_t b)
 static void
 derive_list(struct derived *m, const struct epoch *e, const struct members *members)
 {
-    bool whole = e->until_ms == 0 && !e->members_unknown;
-    int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
+    bool is_complete = e->until_ms == 0 && !e->members_unknown;
+    int64_t known_grace_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
 
     derive_number(m, (int64_t)(e->list_epoch != 0 ? e->list_epoch : e->number));
-    derive_number(m, (int64_t)(e->list_epoch != 0 ? e->list_whole : whole ? e->since : 0));
+    derive_number(m, (int64_t)(e->list_epoch != 0 ? e->list_upto : is_complete ? e->since : 0));
     derive_number(m, (int64_t)members->last);
     derive_number(m, (int64_t)members_count(members));
     derive_number(m, e->members_unknown);
-    derive_number(m, at_least(members_longest_ms(members), e->grace_us / US_PER_MS));
+    derive_number(m, at_least(members_longest_ms(members), e->longest_lease_us / US_PER_MS));
     if (e->until_ms != 0) { /* as a duration, since this Redis may have another clock */
-        buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
+        buf_printf(m->text, "%" PRId64, at_least(known_grace_ms, 0));
     }
     m->end[m->n++] = m->text->n;
 }
@@ -81,7 +81,7 @@ epoch_words(const struct epoch *e, const struct members *members, const struct e
     derive_nonces(&m, e);
     derive_number(&m, (int64_t)e->number);
     derive_number(&m, (int64_t)e->reclaimed);
-    derive_number(&m, e->grace_us / US_PER_MS);
+    derive_number(&m, e->longest_lease_us / US_PER_MS);
     derive_number(&m, EPOCH_BEAT_MS);
     derive_number(&m, e->strict);
     derive_number(&m, (int64_t)ask->token_floor);
@@ -123,21 +123,21 @@ struct change {
     bool gone;
 };
 
-/* The text is a number below EPOCH_FAR. */
+/* The text is a number below EPOCH_END. */
 static bool
 take_number(const char *p, size_t n, uint64_t *number)
 {
     *number = 0;
     for (size_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9' || *number >= EPOCH_FAR) {
+        if (p[i] < '0' || p[i] > '9' || *number >= EPOCH_END) {
             return false;
         }
         *number = *number * 10 + (uint64_t)(p[i] - '0');
     }
-    return n > 0 && *number < EPOCH_FAR;
+    return n > 0 && *number < EPOCH_END;
 }
 
-/* "<uuid> <grace> <version>" of a member, "<uuid> - <version>" of one that has left. */
+/* "<uuid> <lease> <version>" of a member, "<uuid> - <version>" of one that has left. */
 static bool
 take_change(struct slice text, struct change *c)
 {
@@ -159,9 +159,9 @@ take_change(struct slice text, struct change *c)
     return true;
 }
 
-/* An answer has a head of integers from 0 on, but for the text AT_OPEN, and then changes. */
+/* An answer has a head of integers from 0 on, but for the text AT_GRANTING_VALUE, and then changes. */
 static bool
-is_shaped(const struct reply *r)
+is_well_formed(const struct reply *r)
 {
     struct change c;
 
@@ -169,7 +169,7 @@ is_shaped(const struct reply *r)
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        enum reply_type wanted = i < HEAD && i != AT_OPEN ? REPLY_INT : REPLY_TEXT;
+        enum reply_type wanted = i < HEAD && i != AT_GRANTING_VALUE ? REPLY_INT : REPLY_TEXT;
 
         if (r->item[i]->type != wanted || (i >= HEAD && !take_change(r->item[i]->text, &c)) ||
             (wanted == REPLY_INT && r->item[i]->n < 0)) {
@@ -177,7 +177,7 @@ is_shaped(const struct reply *r)
         }
     }
     return r->item[AT_BRING]->n <= EPOCH_BRING_NOW &&
-           r->item[AT_OPEN]->text.n < sizeof(((struct epoch *)0)->granting_word);
+           r->item[AT_GRANTING_VALUE]->text.n < sizeof(((struct epoch *)0)->granting_value);
 }
 
 /*
@@ -252,13 +252,12 @@ leave_epoch(struct epoch *e)
     bool grace = e->until_ms != 0;
 
     e->list_epoch = e->number;
-    e->list_whole = grace || e->members_unknown ? 0 : e->since;
+    e->list_upto = grace || e->members_unknown ? 0 : e->since;
     /*
-     * Only the Redis of that epoch knew which daemons its grace period awaited. That holds also for a daemon that knows
-     * no others: another daemon may have registered and locked while this one stood still or was cut off before the
-     * first loss, and may have reclaimed its locks after the answer that listed no member. If Redis has restarted once
-     * more, all links are new and no daemon is subscribed, so the first daemon to register would end the grace period
-     * alone.
+     * Only the Redis of the former epoch knew which daemons its grace period awaited. There may be some although this
+     * daemon knows of none: another one may have registered while this one stood still or was cut off, and may have
+     * reclaimed locks since this one was told that there are no members. Without this note the next grace period would
+     * end when the first daemon has registered: no daemon is subscribed to a Redis that has just restarted.
      */
     e->members_unknown = e->members_unknown || grace;
 }
@@ -269,15 +268,15 @@ epoch_answer(struct epoch *e, struct members *members, const struct reply *r)
     enum epoch_news news = EPOCH_SAME;
     uint64_t number;
 
-    if (!is_shaped(r)) {
-        return EPOCH_BROKEN;
+    if (!is_well_formed(r)) {
+        return EPOCH_MALFORMED;
     }
     number = (uint64_t)r->item[AT_NUMBER]->n;
     if (r->item[AT_STATUS]->n == ANSWER_DUPLICATE_UUID) {
         return EPOCH_DUPLICATE_UUID;
     } else if (r->item[AT_STATUS]->n != ANSWER_OK || number == 0) {
-        return EPOCH_BROKEN;
-    } else if (number < e->number && e->number < EPOCH_FAR) {
+        return EPOCH_MALFORMED;
+    } else if (number < e->number && e->number < EPOCH_END) {
         return EPOCH_OLD;
     }
     if (number != e->number) {
@@ -293,11 +292,11 @@ epoch_answer(struct epoch *e, struct members *members, const struct reply *r)
     e->number = number;
     e->rolled_back = false;
     e->until_ms = r->item[AT_UNTIL]->n;
-    e->left_ms = e->until_ms == 0 ? 0 : at_least(e->until_ms - r->item[AT_TIME]->n / US_PER_MS, 0);
+    e->remaining_ms = e->until_ms == 0 ? 0 : at_least(e->until_ms - r->item[AT_TIME]->n / US_PER_MS, 0);
     e->bring = (enum epoch_bring)r->item[AT_BRING]->n;
     e->list_epoch = e->bring == EPOCH_BRING_NOTHING ? 0 : e->list_epoch;
-    snprintf(e->granting_word, sizeof(e->granting_word), "%s", r->item[AT_OPEN]->text.p);
-    snprintf(e->last_word, sizeof(e->last_word), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->granting_word,
+    snprintf(e->granting_value, sizeof(e->granting_value), "%s", r->item[AT_GRANTING_VALUE]->text.p);
+    snprintf(e->last_value, sizeof(e->last_value), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->granting_value,
              e->until_ms);
     take_members(e, members, r);
     return news;

@@ -17,7 +17,7 @@
 #include "daemon/base/slice.h"
 
 enum { EPOCH_FORMERS = 4 };
-#define EPOCH_FAR (UINT64_C(1) << 52) /* epochs are below: FAR of scripts/presence.lua */
+#define EPOCH_END (UINT64_C(1) << 52) /* epochs are below: END of scripts/presence.lua */
 /* The most members in an answer, and in a part of a list that is brought. */
 enum { EPOCH_PAGE = 256, EPOCH_PART = 256, EPOCH_WORDS_MAX = 40 + EPOCH_PART };
 /*
@@ -34,7 +34,7 @@ struct epoch {
     char uuid[37];          /* the daemon's */
     uint64_t nonce;         /* this process's */
     uint64_t former[EPOCH_FORMERS]; /* nonces of earlier processes, which this one replaces; 0 = none */
-    int64_t grace_us;       /* the longest lease that this daemon renews */
+    int64_t longest_lease_us;       /* the longest lease that this daemon renews */
     bool strict;            /* a Redis without an epoch grants nothing before it has been up for the longest lease */
     char channel[32];       /* every daemon is subscribed to it, once it knows an epoch */
     bool leaving;           /* this daemon holds no lock any more: no grace period waits for it */
@@ -42,18 +42,22 @@ struct epoch {
     uint64_t number;        /* of the epoch, rising; 0 = none yet */
     uint64_t reclaimed;     /* the last epoch in which this daemon has reclaimed all its locks */
     int64_t until_ms;       /* the end of its grace period at the latest, by Redis's clock; 0 = no grace period */
-    int64_t left_ms;        /* ... and the time until then in the last answer */
-    char granting_word[48]; /* the value of rlock:epoch while Redis grants; "" = not known */
-    char last_word[72];     /* ... and its value in the last answer */
+    int64_t remaining_ms;   /* ... and the time until then in the last answer */
+    char granting_value[48]; /* the value of rlock:epoch while Redis grants; "" = not known */
+    char last_value[72];    /* ... and its value in the last answer */
     bool rolled_back;       /* no Redis in this epoch can be reached: a Redis in an older epoch begins a new one */
     bool members_unknown;   /* there may be members that `members` lacks: see SCRIPTS.md, `presence.lua` */
 
-    uint64_t since;         /* all changes of members up to this version are known; 0 = none: ask for all members */
+    /*
+     * The list of members is complete up to this version, or will be when the last page of a list that begins anew has
+     * come; 0 = there is no list: ask for all members.
+     */
+    uint64_t since;
     uint64_t cursor;        /* changes are received up to this version */
     bool anew;              /* all members are being received, from the first one */
     bool complete;          /* the last answer had all changes */
     uint64_t list_epoch;    /* the epoch of the list that Redis may want; 0 = it wants none */
-    uint64_t list_whole;    /* the list has all members of that epoch up to this version; 0 = some may be missing */
+    uint64_t list_upto;     /* the list has all members of that epoch up to this version; 0 = some may be missing */
     enum epoch_bring bring;
 };
 
@@ -72,14 +76,14 @@ enum epoch_news {
     EPOCH_OVER,   /* the grace period of the epoch is over */
     EPOCH_OLD,    /* an older epoch: another Redis than before has answered, or data was rolled back */
     EPOCH_DUPLICATE_UUID, /* another process has this daemon's uuid */
-    EPOCH_BROKEN, /* no answer of the script */
+    EPOCH_MALFORMED, /* no answer of the script */
 };
 
 /* The words of the command, EPOCH_WORDS_MAX at most. `text` holds the derived ones, and must outlive the words. */
 int epoch_words(const struct epoch *e, const struct members *members, const struct epoch_ask *ask, struct buf *text,
                 struct slice *words);
 
-/* Takes in the answer. OLD, DUPLICATE_UUID and BROKEN change nothing. */
+/* Takes in the answer. OLD, DUPLICATE_UUID and MALFORMED change nothing. */
 enum epoch_news epoch_answer(struct epoch *e, struct members *members, const struct reply *r);
 
 /* Takes the announcement (the text behind "+") of a newcomer, which may take locks from now on. Ignores other texts. */

@@ -8,25 +8,49 @@
  */
 #include <stdlib.h>
 
+#include "daemon/backend/generation_table.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"
 
-enum { NUMBER_BITS = 20 };
+/*
+ * GB1 A daemon proposes only what a node has answered to a question that left after the daemon had learned of the
+ *     present generation. Otherwise a daemon whose answer is older than the change would take the generation for wrong.
+ * GB2 Before a daemon proposes, it waits for a random time, and then an anchor has to answer: daemons that notice one
+ *     change at the same time join the generation that one of them has begun. The same anchor gets the proposal before
+ *     the others do, which get it only if that one has taken it. So of several numbers for one change only one reaches
+ *     the others, unless that anchor does not answer all daemons; then each anchor takes one number at most.
+ * GB3 A grace period waits for all daemons, and a daemon may notice the change only by its next beat. So the daemon
+ *     whose proposal was taken broadcasts the number. The other daemons register within HEARD_US, each at a random time
+ *     of its own, and only those that do not know the number yet. If the broadcast is lost, they do so at their beats.
+ */
+
+enum { NUMBER_BITS = 20, NEWS_ASKS_MAX = 2, ALL = (1 << ANCHORS) - 1 };
+
+#define PAUSE_US (100 * US_PER_MS)        /* the longest random time of GB2 */
+#define NEWS_US (GENERATION_BEAT_US / 8) /* the wait for the answer of that anchor */
+#define HEARD_US (300 * US_PER_MS)       /* the longest random time of GB3 */
 
 static bool
-needs(const struct generations *g, const struct gslot *s)
+needs(const struct generations *g, const struct generation_slot *s)
 {
-    const struct gnode *n = s->node != NO_INDEX ? &g->node[s->node] : NULL;
+    const struct generation_node *n = s->node != NO_INDEX ? &g->node[s->node] : NULL;
 
     return n != NULL && n->answered_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
-           !slot_is_sound(g, s);
+           !generation_slot_is_intact(g, s);
+}
+
+/* GB1 */
+static bool
+has_answered_since(const struct generations *g, const struct generation_slot *s)
+{
+    return s->generation == NO_INDEX || g->node[s->node].answered_us >= g->known[s->generation].named_us;
 }
 
 static void
 add_slot(struct generations *g, struct proposal *p, uint16_t slot)
 {
-    struct gslot *s = &g->slot[slot];
-    uint64_t number = s->entry != NO_INDEX ? g->entry[s->entry].number : 1;
+    struct generation_slot *s = &g->slot[slot];
+    uint64_t number = s->generation != NO_INDEX ? g->known[s->generation].number : 1;
 
     if (p->ranges_n > 0 && p->range[p->ranges_n - 1].last + 1 == slot) {
         p->range[p->ranges_n - 1].last = slot;
@@ -40,24 +64,30 @@ add_slot(struct generations *g, struct proposal *p, uint16_t slot)
     s->proposed = true;
 }
 
+static uint64_t
+draw(struct generations *g)
+{
+    g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return g->random;
+}
+
 /*
  * Numbers of different daemons differ, also when the clocks of nodes are behind: of two generations with one number and
  * different slots an anchor would take the first one only. The number is at most a second ahead of the clock.
  */
 static void
-give_number(struct generations *g, struct proposal *p, const struct gnode *n)
+give_number(struct generations *g, struct proposal *p, const struct generation_node *n)
 {
     uint64_t above = n->time_us > g->highest ? n->time_us : g->highest;
 
-    g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    p->number = above + 1 + (g->random >> (64 - NUMBER_BITS));
+    p->number = above + 1 + (draw(g) >> (64 - NUMBER_BITS));
     p->origin = n->origin;
     p->since_us = n->time_us;
 }
 
 /* True once two anchors have answered. */
 bool
-begin_may(const struct generations *g)
+generation_begin_allowed(const struct generations *g)
 {
     unsigned answered = 0;
 
@@ -67,40 +97,149 @@ begin_may(const struct generations *g)
     return answered >= 2;
 }
 
-void
-begin_all(struct generations *g, int64_t now_us)
+/* The anchor that is asked for news (GB2): the same for all daemons, unless it does not answer some of them. */
+static unsigned
+news_anchor(const struct generations *g)
 {
-    if (!g->begin_due || !begin_may(g)) {
-        return;
+    unsigned i = 0;
+
+    while (i < ANCHORS - 1 && (g->anchor[i].silent || g->anchor[i].status != ANCHOR_VOTES)) {
+        i++;
     }
-    g->begin_due = false;
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        const struct gslot *s = &g->slot[slot];
+    return i;
+}
+
+/* The nodes with slots that need a generation begin to wait; those whose answer is too old are asked (GB1). */
+static void
+find(struct generations *g, int64_t now_us)
+{
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        const struct generation_slot *s = &g->slot[slot];
         struct proposal *p = s->node != NO_INDEX ? &g->proposal[s->node] : NULL;
 
-        if (p != NULL && needs(g, s) && (!p->live || p->began_us == 0)) {
-            p->live = true;
-            add_slot(g, p, (uint16_t)slot);
+        if (p == NULL || p->live || p->due_us != 0 || !needs(g, s)) {
+            continue;
         }
-    }
-    for (unsigned i = 0; i < g->nodes_n; i++) {
-        struct proposal *p = &g->proposal[i];
-
-        if (p->live && p->began_us == 0) {
-            p->began_us = now_us;
-            give_number(g, p, &g->node[i]);
-            ask_anchors(g);
+        if (has_answered_since(g, s)) {
+            p->due_us = now_us + 1 + (int64_t)((draw(g) >> 32) % PAUSE_US);
+        } else {
+            g->node[s->node].due_us = 0;
         }
     }
 }
 
+/* GB2. If the anchor does not answer, another one is asked, and then none. */
+static void
+ask_news(struct generations *g, struct proposal *p, int64_t now_us)
+{
+    if (p->news_asked_n > 0) {
+        g->anchor[news_anchor(g)].silent = true;
+    }
+    p->news_asked_n++;
+    p->news_asked_us = now_us;
+    ask_anchor(g, news_anchor(g));
+}
+
+static void
+ask_all(struct generations *g, struct proposal *p)
+{
+    p->asks = ALL;
+    ask_anchors(g);
+}
+
+static bool
+is_news_late(const struct proposal *p, int64_t now_us)
+{
+    return p->news_asked_n > 0 && !p->has_news && now_us - p->news_asked_us >= NEWS_US;
+}
+
+static bool
+is_ready(const struct proposal *p, int64_t now_us)
+{
+    return !p->live && (p->has_news || (p->news_asked_n == NEWS_ASKS_MAX && is_news_late(p, now_us)));
+}
+
+/* Proposes the slots of ready nodes that still need a generation. */
+static void
+propose(struct generations *g, int64_t now_us)
+{
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        const struct generation_slot *s = &g->slot[slot];
+
+        if (s->node != NO_INDEX && is_ready(&g->proposal[s->node], now_us) && needs(g, s) && has_answered_since(g, s)) {
+            add_slot(g, &g->proposal[s->node], (uint16_t)slot);
+        }
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        struct proposal *p = &g->proposal[i];
+
+        if (!is_ready(p, now_us)) {
+            continue;
+        }
+        if (p->ranges_n == 0) {
+            *p = (struct proposal){.live = false}; /* another daemon has begun their generation */
+            generation_begin_soon(g);
+            continue;
+        }
+        p->live = true;
+        p->began_us = now_us;
+        p->asks = 1u << news_anchor(g);
+        give_number(g, p, &g->node[i]);
+        ask_anchor(g, news_anchor(g));
+    }
+}
+
 void
-begin_propose(struct generations *g, unsigned anchor)
+generation_begin_tick(struct generations *g, int64_t now_us)
+{
+    bool ready = false;
+
+    if (!generation_begin_allowed(g)) {
+        return;
+    }
+    if (g->begin_due) {
+        g->begin_due = false;
+        find(g, now_us);
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        struct proposal *p = &g->proposal[i];
+
+        if (!p->live && p->due_us != 0 && now_us >= p->due_us &&
+            (p->news_asked_n == 0 || (p->news_asked_n < NEWS_ASKS_MAX && is_news_late(p, now_us)))) {
+            ask_news(g, p, now_us);
+        } else if (p->live && p->asks != ALL && now_us - p->began_us >= NEWS_US) {
+            ask_all(g, p);
+        }
+        ready = ready || is_ready(p, now_us);
+    }
+    if (ready) {
+        propose(g, now_us);
+    }
+}
+
+int64_t
+generation_begin_next_us(const struct generations *g)
+{
+    int64_t next_us = g->begin_due && generation_begin_allowed(g) ? 0 : INT64_MAX;
+
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        const struct proposal *p = &g->proposal[i];
+        int64_t its_us = p->live ? p->began_us + NEWS_US
+                         : p->news_asked_n == 0 ? p->due_us
+                         : p->has_news ? 0 : p->news_asked_us + NEWS_US;
+
+        next_us = p->due_us != 0 && p->asks != ALL && its_us < next_us ? its_us : next_us;
+    }
+    return next_us;
+}
+
+void
+generation_begin_append(struct generations *g, unsigned anchor)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
         struct proposal *p = &g->proposal[i];
 
-        if (p->live && p->began_us != 0 && (p->answered & 1u << anchor) == 0) {
+        if (p->live && (p->asks & ~p->answered & 1u << anchor) != 0) {
             struct generation_entry e = {.number = p->number,
                                          .origin = p->origin,
                                          .since_us = p->since_us,
@@ -123,24 +262,57 @@ drop(struct generations *g, struct proposal *p)
     }
     free(p->range);
     *p = (struct proposal){.live = false};
-    begin_due(g); /* if no anchor took it, its slots still need a generation */
+    generation_begin_soon(g); /* if no anchor took it, its slots still need a generation */
+}
+
+/* GB3 */
+void
+generations_heard(struct generations *g, uint64_t number, int64_t now_us)
+{
+    struct generation_anchor *a = &g->anchor[news_anchor(g)];
+    int64_t due_us = now_us + (int64_t)((draw(g) >> 32) % HEARD_US);
+
+    if (!generation_table_has(g, number)) {
+        a->due_us = due_us < a->due_us ? due_us : a->due_us;
+        a->ask_again = a->asked; /* the registration in flight may have come before the generation */
+    }
+}
+
+static void
+report_begun(struct generations *g, struct proposal *p)
+{
+    if (!p->reported && generation_table_has(g, p->number)) {
+        p->reported = true;
+        g->on_news(g->ctx, GENERATION_BEGUN, 0, p->number);
+    }
 }
 
 /* A proposal waits at most one beat for the answer of the third anchor. */
 void
-begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t now_us)
+generation_begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t sent_us, int64_t now_us)
 {
+    unsigned from = news_anchor(g);
+
     for (unsigned i = 0; i < g->nodes_n; i++) {
         struct proposal *p = &g->proposal[i];
 
-        if (!p->live || p->began_us == 0) {
+        if (!p->live) {
+            if (p->news_asked_us != 0 && answered && anchor == from && sent_us >= p->news_asked_us) {
+                p->has_news = true;
+            } else if (p->news_asked_us != 0 && !answered && anchor != from) {
+                ask_anchor(g, from); /* instead of this one */
+            }
             continue;
         }
         if (answered && (p->sent & 1u << anchor) != 0) {
             p->answered |= 1u << anchor;
+            report_begun(g, p);
+        }
+        if ((p->sent & 1u << anchor) != 0 && p->asks != ALL && (!answered || generation_table_has(g, p->number))) {
+            ask_all(g, p);
         }
         p->sent &= ~(1u << anchor);
-        if (p->answered == (1u << ANCHORS) - 1 || now_us - p->began_us > GENERATION_BEAT_US) {
+        if ((p->answered & p->asks) == p->asks || now_us - p->began_us > GENERATION_BEAT_US) {
             drop(g, p);
         }
     }

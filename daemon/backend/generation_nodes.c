@@ -12,20 +12,20 @@
 
 enum { AWAY_BEATS = 5 }; /* between two questions to a node that is down; a new connection asks at once */
 
-/* The index of a node that is down and owns no slot. */
+/* The index of a node that is down and owns no slot, and that the topology has no connection to. */
 static unsigned
 unused(const struct generations *g)
 {
     bool owns[GENERATION_NODES_MAX] = {false};
     unsigned i = 0;
 
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
         if (g->slot[slot].node != NO_INDEX) {
             owns[g->slot[slot].node] = true;
         }
     }
     while (i < GENERATION_NODES_MAX &&
-           (owns[i] || g->node[i].answered_us != 0 || g->node[i].asked || g->proposal[i].live)) {
+           (owns[i] || g->node[i].kept || g->node[i].answered_us != 0 || g->node[i].asked || g->proposal[i].live)) {
         i++;
     }
     return i;
@@ -49,16 +49,28 @@ generations_node(struct generations *g, const char id[NODE_ID_ROOM])
     } else if ((i = unused(g)) == GENERATION_NODES_MAX) {
         return (uint16_t)i;
     }
-    g->node[i] = (struct gnode){.due_us = 0};
+    g->node[i] = (struct generation_node){.due_us = 0};
     g->proposal[i] = (struct proposal){.live = false};
     memcpy(g->node[i].id, id, NODE_ID_ROOM - 1);
     return (uint16_t)i;
 }
 
+bool
+generations_node_answers(const struct generations *g, uint16_t node, int64_t now_us)
+{
+    return g->node[node].answered_us != 0 && now_us - g->node[node].answered_us < 2 * GENERATION_BEAT_US;
+}
+
+void
+generations_node_keep(struct generations *g, uint16_t node, bool keep)
+{
+    g->node[node].kept = keep;
+}
+
 void
 generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
 {
-    struct gnode *n = &g->node[node];
+    struct generation_node *n = &g->node[node];
 
     n->answered_us = 0;
     n->digest = 0;
@@ -80,12 +92,13 @@ digest_of(const struct node_answer *a)
 static void
 assign_slot(struct generations *g, uint16_t slot, uint16_t node)
 {
-    struct gslot *s = &g->slot[slot];
+    struct generation_slot *s = &g->slot[slot];
 
     if (s->node != NO_INDEX && s->node != node && g->node[s->node].config_epoch >= g->node[node].config_epoch) {
         return;
     }
     if (s->node != node) {
+        g->moved = g->moved || s->used;
         s->node = node;
         s->open_us = 0; /* a time of the former node's clock; the new node has another origin */
     }
@@ -108,8 +121,8 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
     uint64_t time_us = (uint64_t)a->time_us;
     size_t at = 0;
 
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        struct gslot *s = &g->slot[slot];
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        struct generation_slot *s = &g->slot[slot];
 
         while (at < a->ranges_n && a->range[at].last < slot) {
             at++;
@@ -117,6 +130,7 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         if (at < a->ranges_n && a->range[at].first <= slot) {
             assign_slot(g, (uint16_t)slot, node);
         } else if (s->node == node) {
+            g->moved = g->moved || s->used;
             s->node = NO_INDEX;
         }
         if (s->node == node) {
@@ -125,10 +139,10 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         }
     }
     for (size_t i = 0; i < a->open_n; i++) {
-        struct gslot *s = &g->slot[a->open[i]];
+        struct generation_slot *s = &g->slot[a->open[i]];
 
         if (s->node == node) {
-            slot_opens(g, a->open[i], time_us);
+            generation_slot_opens(g, a->open[i], time_us);
         }
     }
 }
@@ -136,11 +150,12 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
 static void
 report_slots(struct generations *g, uint16_t node)
 {
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        const struct gslot *s = &g->slot[slot];
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        const struct generation_slot *s = &g->slot[slot];
 
         if (s->used && (s->node == node || s->node == NO_INDEX)) {
-            g->on_news(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NO_INDEX ? g->entry[s->entry].number : 0);
+            g->on_news(g->ctx, GENERATION_ASK_AGAIN, (uint16_t)slot,
+                       s->generation != NO_INDEX ? g->known[s->generation].number : 0);
         }
     }
 }
@@ -149,7 +164,7 @@ bool
 generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                           int64_t now_us)
 {
-    struct gnode *n = &g->node[node];
+    struct generation_node *n = &g->node[node];
     uint64_t digest;
 
     n->asked = false;
@@ -177,11 +192,20 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         take_slots(g, node, a);
         report_slots(g, node);
     }
-    begin_due(g); /* the node's clock may have passed open_us of a slot */
+    generation_begin_soon(g); /* the node's clock may have passed open_us of a slot */
     return true;
 }
 
-/* Known nodes keep their numbers: shards that are not closed yet use these. */
+bool
+generations_moved(struct generations *g)
+{
+    bool moved = g->moved;
+
+    g->moved = false;
+    return moved;
+}
+
+/* Known nodes keep their indices: shards that are not closed yet use these. */
 void
 generations_other_cluster(struct generations *g, int64_t now_us)
 {
@@ -189,12 +213,12 @@ generations_other_cluster(struct generations *g, int64_t now_us)
         generations_node_lost(g, (uint16_t)i, now_us);
         g->node[i].config_epoch = 0;
     }
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
         g->slot[slot].node = NO_INDEX;
         g->slot[slot].open = false;
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
-        g->owner[i] = g->anchor[i].ok_epoch = 0;
+        g->owner_epoch[i] = g->anchor[i].ok_epoch = 0;
         g->anchor[i].ok_us = 0;
     }
     ask_anchors(g);

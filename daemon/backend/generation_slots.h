@@ -10,59 +10,62 @@
 #include <stdint.h>
 
 #include "daemon/backend/generations.h"
+#include "daemon/backend/slot.h"
 
 struct generations;
 
-enum { SLOTS_N = 16384, NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
+enum { NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
 
 /* What is known of a slot's record in its generation. */
 enum record_state {
     RECORD_UNKNOWN,  /* no call has needed the record yet */
     RECORD_NEEDS_BIT, /* in the queue `bits` */
-    RECORD_IN_BATCH, /* the anchors are asked for its bit */
+    RECORD_IN_QUERY, /* the anchors are asked for its bit */
     RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
     RECORD_SENT,
     RECORD_LATER,    /* in the queue `later`: the daemon that creates it may not have done so yet */
     RECORD_RECLAIMS, /* the record reclaimed when it was last read */
+    RECORD_AHEAD,    /* the record grants, but this daemon does not know that the generation is over */
     RECORD_GRANTS,
 };
 
-struct gslot {
+struct generation_slot {
+    uint64_t floor;      /* the highest token of the slot that this daemon was given */
     uint64_t open_us;    /* when it was open last, by its node's clock; 0 = never */
-    uint16_t entry, node; /* NO_INDEX: none */
+    uint16_t generation, node; /* indices of generations.known, .node; NO_INDEX: none */
     uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */
     bool used : 1;       /* this daemon has had calls for the slot: the core gets news of its generations */
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
     bool open : 1;
-    bool spoiled : 1;    /* its record was lost in this generation */
-    bool reread : 1;     /* its record was missing once */
+    bool record_lost : 1; /* its record of this generation is missing or spoiled */
+    bool was_missing : 1; /* a read has found no record */
     bool queued : 1;     /* in `bits` or `records` or `later` */
     bool proposed : 1;   /* it is in a proposal of this daemon */
 };
 
 struct ring {
-    uint16_t slot[SLOTS_N];
+    uint16_t slot[SLOTS];
     unsigned first, n;
 };
 
-struct batch {
+struct bit_query {
     uint16_t slot[BITS_MAX];
     uint64_t number[BITS_MAX];
     uint8_t clear[BITS_MAX], set[BITS_MAX];
     size_t n;
     uint64_t serial;
-    unsigned asks, asked; /* the anchors that are to be asked, and those that have answered; a bit each */
+    unsigned asks, answered; /* the anchors that are to be asked, and those that have answered; a bit each */
     int64_t began_us;
 };
 
 static inline bool
 ring_push(struct ring *r, uint16_t slot)
 {
-    if (r->n == SLOTS_N) {
+    if (r->n == SLOTS) {
         return false;
     }
-    r->slot[(r->first + r->n++) % SLOTS_N] = slot;
+    r->slot[(r->first + r->n++) % SLOTS] = slot;
     return true;
 }
 
@@ -71,19 +74,21 @@ ring_pop(struct ring *r)
 {
     uint16_t slot = r->slot[r->first];
 
-    r->first = (r->first + 1) % SLOTS_N;
+    r->first = (r->first + 1) % SLOTS;
     r->n--;
     return slot;
 }
 
-bool slot_is_sound(const struct generations *g, const struct gslot *s); /* the slot has the data of its generation */
-void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
-void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
-void slots_over(struct generations *g, uint16_t entry);
-void slots_tick(struct generations *g, int64_t now_us);
-void batch_begin(struct generations *g, int64_t now_us);
-void batch_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
-void batch_tick(struct generations *g, int64_t now_us);
-bool slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out);
+/* The slot has the data of its generation. */
+bool generation_slot_is_intact(const struct generations *g, const struct generation_slot *s);
+void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
+void generation_slot_enters(struct generations *g, uint16_t slot, uint16_t generation); /* another generation */
+void generation_slots_named(struct generations *g, uint16_t generation);
+void generation_slots_over(struct generations *g, uint16_t generation);
+void generation_slots_tick(struct generations *g, int64_t now_us);
+void bit_query_begin(struct generations *g, int64_t now_us);
+void bit_query_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
+void bit_query_tick(struct generations *g, int64_t now_us);
+bool generation_slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out);
 
 #endif

@@ -2,9 +2,11 @@
  * generation_table.c -- the generations that the anchors have named. A slot is in the one with the highest number.
  *
  * A generation without slots is removed. A slot leaves an unreclaimed generation only for a later one, which takes over
- * the earlier one's versions at the anchors (from[]): until this daemon has reclaimed the later generation, it reports
- * the earlier one to no anchor as reclaimed.
+ * the earlier one's versions at the anchors (inherited[]): until this daemon has reclaimed the later generation, it
+ * reports the earlier one to no anchor as reclaimed.
  */
+#include "daemon/backend/generation_table.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,37 +15,45 @@
 
 enum { FORWARD_MAX = 256 };
 
+#define FORWARD_US (GENERATION_BEAT_US / 8)
+
 static uint16_t
 find(const struct generations *g, uint64_t number)
 {
-    for (size_t i = 0; i < g->entries_n; i++) {
-        if (g->entry[i].live && g->entry[i].number == number) {
+    for (size_t i = 0; i < g->known_n; i++) {
+        if (g->known[i].live && g->known[i].number == number) {
             return (uint16_t)i;
         }
     }
     return NO_INDEX;
 }
 
-/* At most one generation for each slot is live, and one more inside table_take(). */
+bool
+generation_table_has(const struct generations *g, uint64_t number)
+{
+    return find(g, number) != NO_INDEX;
+}
+
+/* At most one generation for each slot is live, and one more inside generation_table_take(). */
 static uint16_t
 add(struct generations *g, const struct generation_entry *e, int64_t now_us)
 {
     size_t i = 0;
 
-    while (i < g->entries_n && g->entry[i].live) {
+    while (i < g->known_n && g->known[i].live) {
         i++;
     }
-    if (i == g->entries_room) {
-        g->entries_room = g->entries_room == 0 ? 16 : 2 * g->entries_room;
-        g->entry = mem_array(g->entry, g->entries_room, sizeof(*g->entry));
+    if (i == g->known_room) {
+        g->known_room = g->known_room == 0 ? 16 : 2 * g->known_room;
+        g->known = mem_array(g->known, g->known_room, sizeof(*g->known));
     }
-    g->entries_n = i == g->entries_n ? i + 1 : g->entries_n;
-    g->entry[i] = (struct gentry){.number = e->number,
+    g->known_n = i == g->known_n ? i + 1 : g->known_n;
+    g->known[i] = (struct known_generation){.number = e->number,
                                   .origin = e->origin,
                                   .since_us = e->since_us,
                                   .live = true,
                                   .named_us = now_us};
-    g->open_entries_n++;
+    g->in_grace_n++;
     return (uint16_t)i;
 }
 
@@ -55,82 +65,104 @@ lower(uint64_t a, uint64_t b)
 
 /* The slot leaves for the generation `to`; if it is not reclaimed, `to` takes over the versions. */
 static void
-leave(struct generations *g, const struct gslot *s, struct gentry *to)
+leave(struct generations *g, const struct generation_slot *s, struct known_generation *to)
 {
-    struct gentry *e = &g->entry[s->entry];
+    struct known_generation *e = &g->known[s->generation];
 
     if (s->used && !s->reclaimed) {
         e->unreclaimed_n--;
         for (unsigned i = 0; i < ANCHORS; i++) {
-            to->from[i] = lower(to->from[i], lower(e->version[i], e->from[i]));
+            to->inherited[i] = lower(to->inherited[i], lower(e->version[i], e->inherited[i]));
         }
     }
     if (--e->slots_n == 0) {
-        g->open_entries_n -= !e->over;
+        g->in_grace_n -= !e->over;
         e->live = false;
     }
 }
 
 /* The slot is in a later generation already. If it is not reclaimed there, generation `e` is not reclaimed either. */
 static void
-carry_over(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
+carry_over(struct generations *g, const struct generation_slot *s, unsigned anchor, const struct generation_entry *e)
 {
-    struct gentry *later = &g->entry[s->entry];
+    struct known_generation *later = &g->known[s->generation];
 
     if (s->used && !s->reclaimed && later->number > e->number) {
-        later->from[anchor] = lower(later->from[anchor], e->version);
+        later->inherited[anchor] = lower(later->inherited[anchor], e->version);
     }
 }
 
-void
-table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us)
+/*
+ * Only then a slot's bit is asked for: an anchor that does not know the generation has no bit of it. The daemon would
+ * find its own bit, set at another anchor, and would take the record to be created.
+ */
+bool
+generation_table_is_named(const struct known_generation *e)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        n += e->version[i] != 0;
+    }
+    return n >= 2;
+}
+
+bool
+generation_table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us)
 {
     uint16_t at = find(g, e->number);
-    struct gentry *to;
+    bool is_new = at == NO_INDEX, was_named;
+    struct known_generation *to;
 
     g->highest = e->number > g->highest ? e->number : g->highest;
     if (at == NO_INDEX) {
         at = add(g, e, now_us);
     }
-    to = &g->entry[at];
+    to = &g->known[at];
+    was_named = generation_table_is_named(to);
     to->version[anchor] = e->version;
     for (size_t i = 0; i < e->ranges_n; i++) {
         for (unsigned slot = e->range[i].first; slot <= e->range[i].last; slot++) {
-            struct gslot *s = &g->slot[slot];
+            struct generation_slot *s = &g->slot[slot];
 
-            if (s->entry != NO_INDEX && g->entry[s->entry].number >= e->number) {
+            if (s->generation != NO_INDEX && g->known[s->generation].number >= e->number) {
                 carry_over(g, s, anchor, e);
                 continue;
             }
-            if (s->entry != NO_INDEX) {
+            if (s->generation != NO_INDEX) {
                 leave(g, s, to);
             }
             to->slots_n++;
-            slot_enters(g, (uint16_t)slot, at);
+            generation_slot_enters(g, (uint16_t)slot, at);
         }
     }
     if (to->slots_n == 0) {
-        g->open_entries_n -= !to->over;
+        g->in_grace_n -= !to->over;
         to->live = false;
     }
-    begin_due(g);
+    if (to->live && !was_named && generation_table_is_named(to)) {
+        generation_slots_named(g, at);
+    }
+    generation_begin_soon(g);
+    return is_new && to->live;
 }
 
 void
-table_forget(struct generations *g, unsigned anchor)
+generation_table_forget(struct generations *g, unsigned anchor)
 {
-    for (size_t i = 0; i < g->entries_n; i++) {
-        g->entry[i].version[anchor] = g->entry[i].from[anchor] = 0;
+    for (size_t i = 0; i < g->known_n; i++) {
+        g->known[i].version[anchor] = g->known[i].inherited[anchor] = 0;
     }
 }
 
 void
-table_over(struct generations *g, struct gentry *e)
+generation_table_over(struct generations *g, struct known_generation *e)
 {
     if (!e->over) {
         e->over = true;
-        g->open_entries_n--;
-        slots_over(g, (uint16_t)(e - g->entry));
+        e->floor = g->floor;
+        g->in_grace_n--;
+        generation_slots_over(g, (uint16_t)(e - g->known));
     }
 }
 
@@ -139,69 +171,108 @@ table_over(struct generations *g, struct gentry *e)
  * of the generation first. So the answers of two anchors need not be of the same time.
  */
 void
-table_done(struct generations *g, unsigned anchor, uint64_t done)
+generation_table_done(struct generations *g, unsigned anchor, uint64_t done)
 {
-    if (g->open_entries_n == 0) {
+    if (g->in_grace_n == 0) {
         return;
     }
-    for (size_t i = 0; i < g->entries_n; i++) {
-        struct gentry *e = &g->entry[i];
+    for (size_t i = 0; i < g->known_n; i++) {
+        struct known_generation *e = &g->known[i];
 
         if (!e->live || e->over || e->version[anchor] == 0 || e->version[anchor] > done) {
             continue;
         }
         e->done |= 1u << anchor;
         if ((e->done & (e->done - 1)) != 0) {
-            table_over(g, e);
+            generation_table_over(g, e);
+        }
+    }
+}
+
+/*
+ * The slot with that record may have granted by tokens above all that this daemon knows. The daemon that found the
+ * generation over learned that from two anchors, to which all members had sent their highest tokens. Of any two anchors
+ * one is among these: so this daemon knows the tokens when two have answered registrations that it sends from now on.
+ * It does not wait for `done` of the anchors: that may wait for locks of this daemon, whose reclaims expect another
+ * record.
+ */
+void
+generation_table_end_seen(struct generations *g, struct known_generation *e)
+{
+    if (!e->end_seen) {
+        e->end_seen = true;
+        for (unsigned i = 0; i < ANCHORS; i++) {
+            e->in_flight |= g->anchor[i].asked ? 1u << i : 0;
+        }
+    }
+    ask_anchors(g);
+}
+
+void
+generation_table_registered(struct generations *g, unsigned anchor, bool votes)
+{
+    for (size_t i = 0; i < g->known_n && g->in_grace_n > 0; i++) {
+        struct known_generation *e = &g->known[i];
+
+        if (!e->live || e->over || !e->end_seen) {
+            continue;
+        }
+        e->answered |= votes && (e->in_flight & 1u << anchor) == 0 ? 1u << anchor : 0;
+        e->in_flight &= ~(1u << anchor);
+        if ((e->answered & (e->answered - 1)) != 0) {
+            generation_table_over(g, e);
         }
     }
 }
 
 void
-table_forget_done(struct generations *g, unsigned anchor)
+generation_table_forget_done(struct generations *g, unsigned anchor)
 {
-    for (size_t i = 0; i < g->entries_n; i++) {
-        g->entry[i].done &= ~(1u << anchor);
+    for (size_t i = 0; i < g->known_n; i++) {
+        g->known[i].done &= ~(1u << anchor);
+        g->known[i].answered &= ~(1u << anchor);
     }
 }
 
 uint64_t
-table_reclaimed(const struct generations *g, unsigned anchor)
+generation_table_reclaimed(const struct generations *g, unsigned anchor)
 {
-    uint64_t back = g->anchor[anchor].version;
+    uint64_t version = g->anchor[anchor].version;
 
-    for (size_t i = 0; i < g->entries_n; i++) {
-        const struct gentry *e = &g->entry[i];
-        uint64_t held = e->live && e->unreclaimed_n > 0 ? lower(e->version[anchor], e->from[anchor]) : 0;
+    for (size_t i = 0; i < g->known_n; i++) {
+        const struct known_generation *e = &g->known[i];
+        uint64_t unreclaimed = e->live && e->unreclaimed_n > 0 ? lower(e->version[anchor], e->inherited[anchor]) : 0;
 
-        if (held != 0 && held - 1 < back) {
-            back = held - 1;
+        if (unreclaimed != 0 && unreclaimed - 1 < version) {
+            version = unreclaimed - 1;
         }
     }
-    return back;
+    return version;
 }
 
 /*
- * The anchor does not know the generation, although it has answered since we learned of it. (The daemon that begins a
- * generation names it to all three anchors, so this is rare.) An anchor that has just lost its data gets the generation
- * at once, because it is to vote soon; but not before we have all generations that it does know.
+ * The anchor does not know the generation, although it has answered FORWARD_US after this daemon learned of it. The
+ * daemon that begins a generation names it to all three anchors, so this is rare. Its message must come first, because
+ * only that message clears the bits of the slots: otherwise all daemons would take the records to be created. An anchor
+ * that has just lost its data gets the generation at once, because it is to vote soon; but not before this daemon has
+ * all generations that the anchor does know.
  */
 static bool
-is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
+is_lacking(const struct generations *g, unsigned anchor, const struct known_generation *e)
 {
-    const struct ganchor *a = &g->anchor[anchor];
+    const struct generation_anchor *a = &g->anchor[anchor];
 
     return e->live && e->version[anchor] == 0 && a->answered && !a->has_more &&
-           (a->answered_us > e->named_us || a->status != ANCHOR_VOTES);
+           (a->answered_us > e->named_us + FORWARD_US || a->status != ANCHOR_VOTES);
 }
 
 bool
-table_lacks(const struct generations *g, unsigned anchor)
+generation_table_lacks(const struct generations *g, unsigned anchor)
 {
     bool lacks = false;
 
-    for (size_t i = 0; i < g->entries_n; i++) {
-        lacks = lacks || is_lacking(g, anchor, &g->entry[i]);
+    for (size_t i = 0; i < g->known_n; i++) {
+        lacks = lacks || is_lacking(g, anchor, &g->known[i]);
     }
     return lacks;
 }
@@ -212,21 +283,21 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
     struct anchor_message *m = &g->message;
     size_t used = 0;
 
-    for (size_t i = 0; i < m->begin_n; i++) {
-        used += g->begin[i].ranges_n;
+    for (size_t i = 0; i < m->generations_n; i++) {
+        used += g->outgoing[i].ranges_n;
     }
-    if (m->begin_n == g->begin_room) {
-        g->begin_room = g->begin_room == 0 ? 8 : 2 * g->begin_room;
-        g->begin = mem_array(g->begin, g->begin_room, sizeof(*g->begin));
-        g->expected = mem_array(g->expected, g->begin_room, sizeof(*g->expected));
+    if (m->generations_n == g->outgoing_room) {
+        g->outgoing_room = g->outgoing_room == 0 ? 8 : 2 * g->outgoing_room;
+        g->outgoing = mem_array(g->outgoing, g->outgoing_room, sizeof(*g->outgoing));
+        g->expected = mem_array(g->expected, g->outgoing_room, sizeof(*g->expected));
     }
     if (used + e->ranges_n > g->ranges_room) {
         g->ranges_room = 2 * (used + e->ranges_n);
         g->ranges = mem_array(g->ranges, g->ranges_room, sizeof(*g->ranges));
     }
     memcpy(g->ranges + used, e->range, e->ranges_n * sizeof(*e->range));
-    g->begin[m->begin_n] = *e;
-    g->expected[m->begin_n++] = expected;
+    g->outgoing[m->generations_n] = *e;
+    g->expected[m->generations_n++] = expected;
 }
 
 /*
@@ -235,41 +306,41 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
  * One walk over the slots counts the ranges of all generations, a second one writes them.
  */
 void
-table_forward(struct generations *g, unsigned anchor)
+generation_table_forward(struct generations *g, unsigned anchor)
 {
     struct slot_range *range;
     size_t *at, total = 0;
 
-    if (!table_lacks(g, anchor)) {
+    if (!generation_table_lacks(g, anchor)) {
         return;
     }
-    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* for each: its number of ranges, the index of the next */
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        uint16_t e = g->slot[slot].entry;
+    at = mem_zalloc((2 * g->known_n + 1) * sizeof(*at));   /* for each: its number of ranges, the index of the next */
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint16_t e = g->slot[slot].generation;
 
-        if (e != NO_INDEX && (slot == 0 || g->slot[slot - 1].entry != e)) {
+        if (e != NO_INDEX && (slot == 0 || g->slot[slot - 1].generation != e)) {
             at[2 * e]++;
         }
     }
-    for (size_t i = 0; i < g->entries_n; i++) {
+    for (size_t i = 0; i < g->known_n; i++) {
         at[2 * i + 1] = total;
         total += at[2 * i];
     }
     range = mem_array(NULL, total, sizeof(*range));
-    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
-        uint16_t e = g->slot[slot].entry;
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint16_t e = g->slot[slot].generation;
 
         if (e == NO_INDEX) {
             continue;
         }
-        if (slot == 0 || g->slot[slot - 1].entry != e) {
+        if (slot == 0 || g->slot[slot - 1].generation != e) {
             range[at[2 * e + 1]++].first = (uint16_t)slot;
         }
         range[at[2 * e + 1] - 1].last = (uint16_t)slot;
     }
-    for (size_t k = 0; k < g->entries_n && g->message.begin_n < FORWARD_MAX; k++) {
-        size_t i = g->forward_at++ % g->entries_n;
-        const struct gentry *e = &g->entry[i];
+    for (size_t k = 0; k < g->known_n && g->message.generations_n < FORWARD_MAX; k++) {
+        size_t i = g->forward_at++ % g->known_n;
+        const struct known_generation *e = &g->known[i];
 
         if (is_lacking(g, anchor, e)) {
             struct generation_entry out = {.number = e->number,

@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/generation_table.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"
 
 enum {
-    GRACE_US = 50 * 1000, /* the first pause between registrations while members are awaited */
-    SOON_US = 10 * 1000, /* between two registrations at an anchor */
+    GRACE_PAUSE_US = 50 * 1000, /* the first pause between registrations while members are awaited */
+    SOON_US = 10 * 1000, /* the shortest pause between two registrations at an anchor */
 };
+
+#define DAY_US (86400 * US_PER_S) /* anchor.lua: the longest lease */
 
 struct generations *
 generations_new(const struct anchor_identity *identity, uint64_t random, generations_news_fn *on_news, void *ctx)
@@ -25,9 +28,8 @@ generations_new(const struct anchor_identity *identity, uint64_t random, generat
     g->on_news = on_news;
     g->ctx = ctx;
     g->lists_for = -1;
-    g->longest_us = identity->lease_us;
-    for (unsigned i = 0; i < SLOTS_N; i++) {
-        g->slot[i].entry = g->slot[i].node = NO_INDEX;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        g->slot[i].generation = g->slot[i].node = NO_INDEX;
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
         buf_init(&g->anchor[i].list, 0);
@@ -51,8 +53,8 @@ generations_free(struct generations **gp)
     }
     free(g->node);
     free(g->proposal);
-    free(g->entry);
-    free(g->begin);
+    free(g->known);
+    free(g->outgoing);
     free(g->expected);
     free(g->ranges);
     free(g);
@@ -64,7 +66,6 @@ generations_lease(struct generations *g, int64_t lease_us)
 {
     if (lease_us > g->identity.lease_us) {
         g->identity.lease_us = lease_us;
-        g->longest_us = lease_us > g->longest_us ? lease_us : g->longest_us;
         ask_anchors(g);
     }
 }
@@ -91,9 +92,9 @@ generations_bound_us(const struct generations *g)
 uint64_t
 generations_number(const struct generations *g, uint16_t slot)
 {
-    const struct gslot *s = &g->slot[slot];
+    const struct generation_slot *s = &g->slot[slot];
 
-    return s->entry != NO_INDEX ? g->entry[s->entry].number : 0;
+    return s->generation != NO_INDEX ? g->known[s->generation].number : 0;
 }
 
 bool
@@ -109,15 +110,37 @@ generations_is_used(const struct generations *g, uint16_t slot)
 }
 
 void
-generations_token(struct generations *g, uint64_t token)
+generations_token(struct generations *g, uint16_t slot, uint64_t token)
 {
+    struct generation_slot *s = &g->slot[slot];
+
+    s->floor = token > s->floor ? token : s->floor;
     g->floor = token > g->floor ? token : g->floor;
 }
 
 uint64_t
-generations_floor(const struct generations *g)
+generations_floor(const struct generations *g, uint16_t slot)
 {
-    return g->floor;
+    const struct generation_slot *s = &g->slot[slot];
+    uint64_t floor = s->generation != NO_INDEX && g->known[s->generation].over ? g->known[s->generation].floor
+                                                                                : g->floor;
+
+    return s->floor > floor ? s->floor : floor;
+}
+
+/* Not at once: soon the node may report a higher config epoch, or the map may name another node. */
+bool
+generations_anchor_is_low(const struct generations *g, unsigned anchor, int64_t now_us)
+{
+    int64_t low_us = g->anchor[anchor].low_us;
+
+    return low_us != 0 && now_us - low_us >= GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
+}
+
+bool
+generations_in_grace(const struct generations *g)
+{
+    return g->in_grace_n > 0;
 }
 
 const struct anchor_identity *
@@ -133,7 +156,7 @@ generations_identity(const struct generations *g)
  * new anchors the first one votes before the others know that it was new.
  */
 static bool
-began_new(const struct ganchor *a)
+began_new(const struct generation_anchor *a)
 {
     return a->new_birth != 0 && a->new_birth == a->birth;
 }
@@ -142,7 +165,7 @@ began_new(const struct ganchor *a)
 static void
 bring(struct generations *g, unsigned i)
 {
-    struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
+    struct generation_anchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
     struct anchor_message *m = &g->message;
 
     a->brings = false;
@@ -157,42 +180,54 @@ bring(struct generations *g, unsigned i)
     }
 }
 
+/* R7: if one anchor has lost a member, the answer of another one has its lease. */
+static int64_t
+longest_us(const struct generations *g)
+{
+    int64_t us = g->identity.lease_us;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        us = g->anchor[i].longest_us > us ? g->anchor[i].longest_us : us;
+    }
+    return us;
+}
+
 const struct anchor_message *
 generations_message(struct generations *g, unsigned i, uint16_t node)
 {
-    struct ganchor *a = &g->anchor[i];
+    struct generation_anchor *a = &g->anchor[i];
     struct anchor_message *m = &g->message;
 
     *m = (struct anchor_message){.leaving = g->leaving,
-                                 .holds = g->restored || g->registered_us != 0,
+                                 .holds = g->restored || g->bound_us != 0, /* a lock may be held until then at least */
                                  .lists = g->lists_for >= 0 && g->lists_for != (int)i && !a->has_list,
                                  .birth = a->birth,
                                  .version = a->version,
-                                 .reclaimed = table_reclaimed(g, i),
+                                 .reclaimed = generation_table_reclaimed(g, i),
                                  .suspect_us = g->slot[anchor_slot(i)].open_us,
-                                 .longest_us = g->longest_us,
-                                 .owner = g->owner,
+                                 .longest_us = longest_us(g),
+                                 .owner_epoch = g->owner_epoch,
                                  .floor = g->floor};
     a->node = node;
     a->epoch = node < g->nodes_n ? g->node[node].config_epoch : 0;
     a->sent_lists = m->lists ? g->anchor[g->lists_for].birth : 0;
     a->sent_lease_us = g->identity.lease_us;
     if (a->answered) {
-        table_forward(g, i);
+        generation_table_forward(g, i);
     }
-    begin_propose(g, i);
-    a->sent_batch = 0;
-    if (g->batch.n > 0 && (g->batch.asks & 1u << i) != 0) {
-        m->slot = g->batch.slot;
-        m->slot_number = g->batch.number;
-        m->slots_n = g->batch.n;
-        a->sent_batch = g->batch.serial;
+    generation_begin_append(g, i);
+    a->sent_query = 0;
+    if (g->bit_query.n > 0 && (g->bit_query.asks & 1u << i) != 0) {
+        m->slot = g->bit_query.slot;
+        m->slot_number = g->bit_query.number;
+        m->slots_n = g->bit_query.n;
+        a->sent_query = g->bit_query.serial;
     }
     bring(g, i);
-    m->begin = g->begin;
+    m->generation = g->outgoing;
     m->expected = g->expected;
-    for (size_t k = 0, used = 0; k < m->begin_n; used += g->begin[k++].ranges_n) {
-        g->begin[k].range = g->ranges + used;
+    for (size_t k = 0, used = 0; k < m->generations_n; used += g->outgoing[k++].ranges_n) {
+        g->outgoing[k].range = g->ranges + used;
     }
     return m;
 }
@@ -206,7 +241,7 @@ move_bound(struct generations *g)
     int64_t sent_us = 0, lease_us = 0, bound_us;
 
     for (unsigned i = 0; i < ANCHORS; i++) {
-        const struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS];
+        const struct generation_anchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS];
         int64_t both_us = a->ok_us < b->ok_us ? a->ok_us : b->ok_us;
 
         if (both_us > sent_us) {
@@ -235,7 +270,7 @@ forget_lists(struct generations *g)
 static void
 keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
 {
-    struct ganchor *an = &g->anchor[i];
+    struct generation_anchor *an = &g->anchor[i];
 
     if (g->lists_for < 0 || an->sent_lists != g->anchor[g->lists_for].birth || a->list.n == 0) {
         return; /* R7: a list requested before the anchor that wants it lost its data may lack members */
@@ -249,7 +284,7 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
 static void
 take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
 {
-    struct ganchor *an = &g->anchor[i];
+    struct generation_anchor *an = &g->anchor[i];
 
     an->status = a->status;
     an->is_new = a->is_new && a->status != ANCHOR_VOTES;
@@ -279,73 +314,92 @@ static void
 take_owners(struct generations *g, const struct anchor_answer *a)
 {
     for (unsigned i = 0; i < ANCHORS; i++) {
-        if (a->owner[i] > g->owner[i]) {
-            g->owner[i] = a->owner[i];
+        if (a->owner_epoch[i] > g->owner_epoch[i]) {
+            g->owner_epoch[i] = a->owner_epoch[i];
         }
-        if (g->anchor[i].ok_epoch < g->owner[i]) {
+        if (g->anchor[i].ok_epoch < g->owner_epoch[i]) {
             g->anchor[i].ok_us = 0;
-            table_forget_done(g, i);
+            generation_table_forget_done(g, i);
         }
     }
+}
+
+/*
+ * R7: for how long the anchor abstains at the latest. Its present birth is the time of the loss by the node's clock, or
+ * a later time if that clock was set back.
+ */
+static int64_t
+abstains_us(const struct anchor_answer *a)
+{
+    int64_t longest_us = a->longest_us < DAY_US ? a->longest_us : DAY_US;
+    int64_t wait_us = longest_us + longest_us / 2;
+    int64_t since_us = a->time_us - (int64_t)a->birth;
+
+    return since_us < 0 ? wait_us : since_us < wait_us ? wait_us - since_us : 0;
 }
 
 static void
 take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us, int64_t now_us)
 {
-    struct ganchor *an = &g->anchor[i];
+    struct generation_anchor *an = &g->anchor[i];
+    bool is_new = false;
 
     if (an->birth != a->birth) {
         if (g->lists_for == (int)i) {
             forget_lists(g);
         }
-        table_forget(g, i);
+        generation_table_forget(g, i);
         an->birth = a->birth;
         an->version = 0;
     }
     for (size_t k = 0; k < a->entries_n; k++) {
-        table_take(g, i, &a->entry[k], now_us);
+        is_new = generation_table_take(g, i, &a->entry[k], now_us) || is_new;
     }
     if (a->entries_n > 0) {
         an->due_us = 0; /* at once: generations without used slots are to be reported as reclaimed */
         for (unsigned k = 0; k < ANCHORS; k++) {
-            g->anchor[k].waits = 0;
+            g->anchor[k].grace_answers = 0;
         }
+    }
+    if (is_new) { /* the other anchors name it, too, and wait for this daemon's report */
+        ask_anchors(g);
     }
     an->version = a->version;
     an->has_more = a->entries_n >= ANCHOR_ENTRIES_MAX;
     an->answered = true;
     an->answered_us = sent_us;
-    g->longest_us = a->longest_us > g->longest_us ? a->longest_us : g->longest_us;
-    generations_token(g, a->floor);
+    an->longest_us = a->longest_us;
+    an->votes_us = now_us + abstains_us(a);
+    g->floor = a->floor > g->floor ? a->floor : g->floor;
     take_status(g, i, a);
     keep_list(g, i, a);
     if (a->status == ANCHOR_VOTES && !g->leaving) {
-        table_done(g, i, a->done);
+        generation_table_done(g, i, a->done);
         an->ok_us = sent_us;
         an->ok_lease_us = an->sent_lease_us;
         move_bound(g);
     }
-    if (a->status == ANCHOR_VOTES && an->sent_batch == g->batch.serial) {
-        batch_answered(g, i, a);
+    if (a->status == ANCHOR_VOTES && an->sent_query == g->bit_query.serial) {
+        bit_query_answered(g, i, a);
     }
-    if (table_lacks(g, i)) {
+    if (generation_table_lacks(g, i)) {
         an->due_us = 0;
     }
 }
 
 /*
- * While members are awaited, the pause between two registrations doubles from GRACE_US up to a beat: the end of a short
- * grace period is known soon, and a long one costs a handful of calls more.
+ * While members are awaited, the pause between two registrations doubles from GRACE_PAUSE_US up to a beat: the end of a
+ * short grace period is known soon, and a long one costs a handful of calls more.
  */
 static int64_t
-pause_us(const struct generations *g, struct ganchor *a)
+pause_us(const struct generations *g, struct generation_anchor *a)
 {
-    int64_t us = GRACE_US << a->waits;
+    int64_t us = GRACE_PAUSE_US << a->grace_answers;
 
-    if (g->open_entries_n == 0 || us >= GENERATION_BEAT_US) {
+    if (g->in_grace_n == 0 || us >= GENERATION_BEAT_US) {
         return GENERATION_BEAT_US;
     }
-    a->waits++;
+    a->grace_answers++;
     return us;
 }
 
@@ -354,25 +408,60 @@ void
 generations_anchor_answered(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us,
                             int64_t now_us)
 {
-    struct ganchor *an = &g->anchor[i];
+    struct generation_anchor *an = &g->anchor[i];
     bool counts = a != NULL && a->status != ANCHOR_DUPLICATE_UUID && now_us - sent_us < GENERATION_BEAT_US;
 
     if (counts) {
-        g->owner[i] = an->epoch > g->owner[i] ? an->epoch : g->owner[i];
+        g->owner_epoch[i] = an->epoch > g->owner_epoch[i] ? an->epoch : g->owner_epoch[i];
         take_owners(g, a);
-        counts = an->epoch >= g->owner[i];
+        counts = an->epoch >= g->owner_epoch[i];
         an->ok_epoch = counts ? an->epoch : an->ok_epoch;
+        an->low_us = counts ? 0 : an->low_us != 0 ? an->low_us : now_us;
         if (!counts && an->node < g->nodes_n) {
             g->node[an->node].due_us = 0; /* its config epoch may be higher by now */
         }
     }
+    an->silent = !counts;
     an->asked = false;
-    an->due_us = now_us + (!counts ? GENERATION_BEAT_US / 8 : an->again ? 0 : pause_us(g, an));
-    an->again = false;
+    an->due_us = now_us + (!counts ? GENERATION_BEAT_US / 8 : an->ask_again ? 0 : pause_us(g, an));
+    an->ask_again = false;
     if (counts) {
         take_answer(g, i, a, sent_us, now_us);
     }
-    begin_answered(g, i, counts, now_us);
+    generation_table_registered(g, i, counts && a->status == ANCHOR_VOTES);
+    generation_begin_answered(g, i, counts, sent_us, now_us);
+}
+
+static bool
+is_fresh(int64_t sent_us, int64_t now_us)
+{
+    return sent_us != 0 && now_us - sent_us < GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
+}
+
+bool
+generations_two_vote(const struct generations *g, int64_t now_us, struct anchor_votes *out)
+{
+    int64_t first_us = INT64_MAX, second_us = INT64_MAX; /* the shortest waits for anchors that abstain */
+    bool one_votes = false;
+
+    *out = (struct anchor_votes){.wait_us = INT64_MAX};
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        const struct generation_anchor *a = &g->anchor[i];
+
+        if (is_fresh(a->ok_us, now_us)) {
+            one_votes = true;
+        } else if (a->status != ANCHOR_VOTES && is_fresh(a->answered_us, now_us)) {
+            int64_t wait_us = a->votes_us > now_us ? a->votes_us - now_us : 0;
+
+            out->abstaining++;
+            second_us = wait_us < first_us ? first_us : wait_us < second_us ? wait_us : second_us;
+            first_us = wait_us < first_us ? wait_us : first_us;
+        } else {
+            out->silent++;
+        }
+    }
+    out->wait_us = one_votes ? first_us : second_us;
+    return is_fresh(g->registered_us, now_us);
 }
 
 /* ---- due requests ---- */
@@ -381,12 +470,12 @@ void
 generations_next(struct generations *g, int64_t now_us, struct generation_send *out)
 {
     *out = (struct generation_send){.type = SEND_NOTHING};
-    begin_all(g, now_us);
-    slots_tick(g, now_us);
-    batch_tick(g, now_us);
-    batch_begin(g, now_us);
+    generation_begin_tick(g, now_us);
+    generation_slots_tick(g, now_us);
+    bit_query_tick(g, now_us);
+    bit_query_begin(g, now_us);
     for (unsigned i = 0; i < ANCHORS; i++) {
-        struct ganchor *a = &g->anchor[i];
+        struct generation_anchor *a = &g->anchor[i];
 
         if (!a->asked && a->due_us <= now_us && now_us - a->asked_us >= SOON_US) {
             a->asked = true;
@@ -402,7 +491,7 @@ generations_next(struct generations *g, int64_t now_us, struct generation_send *
             return;
         }
     }
-    (void)slot_next_record(g, now_us, out);
+    (void)generation_slot_next_record(g, now_us, out);
 }
 
 int64_t
@@ -411,13 +500,13 @@ generations_due_us(const struct generations *g)
     int64_t due_us = INT64_MAX;
 
     for (unsigned i = 0; i < ANCHORS; i++) {
-        const struct ganchor *a = &g->anchor[i];
+        const struct generation_anchor *a = &g->anchor[i];
         int64_t its_us = a->due_us > a->asked_us + SOON_US ? a->due_us : a->asked_us + SOON_US;
 
         due_us = !a->asked && its_us < due_us ? its_us : due_us;
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        const struct gnode *n = &g->node[i];
+        const struct generation_node *n = &g->node[i];
 
         due_us = !n->asked && n->due_us < due_us ? n->due_us : due_us;
         if (g->records.n > 0 && n->records_pause_us != 0 && n->records_due_us < due_us) {
@@ -427,8 +516,8 @@ generations_due_us(const struct generations *g)
     if (g->later.n > 0 && g->later_us < due_us) {
         due_us = g->later_us;
     }
-    if ((g->batch.n == 0 && g->bits.n > 0) || (g->begin_due && begin_may(g))) {
+    if (g->bit_query.n == 0 && g->bits.n > 0) {
         return 0;
     }
-    return due_us;
+    return generation_begin_next_us(g) < due_us ? generation_begin_next_us(g) : due_us;
 }

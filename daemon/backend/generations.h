@@ -1,6 +1,6 @@
 /*
  * generations.h -- whether the slots of a cluster still have their data, and until when leases may run
- * (R1 to R8 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
+ * (R1 to R10 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
  *
  * Each slot is in a generation: a number that rises, and the origin (process, line of replication, config epoch) of the
  * node whose data it is. Three anchors, where every daemon registers, keep the generation of each slot. A slot needs a
@@ -20,15 +20,15 @@
  *     node.lua answered on the same connection (R3).
  * G2  No deadline lies beyond generations_bound_us() (R2): the time of a registration that two anchors have answered,
  *     plus the longest lease. The generations that these answers name are taken in before the bound moves.
- * G3  A slot that is open, or was open in the last answer, neither grants nor reclaims (R8); no generation begins for
- *     it.
+ * G3  A slot that is open, or was open by its node's last answer, neither grants nor reclaims (R8), and no generation
+ *     begins there.
  * G4  The record of a slot is created once in a generation, by the daemon that finds the slot's bit clear at two
  *     anchors (R6). If the bit was set and the record is missing, the slot has lost data.
  */
 
 enum {
-    GENERATION_BEAT_MS = 2000,   /* between two messages to an anchor or node; news leave at once */
-    GENERATION_FRESH_BEATS = 3,  /* the age up to which an answer of a node allows grants */
+    GENERATION_BEAT_MS = 2000,   /* between two messages to an anchor or node; news leaves at once */
+    GENERATION_FRESH_BEATS = 3,  /* the age up to which answers of a node, and of two anchors, allow calls */
     GENERATION_NODES_MAX = 512,  /* masters */
     GENERATION_RECORDS_MAX = 64, /* record scripts in flight */
 };
@@ -42,16 +42,17 @@ enum slot_may {
 struct slot_state {
     enum slot_may may;
     const char *why;   /* WAITS: a static text */
-    int64_t until_us;  /* RECLAIMS, GRANTS: ask again at this time, or earlier on GENERATION_ASKS */
+    int64_t until_us;  /* RECLAIMS, GRANTS: ask again at this time, or earlier on GENERATION_ASK_AGAIN */
     uint64_t number;   /* of the slot's generation: the epoch of its domain; 0: unknown */
-    char word[32];     /* RECLAIMS, GRANTS: the value that the record must have (ARGV `epoch` of every verb) */
+    char value[32];    /* RECLAIMS, GRANTS: the value that the record must have (ARGV `epoch` of every verb) */
 };
 
 enum generation_news {
     GENERATION_NEW,   /* the slot's data may be lost: the core gets RECLAIM with that number */
     GENERATION_OVER,  /* the slot grants: the core gets GRACE_OVER */
-    GENERATION_ASKS,  /* the answer of generations_slot() may have changed */
+    GENERATION_ASK_AGAIN,  /* the answer of generations_slot() may have changed */
     GENERATION_BOUND, /* generations_bound_us() has moved; slot 0 */
+    GENERATION_BEGUN, /* this daemon has begun the generation: the others are to hear of its number; slot 0 */
 };
 
 /* Called inside the functions below, and must call none of them. */
@@ -83,14 +84,14 @@ void generations_reached(struct generations *g); /* the connection to a node is 
 
 /* ---- slots ---- */
 
-/* The state file has locks in the slot, of that epoch; 0 = unknown. */
-void generations_restore(struct generations *g, uint16_t slot, uint64_t epoch);
+/* The process before this one may have left locks in the slot: they are to be reclaimed, whatever their epoch was. */
+void generations_restore(struct generations *g, uint16_t slot);
 
 /* Whether calls for the slot may go to the node. The first time puts the slot in use: it gets a record, and news. */
 void generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out);
 
-/* A call was answered GRACE: the slot's record differs from slot_state.word. */
-void generations_differs(struct generations *g, uint16_t slot, int64_t now_us);
+/* A call was answered GRACE: the slot's record differs from slot_state.value. */
+void generations_differs(struct generations *g, uint16_t slot);
 
 /* A call was answered ASK or TRYAGAIN by the node (R8). */
 void generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
@@ -99,23 +100,27 @@ void generations_open(struct generations *g, uint16_t slot, uint16_t node, int64
 void generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number);
 
 int64_t generations_bound_us(const struct generations *g); /* 0: no two anchors have answered yet */
-
 uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: unknown */
 bool generations_is_open(const struct generations *g, uint16_t slot);
 bool generations_is_used(const struct generations *g, uint16_t slot);
+bool generations_in_grace(const struct generations *g); /* a generation of some slots is not over */
 
-/* This daemon was given a token. */
-void generations_token(struct generations *g, uint64_t token);
-
-/* The highest known token of all daemons: new tokens must be larger. */
-uint64_t generations_floor(const struct generations *g);
-
+/*
+ * generations_token(): this daemon was given a token of the slot. generations_floor(): new tokens must be larger. It is
+ * the larger of two: the highest known one of the slot, and that of all slots and daemons, as it was when the slot's
+ * generation was over. Later tokens of other slots do not count: the fastest of the masters' clocks makes them.
+ */
+void generations_token(struct generations *g, uint16_t slot, uint64_t token);
+uint64_t generations_floor(const struct generations *g, uint16_t slot);
 const struct anchor_identity *generations_identity(const struct generations *g);
 
 /* ---- nodes: what node.lua answers ---- */
 
-/* The index of the node with that cluster id; GENERATION_NODES_MAX: there are too many nodes. */
-uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]);
+/* The index of the node with that cluster id, which no other node gets while the topology keeps the index. */
+uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]); /* GENERATION_NODES_MAX: no room */
+void generations_node_keep(struct generations *g, uint16_t node, bool keep);
+bool generations_node_answers(const struct generations *g, uint16_t node, int64_t now_us); /* it has answered lately */
+bool generations_moved(struct generations *g); /* by answers since the last call, a used slot has left its node */
 
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);
@@ -124,10 +129,7 @@ void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
 bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                                int64_t now_us);
 
-/*
- * From now on the nodes are those of another cluster, and known config epochs do not apply to them: no node has a slot
- * before it claims the slot, and no earlier answer of an anchor counts.
- */
+/* The nodes are those of another cluster: known config epochs, owners of slots and answers of anchors do not count. */
 void generations_other_cluster(struct generations *g, int64_t now_us);
 
 /* ---- what to send ---- */
@@ -138,6 +140,22 @@ int64_t generations_due_us(const struct generations *g);
 
 /* The registration that generations_next() asked for, to be sent to that node. Borrowed until the next call. */
 const struct anchor_message *generations_message(struct generations *g, unsigned anchor, uint16_t node);
+
+/* The anchor's node answers, but with a config epoch below the known one, so that its answers do not count. */
+bool generations_anchor_is_low(const struct generations *g, unsigned anchor, int64_t now_us);
+
+/*
+ * Whether calls are allowed by registrations that two anchors have answered (R2). If not, `out` has the reason. An
+ * anchor abstains if it has lost its data, or never had any (R7).
+ */
+struct anchor_votes {
+    unsigned silent, abstaining; /* silent: no answer for GENERATION_FRESH_BEATS that counts */
+    int64_t wait_us;             /* until two anchors vote, at the latest; INT64_MAX: unknown */
+};
+bool generations_two_vote(const struct generations *g, int64_t now_us, struct anchor_votes *out);
+
+/* Another daemon has begun the generation with that number. The message may get lost: see GB3 in generation_begin.c. */
+void generations_heard(struct generations *g, uint64_t number, int64_t now_us);
 
 /* a NULL: no answer, or an error. */
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,

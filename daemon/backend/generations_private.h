@@ -3,13 +3,14 @@
  *
  *   generations.c         the anchors: the next message to each, and the meaning of its answers
  *   generation_nodes.c    the nodes: the slots of each, and whether these are open
- *   generation_table.c    the known generations, and which of them a slot is in
+ *   generation_table.h    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 #define RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 
+#include "daemon/backend/generation_begin.h"
 #include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/buf.h"
@@ -17,18 +18,23 @@
 
 #define GENERATION_BEAT_US (GENERATION_BEAT_MS * US_PER_MS)
 
-struct gentry {
+struct known_generation {
     uint64_t number, origin, since_us;
     uint64_t version[ANCHORS]; /* the generation's version at the anchor; 0 = the anchor has not named it */
-    uint64_t from[ANCHORS];    /* the lowest version of earlier generations that left it unreclaimed slots; 0 = none */
+    uint64_t inherited[ANCHORS]; /* the lowest version of the generations that left it unreclaimed slots; 0 = none */
     unsigned slots_n;
     unsigned unreclaimed_n; /* slots in which this daemon has still to reclaim locks */
     unsigned done;          /* a bit for each anchor whose members have all reclaimed this generation */
-    bool live, over;
+    bool end_seen;          /* a record shows that it is over: generation_table_end_seen() */
+    unsigned answered;      /* ... a bit for each anchor: it has answered a registration that was sent since */
+    unsigned in_flight;     /* ... and for each whose registration was in flight at that time */
+    bool live;              /* it has slots; else the record is free */
+    bool over;
+    uint64_t floor;         /* over: generations.floor at its end */
     int64_t named_us;       /* when an anchor named it first */
 };
 
-struct gnode {
+struct generation_node {
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
     uint64_t time_us;  /* the node's clock in its last answer */
@@ -40,34 +46,30 @@ struct gnode {
     bool records_fail;      /* a record script has failed since the last look at what is due */
     int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is up */
     bool asked;
+    bool kept; /* generations_node_keep() */
 };
 
-struct proposal {
-    uint64_t number, expected, origin, since_us;
-    struct slot_range *range; /* owned */
-    size_t ranges_n;
-    unsigned sent, answered; /* the anchors that it was sent to, and those that have answered it; a bit each */
-    int64_t began_us;
-    bool live;
-};
-
-struct ganchor {
-    uint64_t birth, version, done;
+struct generation_anchor {
+    uint64_t birth, version;
+    int64_t longest_us;  /* the longest lease of a member, by the last answer */
     enum anchor_status status;
     bool answered, is_new;
     bool has_more;       /* the last answer left later generations out */
     uint64_t new_birth;  /* the birth in the anchor's last answer with `is_new`; 0: there was none */
+    bool silent;         /* the last registration got no answer that counts */
     bool asked;          /* a registration is in flight ... */
-    bool again;          /* ... and lacks some news: the next one leaves at once */
+    bool ask_again;      /* ... and lacks some news: the next one leaves at once */
     uint16_t node;       /* the receiver of the last registration ... */
     uint64_t epoch;      /* ... and its config epoch */
     uint64_t ok_epoch;   /* the config epoch of the node whose answer was the last that counts */
+    int64_t low_us;      /* since when answers do not count for that config epoch; 0: the last one did count */
     int64_t due_us, asked_us;
     int64_t sent_lease_us; /* the lease in the last registration */
-    unsigned waits;      /* answers since the last new generation, while a generation is not over */
+    unsigned grace_answers; /* answers since the last new generation, while a generation is not over */
     int64_t ok_us, ok_lease_us; /* when the last registration that counts left, and the lease in it */
     int64_t answered_us;    /* when the last answered registration left */
-    uint64_t sent_batch; /* batch.serial that the registration in flight asks for */
+    int64_t votes_us;       /* it abstains: when it votes at the latest, by its last answer */
+    uint64_t sent_query; /* bit_query.serial that the registration in flight asks for */
     uint64_t sent_lists; /* the birth of the anchor for which it asks for a list; 0: it asks for none */
     bool brings;         /* the last registration has the lists of both other anchors */
     struct buf list;     /* the anchor's members and bits, if has_list */
@@ -76,42 +78,43 @@ struct ganchor {
 
 struct generations {
     struct anchor_identity identity;
-    uint64_t random;
+    uint64_t random; /* the state of a generator of random bits for the numbers of new generations */
     generations_news_fn *on_news;
     void *ctx;
     bool leaving, restored;
-    int64_t longest_us;
-    int64_t bound_us, registered_us;
-    struct ganchor anchor[ANCHORS];
-    uint64_t owner[ANCHORS]; /* config epochs: see struct anchor_message */
-    struct gnode *node; /* owned, nodes_n of them */
+    bool moved;         /* see generations_moved() */
+    int64_t registered_us; /* when the last registrations left that two anchors have answered; 0: none count */
+    int64_t bound_us;      /* no deadline lies beyond it (G2) */
+    struct generation_anchor anchor[ANCHORS];
+    uint64_t owner_epoch[ANCHORS]; /* config epochs: see struct anchor_message */
+    struct generation_node *node; /* owned, nodes_n of them */
     unsigned nodes_n;
-    struct gentry *entry; /* owned, entries_n records, of which some are not live */
-    size_t entries_n, entries_room;
-    size_t open_entries_n; /* live generations that are not over */
-    size_t forward_at;  /* the first entry that the next message forwards */
+    struct known_generation *known; /* owned, known_n records, of which some are not live */
+    size_t known_n, known_room;
+    size_t in_grace_n; /* live generations that are not over */
+    size_t forward_at;  /* the first of `known` that the next message forwards */
     uint64_t floor;     /* the highest known token */
     uint64_t highest;   /* the highest known number of a generation */
-    struct gslot slot[SLOTS_N];
+    struct generation_slot slot[SLOTS];
     struct ring bits, records, later;
     unsigned later_old_n; /* slots of `later` that have waited for a whole tick */
-    int64_t later_us;
+    int64_t later_us;   /* when the next tick is due: generation_slots_tick() */
     unsigned records_sent;
-    struct batch batch;
+    struct bit_query bit_query;
     struct proposal *proposal; /* owned, one for each node */
     bool begin_due;     /* slots may need a generation */
     int lists_for;         /* the anchor that wants lists; -1 = none */
     struct anchor_message message;
-    struct generation_entry *begin; /* owned: the array of message.begin, and ... */
+    struct generation_entry *outgoing; /* owned: the array of message.generation, and ... */
     uint64_t *expected;             /* ... that of message.expected */
-    size_t begin_room;
-    struct slot_range *ranges; /* owned: the ranges of `begin` */
+    size_t outgoing_room;
+    struct slot_range *ranges; /* owned: the ranges of `outgoing` */
     size_t ranges_room;
 };
 
 /* Slots may need a generation. */
 static inline void
-begin_due(struct generations *g)
+generation_begin_soon(struct generations *g)
 {
     g->begin_due = true;
 }
@@ -121,7 +124,7 @@ static inline void
 ask_anchor(struct generations *g, unsigned i)
 {
     g->anchor[i].due_us = 0;
-    g->anchor[i].again = g->anchor[i].asked;
+    g->anchor[i].ask_again = g->anchor[i].asked;
 }
 
 static inline void
@@ -131,23 +134,5 @@ ask_anchors(struct generations *g)
         ask_anchor(g, i);
     }
 }
-
-/* generation_table.c */
-void table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
-void table_forget(struct generations *g, unsigned anchor); /* the anchor has lost its data: forgets its versions */
-void table_done(struct generations *g, unsigned anchor, uint64_t done);
-void table_forget_done(struct generations *g, unsigned anchor); /* a former master has reported `done` */
-void table_over(struct generations *g, struct gentry *e);
-uint64_t table_reclaimed(const struct generations *g, unsigned anchor); /* we have reclaimed up to this version */
-/* Appends the generations that the anchor lacks to message.begin. */
-void table_forward(struct generations *g, unsigned anchor);
-void message_add(struct generations *g, const struct generation_entry *e, uint64_t expected);
-bool table_lacks(const struct generations *g, unsigned anchor);
-
-/* generation_begin.c */
-bool begin_may(const struct generations *g);
-void begin_all(struct generations *g, int64_t now_us);
-void begin_propose(struct generations *g, unsigned anchor); /* appends our proposals to message.begin */
-void begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t now_us);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * inspect.c -- the answer of scripts/look.lua, for people.
+ * inspect.c -- sends scripts/look.lua, and reads its answer into struct backend_seen; serve/look.c prints that.
  */
 #include "daemon/backend/inspect.h"
 
@@ -11,21 +11,21 @@
 #include "daemon/backend/text.h"
 #include "daemon/base/memory.h"
 
-enum { TIME, TYPE, OWNER, HOLDS, PTTL, VALUE, NUMBERS };
+enum { TIME, TYPE, OWNER, HOLDS, PTTL, VALUE, FIELDS };
 
 static bool
 is_answer(const struct reply *r)
 {
-    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[TYPE]->type >= REPLY_TEXT &&
+    return r->type == REPLY_ARRAY && r->count == FIELDS && r->item[TYPE]->type >= REPLY_TEXT &&
            r->item[OWNER]->type == REPLY_TEXT && r->item[HOLDS]->type == REPLY_INT &&
            r->item[PTTL]->type == REPLY_INT && r->item[VALUE]->type == REPLY_TEXT;
 }
 
-/* The digest depends on our secret and the key, so nobody can test guessed values or compare the values of two keys. */
+/* The digest depends on a secret and the key, so no client can test guessed values, or compare two keys. */
 static void
 print_digest(const struct inspect *q, struct slice value, char out[17])
 {
-    uint64_t part[2] = {q->key, hash_bytes(&q->env->secret, value.p, value.n)};
+    uint64_t part[2] = {q->key_hash, hash_bytes(&q->env->secret, value.p, value.n)};
 
     snprintf(out, 17, "%016" PRIx64, hash_bytes(&q->env->secret, part, sizeof(part)));
 }
@@ -67,7 +67,7 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned
     struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_LOOK)), SLICE_LIT("1"), key};
     bool sent;
 
-    q->key = hash_bytes(&q->env->secret, key.p, key.n);
+    q->key_hash = hash_bytes(&q->env->secret, key.p, key.n);
     q->in_flight = in_flight;
     sent = link_up(l) && link_send(l, 4, word, on_seen, q);
     *in_flight += sent;
@@ -75,7 +75,7 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned
 }
 
 void
-inspect_unseen(struct inspect *q)
+inspect_unanswered(struct inspect *q)
 {
     q->events->seen(q->events->ctx, q->id, &(struct backend_seen){.ok = false});
     free(q);

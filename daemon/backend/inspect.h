@@ -9,12 +9,12 @@
 
 /* A question of LOCKINFO; each ends in one events->seen(id). */
 struct inspect {
-    struct list node; /* for the record's owner, if the question could not be sent */
+    struct list node; /* deferred.questions, if the question could not be sent */
     const struct backend_env *env;
     const struct shard_events *events;
     uint64_t id;
-    uint64_t key; /* a hash of the key */
-    unsigned *in_flight; /* the owner's count of questions in flight; borrowed */
+    uint64_t key_hash;
+    unsigned *in_flight; /* the shard's count of questions in flight; borrowed */
 };
 
 struct inspect *inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id);
@@ -23,7 +23,7 @@ struct inspect *inspect_new(const struct backend_env *env, const struct shard_ev
 bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight);
 
 /* Answers that Redis did not answer, and frees the question. */
-void inspect_unseen(struct inspect *q);
+void inspect_unanswered(struct inspect *q);
 
 /* Frees `arg` if it is a question that was in flight on a closed link. */
 void inspect_forget(link_reply_fn *fn, void *arg);

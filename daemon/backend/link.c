@@ -7,7 +7,7 @@
  * L1  Replies come in the order of commands: a reply belongs to the oldest command in `sent`.
  * L2  A command without a reply is UNKNOWN at its deadline, but stays in `sent` to take the reply that may still come.
  * L3  Commands are sent while the link is GREETING or UP, and never wait for a connection. `out` is empty after a turn.
- * L4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never inside a caller of link_.
+ * L4  The link is dropped inside its own callbacks, or in a later turn after link_fail(); never inside a link_ call.
  */
 #include "daemon/backend/link.h"
 
@@ -89,7 +89,7 @@ next_backoff(struct redis_link *l)
 static void
 hang_up(struct redis_link *l)
 {
-    names_cancel(&l->lookup);
+    resolver_cancel(&l->lookup);
     tls_end(&l->tls);
     if (l->bev != NULL) {
         bufferevent_free(l->bev);
@@ -130,7 +130,7 @@ drop(struct redis_link *l, const char *reason)
         report_unknown(s);
         freelist_give(l->env->freelist, s, sizeof(*s));
     }
-    l->owner.state(l->owner.ctx, l, false);
+    l->callbacks.state(l->callbacks.ctx, l, false);
     link_arm(l);
 }
 
@@ -218,7 +218,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     s = freelist_take(l->env->freelist, sizeof(*s));
     s->fn = fn;
     s->arg = arg;
-    s->ends = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE");
+    s->is_sunsubscribe = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE");
     assert(words <= LINK_WORDS_MAX);
     (void)writer_request(&l->out, (size_t)words, word); /* cannot fail: `out` has no max */
     l->env->metrics->redis_calls++;
@@ -251,7 +251,7 @@ is_slot_left(const struct redis_link *l, const struct reply *r)
 {
     return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
            slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT &&
-           (list_empty(&l->sent) || !container_of(l->sent.next, struct sent, node)->ends);
+           (list_empty(&l->sent) || !container_of(l->sent.next, struct sent, node)->is_sunsubscribe);
 }
 
 static void
@@ -260,12 +260,12 @@ take_reply(struct redis_link *l, const struct reply *reply)
     struct sent *s;
 
     if (l->subscriber && (is_message(reply) || is_slot_left(l, reply))) {
-        l->owner.message(l->owner.ctx, reply->item[1]->text, reply->item[2]);
+        l->callbacks.message(l->callbacks.ctx, reply->item[1]->text, reply->item[2]);
         return;
     }
     if (list_empty(&l->sent)) {
         l->env->metrics->redis_protocol_errors++;
-        link_fail(l, "a reply that nobody asked for");
+        link_fail(l, "an unexpected reply");
         return;
     }
     s = container_of(l->sent.next, struct sent, node);
@@ -357,7 +357,7 @@ on_read(struct bufferevent *bev, void *ctx)
 
 /*
  * Reads bytes that came before a failed write ended the connection: among them may be why Redis has closed it, mostly a
- * refused certificate of ours.
+ * refused certificate of the daemon.
  */
 static void
 read_last_bytes(struct redis_link *l)
@@ -370,9 +370,9 @@ read_last_bytes(struct redis_link *l)
     }
 }
 
-/* Drops the link, whose connection has ended; adds a hint to the reason where TLS may be the cause. */
+/* Drops the link: Redis has ended the connection, or is late. Adds a hint to the reason if TLS may be the cause. */
 static void
-drop_ended(struct redis_link *l, const char *reason)
+drop_ended(struct redis_link *l, bool by_redis, const char *reason)
 {
     char text[sizeof(l->failing)];
     bool never_answered = l->state == LINK_GREETING && l->address->path == NULL && l->rtt_us == 0;
@@ -383,10 +383,10 @@ drop_ended(struct redis_link *l, const char *reason)
     if (l->failing[0] != '\0') {
         snprintf(text, sizeof(text), "%s", l->failing);
     } else if (l->lookup != NULL) {
-        snprintf(text, sizeof(text), "no name server has said in time where this host is");
+        snprintf(text, sizeof(text), "no name server has resolved this host in time");
     } else if (l->tls != NULL && l->state == LINK_CONNECTING) {
         snprintf(text, sizeof(text), "%s in the handshake of TLS; does it speak TLS at this port?", reason);
-    } else if (never_answered && l->tls == NULL) {
+    } else if (by_redis && never_answered && l->tls == NULL) {
         snprintf(text, sizeof(text),
                  "closed before Redis said anything; at a port that speaks TLS the URL begins with rediss://");
     } else {
@@ -447,7 +447,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
         if (l->state == LINK_CONNECTING && l->tls == NULL) {
             connect_next(l, reason);
         } else {
-            drop_ended(l, reason);
+            drop_ended(l, true, reason);
         }
     }
 }
@@ -474,9 +474,9 @@ connect_now(struct redis_link *l)
     l->reader = reply_reader_new(l->env->freelist);
     l->partial = 0;
     if (a->path == NULL && a->host == NULL) {
-        drop(l, a->unknown[0] != '\0' ? a->unknown : "no server is known");
+        drop(l, a->why_unknown[0] != '\0' ? a->why_unknown : "no server is known");
     } else if (a->path == NULL) {
-        q = names_ask(l->names, a->host, a->port, &l->addresses, on_found, l);
+        q = resolver_ask(l->resolver, a->host, a->port, &l->addresses, on_found, l);
         l->lookup = q;
     } else if (strlen(a->path) >= sizeof(sun.sun_path)) {
         drop(l, strerror(ENAMETOOLONG));
@@ -534,7 +534,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
             link_arm(l);
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
-        drop_ended(l, "no answer while connecting");
+        drop_ended(l, false, "no answer within redis.connect_timeout");
     } else if (l->state == LINK_UP &&
                (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
@@ -551,16 +551,16 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 struct redis_link *
 link_open(const struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
-          struct names *names, bool subscriber, struct link_owner owner)
+          struct resolver *resolver, bool subscriber, struct link_callbacks callbacks)
 {
     struct redis_link *l = mem_zalloc(sizeof(*l));
 
     l->address = address;
     l->conf = conf;
     l->env = env;
-    l->names = names;
+    l->resolver = resolver;
     l->subscriber = subscriber;
-    l->owner = owner;
+    l->callbacks = callbacks;
     list_init(&l->sent);
     buf_init(&l->out, 0);
     l->timer = event_new(env->base, -1, 0, on_timer, l);

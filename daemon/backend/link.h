@@ -1,7 +1,7 @@
 /*
  * link.h -- one connection to Redis: commands out, replies back in order, each with its own deadline.
  *
- * A link connects by itself, greets (AUTH, SELECT, the owner's own greeting), is up, and after a loss connects again at
+ * A link connects by itself, greets (AUTH, SELECT, then greet() below), is up, and after a loss connects again at
  * growing pauses. A link that is not up queues nothing. Callbacks come from the loop, never from inside a link_ call.
  */
 #ifndef RLOCKD_BACKEND_LINK_H
@@ -15,7 +15,7 @@
 
 #define LINK_WORDS_MAX 1024 /* in one command */
 
-struct names;
+struct resolver;
 struct redis_link;
 struct tls;
 struct tls_session;
@@ -31,7 +31,7 @@ struct link_address {
     bool secure;           /* rediss: */
     struct tls *tls;       /* owned; of new connections; NULL = plain */
     char shown[160];       /* the URL for people, without the password */
-    char unknown[160];     /* why no server is known; "" = no reason, or a server is known */
+    char why_unknown[320]; /* why no server is known; "" = no reason, or a server is known */
 };
 
 enum link_result {
@@ -42,7 +42,7 @@ enum link_result {
 /* reply is NULL unless ANSWERED. sent_us: the clock before the command was queued for the socket. */
 typedef void link_reply_fn(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us);
 
-struct link_owner {
+struct link_callbacks {
     void (*greet)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
     void (*state)(void *ctx, struct redis_link *l, bool up); /* false also after a failed attempt to connect */
     /*
@@ -58,7 +58,8 @@ struct link_owner {
  * channel, so that it has one answer.
  */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
-                       const struct backend_env *env, struct names *names, bool subscriber, struct link_owner owner);
+                       const struct backend_env *env, struct resolver *resolver, bool subscriber,
+                       struct link_callbacks callbacks);
 
 /* Closes the link. Commands in flight get no callback; `forget` is called for each to free its `arg`. */
 void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));
@@ -75,8 +76,9 @@ void link_uncork(struct redis_link *l);
 
 bool link_up(const struct redis_link *l);
 bool link_silent(const struct redis_link *l); /* a command has passed its deadline, and no byte came since */
-bool link_gone(const struct redis_link *l); /* not connected or still greeting: no command of the owner is in flight */
-bool link_has_straggler(const struct redis_link *l); /* a command that is UNKNOWN already may yet run */
+bool link_lost(const struct redis_link *l); /* not connected, or greeting: no call is in flight */
+/* A command that is UNKNOWN already may yet run; also true while the oldest one in flight has no callback. */
+bool link_has_straggler(const struct redis_link *l);
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */
 int64_t link_rtt_us(const struct redis_link *l);
@@ -84,6 +86,7 @@ const struct tls_session *link_tls(const struct redis_link *l); /* NULL: plain, 
 
 /* Drops the connection in a later turn, and logs the reason. All commands in flight become UNKNOWN. */
 void link_fail(struct redis_link *l, const char *reason);
+void link_fail_refused(struct redis_link *l, struct slice error); /* for an error that the server has answered */
 
 /*
  * The address names another server now: ignores all answers of the former server, and connects to the new one soon,

@@ -54,7 +54,7 @@ link_silent(const struct redis_link *l)
 }
 
 bool
-link_gone(const struct redis_link *l)
+link_lost(const struct redis_link *l)
 {
     return l->state != LINK_UP;
 }

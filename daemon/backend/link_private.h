@@ -5,7 +5,7 @@
 #define RLOCKD_BACKEND_LINK_PRIVATE_H
 
 #include "daemon/backend/link.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
@@ -25,17 +25,17 @@ struct sent {
     link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
     void *arg;
     int64_t sent_us;
-    bool ends;           /* is a SUNSUBSCRIBE: see is_slot_left() */
+    bool is_sunsubscribe; /* see is_slot_left() */
 };
 
 struct redis_link {
     const struct link_address *address;
     const struct backend_conf *conf;
     const struct backend_env *env;
-    struct names *names;         /* borrowed; NULL: the address is a path */
+    struct resolver *resolver;   /* borrowed; NULL: the address is a path */
     struct lookup *lookup;       /* owned; NULL: no lookup is in flight */
     struct addresses addresses;  /* of the host */
-    struct link_owner owner;
+    struct link_callbacks callbacks;
     bool subscriber;
     enum link_state state;
     struct bufferevent *bev;    /* owned; NULL when DOWN */
@@ -55,7 +55,7 @@ struct redis_link {
     int64_t rtt_us;
     bool refused;            /* the greeting was refused: reconnect slowly */
     bool moved;              /* the connection leads to a former server of the address */
-    char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped, outside of its callers; "" = it stays */
+    char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped in a later turn (L4); "" = it stays */
     char last_error[TEXT_ERROR_ROOM];
 };
 
@@ -68,7 +68,7 @@ int64_t link_next_us(const struct redis_link *l);
 /* Sets the timer to link_next_us(). */
 void link_arm(struct redis_link *l);
 
-/* Sends AUTH, SELECT and the owner's own greeting on a new connection. The link is UP when all are answered. */
+/* Sends AUTH and SELECT on a new connection, then calls greet(). The link is UP when all is answered. */
 void link_greet(struct redis_link *l);
 
 #endif

@@ -67,9 +67,9 @@ update_longest(struct members *p)
 }
 
 static struct member *
-find(const struct members *p, struct slice uuid, uint64_t number)
+find(const struct members *p, struct slice uuid, uint64_t hash)
 {
-    struct map_node *n = map_find(&p->by_uuid, number);
+    struct map_node *n = map_find(&p->by_uuid, hash);
 
     while (n != NULL && memcmp(container_of(n, struct member, node)->uuid, uuid.p, MEMBERS_UUID_BYTES) != 0) {
         n = map_next(n);
@@ -78,7 +78,7 @@ find(const struct members *p, struct slice uuid, uint64_t number)
 }
 
 static struct member *
-add(struct members *p, struct slice uuid, uint64_t number)
+add(struct members *p, struct slice uuid, uint64_t hash)
 {
     struct member *m;
 
@@ -88,18 +88,18 @@ add(struct members *p, struct slice uuid, uint64_t number)
     }
     m = mem_zalloc(sizeof(*m));
     memcpy(m->uuid, uuid.p, MEMBERS_UUID_BYTES);
-    map_add(&p->by_uuid, &m->node, number);
+    map_add(&p->by_uuid, &m->node, hash);
     return m;
 }
 
 void
 members_put(struct members *p, struct slice uuid, int64_t lease_ms, uint64_t version)
 {
-    uint64_t number = hash_bytes(&p->key, uuid.p, MEMBERS_UUID_BYTES);
-    struct member *m = find(p, uuid, number);
+    uint64_t hash = hash_bytes(&p->key, uuid.p, MEMBERS_UUID_BYTES);
+    struct member *m = find(p, uuid, hash);
 
     p->last = version > p->last ? version : p->last;
-    m = m == NULL ? add(p, uuid, number) : m;
+    m = m == NULL ? add(p, uuid, hash) : m;
     if (m == NULL) {
         return;
     }

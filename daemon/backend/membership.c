@@ -18,20 +18,20 @@
 enum { SOON_MS = 50, SPREAD_MS = 300 };
 
 /*
- * The line for a registration that may use any link: the last line whose link is up and answers, else a line whose link
- * is up, else the last line.
+ * The link for a registration that may use any: the last one that is up and answers, else one that is up, else the last
+ * one.
  */
-static struct membership_line *
-best_line(struct membership *p)
+static struct membership_link *
+best_link(struct membership *p)
 {
-    struct membership_line *last = &p->line[p->lines_n - 1];
+    struct membership_link *last = &p->link[p->links_n - 1];
 
-    for (unsigned i = p->lines_n; i-- > 0;) {
-        if (link_up(p->line[i].link)) {
-            if (!link_silent(p->line[i].link)) {
-                return &p->line[i];
+    for (unsigned i = p->links_n; i-- > 0;) {
+        if (link_up(p->link[i].link)) {
+            if (!link_silent(p->link[i].link)) {
+                return &p->link[i];
             }
-            last = link_up(last->link) ? last : &p->line[i];
+            last = link_up(last->link) ? last : &p->link[i];
         }
     }
     return last;
@@ -57,26 +57,26 @@ awaits_answer(const struct membership *p)
 {
     bool asked = false;
 
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        asked = asked || p->line[i].asked > 0;
+    for (unsigned i = 0; i < p->links_n; i++) {
+        asked = asked || p->link[i].asked > 0;
     }
     return asked;
 }
 
-/* True: a registration has to leave before the next beat, to report, or to ask for changes of members. */
+/* True: a registration has to be sent before the next beat, to report, or to ask for changes of members. */
 static bool
 is_urgent(const struct membership *p)
 {
     const struct epoch *e = &p->epoch;
 
-    return p->report || (e->number != 0 && e->until_ms == 0 && !epoch_is_current(e));
+    return p->report_due || (e->number != 0 && e->until_ms == 0 && !epoch_is_current(e));
 }
 
 static void
 arm(struct membership *p)
 {
     const struct epoch *e = &p->epoch;
-    int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->left_ms + 1 + spread;
+    int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->remaining_ms + 1 + spread;
 
     if (e->until_ms != 0 && end_ms < ms) { /* the grace period ends with a registration, and there may be no other */
         ms = end_ms;
@@ -85,9 +85,9 @@ arm(struct membership *p)
         ms = SOON_MS + spread;
     }
     if (is_urgent(p)) { /* after the registrations in flight: their answers arm the timer again */
-        ms = p->flapping || awaits_answer(p) || !link_up(best_line(p)->link) ? SOON_MS : spread;
+        ms = p->flapping || awaits_answer(p) || !link_up(best_link(p)->link) ? SOON_MS : spread;
     }
-    if (p->again) {
+    if (p->ask_again) {
         ms = SOON_MS;
     }
     event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
@@ -101,10 +101,10 @@ report_life(const struct membership *p, enum shard_life what)
 
 /* Is another link up? */
 static bool
-others_up(const struct membership *p, const struct membership_line *line)
+others_up(const struct membership *p, const struct membership_link *ml)
 {
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        if (&p->line[i] != line && link_up(p->line[i].link)) {
+    for (unsigned i = 0; i < p->links_n; i++) {
+        if (&p->link[i] != ml && link_up(p->link[i].link)) {
             return true;
         }
     }
@@ -114,16 +114,16 @@ others_up(const struct membership *p, const struct membership_line *line)
 static void
 ask_all(struct membership *p)
 {
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        membership_ask(p, p->line[i].link);
+    for (unsigned i = 0; i < p->links_n; i++) {
+        membership_ask(p, p->link[i].link);
     }
 }
 
 /* Fails the link whose registration was refused, and tries the other links that are up, which Redis may refuse, too. */
 static void
-refuse(struct membership_line *line, const char *what, const char *reason)
+refuse(struct membership_link *ml, const char *what, const char *reason)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
 
     if (!p->refusal_logged) {
         enum log_level level = text_error_is_transient(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
@@ -132,18 +132,18 @@ refuse(struct membership_line *line, const char *what, const char *reason)
                   "uuid", LOG_S(p->epoch.uuid), NULL);
     }
     p->refusal_logged = true;
-    link_fail(line->link, reason);
+    link_fail(ml->link, reason);
     ask_all(p);
 }
 
 static void
-cannot_register(struct membership_line *line, const struct reply *r)
+cannot_register(struct membership_link *ml, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
-    refuse(line, "cannot register",
-            r->type != REPLY_ERROR ? "an answer of an unexpected shape"
-                                   : text_error(text, r->text, line->of->address->user));
+    refuse(ml, "cannot register",
+            r->type != REPLY_ERROR ? "a malformed answer"
+                                   : text_error(text, r->text, ml->of->address));
 }
 
 static void
@@ -157,30 +157,30 @@ begin_epoch(struct membership *p, bool first)
     p->env->metrics->epochs += !first;
     p->flapping = clock_now_us() - p->begun_us < SOON_MS * US_PER_MS;
     p->begun_us = clock_now_us();
-    report_life(p, SHARD_NEW);
+    report_life(p, SHARD_NEW_EPOCH);
 }
 
 /*
- * The Redis of this link is in an older epoch than ours. If no other link is up, this is the only Redis, and it has
- * lost what was granted since: the next greeting begins a new epoch, unless another link is answered before.
+ * The Redis of this link is in an older epoch than the known one. If no other link is up, this is the only Redis, and
+ * it has lost what was granted since: the next greeting begins a new epoch, unless another link is answered before.
  */
 static void
-leave_older_epoch(struct membership_line *line)
+leave_older_epoch(struct membership_link *ml)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
 
-    p->epoch.rolled_back = !others_up(p, line);
-    link_fail(line->link, "this Redis is behind the one that was there before");
+    p->epoch.rolled_back = !others_up(p, ml);
+    link_fail(ml->link, "this Redis is in an older epoch than the known one");
     ask_all(p);
 }
 
 /* A passing error, such as BUSY, on a link that is up: the registration is repeated soon, and the link stays. */
 static bool
-is_transient(const struct membership_line *line, const struct reply *r)
+is_transient(const struct membership_link *ml, const struct reply *r)
 {
     bool drop;
 
-    return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
+    return link_up(ml->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
 }
 
 /* Other daemons may hold locks: known members, or, until a grace period is over, unknown ones. */
@@ -201,9 +201,9 @@ report_others(struct membership *p)
 
 /* Takes the answer to the registration that left at sent_us. True: this daemon is registered. */
 static bool
-take_answer(struct membership_line *line, const struct reply *r, int64_t sent_us)
+take_answer(struct membership_link *ml, const struct reply *r, int64_t sent_us)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
     bool first = p->epoch.number == 0;
     enum epoch_news news = epoch_answer(&p->epoch, &p->members, r);
     bool registered = news == EPOCH_NEW || news == EPOCH_OVER || news == EPOCH_SAME;
@@ -215,29 +215,29 @@ take_answer(struct membership_line *line, const struct reply *r, int64_t sent_us
         if (p->epoch.complete || p->epoch.until_ms != 0) {
             p->members_known_us = sent_us > p->members_known_us ? sent_us : p->members_known_us;
         }
-        line->answered = true;
+        ml->answered = true;
     }
     switch (news) {
     case EPOCH_NEW:
         begin_epoch(p, first);
         break;
     case EPOCH_OVER:
-        log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->address->shown), NULL);
+        log_event(p->env->log, LOG_INFO, "redis", "grace period over", "address", LOG_S(p->address->shown), NULL);
         report_life(p, SHARD_GRANTING);
         break;
     case EPOCH_SAME:
         p->refusal_logged = false;
         break;
     case EPOCH_OLD:
-        leave_older_epoch(line);
+        leave_older_epoch(ml);
         break;
     case EPOCH_DUPLICATE_UUID:
-        refuse(line, "twin", "another daemon has our id");
+        refuse(ml, "duplicate uuid", "another daemon has our id");
         break;
-    case EPOCH_BROKEN:
-        p->again = is_transient(line, r);
-        if (!p->again) {
-            cannot_register(line, r);
+    case EPOCH_MALFORMED:
+        p->ask_again = is_transient(ml, r);
+        if (!p->ask_again) {
+            cannot_register(ml, r);
         }
         break;
     }
@@ -250,11 +250,11 @@ static void on_part(void *arg, enum link_result result, const struct reply *r, i
 
 /* Registers by the digest of the script, or in a greeting by its text, which makes Redis know the digest. */
 static bool
-send_registration(struct membership_line *line, bool part, bool whole)
+send_registration(struct membership_link *ml, bool part, bool with_text)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
     struct slice word[EPOCH_WORDS_MAX];
-    struct epoch_ask ask = {.sha = whole || !link_up(line->link) ? NULL : p->sha, .token_floor = p->token_floor,
+    struct epoch_ask ask = {.sha = with_text || !link_up(ml->link) ? NULL : p->sha, .token_floor = p->token_floor,
                             .changes = !awaits_answer(p)};
     int words;
 
@@ -263,48 +263,48 @@ send_registration(struct membership_line *line, bool part, bool whole)
         ask.last = p->list.at + p->list.n == p->list.uuids.n;
     }
     words = epoch_words(&p->epoch, &p->members, &ask, &p->text, word);
-    if (!link_send(line->link, words, word, part ? on_part : on_answer, line)) {
+    if (!link_send(ml->link, words, word, part ? on_part : on_answer, ml)) {
         return false;
     }
-    p->again = p->report = false;
-    line->asked++;
+    p->ask_again = p->report_due = false;
+    ml->asked++;
     return true;
 }
 
 /* Sends the part of the list that begins at `at`. */
 static void
-bring(struct membership_line *line, size_t at, bool whole)
+bring(struct membership_link *ml, size_t at, bool with_text)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
     size_t rest = p->list.uuids.n - at, most = (size_t)EPOCH_PART * MEMBERS_UUID_BYTES;
 
     p->list.at = at;
     p->list.n = rest < most ? rest : most;
-    if (!send_registration(line, true, whole)) {
+    if (!send_registration(ml, true, with_text)) {
         buf_clear(&p->list.uuids, 0);
     }
 }
 
 static void
-begin_list(struct membership_line *line)
+begin_list(struct membership_link *ml)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
 
     if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.list_epoch != 0 && !has_list(p)) {
         members_print(&p->members, &p->list.uuids);
         if (has_list(p)) {
-            bring(line, 0, false);
+            bring(ml, 0, false);
         }
     }
 }
 
 static void
-answered(struct membership_line *line, enum link_result result, const struct reply *r, int64_t sent_us)
+answered(struct membership_link *ml, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct membership *p = line->of;
+    struct membership *p = ml->of;
     uint64_t epoch = p->epoch.number;
-    bool again = p->again;
-    bool registered = result == LINK_ANSWERED && take_answer(line, r, sent_us);
+    bool again = p->ask_again;
+    bool registered = result == LINK_ANSWERED && take_answer(ml, r, sent_us);
 
     if (p->epoch.number != epoch) {
         buf_clear(&p->list.uuids, 0);
@@ -319,15 +319,15 @@ answered(struct membership_line *line, enum link_result result, const struct rep
 static void
 on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct membership_line *line = arg;
-    struct membership *p = line->of;
+    struct membership_link *ml = arg;
+    struct membership *p = ml->of;
 
-    line->asked--;
-    if (result == LINK_ANSWERED && call_is_noscript(r) && send_registration(line, false, true)) {
+    ml->asked--;
+    if (result == LINK_ANSWERED && call_is_noscript(r) && send_registration(ml, false, true)) {
         return;
     }
-    answered(line, result, r, sent_us);
-    begin_list(line);
+    answered(ml, result, r, sent_us);
+    begin_list(ml);
     arm(p);
 }
 
@@ -335,20 +335,20 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
 static void
 on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct membership_line *line = arg;
-    struct membership *p = line->of;
+    struct membership_link *ml = arg;
+    struct membership *p = ml->of;
 
-    line->asked--;
+    ml->asked--;
     if (result == LINK_ANSWERED && call_is_noscript(r) && has_list(p)) {
-        bring(line, p->list.at, true);
+        bring(ml, p->list.at, true);
     } else {
-        answered(line, result, r, sent_us);
+        answered(ml, result, r, sent_us);
         if (has_list(p)) {
             size_t next = p->list.at + p->list.n;
 
             if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && p->epoch.bring == EPOCH_BRING_NOW &&
                 next < p->list.uuids.n) {
-                bring(line, next, false);
+                bring(ml, next, false);
             } else {
                 buf_clear(&p->list.uuids, 0);
             }
@@ -357,12 +357,12 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     arm(p);
 }
 
-static struct membership_line *
-line_of(struct membership *p, const struct redis_link *l)
+static struct membership_link *
+link_of(struct membership *p, const struct redis_link *l)
 {
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        if (p->line[i].link == l) {
-            return &p->line[i];
+    for (unsigned i = 0; i < p->links_n; i++) {
+        if (p->link[i].link == l) {
+            return &p->link[i];
         }
     }
     return NULL;
@@ -371,7 +371,7 @@ line_of(struct membership *p, const struct redis_link *l)
 void
 membership_greet(struct membership *p, struct redis_link *l)
 {
-    (void)send_registration(line_of(p, l), false, true);
+    (void)send_registration(link_of(p, l), false, true);
 }
 
 /*
@@ -379,7 +379,7 @@ membership_greet(struct membership *p, struct redis_link *l)
  * and the link is dropped two timeouts later. One beat more allows for delays, and for links without registrations.
  */
 static int64_t
-hang_found_us(const struct membership *p)
+hang_detection_us(const struct membership *p)
 {
     return EPOCH_FRESH_MS * US_PER_MS + 2 * p->conf->timeout_us;
 }
@@ -387,14 +387,14 @@ hang_found_us(const struct membership *p)
 void
 membership_lost(struct membership *p, const struct redis_link *l)
 {
-    struct membership_line *line = line_of(p, l);
+    struct membership_link *ml = link_of(p, l);
     int64_t now_us = clock_now_us();
 
-    if (!line->answered) {
+    if (!ml->answered) {
         return;
     }
-    line->answered = false;
-    if (now_us - p->members_known_us > hang_found_us(p)) {
+    ml->answered = false;
+    if (now_us - p->members_known_us > hang_detection_us(p)) {
         p->epoch.members_unknown = true;
         report_others(p);
     } else {
@@ -405,17 +405,17 @@ membership_lost(struct membership *p, const struct redis_link *l)
 void
 membership_ask(struct membership *p, struct redis_link *l)
 {
-    struct membership_line *line = line_of(p, l);
+    struct membership_link *ml = link_of(p, l);
 
-    if (line->asked == 0 && link_up(l)) {
-        (void)send_registration(line, false, false);
+    if (ml->asked == 0 && link_up(l)) {
+        (void)send_registration(ml, false, false);
     }
 }
 
 void
 membership_beat(struct membership *p)
 {
-    membership_ask(p, best_line(p)->link);
+    membership_ask(p, best_link(p)->link);
 }
 
 bool
@@ -445,12 +445,12 @@ on_beat(evutil_socket_t fd, short what, void *ctx)
 }
 
 void
-membership_dirty(struct membership *p)
+membership_ask_again(struct membership *p)
 {
-    if (p->again) {
+    if (p->ask_again) {
         return; /* the timer is armed; frequent calls must not delay it */
     }
-    p->again = true;
+    p->ask_again = true;
     if (!p->flapping) { /* see membership_reclaimed(): each new epoch makes all daemons register */
         membership_beat(p);
     }
@@ -469,7 +469,7 @@ membership_reclaimed(struct membership *p, uint64_t epoch)
 {
     p->epoch.reclaimed = epoch;
     if (p->epoch.until_ms != 0) {
-        p->report = true;
+        p->report_due = true;
         /* If the Redis is flapping, each answer may begin another epoch: then wait for the timer. */
         if (!p->flapping && members_count(&p->members) == 0) {
             membership_beat(p);
@@ -482,8 +482,8 @@ void
 membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
-    if (link_up(best_line(p)->link)) {
-        (void)send_registration(best_line(p), false, false); /* a heartbeat in flight does not say that we leave */
+    if (link_up(best_link(p)->link)) {
+        (void)send_registration(best_link(p), false, false); /* one in flight does not say `leaving` */
     }
 }
 
@@ -506,7 +506,7 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
     p->epoch.number = env->epoch != NULL ? env->epoch(env->ctx, 0) : 0;
     p->epoch.members_unknown = p->others_reported = p->epoch.number != 0 && env->others;
-    p->epoch.grace_us = conf->grace_us;
+    p->epoch.longest_lease_us = conf->longest_lease_us;
     p->epoch.strict = conf->strict;
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
@@ -519,8 +519,8 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
 void
 membership_add(struct membership *p, struct redis_link *l)
 {
-    assert(p->lines_n < MEMBERSHIP_LINES);
-    p->line[p->lines_n++] = (struct membership_line){.of = p, .link = l};
+    assert(p->links_n < MEMBERSHIP_LINKS);
+    p->link[p->links_n++] = (struct membership_link){.of = p, .link = l};
     arm(p);
 }
 

@@ -10,17 +10,17 @@
 #include "daemon/backend/shard.h"
 #include "daemon/base/buf.h"
 
-enum { MEMBERSHIP_LINES = 17 }; /* the links of locks and the one of renewals */
+enum { MEMBERSHIP_LINKS = 17 }; /* the links of locks and the one of renewals */
 
 /* A link on which this daemon registers. */
-struct membership_line {
+struct membership_link {
     struct membership *of;
     struct redis_link *link;
     unsigned asked; /* registrations in flight */
     bool answered;  /* Redis has answered one on this connection */
 };
 
-/* A list of members that is being brought to a Redis that has lost it. Each part waits for the answer to the last. */
+/* A list of members on its way to a Redis that has lost it. Each part waits for the answer to the one before. */
 struct membership_list {
     struct buf uuids; /* one behind the other; empty: no list is being brought */
     size_t at, n;     /* the part in flight */
@@ -40,16 +40,16 @@ struct membership {
     struct event *timer;
     struct buf text;        /* scratch */
     uint64_t token_floor;   /* the highest known token: Redis must give larger ones */
-    struct membership_line line[MEMBERSHIP_LINES];
-    unsigned lines_n;
+    struct membership_link link[MEMBERSHIP_LINKS];
+    unsigned links_n;
     bool others_reported;   /* the last report was SHARD_SHARED */
     int64_t begun_us;       /* when this daemon learned of the last epoch */
     bool flapping;          /* the last two epochs began in quick succession: Redis drops even new registrations */
     bool refusal_logged;
-    bool again;             /* the next registration has to ask for the members once more */
-    bool report;            /* the next registration has to report that all locks are reclaimed */
-    int64_t fresh_until_us; /* by our clock: see membership_fresh() */
-    int64_t members_known_us; /* by our clock: newcomers since then may be unknown, see membership_lost() */
+    bool ask_again;         /* the next registration has to ask for the members once more */
+    bool report_due;        /* the next registration has to report that all locks are reclaimed */
+    int64_t fresh_until_us; /* by the daemon's clock: see membership_fresh() */
+    int64_t members_known_us; /* by the daemon's clock: newcomers since then may be unknown, see membership_lost() */
     int64_t awaited_us;     /* since when calls wait for a registration, see membership_pending(); 0 = none do */
     bool wait_over;         /* the registrations that calls waited for have ended */
 };
@@ -114,10 +114,10 @@ membership_is_calm(const struct membership *p, int64_t now_us)
 void membership_beat(struct membership *p);
 
 /*
- * A daemon may have joined after our registration left: registers once more. Until that is answered, a grace period may
+ * A daemon may have joined after the registration left: registers once more. Until that is answered, a grace period may
  * end without the newcomer, if Redis loses its data and the newcomer comes back last.
  */
-void membership_dirty(struct membership *p);
+void membership_ask_again(struct membership *p);
 
 /* Takes the announcement (the text behind "+") of a newcomer, which may take locks from now on. */
 void membership_newcomer(struct membership *p, struct slice text);

@@ -33,12 +33,12 @@ one_epoch(const struct continuity *c, uint16_t domain)
 }
 
 static struct slice
-one_word(const struct continuity *c, uint16_t domain, bool reclaim)
+one_epoch_value(const struct continuity *c, uint16_t domain, bool reclaim)
 {
     const struct epoch *e = &const_self(c)->epoch;
 
     (void)domain;
-    return slice_of(reclaim ? e->last_word : e->granting_word);
+    return slice_of(reclaim ? e->last_value : e->granting_value);
 }
 
 static struct continuity_keys
@@ -62,7 +62,7 @@ one_lost(struct continuity *c, const struct redis_link *l)
 }
 
 static void
-one_ask(struct continuity *c, uint16_t domain, struct redis_link *l)
+one_check(struct continuity *c, uint16_t domain, struct redis_link *l)
 {
     (void)domain;
     membership_ask(self(c), l);
@@ -88,16 +88,28 @@ one_pending(struct continuity *c)
     return !membership_is_calm(const_self(c), clock_now_us()) && membership_pending(self(c));
 }
 
+/* Empty: a new epoch has begun, or its grace period is over. "+...": a newcomer. */
+static void
+one_heard(struct continuity *c, struct slice text)
+{
+    if (text.n == 0) {
+        membership_ask_again(self(c));
+    } else {
+        membership_newcomer(self(c), (struct slice){text.p + 1, text.n - 1});
+    }
+}
+
 /* Without `floor`: each registration raises rlock:clock to the highest known token (scripts/presence.lua). */
 const struct continuity_ops membership_one_domain = {
     .domain = one_domain_of,
     .epoch = one_epoch,
-    .word = one_word,
+    .epoch_value = one_epoch_value,
     .keys = one_pair_of_keys,
     .greet = one_greet,
     .lost = one_lost,
-    .ask = one_ask,
+    .check = one_check,
     .token = one_token,
     .fresh = one_fresh,
     .pending = one_pending,
+    .heard = one_heard,
 };

@@ -58,7 +58,7 @@ node_timeout_tick(struct node_timeout *t, struct shard *sh)
 {
     int64_t now_us = clock_now_us();
 
-    if (now_us >= t->asked_us + (t->doubt[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
+    if (now_us >= t->asked_us + (t->unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
         shard_ask(sh, 3, words, on_timeout, t)) {
         t->asked_us = now_us;
     }
@@ -67,25 +67,26 @@ node_timeout_tick(struct node_timeout *t, struct shard *sh)
 bool
 node_timeout_bounded(struct node_timeout *t, int64_t lease_us, const struct log *log, const char *address)
 {
-    bool known = t->refused || t->us >= 0, doubtful = true;
+    bool known = t->refused || t->us >= 0, is_unbounded = true;
 
     if (t->refused) {
-        snprintf(t->doubt, sizeof(t->doubt), "CONFIG GET is refused: allow it (+config|get)");
+        snprintf(t->unbounded, sizeof(t->unbounded), "CONFIG GET is refused: allow it (+config|get)");
     } else if (t->us < 0) {
-        snprintf(t->doubt, sizeof(t->doubt), "cluster-node-timeout is not known");
+        snprintf(t->unbounded, sizeof(t->unbounded), "cluster-node-timeout is not known");
     } else if (t->us > lease_us / 2) {
-        snprintf(t->doubt, sizeof(t->doubt),
+        snprintf(t->unbounded, sizeof(t->unbounded),
                  "cluster-node-timeout (%" PRId64 " ms) is longer than half of the longest lease (%" PRId64 " ms)",
                  t->us / US_PER_MS, lease_us / US_PER_MS);
     } else {
-        t->doubt[0] = '\0';
-        doubtful = false;
+        t->unbounded[0] = '\0';
+        is_unbounded = false;
     }
-    if (known && doubtful != t->logged) {
-        t->logged = doubtful;
-        log_event(log, doubtful ? LOG_WARN : LOG_INFO, "redis",
-                  doubtful ? "a master that is cut off may go on granting" : "a master that is cut off stops granting",
-                  "address", LOG_S(address), doubtful ? "reason" : NULL, LOG_S(t->doubt), NULL);
+    if (known && is_unbounded != t->logged) {
+        t->logged = is_unbounded;
+        log_event(log, is_unbounded ? LOG_WARN : LOG_INFO, "redis",
+                  is_unbounded ? "a master that is cut off may go on granting"
+                               : "a master that is cut off stops granting",
+                  "address", LOG_S(address), is_unbounded ? "reason" : NULL, LOG_S(t->unbounded), NULL);
     }
-    return !doubtful;
+    return !is_unbounded;
 }

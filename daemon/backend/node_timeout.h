@@ -2,7 +2,7 @@
  * node_timeout.h -- whether a master of a cluster stops soon enough when it is cut off: its cluster-node-timeout.
  *
  * A master that is cut off, and does not know yet of its successor, goes on granting and renewing until its own node
- * timeout tells it that it is alone. The rules of generations.h bear that for no more than half of the longest lease.
+ * timeout ends its writes. The rules of generations.h allow for at most half of the longest lease until then.
  */
 #ifndef RLOCKD_BACKEND_NODE_TIMEOUT_H
 #define RLOCKD_BACKEND_NODE_TIMEOUT_H
@@ -15,8 +15,8 @@ struct node_timeout {
     int64_t asked_us; /* when the last CONFIG GET left */
     int64_t us;       /* the node timeout; -1 = not known */
     bool refused;     /* the ACL forbids CONFIG GET */
-    bool logged;      /* the log has the warning about `doubt` */
-    char doubt[128];  /* why the timeout is no bound; "" = it is one, or there is no answer yet */
+    bool logged;      /* the log has the warning about `unbounded` */
+    char unbounded[128];  /* why the timeout is no bound; "" = it is one, or there is no answer yet */
 };
 
 void node_timeout_init(struct node_timeout *t);

@@ -1,9 +1,9 @@
 /*
- * offset.c -- Redis's clock minus ours, by intersecting intervals.
+ * offset.c -- Redis's clock minus the daemon's, by intersecting intervals.
  *
- * Redis read TIME between our sending and our receiving, so the offset lies in [time - received, time - sent].
- * Intervals are intersected; an old one is widened by the drift of two clocks (500 ppm). An empty intersection means
- * that one of the clocks was set, or slept: then only the new interval counts.
+ * Redis read TIME after the call was sent and before the answer was received, so the offset lies in [time - received,
+ * time - sent]. Intervals are intersected; an old one is widened by the drift of two clocks (500 ppm). An empty
+ * intersection means that one of the clocks was set, or slept: then only the new interval counts.
  */
 #include "daemon/backend/offset.h"
 

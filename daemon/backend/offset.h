@@ -1,5 +1,5 @@
 /*
- * offset.h -- Redis's clock minus ours, as an interval that each answer narrows.
+ * offset.h -- Redis's clock minus the daemon's, as an interval that each answer narrows.
  */
 #ifndef RLOCKD_BACKEND_OFFSET_H
 #define RLOCKD_BACKEND_OFFSET_H
@@ -12,7 +12,10 @@ struct offset {
     int64_t at_us;           /* when the last answer came; 0 = none has */
 };
 
-/* Redis's clock was time_us between sent_us and received_us of ours. Returns how far the offset left the interval. */
+/*
+ * Redis's clock was time_us between sent_us and received_us of the daemon's. Returns how far the offset has left the
+ * interval.
+ */
 int64_t offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t time_us);
 
 /* The middle of the interval, and the most by which it may be wrong. */

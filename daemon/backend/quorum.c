@@ -1,13 +1,13 @@
 /*
- * quorum.c -- the topology of N independent masters: one shard for each, and a fold over what they report.
+ * quorum.c -- the topology of N independent masters: one shard for each, and one report made of theirs.
  *
  * A majority q = N/2 + 1 has to agree on everything. votes.c counts the answers of the nodes.
  *
- * Q1  A token is given when q nodes cover it. A name is held while q nodes have our key, each until its own deadline
- *     (quorum_entries.c); the core gets the q-th largest of these deadlines.
- * Q2  A release goes to every node that may have our key, behind all earlier operations there.
- * Q3  A node that has lost its data does not vote while anybody may hold a lock that it had, nor before it knows the
- *     highest token of the others (quorum_admit.c). Until then a held lock counts as held there: nobody else gets it.
+ * Q1  A token is given when q nodes cover it. A name is held while q nodes have the owner's key, each until its own
+ *     deadline (quorum_entries.c); the core gets the q-th largest of these deadlines.
+ * Q2  A release goes to every node that may have the owner's key, behind all earlier operations there.
+ * Q3  A node that has lost its data does not vote while a lock that it had may be held, nor before it knows the highest
+ *     token of the others (quorum_admit.c). Until then a held lock counts as held there: no other owner gets it.
  * Q4  To the core all nodes are one domain: held locks are reclaimed whenever a node has lost its data.
  */
 #include "daemon/backend/quorum.h"
@@ -20,7 +20,10 @@
 #include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/quorum_watch.h"
+#include "daemon/backend/script_forms.h"
+#include "daemon/backend/server_info.h"
 #include "daemon/backend/single.h"
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
@@ -56,6 +59,9 @@ timer_due(struct quorum *qu, struct heap_node *n)
     case TIMER_WATCH:
         quorum_watch_due(qu, container_of(t, struct quorum_watch, timer));
         break;
+    case TIMER_SERVERS:
+        quorum_servers_due(qu);
+        break;
     }
 }
 
@@ -64,7 +70,7 @@ arm(struct quorum *qu)
 {
     int64_t now_us = clock_now_us(), at_us = heap_min_at(&qu->timers), us;
 
-    at_us = qu->look_us < at_us ? qu->look_us : at_us;
+    at_us = qu->round_us < at_us ? qu->round_us : at_us;
     us = at_us <= now_us ? 0 : at_us - now_us < WAKE_MAX_US ? at_us - now_us : WAKE_MAX_US;
     event_add(qu->due, &(struct timeval){us / US_PER_S, us % US_PER_S});
 }
@@ -77,20 +83,20 @@ on_due(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    while (!list_empty(&qu->begun)) {
-        quorum_op_begun(qu, container_of(qu->begun.next, struct quorum_op, node));
+    while (!list_empty(&qu->new_ops)) {
+        quorum_op_asked(qu, container_of(qu->new_ops.next, struct quorum_op, node));
     }
     quorum_answer_unsent(qu);
     while (heap_min_at(&qu->timers) <= now_us) { /* ends: timer_due() sets the timer to a later time, or off */
         timer_due(qu, heap_min(&qu->timers));
     }
-    if (qu->look_us <= now_us) {
-        quorum_look_at_nodes(qu);
+    if (qu->round_us <= now_us) {
+        quorum_begin_round(qu);
     }
     if (qu->startup_until_us != 0 && qu->startup_until_us <= now_us) {
         quorum_voting_changed(qu);
     }
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_flush(qu->node[i].shard);
     }
     arm(qu);
@@ -109,7 +115,7 @@ enter_epoch(struct quorum_node *node, uint64_t epoch)
     node->voting = node->answered = node->in_round = node->quarantine_was_over = node->admitting = false;
     node->refusal[0] = '\0';
     quorum_voting_changed(qu);
-    qu->look_us = 0;
+    qu->round_us = 0;
     quorum_wake(qu);
 }
 
@@ -124,16 +130,16 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     case SHARD_DOWN:
         quorum_up_changed(node, what == SHARD_UP);
         break;
-    case SHARD_NEW:
+    case SHARD_NEW_EPOCH:
         enter_epoch(node, n);
         break;
     case SHARD_GRANTING:
-        qu->look_us = 0;
+        qu->round_us = 0;
         quorum_wake(qu);
         break;
     case SHARD_CLOCK_JUMP:
         node->jumped_us = clock_now_us();
-        entries_jumped(qu);
+        quorum_entries_jumped(qu);
         break;
     case SHARD_CLOCK_BACK:
         quorum_post(qu, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
@@ -171,18 +177,18 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
         size_t n = strcspn(at, ",");
         char url[1024];
 
-        if (qu->n == VOTES_NODES_MAX || n >= sizeof(url)) {
+        if (qu->nodes_n == VOTES_NODES_MAX || n >= sizeof(url)) {
             snprintf(error, 160, "quorum: at most %d URLs", VOTES_NODES_MAX);
             return false;
         }
         snprintf(url, sizeof(url), "%.*s", (int)n, at);
-        qu->node[qu->n].address = address_parse(url, conf->user, conf->password, error);
+        qu->node[qu->nodes_n].address = address_parse(url, conf->user, conf->password, error);
         explicit_bzero(url, sizeof(url));
-        if (qu->node[qu->n].address == NULL) {
+        if (qu->node[qu->nodes_n].address == NULL) {
             return false;
         }
-        qu->n++;
-        if (!single_secure(qu->node[qu->n - 1].address, &conf->tls, qu->env.log, error)) {
+        qu->nodes_n++;
+        if (!single_secure(qu->node[qu->nodes_n - 1].address, &conf->tls, qu->env.log, error)) {
             return false;
         }
         if (at[n] == '\0') {
@@ -190,7 +196,7 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
         }
         at += n + 1;
     }
-    if (qu->n < 3) {
+    if (qu->nodes_n < 3) {
         snprintf(error, 160, "quorum: needs at least three URLs");
         return false;
     }
@@ -200,7 +206,7 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
 static void
 open_shards(struct quorum *qu)
 {
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_node *node = &qu->node[i];
 
         node->of = qu;
@@ -208,8 +214,9 @@ open_shards(struct quorum *qu)
         node->shard = shard_open(node->address, &qu->conf, &qu->env,
                                  (struct shard_events){.done = on_done,
                                                        .life = on_life,
-                                                       .event =quorum_core_event,
+                                                       .event = quorum_core_event,
                                                        .seen = quorum_seen,
+                                                       .forms = &script_forms_of_quorum,
                                                        .ctx = node});
     }
 }
@@ -222,18 +229,18 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->head.ops = &quorum_ops;
     qu->env = *env;
     if (!parse(qu, conf, error)) {
-        for (unsigned i = 0; i < qu->n; i++) {
+        for (unsigned i = 0; i < qu->nodes_n; i++) {
             address_free(qu->node[i].address);
         }
         explicit_bzero(&qu->env.secret, sizeof(qu->env.secret));
         free(qu);
         return NULL;
     }
-    if (qu->n % 2 == 0) {
-        log_event(env->log, LOG_WARN, "redis", "an even number of nodes", "nodes", LOG_N(qu->n), "reason",
-                  LOG_S("one node less bears as many failures"), NULL);
+    if (qu->nodes_n % 2 == 0) {
+        log_event(env->log, LOG_WARN, "redis", "an even number of nodes", "nodes", LOG_N(qu->nodes_n), "reason",
+                  LOG_S("one node fewer tolerates as many failures"), NULL);
     }
-    qu->q = votes_majority(qu->n);
+    qu->majority = votes_majority(qu->nodes_n);
     qu->conf = *conf;
     qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* the addresses have them */
     qu->conf.tls = (struct tls_files){0};
@@ -241,11 +248,12 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->env.freelist = &qu->freelist;
     qu->env.epoch = NULL; /* the recorded epoch is one number; each node has its own */
     qu->random = qu->broadcast_serial = env->nonce; /* serials of a process before this one may be remembered */
-    qu->look_us = CORE_FOREVER;
+    qu->round_us = CORE_FOREVER;
     qu->startup_until_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
-    list_init(&qu->begun);
+    list_init(&qu->new_ops);
     list_init(&qu->unsent);
     heap_init(&qu->timers);
+    timer_init(&qu->servers_timer, TIMER_SERVERS);
     qu->due = event_new(env->base, -1, 0, on_due, qu);
     arm(qu);
     open_shards(qu);
@@ -257,11 +265,11 @@ quorum_close(struct backend *b)
 {
     struct quorum *qu = self(b);
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_close(&qu->node[i].shard);
     }
     quorum_ops_free(qu);
-    entries_free(qu);
+    quorum_entries_free(qu);
     quorum_watches_free(qu);
     heap_fini(&qu->timers);
     event_free(qu->due);
@@ -285,36 +293,25 @@ quorum_perform(struct backend *b, const struct core_op *op, enum core_action_typ
 }
 
 static void
-quorum_configure(struct backend *b, int64_t grace_us)
+quorum_configure(struct backend *b, int64_t longest_lease_us)
 {
     struct quorum *qu = self(b);
 
-    for (unsigned i = 0; i < qu->n; i++) {
-        shard_configure(qu->node[i].shard, grace_us);
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        shard_configure(qu->node[i].shard, longest_lease_us);
     }
 }
 
-/* Takes user, password and files of TLS, unless conf has other URLs, which take a restart. */
 static bool
 quorum_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
     struct quorum *qu = self(b);
-    struct quorum *now = mem_zalloc(sizeof(*now));
-    bool same, ok = true;
+    bool ok = true;
 
-    now->env.log = qu->env.log;
-    same = strncmp(conf->url, "quorum:", 7) == 0 && parse(now, conf, error) && now->n == qu->n;
-    for (unsigned i = 0; i < now->n && same; i++) {
-        same = address_is_same(now->node[i].address, qu->node[i].address);
-    }
-    for (unsigned i = 0; i < now->n; i++) {
-        address_free(now->node[i].address);
-    }
-    free(now);
-    for (unsigned i = 0; i < qu->n && same && ok; i++) {
+    for (unsigned i = 0; i < qu->nodes_n && ok; i++) {
         ok = single_secure(qu->node[i].address, &conf->tls, qu->env.log, error);
     }
-    for (unsigned i = 0; i < qu->n && same && ok; i++) {
+    for (unsigned i = 0; i < qu->nodes_n && ok; i++) {
         address_login(qu->node[i].address, conf->user, conf->password);
     }
     return ok;
@@ -334,7 +331,7 @@ quorum_leave(struct backend *b)
 {
     struct quorum *qu = self(b);
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_leave(qu->node[i].shard);
     }
 }
@@ -344,7 +341,7 @@ quorum_flush(struct backend *b)
 {
     struct quorum *qu = self(b);
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_flush(qu->node[i].shard);
     }
 }
@@ -355,7 +352,7 @@ quorum_idle(const struct backend *b)
     const struct quorum *qu = const_self(b);
     bool idle = qu->ops_n == 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         idle = idle && shard_idle(qu->node[i].shard);
     }
     return idle;
@@ -370,8 +367,7 @@ quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why
     if (kind == KIND_REENTRANT || kind == KIND_SIMPLE) {
         return true;
     }
-    snprintf(why, 160, "kind %s is not for a quorum of Redis servers, which has reentrant and simple",
-             kind_rows[kind].name);
+    snprintf(why, 160, "cannot be of kind %s: a quorum has the kinds reentrant and simple", kind_rows[kind].name);
     return false;
 }
 
@@ -379,7 +375,7 @@ quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why
 static void
 explain_node(const struct quorum *qu, char *out, size_t room)
 {
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
         const char *error = node->linked ? node->refusal : shard_last_error(node->shard);
 
@@ -389,9 +385,28 @@ explain_node(const struct quorum *qu, char *out, size_t room)
             return;
         }
         if (error[0] != '\0') {
-            snprintf(out, room, "; %.100s: %.100s", node->address->shown, error);
+            snprintf(out, room, "; %.100s: %s", node->address->shown, error);
             return;
         }
+    }
+}
+
+/* In strict mode, nodes that may evict keys do not grant. */
+static void
+explain_strict(const struct quorum *qu, char *out, size_t room)
+{
+    char why[TEXT_ERROR_ROOM], first[TEXT_ERROR_ROOM] = "";
+    unsigned granting = 0;
+
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        shard_explain(qu->node[i].shard, why, sizeof(why));
+        granting += qu->node[i].voting && why[0] == '\0';
+        if (first[0] == '\0') {
+            memcpy(first, why, sizeof(first));
+        }
+    }
+    if (granting < qu->majority && first[0] != '\0') {
+        snprintf(out, room, "%u of %u nodes grant: no majority; %.260s", granting, qu->nodes_n, first);
     }
 }
 
@@ -402,13 +417,15 @@ explain(const struct quorum *qu, char *out, size_t room)
     int n = 0;
 
     out[0] = '\0';
-    if (up < qu->q) {
-        n = snprintf(out, room, "%u of %u nodes answer: no majority", up, qu->n);
-    } else if (voting < qu->q) {
-        n = snprintf(out, room, "%u of %u nodes vote: no majority", voting, qu->n);
+    if (up < qu->majority) {
+        n = snprintf(out, room, "%u of %u nodes answer: no majority", up, qu->nodes_n);
+    } else if (voting < qu->majority) {
+        n = snprintf(out, room, "%u of %u nodes vote: no majority", voting, qu->nodes_n);
     }
     if (n > 0) {
         explain_node(qu, out + n, room - (size_t)n);
+    } else {
+        explain_strict(qu, out, room);
     }
 }
 
@@ -420,7 +437,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
 
     shard_status(qu->node[0].shard, out);
     rtt_us[0] = out->rtt_us;
-    for (unsigned i = 1; i < qu->n; i++) {
+    for (unsigned i = 1; i < qu->nodes_n; i++) {
         struct backend_status s;
 
         shard_status(qu->node[i].shard, &s);
@@ -428,16 +445,20 @@ quorum_status(const struct backend *b, struct backend_status *out)
         out->links_up += s.links_up;
         out->in_flight += s.in_flight;
         out->queued += s.queued;
-        out->daemons = s.daemons > out->daemons ? s.daemons : out->daemons;
+        out->other_daemons = s.other_daemons > out->other_daemons ? s.other_daemons : out->other_daemons;
         rtt_us[i] = s.rtt_us;
+        server_info_add_policy(out, &s);
         if (out->last_error[0] == '\0') {
             memcpy(out->last_error, s.last_error, sizeof(out->last_error));
         }
     }
-    snprintf(out->address, sizeof(out->address), "quorum of %u", qu->n);
+    if (out->last_error[0] == '\0' && qu->stray.warned) {
+        snprintf(out->last_error, sizeof(out->last_error), QUORUM_STRAY ": %s", qu->stray.uuid);
+    }
+    snprintf(out->address, sizeof(out->address), "quorum of %u", qu->nodes_n);
     out->up = qu->up;
     out->watched = qu->watches.count;
-    out->rtt_us = votes_median(rtt_us, qu->n);
+    out->rtt_us = votes_median(rtt_us, qu->nodes_n);
     out->epoch = qu->epoch;
     out->grace = !qu->granting;
     explain(qu, out->refusal, sizeof(out->refusal));
@@ -448,7 +469,7 @@ quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]
 {
     const struct quorum *qu = const_self(b);
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
 
         shard_node(node->shard, &out[i]);
@@ -457,7 +478,7 @@ quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]
         snprintf(out[i].more, sizeof(out[i].more), ",votes=%" PRIu64 ",second_rounds=%" PRIu64, node->votes,
                  node->second_rounds);
     }
-    return qu->n;
+    return qu->nodes_n;
 }
 
 const struct backend_ops quorum_ops = {
@@ -466,7 +487,7 @@ const struct backend_ops quorum_ops = {
     .perform = quorum_perform,
     .look = quorum_look,
     .broadcast = quorum_broadcast,
-    .waiter_poll = quorum_poll,
+    .waiter_poll = quorum_waiter_poll,
     .configure = quorum_configure,
     .login = quorum_login,
     .reclaimed = quorum_reclaimed,

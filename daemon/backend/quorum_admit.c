@@ -14,22 +14,25 @@
 #include "daemon/base/clock.h"
 
 /*
- * A1  A node votes when it reports, in the epoch that we know, that it is established.
+ * A1  A node votes when it reports, in the epoch that this daemon knows, that it is established. The question leaves
+ *     after the registration in that epoch was answered: scripts/quorum.lua then raises the clocks to the highest token
+ *     that this daemon knew, by whichever link.
  * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
- *     commands in flight, counted by our clock from when we learned of the epoch (the node's clock may be set). Clients
- *     of other libraries are assumed to have no longer leases.
- * A3  Before a node is admitted, its token clock is raised to the highest of q other established nodes, each read in a
- *     round that began after the quarantine. So the node covers every token that it had a part in and has lost
- *     (counterexample 2 of quorum.pml).
+ *     commands in flight. It begins when this daemon learns of the epoch, and is counted by the daemon's clock, since
+ *     the node's may be set. Clients of other libraries are assumed to have no longer leases. Reclaims end no
+ *     quarantine: these clients make none, and not all daemons may be known (presence.lua).
+ * A3  Before a node is admitted, all its token clocks are raised to the highest one of q other established nodes, each
+ *     read in a round that began after the quarantine. So the node votes above every token that it covered before the
+ *     loss (counterexample 2 of quorum.pml).
  * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and be past their
  *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
  *     and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
- * A6  If a node's clock is no token, its answer is ignored, the link that brought it is dropped, and the node does not
- *     vote before it answers a token: other links to it may stay up, so it does not go down.
+ * A6  If what a node says of its clocks is no token, its answer is ignored, the link that brought it is dropped, and
+ *     the node does not vote before it answers a token: other links to it may stay up, so it does not go down.
  */
 
-enum { EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
+enum { EPOCH, ESTABLISHED, CLOCK, FIELDS, ROUND_PAUSE_US = 250 * 1000 };
 
 #define TOKENS_END (INT64_C(1) << 53)
 
@@ -39,7 +42,7 @@ quarantine_us(const struct quorum *qu)
 {
     int64_t longest_us = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         int64_t us = shard_longest_us(qu->node[i].shard);
 
         longest_us = us > longest_us ? us : longest_us;
@@ -50,28 +53,29 @@ quarantine_us(const struct quorum *qu)
 static bool
 is_answer(const struct reply *r)
 {
-    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[EPOCH]->type == REPLY_TEXT &&
+    return r->type == REPLY_ARRAY && r->count == FIELDS && r->item[EPOCH]->type == REPLY_TEXT &&
            r->item[EPOCH]->text.n < NODE_EPOCH_ROOM && r->item[ESTABLISHED]->type == REPLY_INT &&
            r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[CLOCK]->n < TOKENS_END;
 }
 
-/* Takes the answer of a node. Ignores it in an unknown epoch, which the next registration will show. */
+/* Takes the answer of a node. Ignores it in an unknown epoch, which the next registration will show. A1. */
 static void
-take(struct quorum_node *node, const struct reply *r)
+take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
 {
     struct quorum *qu = node->of;
     int64_t since_us = clock_now_us() - node->epoch_us, lasts_us = quarantine_us(qu);
     struct slice text = r->item[EPOCH]->text;
 
-    snprintf(node->text, sizeof(node->text), "%.*s", (int)text.n, text.p);
-    if (node->epoch == 0 || strtoull(node->text, NULL, 10) != node->epoch) {
+    snprintf(node->epoch_value, sizeof(node->epoch_value), "%.*s", (int)text.n, text.p);
+    if (node->epoch == 0 || strtoull(node->epoch_value, NULL, 10) != node->epoch || sent_us < node->epoch_us) {
         return;
     }
     node->answered = node->in_round = true;
     node->established = r->item[ESTABLISHED]->n == 1;
-    node->granting = strchr(node->text, ' ') != NULL && strchr(node->text, ' ') == strrchr(node->text, ' ');
+    node->granting = strchr(node->epoch_value, ' ') != NULL &&
+                     strchr(node->epoch_value, ' ') == strrchr(node->epoch_value, ' ');
     node->clock = (uint64_t)r->item[CLOCK]->n;
-    node->left_us = since_us < lasts_us ? lasts_us - since_us : 0;
+    node->remaining_us = since_us < lasts_us ? lasts_us - since_us : 0;
     if (node->established && node->admitting) {
         log_event(qu->env.log, LOG_INFO, "redis", "node admitted", "address", LOG_S(node->address->shown), "epoch",
                   LOG_N(node->epoch), "clock", LOG_N(node->clock), NULL);
@@ -89,11 +93,12 @@ take(struct quorum_node *node, const struct reply *r)
 
 /* The node has answered an error: for example, it is full and cannot be admitted. Logs the first of such answers. */
 static void
-refuses(struct quorum_node *node, struct slice error)
+note_refusal(struct quorum_node *node, struct slice error)
 {
     bool known = node->refusal[0] != '\0';
+    char text[TEXT_ERROR_ROOM];
 
-    text_print(node->refusal, sizeof(node->refusal), error);
+    text_print(node->refusal, sizeof(node->refusal), slice_of(text_error(text, error, node->address)));
     if (!known) {
         log_event(node->of->env.log, LOG_WARN, "redis",
                   node->admitting ? "node cannot be admitted" : "node does not say whether it votes", "address",
@@ -102,7 +107,7 @@ refuses(struct quorum_node *node, struct slice error)
     node->admitting = false;
 }
 
-static void on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+static void on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
 static bool
 ask(struct quorum_node *node, const char *epoch, uint64_t clock)
@@ -115,32 +120,33 @@ ask(struct quorum_node *node, const char *epoch, uint64_t clock)
 
     snprintf(number, sizeof(number), "%" PRIu64, clock);
     word[7] = slice_of(number);
-    return shard_ask(node->shard, 8, word, on_look, node);
+    return shard_ask(node->shard, 8, word, on_answer, node);
 }
 
 /* A3, A4, A5: the token that the node's clock has to reach. False: the node cannot be admitted now. */
 static bool
-highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock)
+may_admit(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock)
 {
-    unsigned established = 0, heard = 0, open = 0;
+    unsigned established = 0, answered = 0, granting = 0;
     uint64_t of_established = 0, of_all = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *other = &qu->node[i];
 
-        heard += other->in_round;
-        open += other->in_round && other->granting;
+        answered += other->in_round;
+        granting += other->in_round && other->granting;
         of_all = other->in_round && other->clock > of_all ? other->clock : of_all;
         if (other != node && other->in_round && other->established) {
             established++;
             of_established = other->clock > of_established ? other->clock : of_established;
         }
     }
-    *clock = established >= qu->q ? of_established : of_all;
-    if (established >= qu->q) {
+    *clock = established >= qu->majority ? of_established : of_all;
+    if (established >= qu->majority) {
         return node->quarantine_was_over;
     }
-    return heard == qu->n && (node->quarantine_was_over || (established == 0 && open == qu->n && !qu->conf.strict));
+    return answered == qu->nodes_n &&
+           (node->quarantine_was_over || (established == 0 && granting == qu->nodes_n && !qu->conf.strict));
 }
 
 /* No script of the round is in flight any more: admits nodes, and sets the time of the next round. */
@@ -149,35 +155,35 @@ round_over(struct quorum *qu)
 {
     bool all = true;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_node *node = &qu->node[i];
         uint64_t clock;
 
-        if (node->in_round && !node->established && node->granting && highest(qu, node, &clock)) {
-            node->admitting = ask(node, node->text, clock);
+        if (node->in_round && !node->established && node->granting && may_admit(qu, node, &clock)) {
+            node->admitting = ask(node, node->epoch_value, clock);
         }
         all = all && (!node->up || node->voting);
     }
-    for (unsigned i = 0; i < qu->n; i++) {
-        qu->node[i].quarantine_was_over = qu->node[i].in_round && qu->node[i].left_us == 0;
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        qu->node[i].quarantine_was_over = qu->node[i].in_round && qu->node[i].remaining_us == 0;
     }
-    qu->look_us = all ? CORE_FOREVER : clock_now_us() + LOOK_AGAIN_US;
+    qu->round_us = all ? CORE_FOREVER : clock_now_us() + ROUND_PAUSE_US;
+    quorum_servers_changed(qu);
     quorum_wake(qu);
 }
 
 static void
-on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct quorum_node *node = arg;
     struct quorum *qu = node->of;
 
-    (void)sent_us;
     if (result == LINK_ANSWERED && is_answer(r)) {
-        take(node, r);
+        take(node, r, sent_us);
         quorum_voting_changed(qu);
         quorum_loss_changed(qu);
     } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
-        refuses(node, r->text);
+        note_refusal(node, r->text);
     } else if (result == LINK_ANSWERED) { /* A6 */
         node->voting = false;
         quorum_voting_changed(qu);
@@ -192,14 +198,14 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 }
 
 void
-quorum_look_at_nodes(struct quorum *qu)
+quorum_begin_round(struct quorum *qu)
 {
-    qu->look_us = clock_now_us() + 2 * qu->conf.timeout_us;
+    qu->round_us = clock_now_us() + 2 * qu->conf.timeout_us;
     if (qu->asked_n > 0) {
         return;
     }
     quorum_find_twins(qu);
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_node *node = &qu->node[i];
 
         node->in_round = false;

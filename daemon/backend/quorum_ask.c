@@ -4,14 +4,18 @@
  * QA1 An attempt proposes a token: above all tokens that this daemon knows, and not below the median of the nodes'
  *     times.
  * QA2 A node that is not established (quorum_admit.c) gets no attempt: its answer would be no vote.
- * QA3 A reclaim only renews our key at an established node: if the key is missing there, another owner may have had the
- *     name meanwhile. At a node that does not vote it sets the key: no other owner can have the name there.
+ * QA3 A reclaim only renews the owner's key at an established node: if the key is missing there, another owner may have
+ *     had the name meanwhile. At a node that does not vote it sets the key: no other owner can have the name there.
  */
 #include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 
-enum { RESERVE = 64 }; /* the reserve of each vote: answers that differ by fewer tokens need no write-back */
+/*
+ * The reserve of each vote: answers that differ by fewer tokens need no write-back. So names can share a token clock
+ * (scripts/clocks.lua): if two such attempts reach the nodes in different orders, only the later one may need it.
+ */
+enum { RESERVE = 64 };
 
 /* The median of the nodes' times; 0 = no offset is known. */
 static int64_t
@@ -20,7 +24,7 @@ time_us(const struct quorum *qu)
     int64_t guess[VOTES_NODES_MAX];
     unsigned n = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         if (shard_clock_offset(qu->node[i].shard, &guess[n])) {
             n++;
         }
@@ -47,7 +51,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
     o->vote.validity_us = lease_us / 20;
     o->asked_us = now_us;
     timer_set(&qu->timers, &o->timer, now_us + wait_us);
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
 
         if (is_refused(&o->op)) {
@@ -55,9 +59,10 @@ attempt(struct quorum *qu, struct quorum_op *o)
         } else if (!node->up) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
         } else if (!node->voting) { /* QA2 */
-            vote_failed(&o->vote, i, CORE_GRACE, node->left_us > 100 * US_PER_MS ? node->left_us : 100 * US_PER_MS);
+            vote_failed(&o->vote, i, CORE_GRACE,
+                        node->remaining_us > 100 * US_PER_MS ? node->remaining_us : 100 * US_PER_MS);
         } else {
-            part_push(qu, o, i, CORE_ACQUIRE, o->token);
+            quorum_part_push(qu, o, i, CORE_ACQUIRE, o->token);
         }
     }
 }
@@ -68,8 +73,8 @@ shorten(struct quorum *qu, const struct quorum_op *o)
 {
     int64_t lease_us = o->op.lease_us, until_us = clock_now_us() + lease_us - lease_us / 100 - 2 * US_PER_MS;
 
-    for (unsigned i = 0; i < qu->n; i++) {
-        struct part *p = &o->entry->part[i];
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        struct quorum_part *p = &o->entry->part[i];
 
         p->deadline_us = p->deadline_us < until_us ? p->deadline_us : until_us;
     }
@@ -78,9 +83,9 @@ shorten(struct quorum *qu, const struct quorum_op *o)
 static void
 ask_all(struct quorum *qu, struct quorum_op *o)
 {
-    bool gives_back = o->sort == SORT_RELEASE;
+    bool releases = o->sort == SORT_RELEASE;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
         enum core_action_type verb = o->verb;
 
@@ -89,12 +94,12 @@ ask_all(struct quorum *qu, struct quorum_op *o)
         }
         if (is_refused(&o->op)) {
             vote_failed(&o->vote, i, CORE_DENIED, -1);
-        } else if (gives_back && o->entry->part[i].clean && list_empty(&o->entry->part[i].queue)) {
+        } else if (releases && o->entry->part[i].clean && list_empty(&o->entry->part[i].queue)) {
             vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
         } else if (!node->up || (o->op.reclaim && !node->answered)) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
         } else {
-            part_push(qu, o, i, verb, verb == CORE_EXTEND || verb == CORE_RELEASE ? 0 : o->token);
+            quorum_part_push(qu, o, i, verb, verb == CORE_EXTEND || verb == CORE_RELEASE ? 0 : o->token);
         }
     }
 }
@@ -120,8 +125,8 @@ update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct q
 {
     if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
         entry->incarnation++;
-        for (unsigned i = 0; i < qu->n; i++) {
-            entry->part[i].deadline_us = 0;
+        for (unsigned i = 0; i < qu->nodes_n; i++) {
+            entry->part[i].deadline_us = entry->part[i].missing_since_us = 0;
         }
     }
     entry->confirmed = entry->confirmed && o->sort == SORT_CONFIRM;
@@ -131,7 +136,7 @@ update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct q
 void
 quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb)
 {
-    struct quorum_entry *entry = entry_of(qu, op);
+    struct quorum_entry *entry = quorum_entry_of(qu, op);
     struct quorum_op *o = quorum_op_new(qu, entry, op, verb, sort_of(op, verb));
     struct slice key = entry->op.key;
 
@@ -139,7 +144,7 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
     entry->op.key = key;
     update_entry(qu, entry, o);
     o->incarnation = entry->incarnation;
-    o->errands_n++;
+    o->refs_n++;
     if (o->op.exact) {
         shorten(qu, o);
     }
@@ -149,6 +154,6 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
         o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
         ask_all(qu, o);
     }
-    list_push_back(&qu->begun, &o->node);
+    list_push_back(&qu->new_ops, &o->node);
     quorum_wake(qu);
 }

@@ -42,7 +42,7 @@ quorum_voting(const struct quorum *qu)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         n += qu->node[i].up && qu->node[i].voting;
     }
     return n;
@@ -53,7 +53,7 @@ quorum_up(const struct quorum *qu)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         n += qu->node[i].up;
     }
     return n;
@@ -65,15 +65,15 @@ log_voting(struct quorum *qu, unsigned voting)
 {
     bool first = qu->startup_until_us != 0;
 
-    if (first && voting <= qu->q && clock_now_us() < qu->startup_until_us) {
+    if (first && voting <= qu->majority && clock_now_us() < qu->startup_until_us) {
         return;
     }
-    if (first || (voting != qu->voting_n && (voting <= qu->q || qu->voting_n <= qu->q))) {
-        log_event(qu->env.log, voting > qu->q ? LOG_INFO : LOG_WARN, "redis",
-                  voting > qu->q    ? "spare nodes vote"
-                  : voting == qu->q ? "no spare node votes"
+    if (first || (voting != qu->voting_n && (voting <= qu->majority || qu->voting_n <= qu->majority))) {
+        log_event(qu->env.log, voting > qu->majority ? LOG_INFO : LOG_WARN, "redis",
+                  voting > qu->majority    ? "spare nodes vote"
+                  : voting == qu->majority ? "no spare node votes"
                                     : "no majority votes",
-                  "voting", LOG_N(voting), "of", LOG_N(qu->n), NULL);
+                  "voting", LOG_N(voting), "of", LOG_N(qu->nodes_n), NULL);
     }
     qu->voting_n = voting;
     qu->startup_until_us = 0;
@@ -83,7 +83,7 @@ void
 quorum_voting_changed(struct quorum *qu)
 {
     unsigned voting = quorum_voting(qu);
-    bool granting = voting >= qu->q;
+    bool granting = voting >= qu->majority;
 
     log_voting(qu, voting);
     if (granting && !qu->granting) {
@@ -103,17 +103,17 @@ quorum_loss_changed(struct quorum *qu)
     unsigned known = 0;
     bool more = false;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
         bool is_lost = node->answered && !node->voting;
 
         known += node->answered;
         more = more || (is_lost && node->lost_epoch != node->epoch);
     }
-    if (qu->epoch == 0 ? known < qu->q : !more) {
+    if (qu->epoch == 0 ? known < qu->majority : !more) {
         return;
     }
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_node *node = &qu->node[i];
 
         qu->epoch = node->epoch > qu->epoch ? node->epoch : qu->epoch;
@@ -127,10 +127,10 @@ quorum_loss_changed(struct quorum *qu)
 static const struct quorum_node *
 twin_of(const struct quorum *qu, const struct quorum_node *node)
 {
-    const char *server = shard_server(node->shard);
+    const char *server = shard_run_id(node->shard);
 
     for (unsigned i = 0; i < node->index && node->linked && server[0] != '\0'; i++) {
-        if (qu->node[i].linked && strcmp(shard_server(qu->node[i].shard), server) == 0) {
+        if (qu->node[i].linked && strcmp(shard_run_id(qu->node[i].shard), server) == 0) {
             return &qu->node[i];
         }
     }
@@ -141,7 +141,7 @@ twin_of(const struct quorum *qu, const struct quorum_node *node)
 void
 quorum_find_twins(struct quorum *qu)
 {
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_node *node = &qu->node[i];
         const struct quorum_node *twin = twin_of(qu, node);
 
@@ -162,13 +162,13 @@ quorum_up_changed(struct quorum_node *node, bool up)
 
     node->linked = up;
     quorum_find_twins(qu);
-    majority = quorum_up(qu) >= qu->q;
+    majority = quorum_up(qu) >= qu->majority;
     if (majority != qu->up) {
         qu->up = majority;
         qu->env.state(qu->env.ctx, majority);
     }
     quorum_voting_changed(qu);
-    qu->look_us = 0;
+    qu->round_us = 0;
     quorum_wake(qu);
 }
 
@@ -179,7 +179,7 @@ quorum_shared_changed(struct quorum_node *node, bool is_shared)
     bool any = false;
 
     node->shared = is_shared;
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         any = any || qu->node[i].shared;
     }
     if (any != qu->shared && qu->env.others_changed != NULL) {

@@ -3,9 +3,9 @@
  *
  * H1  For one owner and name a node has one operation in flight; the next one leaves when that has ended. So a release
  *     never overtakes its attempt, whatever the shard gathers.
- * H2  A part is clean when the node cannot have our key: no attempt was sent there, or a release was answered that left
- *     after the guards of all UNKNOWN attempts. An entry that is not wanted stays until all parts are clean, or until
- *     all leases have ended.
+ * H2  A part is clean when the node cannot have the owner's key: no attempt was sent there, or a release was answered
+ *     that left after the guards of all UNKNOWN attempts. An entry that is not wanted stays until all parts are clean,
+ *     or until all leases have ended.
  * H3  An UNKNOWN release may run until its guard: before that it would end a new hold, so no attempt is sent.
  * H4  A node has the key of one claim of an owner for a name at most. A key that an earlier claim may have left is
  *     released by its own value first, and no attempt is sent before the node is clean.
@@ -23,7 +23,7 @@ enum { QUEUE_MAX = 6, SWEEP_US = 500 * 1000 };
 /* ---- the records ---- */
 
 static uint64_t
-name_of(const struct quorum *qu, const struct core_op *op)
+entry_hash(const struct quorum *qu, const struct core_op *op)
 {
     return hash_bytes(&qu->env.secret, op->key.p, op->key.n) ^ (op->owner * UINT64_C(0x9e3779b97f4a7c15));
 }
@@ -31,10 +31,10 @@ name_of(const struct quorum *qu, const struct core_op *op)
 static struct quorum_entry *
 find(const struct quorum *qu, const struct core_op *op)
 {
-    struct map_node *n = map_find(&qu->entries, name_of(qu, op));
+    struct map_node *n = map_find(&qu->entries, entry_hash(qu, op));
 
     while (n != NULL) {
-        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
+        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_hash);
 
         if (entry->op.owner == op->owner && slice_eq(entry->op.key, op->key)) {
             return entry;
@@ -61,43 +61,43 @@ lease_end_us(const struct quorum *qu, const struct core_op *op, int64_t now_us)
 }
 
 struct quorum_entry *
-entry_of(struct quorum *qu, const struct core_op *op)
+quorum_entry_of(struct quorum *qu, const struct core_op *op)
 {
     struct quorum_entry *entry = find(qu, op);
-    bool asks = !op->reentry && !op->reclaim && op->holds > 0;
+    bool is_attempt = !op->reentry && !op->reclaim && op->holds > 0;
     char *key;
 
     if (entry != NULL) {
         return entry;
     }
-    entry = mem_zalloc(sizeof(*entry) + qu->n * sizeof(entry->part[0]) + op->key.n);
-    key = (char *)(entry->part + qu->n);
+    entry = mem_zalloc(sizeof(*entry) + qu->nodes_n * sizeof(entry->part[0]) + op->key.n);
+    key = (char *)(entry->part + qu->nodes_n);
     memcpy(key, op->key.p, op->key.n);
     entry->op = *op;
     entry->op.key.p = key;
     entry->until_us = lease_end_us(qu, op, clock_now_us());
     timer_init(&entry->timer, TIMER_ENTRY);
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         list_init(&entry->part[i].queue);
-        entry->part[i].clean = asks || op->owner == 0; /* else a process before this one may have left something */
+        entry->part[i].clean = is_attempt || op->owner == 0; /* else an earlier process may have left a key */
         entry->part[i].written = written_by(op);
     }
-    map_add(&qu->entries, &entry->by_name, name_of(qu, op));
+    map_add(&qu->entries, &entry->by_hash, entry_hash(qu, op));
     return entry;
 }
 
 static void
-entry_free(struct quorum *qu, struct quorum_entry *entry)
+quorum_entry_free(struct quorum *qu, struct quorum_entry *entry)
 {
     timer_fini(&qu->timers, &entry->timer);
-    map_remove(&qu->entries, &entry->by_name);
+    map_remove(&qu->entries, &entry->by_hash);
     free(entry);
 }
 
 static bool
 is_clean(const struct quorum *qu, const struct quorum_entry *entry)
 {
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         if (!entry->part[i].clean) {
             return false;
         }
@@ -107,7 +107,7 @@ is_clean(const struct quorum *qu, const struct quorum_entry *entry)
 
 /* When the next sweep of the part is due. */
 static int64_t
-sweep_us(const struct part *p, int64_t now_us)
+sweep_us(const struct quorum_part *p, int64_t now_us)
 {
     int64_t us = now_us + SWEEP_US;
 
@@ -115,7 +115,7 @@ sweep_us(const struct part *p, int64_t now_us)
 }
 
 void
-entry_settle(struct quorum *qu, struct quorum_entry *entry)
+quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry)
 {
     int64_t now_us = clock_now_us(), at_us = entry->until_us;
 
@@ -124,11 +124,11 @@ entry_settle(struct quorum *qu, struct quorum_entry *entry)
         return;
     }
     if ((!entry->wanted && is_clean(qu, entry)) || now_us >= entry->until_us) {
-        entry_free(qu, entry);
+        quorum_entry_free(qu, entry);
         return;
     }
-    for (unsigned i = 0; i < qu->n && !entry->wanted; i++) {
-        const struct part *p = &entry->part[i];
+    for (unsigned i = 0; i < qu->nodes_n && !entry->wanted; i++) {
+        const struct quorum_part *p = &entry->part[i];
 
         if (!p->clean && sweep_us(p, now_us) < at_us) {
             at_us = sweep_us(p, now_us);
@@ -138,13 +138,13 @@ entry_settle(struct quorum *qu, struct quorum_entry *entry)
 }
 
 void
-entries_free(struct quorum *qu)
+quorum_entries_free(struct quorum *qu)
 {
     struct map_node *n, *nxt;
 
     map_for_each_safe(n, nxt, &qu->entries)
     {
-        entry_free(qu, container_of(n, struct quorum_entry, by_name));
+        quorum_entry_free(qu, container_of(n, struct quorum_entry, by_hash));
     }
     map_fini(&qu->entries);
     map_fini(&qu->errands);
@@ -153,65 +153,66 @@ entries_free(struct quorum *qu)
 /* ---- deadlines ---- */
 
 static int64_t
-deadline_without_jumps_us(const struct part *p, const struct quorum_node *node)
+deadline_without_jumps_us(const struct quorum_part *p, const struct quorum_node *node)
 {
     int64_t admitted_us;
 
     if (p->epoch == node->epoch) {
         return p->deadline_us;
     }
-    if (node->voting) { /* again, and the key was not reclaimed */
+    if (node->voting) { /* the node votes again, but the key was not reclaimed there */
         return 0;
     }
-    admitted_us = p->sent_us + shard_longest_us(node->shard); /* not before: the quarantine began behind that answer */
+    /* The node is not admitted earlier: its quarantine began after that answer. */
+    admitted_us = p->sent_us + shard_longest_us(node->shard);
     return p->deadline_us < admitted_us ? p->deadline_us : admitted_us;
 }
 
 int64_t
-part_deadline_us(const struct part *p, const struct quorum_node *node)
+quorum_part_deadline_us(const struct quorum_part *p, const struct quorum_node *node)
 {
     return p->sent_us <= node->jumped_us ? 0 : deadline_without_jumps_us(p, node);
 }
 
 bool
-part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us)
+quorum_part_suspect(const struct quorum_part *p, const struct quorum_node *node, int64_t now_us)
 {
-    return part_deadline_us(p, node) <= now_us && deadline_without_jumps_us(p, node) > now_us;
+    return quorum_part_deadline_us(p, node) <= now_us && deadline_without_jumps_us(p, node) > now_us;
 }
 
 int64_t
-entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry)
+quorum_entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry)
 {
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
 
-    for (unsigned i = 0; i < qu->n; i++) {
-        deadline_us[i] = part_deadline_us(&entry->part[i], &qu->node[i]);
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        deadline_us[i] = quorum_part_deadline_us(&entry->part[i], &qu->node[i]);
     }
-    return votes_deadline(deadline_us, qu->n);
+    return votes_deadline(deadline_us, qu->nodes_n);
 }
 
 bool
-entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us)
+quorum_entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us)
 {
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         deadline_us[i] = deadline_without_jumps_us(&entry->part[i], &qu->node[i]);
     }
-    return entry_deadline_us(qu, entry) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
+    return quorum_entry_deadline_us(qu, entry) <= now_us && votes_deadline(deadline_us, qu->nodes_n) > now_us;
 }
 
-/* A lock that fewer than a majority may have is confirmed before the core says again that it is held. */
+/* If a majority may have lost a held lock, SUSPECT makes the core confirm its locks before it calls one held. */
 void
-entries_jumped(struct quorum *qu)
+quorum_entries_jumped(struct quorum *qu)
 {
     struct map_node *n;
     int64_t now_us = clock_now_us();
 
     for (n = map_first(&qu->entries); n != NULL; n = map_after(&qu->entries, n)) {
-        const struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
+        const struct quorum_entry *entry = container_of(n, struct quorum_entry, by_hash);
 
-        if (entry->wanted && entry_deadline_us(qu, entry) <= now_us) {
+        if (entry->wanted && quorum_entry_deadline_us(qu, entry) <= now_us) {
             quorum_post(qu, &(struct core_event){.type = CORE_SUSPECT});
             return;
         }
@@ -233,17 +234,17 @@ length(const struct list *queue)
 
 /* H4: the node may have a key of another claim. */
 static bool
-has_other(const struct part *p, const struct core_op *op)
+has_other(const struct quorum_part *p, const struct core_op *op)
 {
-    const struct written *is = &p->written;
+    const struct written *there = &p->written;
     struct written w = written_by(op);
 
-    return !p->clean && (is->kind != w.kind || is->claim != w.claim || is->value != w.value);
+    return !p->clean && (there->kind != w.kind || there->claim != w.claim || there->value != w.value);
 }
 
-/* The errand releases all holds of our key on the node, whichever claim has set the key. */
+/* The errand releases all holds of the owner's key on the node, whichever claim has set the key. */
 static bool
-gives_all_back(const struct errand *e)
+releases_all(const struct errand *e)
 {
     return e->verb == CORE_RELEASE && e->op->sort != SORT_CONFIRM;
 }
@@ -251,12 +252,12 @@ gives_all_back(const struct errand *e)
 static bool
 ends_in_release(const struct list *queue)
 {
-    return !list_empty(queue) && gives_all_back(container_of(queue->prev, struct errand, node));
+    return !list_empty(queue) && releases_all(container_of(queue->prev, struct errand, node));
 }
 
 /* The errand is of no use any more, or may not be sent now. */
 static bool
-is_void(const struct part *p, const struct errand *e, int64_t now_us)
+is_void(const struct quorum_part *p, const struct errand *e, int64_t now_us)
 {
     const struct quorum_op *o = e->op;
 
@@ -272,7 +273,7 @@ is_void(const struct part *p, const struct errand *e, int64_t now_us)
 
 /* The operation for the shard. */
 static struct core_op
-op_of(const struct part *p, const struct errand *e)
+op_of(const struct quorum_part *p, const struct errand *e)
 {
     struct core_op op = e->op->op;
 
@@ -285,7 +286,7 @@ op_of(const struct part *p, const struct errand *e)
 
     op.op = e->by_serial.number;
     op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
-    op.token_floor = e->number;
+    op.token_floor = e->token;
     op.reserve = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
     return op;
 }
@@ -300,7 +301,7 @@ put_unsent(struct quorum *qu, struct errand *e)
 
 /* Sends the first errand of the queue, if none is in flight. Void errands are answered DOWN in a later turn. */
 void
-part_launch(struct quorum *qu, struct part *p)
+quorum_part_launch(struct quorum *qu, struct quorum_part *p)
 {
     while (!p->in_flight && !list_empty(&p->queue)) {
         struct errand *e = container_of(p->queue.next, struct errand, node);
@@ -313,7 +314,7 @@ part_launch(struct quorum *qu, struct part *p)
         }
         p->in_flight = true;
         e->was_clean = p->clean;
-        e->of_other = gives_all_back(e) && has_other(p, &e->op->op);
+        e->of_other = releases_all(e) && has_other(p, &e->op->op);
         if (e->verb == CORE_ACQUIRE || e->verb == CORE_EXTEND) {
             int64_t until_us = lease_end_us(qu, &e->op->op, now_us);
 
@@ -331,9 +332,9 @@ part_launch(struct quorum *qu, struct part *p)
 }
 
 void
-part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number)
+quorum_part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t token)
 {
-    struct part *p = &o->entry->part[node];
+    struct quorum_part *p = &o->entry->part[node];
     struct errand *e;
 
     if (verb == CORE_ACQUIRE && has_other(p, &o->op) && !ends_in_release(&p->queue)) { /* H4 */
@@ -344,20 +345,20 @@ part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_actio
     e->to = &qu->node[node];
     e->verb = verb;
     e->is_write_back = o->sort == SORT_ATTEMPT && verb == CORE_EXTEND;
-    e->number = number;
-    o->errands_n++;
+    e->token = token;
+    o->refs_n++;
     list_init(&e->node);
     if (length(&p->queue) >= QUEUE_MAX) {
         put_unsent(qu, e);
         return;
     }
     list_push_back(&p->queue, &e->node);
-    part_launch(qu, p);
+    quorum_part_launch(qu, p);
 }
 
 /* Updates the part by the answer. */
 static void
-learn(struct part *p, const struct errand *e, const struct core_done *done)
+learn(struct quorum_part *p, const struct errand *e, const struct core_done *done)
 {
     const struct quorum_op *o = e->op;
     int64_t lease_us = o->op.lease_us;
@@ -373,7 +374,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = done->sent_us;
             p->epoch = e->to->epoch;
-            p->hole_since_us = 0;
+            p->missing_since_us = 0;
         }
         break;
     case CORE_GONE_IN_REDIS:
@@ -386,6 +387,7 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
         }
         if (current && e->to->voting) {
             p->deadline_us = 0;
+            p->missing_since_us = p->missing_since_us != 0 ? p->missing_since_us : clock_now_us();
         }
         break;
     case CORE_UNKNOWN:
@@ -407,9 +409,9 @@ learn(struct part *p, const struct errand *e, const struct core_done *done)
 }
 
 void
-part_done(struct quorum *qu, struct errand *e, const struct core_done *done)
+quorum_part_done(struct quorum *qu, struct errand *e, const struct core_done *done)
 {
-    struct part *p = &e->op->entry->part[e->to->index];
+    struct quorum_part *p = &e->op->entry->part[e->to->index];
 
     map_remove(&qu->errands, &e->by_serial);
     list_remove(&e->node);

@@ -17,7 +17,7 @@
 struct quorum;
 struct quorum_node;
 
-/* The part of a key's value in which claims of one owner for a name differ: a release needs it. */
+/* What a release has to name beside owner and key: claims of one owner may differ in it (H4 of quorum_entries.c). */
 struct written {
     uint64_t claim; /* of kind `simple`, whose value is derived from it; else 0 */
     enum kind kind : 8;
@@ -25,31 +25,31 @@ struct written {
     enum wakes wakes : 8;
 };
 
-/* One node's part of an entry. Times are by our clock. */
-struct part {
+/* One node's part of an entry. Times are by the daemon's clock. */
+struct quorum_part {
     struct list queue;   /* of errands, in their order: the first one is in flight if `in_flight` */
     bool in_flight;
-    bool clean;          /* the node does not have our key, and no command in flight can set it */
-    struct written written; /* of our key, if the node may have it */
+    bool clean;          /* the node does not have the owner's key, and no command in flight can set it */
+    struct written written; /* of the owner's key, if the node may have it */
     int64_t sent_us;     /* when the command left that last set the expiry */
-    int64_t deadline_us; /* the node has our key until then at least; 0 = it may be missing */
+    int64_t deadline_us; /* the node has the owner's key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data at that time */
-    int64_t hole_since_us; /* when a renewal first found our key missing; 0 = the node is no hole */
+    int64_t missing_since_us; /* when the owner's key was first found missing (O4); 0 = it is there */
     int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
     int64_t release_until_us; /* ... and an UNKNOWN release until then */
 };
 
 /* One owner's entry for a name, on all nodes; the key stands behind the parts. */
 struct quorum_entry {
-    struct map_node by_name; /* hash of key and owner */
+    struct map_node by_hash; /* hash of key and owner */
     struct timer timer;
     struct core_op op;       /* the core's latest operation; the entry owns its key */
     uint64_t incarnation;    /* rises with each attempt and each release; outcomes of older operations are ignored */
-    bool wanted;             /* the core requests or holds the name: our key may stay on nodes */
+    bool wanted;             /* the core requests or holds the name: the owner's key may stay on nodes */
     bool confirmed;          /* this process was granted the name, or has confirmed the hold: deadlines count */
-    unsigned ops_n;          /* operations in progress */
-    int64_t until_us;        /* later no node can have our key */
-    struct part part[];      /* one for each node */
+    unsigned ops_n;          /* operations in progress, and callers that keep the entry */
+    int64_t until_us;        /* later no node can have the owner's key */
+    struct quorum_part part[]; /* one for each node */
 };
 
 enum quorum_sort {
@@ -57,13 +57,13 @@ enum quorum_sort {
     SORT_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
     SORT_RELEASE,
     SORT_SWEEP,   /* a RELEASE for which the core does not wait */
-    SORT_REPAIR,  /* an attempt at a node that lacks our key, for which the core does not wait */
+    SORT_REPAIR,  /* an attempt at a node that lacks the owner's key, for which the core does not wait */
     SORT_BREAK,
 };
 
 /* One operation on all nodes. */
 struct quorum_op {
-    struct list node;    /* in quorum.begun, until the verb has returned */
+    struct list node;    /* in quorum.new_ops, until the verb has returned */
     struct quorum_entry *entry;
     struct timer timer;
     struct core_op op;   /* the core's operation; the key is the entry's */
@@ -71,12 +71,12 @@ struct quorum_op {
     enum quorum_sort sort;
     uint64_t incarnation; /* of the entry when the operation began */
     uint64_t token;      /* the proposed token */
-    uint64_t least;      /* BREAK: the smallest token in an answer; 0 = none */
+    uint64_t least_token; /* BREAK: the smallest token in an answer; 0 = none */
     uint32_t reserve;
     bool reported;       /* the core has got the outcome */
-    bool begun;          /* all nodes were asked */
+    bool asked;          /* all nodes were asked, and the verb has returned */
     uint32_t asked_again; /* nodes that were asked a second time because a clock was set, a bit each */
-    unsigned errands_n;
+    unsigned refs_n;     /* errands, and callers that keep the record */
     int64_t asked_us;
     int64_t guard_us;    /* the latest guard of an errand */
     int64_t expiry_ms, remote_subscribers;
@@ -91,7 +91,7 @@ struct errand {
     struct quorum_node *to;
     enum core_action_type verb;
     bool is_write_back;
-    uint64_t number;           /* ACQUIRE: the proposed token; a write-back: the token to be reached; 0 = none */
+    uint64_t token;            /* ACQUIRE: the proposed token; a write-back: the token to be reached; 0 = none */
     bool was_clean;            /* part.clean when the errand was sent */
     bool of_other;             /* RELEASE: of a key that another claim has set */
 };
@@ -105,7 +105,7 @@ void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_ac
 struct quorum_op *quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op,
                                 enum core_action_type verb, enum quorum_sort sort);
 
-/* Releases our key on the nodes that may have it; on this node. */
+/* Releases the owner's key on the nodes that may have it; on this node. */
 void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);
 void quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node);
 
@@ -113,35 +113,39 @@ void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done
 void quorum_answer_unsent(struct quorum *qu); /* answers the errands that were not sent */
 void quorum_entry_due(struct quorum *qu, struct quorum_entry *entry); /* its timer */
 void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
-void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb has returned */
+void quorum_op_asked(struct quorum *qu, struct quorum_op *o); /* the verb has returned */
 void quorum_ops_free(struct quorum *qu);
 
 /* ---- quorum_entries.c ---- */
 
-struct quorum_entry *entry_of(struct quorum *qu, const struct core_op *op);
-void entry_settle(struct quorum *qu, struct quorum_entry *entry); /* after an operation: arms the timer, or frees */
-int64_t entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry);
+struct quorum_entry *quorum_entry_of(struct quorum *qu, const struct core_op *op);
+
+/* An operation has ended: frees the entry, or arms its timer. */
+void quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry);
+
+int64_t quorum_entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry);
 
 /*
- * A clock was set, so nodes may have dropped our key: answers received until now neither confirm the hold nor end it.
- * The core has got SUSPECT, and asks again.
+ * A clock was set, so nodes may have dropped the owner's key: answers received until now neither confirm the hold nor
+ * end it. The core has got SUSPECT, and asks again.
  */
-bool entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
+bool quorum_entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us);
 
-/* Until this time the node has our key, or does not vote. */
-int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
+/* Until this time the node has the owner's key, or does not vote. */
+int64_t quorum_part_deadline_us(const struct quorum_part *p, const struct quorum_node *node);
 
-/* The node has confirmed our key, and a clock was set since. */
-bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
+/* The node has confirmed the owner's key, and a clock was set since. */
+bool quorum_part_suspect(const struct quorum_part *p, const struct quorum_node *node, int64_t now_us);
 
-void entries_jumped(struct quorum *qu); /* a clock was set: posts SUSPECT if a held lock is concerned */
-void entries_free(struct quorum *qu);
+void quorum_entries_jumped(struct quorum *qu); /* a clock was set: posts SUSPECT if a held lock is concerned */
+void quorum_entries_free(struct quorum *qu);
 
-/* Queues a new errand for the node, or puts it on quorum.unsent if the queue is full. number: see struct errand. */
-void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
+/* Queues a new errand for the node, or puts it on quorum.unsent if the queue is full. token: see struct errand. */
+void quorum_part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb,
+                      uint64_t token);
 
-/* Takes an answered errand off its queue, and updates its part. part_launch() then sends the next one. */
-void part_done(struct quorum *qu, struct errand *e, const struct core_done *done);
-void part_launch(struct quorum *qu, struct part *p);
+/* Takes an answered errand off its queue, and updates its part. quorum_part_launch() then sends the next one. */
+void quorum_part_done(struct quorum *qu, struct errand *e, const struct core_done *done);
+void quorum_part_launch(struct quorum *qu, struct quorum_part *p);
 
 #endif

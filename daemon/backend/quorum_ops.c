@@ -15,8 +15,8 @@
  * O2  Before the core gets a refusal of an attempt, a release leaves to every node that may run the attempt, behind it
  *     and on the same link. So to the core the attempt has not run, and is never UNKNOWN.
  * O3  A majority confirms a held lock each time.
- * O4  A node that lacks our key while a majority has it (it was down, or has lost its data) gets it anew, by a renewal
- *     2 timeouts after the one that found the hole, so that a BREAK in progress is not undone.
+ * O4  A node may lack the owner's key while a majority has it: it was down, or has lost its data. A renewal sets the
+ *     key there, 2 timeouts at least after an answer or a renewal showed that: so a BREAK in progress is not undone.
  * O5  An answer that shows that a clock was set confirms nothing, nor do earlier answers: keys may have expired early.
  *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
@@ -41,7 +41,7 @@ quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_o
     o->incarnation = entry->incarnation;
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
-    vote_begin(&o->vote, qu->n, op->reserve, 0);
+    vote_begin(&o->vote, qu->nodes_n, op->reserve, 0);
     entry->ops_n++;
     qu->ops_n++;
     return o;
@@ -60,7 +60,7 @@ op_free(struct quorum *qu, struct quorum_op *o)
 static void
 op_drop(struct quorum *qu, struct quorum_op *o)
 {
-    if (--o->errands_n == 0) {
+    if (--o->refs_n == 0) {
         op_free(qu, o);
     }
 }
@@ -99,16 +99,16 @@ sweep(struct quorum *qu, struct quorum_entry *entry, uint32_t which)
 
     o->op.holds = o->op.rest = 0;
     o->op.shared = false;
-    o->errands_n++; /* keeps the operation while nodes are asked */
-    for (unsigned i = 0; i < qu->n; i++) {
+    o->refs_n++; /* keeps the operation while nodes are asked */
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         /* A node that is down is swept when it is up again. */
         if ((which & (1u << i)) && !entry->part[i].clean && qu->node[i].up) {
-            part_push(qu, o, i, CORE_RELEASE, 0);
+            quorum_part_push(qu, o, i, CORE_RELEASE, 0);
         }
     }
     o->reported = true;
     op_drop(qu, o);
-    entry_settle(qu, entry);
+    quorum_entry_settle(qu, entry);
 }
 
 void
@@ -123,7 +123,7 @@ quorum_sweep_node(struct quorum *qu, struct quorum_entry *entry, unsigned node)
     sweep(qu, entry, 1u << node);
 }
 
-/* No majority has our key, or can get it: releases the key on all nodes. */
+/* No majority has the owner's key, or can get it: releases the key on all nodes. */
 static void
 give_up(struct quorum *qu, struct quorum_op *o)
 {
@@ -132,29 +132,29 @@ give_up(struct quorum *qu, struct quorum_op *o)
     quorum_sweep(qu, o->entry);
 }
 
-/* O5. Asks nodes by a renewal whether they still have our key. True: answers are awaited. */
+/* O5. Asks nodes by a renewal whether they still have the owner's key. True: answers are awaited. */
 static bool
 ask_again(struct quorum *qu, struct quorum_op *o)
 {
     int64_t now_us = clock_now_us();
     bool open = false;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct ballot *b = &o->vote.node[i];
 
         open = open || b->raising;
         if (b->state != BALLOT_OK || b->raising || (o->asked_again & (1u << i)) ||
-            !part_suspect(&o->entry->part[i], &qu->node[i], now_us)) {
+            !quorum_part_suspect(&o->entry->part[i], &qu->node[i], now_us)) {
             continue;
         }
         o->asked_again |= 1u << i;
         open = true;
-        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote stands if our key does */
+        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote stands if the owner's key does */
             vote_raising(&o->vote, i);
-            part_push(qu, o, i, CORE_EXTEND, b->counter);
+            quorum_part_push(qu, o, i, CORE_EXTEND, b->token_clock);
         } else {
             vote_again(&o->vote, i);
-            part_push(qu, o, i, CORE_EXTEND, 0);
+            quorum_part_push(qu, o, i, CORE_EXTEND, 0);
         }
     }
     return open;
@@ -163,10 +163,11 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 static void
 report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
-    int64_t known_us = entry_deadline_us(qu, o->entry), ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
+    int64_t known_us = quorum_entry_deadline_us(qu, o->entry);
+    int64_t ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
     struct core_done done = {.outcome = CORE_OK,
                              .sent_us = sent_us(ends_us, o->op.lease_us),
-                             .until_us = ends_us,
+                             .deadline_max_us = ends_us,
                              .pttl_us = -1,
                              .token = r->token,
                              .expiry_ms = o->expiry_ms,
@@ -194,11 +195,11 @@ report_refused(struct quorum *qu, struct quorum_op *o, const struct vote_result 
 static void
 write_back(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         if (r->raise & (1u << i)) {
             vote_raising(&o->vote, i);
             qu->node[i].second_rounds++;
-            part_push(qu, o, i, CORE_EXTEND, r->ceiling);
+            quorum_part_push(qu, o, i, CORE_EXTEND, r->ceiling);
         }
     }
 }
@@ -209,16 +210,16 @@ count_votes(struct quorum *qu, struct quorum_op *o)
     struct vote_result r = vote_result(&o->vote, clock_now_us());
 
     switch (r.step) {
-    case VOTE_OPEN:
+    case VOTE_UNDECIDED:
         break;
     case VOTE_RAISE:
         write_back(qu, o, &r);
         break;
     case VOTE_HELD:
-        if (entry_suspect(qu, o->entry, clock_now_us()) && ask_again(qu, o)) {
+        if (quorum_entry_suspect(qu, o->entry, clock_now_us()) && ask_again(qu, o)) {
             break;
         }
-        if (entry_deadline_us(qu, o->entry) <= clock_now_us() + o->vote.validity_us) { /* O6 */
+        if (quorum_entry_deadline_us(qu, o->entry) <= clock_now_us() + o->vote.validity_us) { /* O6 */
             report_refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
         } else {
             report_held(qu, o, &r);
@@ -236,10 +237,10 @@ count_votes(struct quorum *qu, struct quorum_op *o)
 static int64_t
 until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
 {
-    int64_t us = entry_deadline_us(qu, o->entry);
+    int64_t us = quorum_entry_deadline_us(qu, o->entry);
 
     if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->entry->confirmed) ||
-        entry_suspect(qu, o->entry, clock_now_us())) {
+        quorum_entry_suspect(qu, o->entry, clock_now_us())) {
         return 0;
     }
     return us > 0 ? us : 1;
@@ -253,26 +254,26 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     int64_t now_us = clock_now_us();
     struct quorum_op *o = quorum_op_new(qu, entry, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
 
-    o->errands_n++;
+    o->refs_n++;
     o->reported = true;
     o->op.reentry = o->op.exact = false;
-    for (unsigned i = 0; i < qu->n; i++) {
-        struct part *p = &entry->part[i];
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        struct quorum_part *p = &entry->part[i];
 
-        if (p->epoch == qu->node[i].epoch && part_deadline_us(p, &qu->node[i]) > now_us) {
-            p->hole_since_us = 0;
-        } else if (p->hole_since_us == 0) {
-            p->hole_since_us = now_us;
-        } else if (now_us - p->hole_since_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
+        if (p->epoch == qu->node[i].epoch && quorum_part_deadline_us(p, &qu->node[i]) > now_us) {
+            p->missing_since_us = 0;
+        } else if (p->missing_since_us == 0) {
+            p->missing_since_us = now_us;
+        } else if (now_us - p->missing_since_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
             o->op.reclaim = !qu->node[i].voting;
-            part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
+            quorum_part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
         }
     }
     op_drop(qu, o);
 }
 
 static void
-count_others(struct quorum *qu, struct quorum_op *o)
+count_confirmations(struct quorum *qu, struct quorum_op *o)
 {
     bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
@@ -283,13 +284,13 @@ count_others(struct quorum *qu, struct quorum_op *o)
     if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
         return;
     }
-    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && entry_suspect(qu, o->entry, clock_now_us())) {
+    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && quorum_entry_suspect(qu, o->entry, clock_now_us())) {
         done.outcome = CORE_UNKNOWN;
     }
     done.remote_subscribers = o->remote_subscribers;
-    done.token = o->sort == SORT_BREAK ? o->least : 0;
-    done.until_us = until_us(qu, o, done.outcome);
-    done.sent_us = done.until_us != 0 ? sent_us(done.until_us, o->op.lease_us) : clock_now_us();
+    done.token = o->sort == SORT_BREAK ? o->least_token : 0;
+    done.deadline_max_us = until_us(qu, o, done.outcome);
+    done.sent_us = done.deadline_max_us != 0 ? sent_us(done.deadline_max_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
@@ -304,13 +305,13 @@ count_others(struct quorum *qu, struct quorum_op *o)
 static void
 count(struct quorum *qu, struct quorum_op *o)
 {
-    if (o->reported || !o->begun) {
+    if (o->reported || !o->asked) {
         return;
     }
     if (o->sort == SORT_ATTEMPT) {
         count_votes(qu, o);
     } else {
-        count_others(qu, o);
+        count_confirmations(qu, o);
     }
 }
 
@@ -327,7 +328,7 @@ take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *d
             return;
         }
         if (done->outcome == CORE_OK) {
-            vote_raised(&o->vote, e->to->index, e->number);
+            vote_raised(&o->vote, e->to->index, e->token);
         } else {
             vote_not_raised(&o->vote, e->to->index, done->outcome);
         }
@@ -342,7 +343,7 @@ take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *d
 }
 
 static void
-take_other_answer(struct quorum_op *o, const struct errand *e, const struct core_done *done)
+take_confirmation(struct quorum_op *o, const struct errand *e, const struct core_done *done)
 {
     enum core_outcome outcome = done->outcome;
 
@@ -350,7 +351,7 @@ take_other_answer(struct quorum_op *o, const struct errand *e, const struct core
         return;
     }
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
-        outcome = CORE_GRACE; /* the node may have lost our key with its data, and does not vote for another owner */
+        outcome = CORE_GRACE; /* the node may have lost the key with its data, and does not vote for another owner */
     }
     if (e->of_other && outcome == CORE_OK) { /* the released key was not this claim's */
         outcome = CORE_GONE_IN_REDIS;
@@ -371,14 +372,14 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
         o->expiry_ms = done->expiry_ms > o->expiry_ms ? done->expiry_ms : o->expiry_ms; /* BREAK: a node had the key */
         o->remote_subscribers =
             done->remote_subscribers > o->remote_subscribers ? done->remote_subscribers : o->remote_subscribers;
-        o->least = o->least == 0 || done->token < o->least ? done->token : o->least;
+        o->least_token = o->least_token == 0 || done->token < o->least_token ? done->token : o->least_token;
     }
     o->guard_us = done->guard_us > o->guard_us ? done->guard_us : o->guard_us;
     if (o->sort == SORT_ATTEMPT) {
         e->to->votes += done->outcome == CORE_OK && !e->is_write_back;
         take_vote(o, e, done);
     } else {
-        take_other_answer(o, e, done);
+        take_confirmation(o, e, done);
     }
     freelist_give(&qu->freelist, e, sizeof(*e));
     count(qu, o);
@@ -389,14 +390,14 @@ void
 quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done)
 {
     struct quorum_entry *entry = e->op->entry;
-    struct part *p = &entry->part[e->to->index];
+    struct quorum_part *p = &entry->part[e->to->index];
 
     entry->ops_n++; /* keeps the entry, whatever ends with this errand */
-    part_done(qu, e, done);
+    quorum_part_done(qu, e, done);
     errand_done(qu, e, done);
-    part_launch(qu, p);
+    quorum_part_launch(qu, p);
     entry->ops_n--;
-    entry_settle(qu, entry);
+    quorum_entry_settle(qu, entry);
 }
 
 void
@@ -410,7 +411,7 @@ quorum_answer_unsent(struct quorum *qu)
         list_remove(&e->node);
         errand_done(qu, e, &(struct core_done){.outcome = CORE_DOWN, .pttl_us = -1, .sent_us = clock_now_us()});
         entry->ops_n--;
-        entry_settle(qu, entry);
+        quorum_entry_settle(qu, entry);
     }
 }
 
@@ -420,10 +421,10 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
 {
     struct quorum_entry *entry = o->entry;
 
-    o->errands_n++;
+    o->refs_n++;
     entry->ops_n++;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
-    for (unsigned i = 0; i < qu->n && !o->reported; i++) {
+    for (unsigned i = 0; i < qu->nodes_n && !o->reported; i++) {
         if (o->vote.node[i].raising) {
             vote_not_raised(&o->vote, i, CORE_UNKNOWN);
         } else if (o->vote.node[i].state == BALLOT_AWAITED) {
@@ -433,22 +434,22 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     count(qu, o);
     op_drop(qu, o);
     entry->ops_n--;
-    entry_settle(qu, entry);
+    quorum_entry_settle(qu, entry);
 }
 
 /* No event is posted from inside a verb: an outcome that was known at once, as with all nodes away, is posted now. */
 void
-quorum_op_begun(struct quorum *qu, struct quorum_op *o)
+quorum_op_asked(struct quorum *qu, struct quorum_op *o)
 {
     struct quorum_entry *entry = o->entry;
 
     entry->ops_n++;
     list_remove(&o->node);
-    o->begun = true;
+    o->asked = true;
     count(qu, o);
     op_drop(qu, o);
     entry->ops_n--;
-    entry_settle(qu, entry);
+    quorum_entry_settle(qu, entry);
 }
 
 void
@@ -457,7 +458,7 @@ quorum_entry_due(struct quorum *qu, struct quorum_entry *entry)
     if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
         quorum_sweep(qu, entry);
     } else {
-        entry_settle(qu, entry);
+        quorum_entry_settle(qu, entry);
     }
 }
 
@@ -482,15 +483,15 @@ quorum_ops_free(struct quorum *qu)
     struct map_node *n;
 
     for (n = map_first(&qu->entries); n != NULL; n = map_after(&qu->entries, n)) {
-        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_name);
+        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_hash);
 
-        for (unsigned i = 0; i < qu->n; i++) {
+        for (unsigned i = 0; i < qu->nodes_n; i++) {
             drop_errands(qu, &entry->part[i].queue);
         }
     }
     drop_errands(qu, &qu->unsent);
-    while (!list_empty(&qu->begun)) {
-        struct quorum_op *o = container_of(qu->begun.next, struct quorum_op, node);
+    while (!list_empty(&qu->new_ops)) {
+        struct quorum_op *o = container_of(qu->new_ops.next, struct quorum_op, node);
 
         list_remove(&o->node);
         op_drop(qu, o);

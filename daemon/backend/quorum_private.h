@@ -13,7 +13,7 @@
 #include "daemon/base/map.h"
 #include "daemon/base/timer.h"
 
-enum { NODE_EPOCH_ROOM = 72, RECENT_MAX = 256 };
+enum { NODE_EPOCH_ROOM = 72, RECENT_MAX = 256, QUORUM_LIST_ROOM = 8 + VOTES_NODES_MAX * 48 };
 
 /* One master. */
 struct quorum_node {
@@ -28,52 +28,64 @@ struct quorum_node {
     bool shared;        /* other daemons may hold locks there */
     uint64_t epoch;     /* of the node's data; 0 = not known */
     int64_t epoch_us;   /* when this daemon learned of the epoch */
-    int64_t jumped_us;  /* a clock was set then: answers to earlier operations prove no expiry; 0 = never */
+    int64_t jumped_us;  /* a clock was set then: the node may have dropped keys that it confirmed before; 0 = never */
     /* The last answer of scripts/quorum.lua (quorum_admit.c). */
     bool asked;         /* the script is in flight */
     bool answered;      /* the node has answered in this epoch ... */
     bool in_round;      /* ... and in this round */
-    bool established, granting;
+    bool established;
+    bool granting;      /* the node is in no grace period (presence.lua) */
     bool quarantine_was_over; /* its quarantine was over before this round began */
     bool admitting;     /* the script that admits the node was sent, and has neither succeeded nor failed */
-    char refusal[128];  /* the last error of the script; "" = none since the node was established or lost its data */
+    char refusal[320];  /* the last error of the script; "" = none since the node was established or lost its data */
     uint64_t lost_epoch; /* the last epoch of the node for which a RECLAIM was posted */
-    char text[NODE_EPOCH_ROOM]; /* rlock:epoch */
-    uint64_t clock;     /* rlock:clock */
-    int64_t left_us;    /* the rest of its quarantine */
+    char epoch_value[NODE_EPOCH_ROOM]; /* of rlock:epoch */
+    uint64_t clock;     /* the highest token that rlock:clock and the token clocks have reached */
+    int64_t remaining_us; /* of its quarantine */
     uint64_t votes, second_rounds; /* votes of the node, and write-backs to it */
 };
 
+/* Daemons with other nodes (quorum_servers.c). */
+struct quorum_stray {
+    char uuid[37];       /* of the one that was heard last; "" = none is known */
+    bool warned;         /* confirmed, and logged */
+    int64_t since_us, heard_us; /* the first and the last broadcast that showed this */
+};
+
 struct quorum {
-    struct backend head; /* first: a backend is a quorum */
+    struct backend head; /* first: self() of quorum.c relies on it */
     struct backend_conf conf;
     struct backend_env env;
     struct freelist freelist;
-    unsigned n, q;
+    unsigned nodes_n, majority; /* majority: q in the comments */
     struct quorum_node node[VOTES_NODES_MAX];
     struct map entries, errands, watches, looks;
     struct heap timers;
-    struct list begun;   /* quorum_op.node: operations of verbs in this turn */
-    struct list unsent;  /* errand.node: errands that cannot be sent, to be answered DOWN */
+    struct list new_ops; /* quorum_op.node: operations of verbs in this turn */
+    struct list unsent;  /* errand.node: errands that are not sent, to be answered DOWN */
     struct event *due;   /* the first of the timers, or at once */
     uint64_t serial;     /* of the last errand */
     uint64_t ops_n;
     uint64_t epoch;      /* of the last RECLAIM; 0 = none was posted */
     bool up, granting, shared; /* as last reported to the core */
     unsigned voting_n;   /* as last logged */
-    int64_t startup_until_us; /* until then healthy nodes are still being admitted; 0 = a spare node has voted */
-    unsigned asked_n;  /* nodes whose answer of this round is to come */
-    int64_t look_us;     /* when the next round of quorum_admit.c begins; CORE_FOREVER = after the next event */
+    int64_t startup_until_us; /* until then healthy nodes are being admitted; 0 = over, or a spare node has voted */
+    unsigned asked_n;    /* nodes whose answer of this round is to come */
+    int64_t round_us;    /* when the next round of quorum_admit.c begins; CORE_FOREVER = after the next event */
     uint64_t recent[RECENT_MAX]; /* digests of the last broadcasts received */
     unsigned recent_at;
     uint64_t broadcast_serial; /* of the last broadcast sent */
+    char servers[QUORUM_LIST_ROOM]; /* the last list of quorum_servers.c with a server that was new */
+    unsigned servers_untold; /* broadcasts of it that are to come */
+    struct timer servers_timer; /* the next one */
+    struct quorum_stray stray;
     struct core_waiters_polled polled;
     int64_t polled_max[CORE_WAITER_POLL_MAX];
     unsigned polled_n;   /* nodes that have answered */
     uint64_t random;
 };
 
-enum quorum_timer { TIMER_OP, TIMER_ENTRY, TIMER_WATCH };
+enum quorum_timer { TIMER_OP, TIMER_ENTRY, TIMER_WATCH, TIMER_SERVERS };
 
 /* ---- quorum_core.c ---- */
 
@@ -105,9 +117,29 @@ void quorum_loss_changed(struct quorum *qu);
 /* A number below n, for pauses. */
 int64_t quorum_random(struct quorum *qu, int64_t n);
 
+/* ---- quorum_broadcast.c ---- */
+
+void quorum_broadcast(struct backend *b, struct slice what);
+
+/* The text and the daemon of a new broadcast; n == 0: it was received before, or is not one of a quorum. */
+struct slice quorum_broadcast_text(struct quorum *qu, struct slice received, struct slice *uuid);
+
+/* ---- quorum_servers.c ---- */
+
+#define QUORUM_STRAY "another daemon has other nodes"
+
+/* The servers of the nodes may have changed: broadcasts them soon, if one is new. */
+void quorum_servers_changed(struct quorum *qu);
+
+/* A broadcast of a daemon, not an empty one. False: it is no list of servers. */
+bool quorum_servers_received(struct quorum *qu, struct slice uuid, struct slice what);
+
+/* The next broadcast of the list is due. */
+void quorum_servers_due(struct quorum *qu);
+
 /* ---- quorum_admit.c ---- */
 
 /* Asks all nodes whether they are established. */
-void quorum_look_at_nodes(struct quorum *qu);
+void quorum_begin_round(struct quorum *qu);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * quorum_watch.c -- watches, broadcasts, waiter polls and LOCKINFO over all nodes.
+ * quorum_watch.c -- watches, waiter polls and LOCKINFO over all nodes.
  *
  * QW1 A watch is confirmed when q nodes have it: any release by a majority meets one of these.
  * QW2 A hint is posted when q nodes have sent it, or a moment after the first one: an attempt at the first hint would
@@ -7,7 +7,6 @@
  * QW3 No hint is posted while other owners are known to have so many nodes that no attempt can get a majority. Then a
  *     released key was the minority of another waiter; an attempt would get a minority, too, and its release would wake
  *     the next waiter.
- * QW4 A broadcast leaves by all nodes, with its daemon and a serial in front, and is posted once.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -27,36 +26,36 @@ enum { HINT_US = 2000, HINT_SPREAD_US = 2000 };
 /* ---- watches ---- */
 
 static struct quorum_watch *
-watch_of(const struct quorum *qu, uint64_t lock)
+watch_of(const struct quorum *qu, uint64_t queue)
 {
-    struct map_node *n = map_find(&qu->watches, lock);
+    struct map_node *n = map_find(&qu->watches, queue);
 
-    return n == NULL ? NULL : container_of(n, struct quorum_watch, by_lock);
+    return n == NULL ? NULL : container_of(n, struct quorum_watch, by_queue);
 }
 
 static void
 watch_free(struct quorum *qu, struct quorum_watch *w)
 {
     timer_fini(&qu->timers, &w->timer);
-    map_remove(&qu->watches, &w->by_lock);
+    map_remove(&qu->watches, &w->by_queue);
     free(w);
 }
 
 void
 quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on)
 {
-    struct quorum_watch *w = watch_of(qu, op->lock);
+    struct quorum_watch *w = watch_of(qu, op->queue);
 
-    if (w != NULL) { /* a former watch of the lock ends */
+    if (w != NULL) { /* a former watch of the queue ends */
         watch_free(qu, w);
     }
     if (on) {
-        w = mem_zalloc(sizeof(*w) + qu->n * sizeof(w->hint_us[0]));
-        w->lock = op->lock;
+        w = mem_zalloc(sizeof(*w) + qu->nodes_n * sizeof(w->hint_us[0]));
+        w->queue = op->queue;
         timer_init(&w->timer, TIMER_WATCH);
-        map_add(&qu->watches, &w->by_lock, op->lock);
+        map_add(&qu->watches, &w->by_queue, op->queue);
     }
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_perform(qu->node[i].shard, op, on ? CORE_WATCH : CORE_UNWATCH);
     }
 }
@@ -75,17 +74,17 @@ bits(uint32_t mask)
 static void
 post(const struct quorum *qu, const struct quorum_watch *w, enum core_event_type type)
 {
-    quorum_post(qu, &(struct core_event){.type = type, .lock = w->lock});
+    quorum_post(qu, &(struct core_event){.type = type, .queue = w->queue});
 }
 
 static void
-subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
+subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is_subscribed)
 {
     bool majority;
 
     w->refused &= ~(1u << node); /* a release may have gone unnoticed there */
-    w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
-    majority = bits(w->subscribed) >= qu->q;
+    w->subscribed = is_subscribed ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
+    majority = bits(w->subscribed) >= qu->majority;
     if (majority != w->reported) {
         w->reported = majority;
         post(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
@@ -96,7 +95,7 @@ void
 quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 {
     timer_set(&qu->timers, &w->timer, INT64_MAX);
-    if (qu->n - bits(w->refused) >= qu->q) { /* QW3 */
+    if (qu->nodes_n - bits(w->refused) >= qu->majority) { /* QW3 */
         w->hinted = 0;
         post(qu, w, CORE_HINT);
     }
@@ -121,7 +120,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
     w->hinted |= 1u << node;
     w->refused &= ~(1u << node);
     w->hint_us[node] = clock_now_us();
-    if (bits(w->hinted) >= qu->q) {
+    if (bits(w->hinted) >= qu->majority) {
         quorum_watch_due(qu, w);
     } else if (first) {
         hint_soon(qu, w);
@@ -132,14 +131,14 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
 {
-    struct quorum_watch *w = watch_of(qu, o->op.lock);
+    struct quorum_watch *w = watch_of(qu, o->op.queue);
     bool outdated = false;
 
     if (w == NULL) {
         return;
     }
     w->refused = 0;
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct ballot *b = &o->vote.node[i];
         bool is_subscribed = (w->subscribed & (1u << i)) != 0;
         bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
@@ -165,7 +164,7 @@ quorum_watches_free(struct quorum *qu)
 
     map_for_each_safe(n, nxt, &qu->watches)
     {
-        watch_free(qu, container_of(n, struct quorum_watch, by_lock));
+        watch_free(qu, container_of(n, struct quorum_watch, by_queue));
     }
     map_fini(&qu->watches);
     map_for_each_safe(n, nxt, &qu->looks)
@@ -176,55 +175,17 @@ quorum_watches_free(struct quorum *qu)
     map_fini(&qu->looks);
 }
 
-/* ---- broadcasts ---- */
-
-void
-quorum_broadcast(struct backend *b, struct slice what)
-{
-    struct quorum *qu = (struct quorum *)(void *)b;
-    struct buf text;
-
-    buf_init(&text, 0);
-    buf_printf(&text, "%s %" PRIu64 " ", qu->env.uuid, ++qu->broadcast_serial);
-    buf_add_slice(&text, what);
-    for (unsigned i = 0; i < qu->n; i++) {
-        shard_broadcast(qu->node[i].shard, (struct slice){text.p, text.n});
-    }
-    buf_fini(&text);
-}
-
-/* The text of a new broadcast; n == 0: the broadcast was received before, or is not one of a quorum. */
-static struct slice
-take_new(struct quorum *qu, struct slice received)
-{
-    const char *first = memchr(received.p, ' ', received.n), *second;
-    uint64_t digest;
-
-    second = first == NULL ? NULL : memchr(first + 1, ' ', received.n - (size_t)(first + 1 - received.p));
-    if (second == NULL) {
-        return (struct slice){NULL, 0};
-    }
-    digest = hash_bytes(&qu->env.secret, received.p, (size_t)(second - received.p));
-    for (unsigned i = 0; i < RECENT_MAX; i++) {
-        if (qu->recent[i] == digest) {
-            return (struct slice){NULL, 0};
-        }
-    }
-    qu->recent[qu->recent_at++ % RECENT_MAX] = digest;
-    return (struct slice){second + 1, received.n - (size_t)(second + 1 - received.p)};
-}
-
 /* ---- waiter polls ---- */
 
 void
-quorum_poll(struct backend *b, const struct core_waiter_poll *p)
+quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
     struct quorum *qu = (struct quorum *)(void *)b;
 
     qu->polled = (struct core_waiters_polled){.op = p->op, .subscribers = qu->polled_max, .n = p->n};
     qu->polled_n = 0;
     memset(qu->polled_max, 0, sizeof(qu->polled_max));
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_waiter_poll(qu->node[i].shard, p);
     }
 }
@@ -242,7 +203,7 @@ polled(struct quorum *qu, const struct core_waiters_polled *of_node)
 
         qu->polled_max[i] = n > qu->polled_max[i] ? n : qu->polled_max[i];
     }
-    if (++qu->polled_n == qu->q) {
+    if (++qu->polled_n == qu->majority) {
         ev.polled = qu->polled;
         quorum_post(qu, &ev);
     }
@@ -253,14 +214,15 @@ quorum_core_event(void *ctx, const struct core_event *ev)
 {
     const struct quorum_node *node = ctx;
     struct quorum *qu = node->of;
-    struct core_event up = *ev;
+    struct core_event to_core = *ev;
     struct quorum_watch *w;
+    struct slice uuid;
 
     switch (ev->type) {
     case CORE_RECEIVED:
-        up.received = take_new(qu, ev->received);
-        if (up.received.n > 0) {
-            quorum_post(qu, &up);
+        to_core.received = quorum_broadcast_text(qu, ev->received, &uuid);
+        if (to_core.received.n > 0 && !quorum_servers_received(qu, uuid, to_core.received)) {
+            quorum_post(qu, &to_core);
         }
         break;
     case CORE_WAITERS_POLLED:
@@ -269,7 +231,7 @@ quorum_core_event(void *ctx, const struct core_event *ev)
     case CORE_HINT:
     case CORE_SUBSCRIBED:
     case CORE_UNSUBSCRIBED:
-        w = watch_of(qu, ev->lock);
+        w = watch_of(qu, ev->queue);
         if (w == NULL) {
             break;
         }
@@ -300,7 +262,7 @@ quorum_look(struct backend *b, uint64_t id, struct slice key)
     struct quorum_look *look = mem_zalloc(sizeof(*look));
 
     map_add(&qu->looks, &look->by_id, id);
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_look(qu->node[i].shard, id, key);
     }
 }
@@ -319,14 +281,14 @@ agreed(const struct quorum *qu, const struct quorum_look *look)
     struct backend_seen split = {.pttl_ms = -1};
     unsigned ok = 0;
 
-    for (unsigned i = 0; i < qu->n; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct backend_seen *s = &look->seen[i];
         unsigned same = 0;
 
-        for (unsigned k = 0; k < qu->n && s->ok; k++) {
+        for (unsigned k = 0; k < qu->nodes_n && s->ok; k++) {
             same += is_same(s, &look->seen[k]);
         }
-        if (same >= qu->q) {
+        if (same >= qu->majority) {
             return *s;
         }
         ok += s->ok;
@@ -335,7 +297,7 @@ agreed(const struct quorum *qu, const struct quorum_look *look)
             snprintf(split.type, sizeof(split.type), "%s", s->type);
         }
     }
-    split.ok = ok >= qu->q;
+    split.ok = ok >= qu->majority;
     snprintf(split.owner, sizeof(split.owner), "split");
     return split;
 }
@@ -354,7 +316,7 @@ quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
     }
     look = container_of(n, struct quorum_look, by_id);
     look->seen[node->index] = *seen;
-    if (++look->answers_n < qu->n) {
+    if (++look->answers_n < qu->nodes_n) {
         return;
     }
     all = agreed(qu, look);

@@ -16,9 +16,9 @@ struct quorum;
 struct quorum_op;
 
 struct quorum_watch {
-    struct map_node by_lock;
+    struct map_node by_queue;
     struct timer timer;
-    uint64_t lock;
+    uint64_t queue;
     uint32_t subscribed, hinted; /* a bit for each node */
     uint32_t refused;            /* nodes that refused the last attempt, and have not hinted since */
     bool reported;               /* the core knows that a majority is subscribed */
@@ -29,8 +29,7 @@ void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
 void quorum_core_event(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
 void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
-void quorum_broadcast(struct backend *b, struct slice what);
-void quorum_poll(struct backend *b, const struct core_waiter_poll *p);
+void quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_look(struct backend *b, uint64_t id, struct slice key);
 void quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen);
 void quorum_watches_free(struct quorum *qu);

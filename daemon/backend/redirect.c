@@ -46,7 +46,7 @@ redirect_parse(struct slice error, const char *asked_host, struct redirect *out)
     if (host.n == 0 || slice_eq(host, SLICE_LIT("?"))) {
         host = slice_of(asked_host);
     }
-    if (!number_parse(port, &n) || n < 1 || n > 65535 || !sentinel_host(host, out->host)) {
+    if (!number_parse(port, &n) || n < 1 || n > 65535 || !host_copy(host, out->host)) {
         return false;
     }
     out->port = (int)n;

@@ -13,7 +13,7 @@
 struct redirect {
     bool ask; /* ASK: only this call goes to the other node, behind ASKING; else MOVED: that node owns the slot */
     uint16_t slot;
-    char host[SENTINEL_HOST_ROOM];
+    char host[HOST_ROOM];
     int port; /* 1.. */
 };
 

@@ -39,10 +39,10 @@ struct grant {
 
 void
 replicas_init(struct replicas *r, const struct backend_conf *conf, const struct backend_env *env,
-              const struct shard_events *events, struct continuity *data, const struct link_address *address)
+              const struct shard_events *events, struct continuity *continuity, const struct link_address *address)
 {
     *r = (struct replicas){
-        .conf = conf, .env = env, .events = events, .data = data, .address = address};
+        .conf = conf, .env = env, .events = events, .continuity = continuity, .address = address};
     list_init(&r->waiting);
     list_init(&r->asked);
 }
@@ -77,11 +77,10 @@ static void
 on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
     struct replicas *r = arg;
-    char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
     if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
-        link_fail(r->link, text_error(text, reply->text, r->address->user));
+        link_fail_refused(r->link, reply->text);
     }
 }
 
@@ -101,7 +100,7 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
     g->done = *done;
     g->done.claim = op->claim;
     g->done.op = op->op;
-    g->epoch = continuity_epoch(r->data, 0);
+    g->epoch = continuity_epoch(r->continuity, 0);
     g->jumps = r->jumps;
     list_init(&g->node);
     list_push_back(&r->waiting, &g->node);
@@ -111,7 +110,7 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
 static bool
 is_current(const struct replicas *r, const struct grant *g)
 {
-    return g->epoch == continuity_epoch(r->data, 0) && g->jumps == r->jumps;
+    return g->epoch == continuity_epoch(r->continuity, 0) && g->jumps == r->jumps;
 }
 
 /* Ends a grant. n: the number of replicas that have acknowledged it; -1 = unknown. */
@@ -141,7 +140,7 @@ on_written(void *arg, enum link_result result, const struct reply *reply, int64_
     r->written = result == LINK_ANSWERED && reply->type == REPLY_INT && reply->n == 1;
     if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
         log_event(r->env->log, LOG_WARN, "redis", "replicas cannot be asked", "address",
-                  LOG_S(r->address->shown), "error", LOG_S(text_error(text, reply->text, r->address->user)), NULL);
+                  LOG_S(r->address->shown), "error", LOG_S(text_error(text, reply->text, r->address)), NULL);
     }
 }
 
@@ -165,15 +164,15 @@ on_waited(void *arg, enum link_result result, const struct reply *reply, int64_t
 static void
 ask(struct replicas *r, uint32_t wanted)
 {
-    struct continuity_keys keys = continuity_keys(r->data, 0);
+    struct continuity_keys keys = continuity_keys(r->continuity, 0);
     const struct slice write[] = {
         SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_REPLICAS)), SLICE_LIT("2"), keys.clock, keys.epoch,
-        continuity_word(r->data, 0, false)};
+        continuity_epoch_value(r->continuity, 0, false)};
     char number[16], ms[24];
     struct slice wait[3] = {SLICE_LIT("WAIT")};
 
     snprintf(number, sizeof(number), "%u", wanted);
-    snprintf(ms, sizeof(ms), "%lld", (long long)(r->conf->timeout_us / REPLICAS_PART / US_PER_MS + 1));
+    snprintf(ms, sizeof(ms), "%lld", (long long)(r->conf->timeout_us / REPLICAS_TIMEOUT_DIVISOR / US_PER_MS + 1));
     wait[1] = slice_of(number);
     wait[2] = slice_of(ms);
     r->written = false;

@@ -1,9 +1,9 @@
 /*
- * replicas.h -- withholds grants of Redis until so many replicas have acknowledged them as `replicas` of a rule says.
+ * replicas.h -- withholds grants of Redis until as many replicas have acknowledged them as the rule demands.
  *
- * The outcome of a grant is OK, with the number of acknowledgements; UNREPLICATED, if too few came within a part
- * (REPLICAS_PART) of redis.timeout; or UNKNOWN. An acknowledging replica may still fail, or never be promoted: lost
- * locks become rarer, and epochs (membership.h) remain the answer to them.
+ * The outcome of a grant is OK, with the number of acknowledgements; UNREPLICATED, if too few came within
+ * redis.timeout / REPLICAS_TIMEOUT_DIVISOR; or UNKNOWN. An acknowledging replica may still fail, or never be promoted:
+ * lost locks become rarer, and epochs (membership.h) remain the answer to them.
  */
 #ifndef RLOCKD_BACKEND_REPLICAS_H
 #define RLOCKD_BACKEND_REPLICAS_H
@@ -12,14 +12,14 @@
 #include "daemon/backend/link.h"
 #include "daemon/base/list.h"
 
-enum { REPLICAS_PART = 4 };
+enum { REPLICAS_TIMEOUT_DIVISOR = 4 }; /* the part of redis.timeout for which a WAIT waits */
 
 /* Embedded in its shard; outlives the link. */
 struct replicas {
     const struct backend_conf *conf; /* borrowed, as are these */
     const struct backend_env *env;
     const struct shard_events *events;
-    struct continuity *data;
+    struct continuity *continuity;
     const struct link_address *address;
     struct redis_link *link; /* the shard's; NULL: no rule has needed it yet */
     struct list waiting;     /* grants for the next WAIT; the core's attempts in flight bound their number */
@@ -29,7 +29,8 @@ struct replicas {
 };
 
 void replicas_init(struct replicas *r, const struct backend_conf *conf, const struct backend_env *env,
-                   const struct shard_events *events, struct continuity *data, const struct link_address *address);
+                   const struct shard_events *events, struct continuity *continuity,
+                   const struct link_address *address);
 void replicas_fini(struct replicas *r);
 
 /* The link is greeting. */

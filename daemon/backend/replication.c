@@ -33,7 +33,7 @@ static void
 on_role(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
     struct redis_link *l = arg;
-    char role[16] = "", text[TEXT_ERROR_ROOM];
+    char role[16] = "";
 
     (void)sent_us;
     if (result != LINK_ANSWERED) {
@@ -44,8 +44,10 @@ on_role(void *arg, enum link_result result, const struct reply *reply, int64_t s
         if (strcmp(role, "master") != 0) {
             link_fail(l, "not a master");
         }
+    } else if (reply->type == REPLY_ERROR) {
+        link_fail_refused(l, reply->text);
     } else {
-        link_fail(l, reply->type == REPLY_ERROR ? text_error(text, reply->text, NULL) : "no answer to INFO");
+        link_fail(l, "no answer to INFO");
     }
 }
 

@@ -3,9 +3,9 @@
  * its replicas.
  *
  * A master that is cut off, and does not know of its successor, goes on granting and renewing. Only its own settings
- * bound that: with min-replicas-to-write of 1 or more, and min-replicas-max-lag shorter by two seconds than the
- * sentinels' down-after-milliseconds, it refuses writes before the new epoch begins, so its grants have expired when
- * the grace period of that epoch ends.
+ * bound that: min-replicas-to-write must be 1 or more, and min-replicas-max-lag shorter by two seconds than the
+ * sentinels' down-after-milliseconds. Then the master refuses writes before the new epoch begins, and its grants have
+ * expired when the grace period of that epoch ends.
  */
 #ifndef RLOCKD_BACKEND_REPLICATION_H
 #define RLOCKD_BACKEND_REPLICATION_H

@@ -11,8 +11,10 @@
 #include <hiredis.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 #include "daemon/base/memory.h"
+#include "daemon/base/units.h"
 
 #define ITEMS_FIRST 8
 
@@ -72,7 +74,7 @@ reply_new(const redisReadTask *task, size_t text_n)
 
 /* A new cell of the array. */
 static struct reply *
-cell_of(struct reply *array)
+new_cell(struct reply *array)
 {
     struct cells *c = array->cells;
     struct reply *r;
@@ -128,7 +130,7 @@ create_string(const redisReadTask *task, char *text, size_t n)
 {
     struct reply *r;
 
-    if (n > REPLY_BULK_BYTES_MAX) { /* no reply that we need is that long: keep the beginning */
+    if (n > REPLY_BULK_BYTES_MAX) { /* no reply that the backend needs is that long: keep the beginning */
         n = REPLY_BULK_BYTES_MAX;
     }
     r = reply_new(task, n + 1);
@@ -161,7 +163,7 @@ create_array(const redisReadTask *task, int n)
 static void *
 create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
 {
-    struct reply *r = task->parent != NULL ? cell_of(task->parent->obj) : reply_new(task, 0);
+    struct reply *r = task->parent != NULL ? new_cell(task->parent->obj) : reply_new(task, 0);
 
     r->type = type;
     r->n = n;
@@ -225,4 +227,18 @@ reply_reader_feed(struct redisReader *reader, const char *p, size_t n)
     if (redisReaderFeed(reader, p, n) != REDIS_OK) {
         mem_exhausted(n); /* after an error the reader gets no more bytes */
     }
+}
+
+bool
+reply_time(const struct reply *r, int64_t *time_us)
+{
+    int64_t s, us;
+
+    if (r->type != REPLY_ARRAY || r->count != 2 || r->item[0]->type != REPLY_TEXT || r->item[1]->type != REPLY_TEXT ||
+        !number_parse(r->item[0]->text, &s) || !number_parse(r->item[1]->text, &us) || s < 0 ||
+        s >= (INT64_C(1) << 53) / US_PER_S || us < 0 || us >= US_PER_S) {
+        return false;
+    }
+    *time_us = s * US_PER_S + us;
+    return true;
 }

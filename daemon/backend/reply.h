@@ -38,6 +38,9 @@ struct redisReader *reply_reader_new(struct freelist *s);
 /* Feeds bytes from Redis to the reader. Must not be called after an error of the reader. */
 void reply_reader_feed(struct redisReader *reader, const char *p, size_t n);
 
+/* Reads the answer to TIME. False: the reply is none, or names a time beyond the whole numbers of Lua (2^53 us). */
+bool reply_time(const struct reply *r, int64_t *time_us);
+
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */
 void reply_free(void *reply);
 

@@ -10,12 +10,12 @@
 #include "daemon/backend/link.h"
 #include "daemon/base/buf.h"
 
-/* Embedded in its owner, and outlives the owner's links. */
+/* Embedded in its shard, and outlives the shard's links. */
 struct rights {
     const struct backend_env *env;
     const struct link_address *address;
     char *surplus_key, *patterns; /* of the configuration, owned; NULL: no test */
-    bool asked;               /* the test was sent; reset where it was not answered, so that it is sent again */
+    bool asked;               /* the test was sent; reset if it was not answered, so that it is sent again */
     bool answered;
     bool wider;               /* the user may use surplus_key */
 };

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Copies the text with `to` in place of each `from`; returns their number. */
+/* Copies the text, and replaces each `from` by `to`; returns their number. */
 static unsigned
 replace(struct buf *out, const char *text, const char *from, const char *to)
 {
@@ -32,6 +32,35 @@ sharded_form(const char *text)
     return out.p;
 }
 
+/* Publishes by PUBLISH as well; the number of subscribers is that of both channels at this node. */
+static char *
+both_form(const char *text)
+{
+    struct buf out;
+    unsigned n;
+
+    buf_init(&out, 0);
+    n = replace(&out, text, "local receivers = pcall('PUBLISH', channel, number)\n",
+                "local receivers, plain = pcall('SPUBLISH', channel, number), pcall('PUBLISH', channel, number)\n"
+                "receivers = (tonumber(receivers) or 0) + (tonumber(plain) or 0)\n");
+    assert(n == (strstr(text, "PUBLISH") != NULL));
+    return out.p;
+}
+
+static char *
+both_bundle(void)
+{
+    struct buf out;
+    unsigned n;
+
+    buf_init(&out, 0);
+    n = replace(&out, call_other_text(OTHER_BUNDLE), "and pcall('SPUBLISH', ARGV[i + 2], '0')\n",
+                "and (tonumber(pcall('SPUBLISH', ARGV[i + 2], '0')) or 0) + "
+                "(tonumber(pcall('PUBLISH', ARGV[i + 2], '0')) or 0)\n");
+    assert(n == 1);
+    return out.p;
+}
+
 /* Replaces the names of rlock:clock and rlock:epoch by '', and presets an epoch that no call expects. */
 static char *
 one_key_form(const char *text)
@@ -43,8 +72,8 @@ one_key_form(const char *text)
     buf_init(&out, 0);
     n = replace(&keys, text, "redis.pcall, KEYS, ARGV", "redis.pcall, {'', '', KEYS[1]}, ARGV");
     assert(n == 1);
-    n = replace(&out, keys.p, "local failed, last, kept, epoch, no_room\n",
-                "local failed, last, kept, epoch, no_room\nepoch = false\n");
+    n = replace(&out, keys.p, "local failed, last, clock, epoch, reserve_denied\n",
+                "local failed, last, clock, epoch, reserve_denied\nepoch = false\n");
     assert(n == 1);
     buf_fini(&keys);
     return out.p;
@@ -57,16 +86,19 @@ has_one_key(enum kind kind)
     return kind == KIND_REENTRANT || kind == KIND_SIMPLE || kind == KIND_COUNTER;
 }
 
+const struct script_forms script_forms_of_quorum = {.of_quorum = true};
+
 void
-script_forms_init(struct script_forms *f, bool sharded)
+script_forms_init(struct script_forms *f, bool sharded, bool both)
 {
-    *f = (struct script_forms){.sharded = sharded};
+    *f = (struct script_forms){.sharded = sharded, .both = sharded && both};
+    f->bundle = f->both ? both_bundle() : NULL;
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
             const char *text = call_script_text((enum call_verb)verb, (enum kind)kind);
 
             if (sharded) {
-                text = f->text[verb][kind] = sharded_form(text);
+                text = f->text[verb][kind] = both ? both_form(text) : sharded_form(text);
             }
             if ((verb == VERB_RENEW || verb == VERB_RELEASE) && has_one_key((enum kind)kind)) {
                 f->one_key[verb][kind] = one_key_form(text);
@@ -84,6 +116,7 @@ script_forms_fini(struct script_forms *f)
             free(f->one_key[verb][kind]);
         }
     }
+    free(f->bundle);
     *f = (struct script_forms){.sharded = false};
 }
 
@@ -93,5 +126,14 @@ script_forms_text(const struct script_forms *f, enum call_verb verb, enum kind k
     if (one_key) {
         return f != NULL ? f->one_key[verb][kind] : NULL;
     }
+    if (f != NULL && f->of_quorum && call_quorum_text(verb, kind) != NULL) {
+        return call_quorum_text(verb, kind);
+    }
     return f != NULL && f->text[verb][kind] != NULL ? f->text[verb][kind] : call_script_text(verb, kind);
+}
+
+const char *
+script_forms_bundle(const struct script_forms *f)
+{
+    return f != NULL && f->bundle != NULL ? f->bundle : call_other_text(OTHER_BUNDLE);
 }

@@ -3,7 +3,7 @@
  *
  * S1  The shard moves to the master that a majority of the sentinels names, with all links (shard_retarget()), and
  *     stays until a majority names another. A sentinel's message (+switch-master) only makes rlockd ask.
- * S2  A server that does not report the role of a master is left during the greeting (replication_greet()).
+ * S2  The greeting of a server that does not report the role of a master fails (replication_greet()).
  * S3  After a switch the master has another replication id: its first greeting begins a new epoch (presence.lua).
  * S4  Grants need a majority within SENTINEL_FRESH_US: with an old master and a minority nothing is granted. Renewals
  *     go on. The settings of an old master bound its grants (replication.h); if they do not, the log warns, and with
@@ -19,18 +19,22 @@
 #include "daemon/backend/replication.h"
 #include "daemon/backend/sentinels.h"
 #include "daemon/backend/single.h"
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
+#define NOT_YET "no sentinel has answered yet"
+
 struct sentinel_topology {
-    struct single one; /* first: a backend is a single is a sentinel_topology */
+    struct single one; /* first: self() relies on it */
     struct sentinel_url url;
     struct link_address *address; /* the shard's */
     struct replication replication;
     struct sentinels *sentinels; /* owned */
+    int64_t startup_until_us;    /* before that the first answers are awaited: no warning yet */
     bool agreed;                 /* the last verdict named a master ... */
     bool logged;                 /* ... and the log has the verdict */
-    char refusal[160];           /* why nothing is granted; "" = locks are granted */
+    char refusal[TEXT_ERROR_ROOM]; /* why nothing is granted; "" = locks are granted */
 };
 
 static struct sentinel_topology *
@@ -61,17 +65,17 @@ move(struct sentinel_topology *t, const struct sentinel_vote *to)
 
 /* Why no majority names a master. */
 static void
-explain(const struct sentinel_topology *t, const struct sentinel_verdict *v, char out[160])
+explain(const struct sentinel_topology *t, const struct sentinel_verdict *v, char out[TEXT_ERROR_ROOM])
 {
     const char *error = sentinels_last_error(t->sentinels);
 
     if (v->answering == 0) {
-        snprintf(out, 160, "no sentinel says where %.64s is%s%.60s", t->url.master, error[0] == '\0' ? "" : ": ",
-                 error);
+        snprintf(out, TEXT_ERROR_ROOM, "no sentinel says where %.64s is%s%.220s", t->url.master,
+                 error[0] == '\0' ? "" : ": ", error);
     } else if (v->answering <= v->electorate / 2) {
-        snprintf(out, 160, "%u of %u sentinels answer: no majority", v->answering, v->electorate);
+        snprintf(out, TEXT_ERROR_ROOM, "%u of %u sentinels answer: no majority", v->answering, v->electorate);
     } else {
-        snprintf(out, 160, "the sentinels do not agree where %.64s is", t->url.master);
+        snprintf(out, TEXT_ERROR_ROOM, "the sentinels do not agree where %.64s is", t->url.master);
     }
 }
 
@@ -111,7 +115,9 @@ decide(void *ctx)
     } else if (t->one.conf.strict && !bounded) {
         snprintf(t->refusal, sizeof(t->refusal), "strict: %s", t->replication.unbounded);
     }
-    snprintf(t->address->unknown, sizeof(t->address->unknown), "%s", t->refusal);
+    if (t->address->host != NULL || clock_now_us() >= t->startup_until_us) {
+        snprintf(t->address->why_unknown, sizeof(t->address->why_unknown), "%s", t->refusal);
+    }
     shard_grant_until(t->one.shard, t->refusal[0] == '\0' ? v.until_us : 0);
     log_agreement(t, &v);
 }
@@ -154,11 +160,13 @@ sentinel_topology_open(const struct backend_conf *conf, const struct backend_env
         free(t);
         return NULL;
     }
-    snprintf(t->address->unknown, sizeof(t->address->unknown), "no sentinel has answered yet");
+    snprintf(t->address->why_unknown, sizeof(t->address->why_unknown), NOT_YET);
+    t->startup_until_us = clock_now_us() + conf->connect_us;
     replication_init(&t->replication, &t->one.env, t->address);
     single_open(&t->one, &sentinel_ops, conf, env, t->address,
                 (struct shard_events){.life = on_life, .greet = on_greet});
     shard_grant_until(t->one.shard, 0);
+    shard_excuse(t->one.shard, NOT_YET);
     t->sentinels = sentinels_open(&t->url, conf, &t->one.env, t->address, decide, t);
     return &t->one.head;
 }
@@ -178,11 +186,7 @@ static bool
 sentinel_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
     struct sentinel_topology *t = self(b);
-    struct sentinel_url now;
 
-    if (!sentinel_url_parse(conf->url, &now, error) || memcmp(&now, &t->url, sizeof(now)) != 0) {
-        return true; /* another URL takes a restart: its login is not for these servers */
-    }
     if (!single_secure(t->address, &conf->tls, t->one.env.log, error)) {
         return false;
     }
@@ -197,7 +201,9 @@ sentinel_status(const struct backend *b, struct backend_status *out)
     const struct sentinel_topology *t = const_self(b);
 
     single_status(b, out);
-    snprintf(out->refusal, sizeof(out->refusal), "%s", t->refusal);
+    if (t->refusal[0] != '\0') {
+        snprintf(out->refusal, sizeof(out->refusal), "%s", t->refusal);
+    }
 }
 
 static size_t

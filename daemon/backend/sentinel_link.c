@@ -13,7 +13,7 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
-#define LOOK_US (10 * US_PER_S) /* between questions about sentinels, replicas and settings */
+#define DETAILS_US (10 * US_PER_S) /* between questions about sentinels, replicas and settings */
 
 struct sentinel {
     struct link_address *address; /* owned, as are the links */
@@ -25,8 +25,8 @@ struct sentinel {
     struct sentinel_replica replica[SENTINEL_REPLICAS_MAX];
     size_t replicas_n;
     int64_t down_after_ms;
-    int64_t looked_us; /* when the last of these questions left */
-    bool asking, again;
+    int64_t details_asked_us; /* when ask_details() asked last */
+    bool asking, ask_again;
     bool logged_down;
 };
 
@@ -45,11 +45,11 @@ field(const struct reply *r, const char *name)
 }
 
 static bool
-take_host_port(struct slice host, struct slice digits, char out[SENTINEL_HOST_ROOM], int *port)
+take_host_port(struct slice host, struct slice digits, char out[HOST_ROOM], int *port)
 {
     int64_t n;
 
-    if (!number_parse(digits, &n) || n < 1 || n > 65535 || !sentinel_host(host, out)) {
+    if (!number_parse(digits, &n) || n < 1 || n > 65535 || !host_copy(host, out)) {
         return false;
     }
     *port = (int)n;
@@ -74,18 +74,18 @@ static void
 on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct sentinel *s = arg;
-    bool whole = result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 &&
+    bool is_valid = result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 &&
                  r->item[0]->type == REPLY_TEXT && r->item[1]->type == REPLY_TEXT;
 
     s->asking = false;
     if (result == LINK_ANSWERED) {
         s->vote.host[0] = '\0';
         s->vote.asked_us = sent_us;
-        if (whole && !take_host_port(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
+        if (is_valid && !take_host_port(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
             s->vote.host[0] = '\0';
         }
     }
-    if (s->again) {
+    if (s->ask_again) {
         sentinel_ask(s, false);
     }
     s->events.changed(s->events.ctx);
@@ -95,7 +95,7 @@ static void
 on_sentinels(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct sentinel *s = arg;
-    char host[SENTINEL_HOST_ROOM];
+    char host[HOST_ROOM];
     int port;
 
     (void)sent_us;
@@ -153,9 +153,9 @@ send_about(struct sentinel *s, const char *what, link_reply_fn *fn)
 }
 
 static void
-look(struct sentinel *s, int64_t now_us)
+ask_details(struct sentinel *s, int64_t now_us)
 {
-    s->looked_us = now_us;
+    s->details_asked_us = now_us;
     (void)send_about(s, "SENTINELS", on_sentinels);
     (void)send_about(s, "MASTER", on_settings);
     (void)send_about(s, "REPLICAS", on_replicas);
@@ -167,12 +167,12 @@ sentinel_ask(struct sentinel *s, bool again)
     int64_t now_us = clock_now_us();
 
     if (s->asking) {
-        s->again = s->again || again;
+        s->ask_again = s->ask_again || again;
         return;
     }
-    s->again = false;
-    if (link_up(s->query) && now_us >= s->looked_us + LOOK_US) {
-        look(s, now_us);
+    s->ask_again = false;
+    if (link_up(s->query) && now_us >= s->details_asked_us + DETAILS_US) {
+        ask_details(s, now_us);
     }
     s->asking = send_about(s, "GET-MASTER-ADDR-BY-NAME", on_named);
 }
@@ -185,7 +185,7 @@ on_query_greet(void *ctx, struct redis_link *l)
     struct slice word[2] = {SLICE_LIT("SENTINEL"), SLICE_LIT("MYID")};
 
     (void)link_send(l, 2, word, on_id, s);
-    look(s, clock_now_us());
+    ask_details(s, clock_now_us());
     s->asking = false;
     sentinel_ask(s, false);
 }
@@ -196,7 +196,7 @@ on_query_state(void *ctx, struct redis_link *l, bool up)
     struct sentinel *s = ctx;
 
     if (up && s->vote.id[0] == '\0') {
-        link_fail(l, "it does not say who it is (SENTINEL MYID): Redis 6.2 is needed");
+        link_fail(l, "it does not give its id (SENTINEL MYID): it is no sentinel, or older than Redis 6.2");
     } else if (up && s->logged_down) {
         s->logged_down = false;
         log_event(s->env->log, LOG_INFO, "redis", "sentinel up", "address", LOG_S(s->address->shown), NULL);
@@ -250,18 +250,18 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 
 struct sentinel *
 sentinel_open(struct link_address *address, const char *master, const struct backend_conf *conf,
-              const struct backend_env *env, struct names *names, struct sentinel_events events)
+              const struct backend_env *env, struct resolver *resolver, struct sentinel_events events)
 {
     struct sentinel *s = mem_zalloc(sizeof(*s));
-    struct link_owner query = {.greet = on_query_greet, .state = on_query_state, .ctx = s};
-    struct link_owner sub = {.greet = on_sub_greet, .state = on_sub_state, .message = on_message, .ctx = s};
+    struct link_callbacks query = {.greet = on_query_greet, .state = on_query_state, .ctx = s};
+    struct link_callbacks sub = {.greet = on_sub_greet, .state = on_sub_state, .message = on_message, .ctx = s};
 
     s->address = address;
     s->master = master;
     s->env = env;
     s->events = events;
-    s->query = link_open(address, conf, env, names, false, query);
-    s->sub = link_open(address, conf, env, names, true, sub);
+    s->query = link_open(address, conf, env, resolver, false, query);
+    s->sub = link_open(address, conf, env, resolver, true, sub);
     return s;
 }
 

@@ -2,7 +2,7 @@
  * sentinel_link.h -- one sentinel: a link for questions, one for its messages, and its latest answers.
  *
  * sentinel_ask() asks the sentinel for the master. A published +switch-master is only a hint: the link asks at once. In
- * each greeting, and every LOOK_US, the link asks for what changes slowly: other sentinels, replicas, settings.
+ * each greeting, and every DETAILS_US, the link asks for what changes slowly: other sentinels, replicas, settings.
  */
 #ifndef RLOCKD_BACKEND_SENTINEL_LINK_H
 #define RLOCKD_BACKEND_SENTINEL_LINK_H
@@ -17,7 +17,7 @@ enum { SENTINEL_REPLICAS_MAX = 16 };
 
 /* A replica of the master, as a sentinel reports it. */
 struct sentinel_replica {
-    char host[SENTINEL_HOST_ROOM];
+    char host[HOST_ROOM];
     int port;
     bool up; /* as that sentinel sees it */
 };
@@ -31,7 +31,7 @@ struct sentinel_events {
 
 /* Takes the address over, and borrows the rest. `master`: the name of the master among the sentinels. */
 struct sentinel *sentinel_open(struct link_address *address, const char *master, const struct backend_conf *conf,
-                               const struct backend_env *env, struct names *names, struct sentinel_events events);
+                               const struct backend_env *env, struct resolver *resolver, struct sentinel_events events);
 void sentinel_close(struct sentinel **s);
 
 /* Asks for the master. If a question is in flight, asks once more after its answer only if `again`. */

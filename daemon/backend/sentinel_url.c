@@ -10,9 +10,9 @@
 #include "daemon/base/units.h"
 
 bool
-sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM])
+host_copy(struct slice text, char out[HOST_ROOM])
 {
-    if (text.n == 0 || text.n >= SENTINEL_HOST_ROOM) {
+    if (text.n == 0 || text.n >= HOST_ROOM) {
         return false;
     }
     for (size_t i = 0; i < text.n; i++) {
@@ -26,7 +26,7 @@ sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM])
 }
 
 bool
-sentinel_host_port(struct slice one, char out[SENTINEL_HOST_ROOM], int *port)
+host_port_parse(struct slice one, char out[HOST_ROOM], int *port)
 {
     const char *colon = one.n > 0 ? memrchr(one.p, ':', one.n) : NULL;
     struct slice host, digits;
@@ -42,7 +42,7 @@ sentinel_host_port(struct slice one, char out[SENTINEL_HOST_ROOM], int *port)
     } else if (memchr(host.p, ':', host.n) != NULL) {
         return false;
     }
-    if (!number_parse(digits, &n) || n < 1 || n > 65535 || !sentinel_host(host, out)) {
+    if (!number_parse(digits, &n) || n < 1 || n > 65535 || !host_copy(host, out)) {
         return false;
     }
     *port = (int)n;
@@ -53,7 +53,7 @@ static bool
 take_sentinel(struct sentinel_url *u, struct slice one)
 {
     if (u->listed_n == SENTINELS_MAX ||
-        !sentinel_host_port(one, u->listed[u->listed_n].host, &u->listed[u->listed_n].port)) {
+        !host_port_parse(one, u->listed[u->listed_n].host, &u->listed[u->listed_n].port)) {
         return false;
     }
     u->listed_n++;

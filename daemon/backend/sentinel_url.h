@@ -8,11 +8,11 @@
 
 #include "daemon/base/slice.h"
 
-enum { SENTINELS_MAX = 16, SENTINEL_HOST_ROOM = 256, SENTINEL_NAME_ROOM = 128 };
+enum { SENTINELS_MAX = 16, HOST_ROOM = 256, SENTINEL_NAME_ROOM = 128 };
 
 struct sentinel_url {
     struct {
-        char host[SENTINEL_HOST_ROOM];
+        char host[HOST_ROOM];
         int port;
     } listed[SENTINELS_MAX];
     unsigned listed_n;
@@ -25,12 +25,12 @@ struct sentinel_url {
 bool sentinel_url_parse(const char *url, struct sentinel_url *out, char error[160]);
 
 /*
- * Copies a host that a sentinel has named. False, and `out` is unchanged: the text is neither a host name nor an
- * address, and must not reach logs and INFO.
+ * Copies a host that a sentinel or a node of a cluster has named. False, and `out` is unchanged: the text is neither a
+ * host name nor an address, and must not reach logs and INFO.
  */
-bool sentinel_host(struct slice text, char out[SENTINEL_HOST_ROOM]);
+bool host_copy(struct slice text, char out[HOST_ROOM]);
 
 /* Parses "HOST:PORT", an IPv6 address in brackets. False: the text has another form. */
-bool sentinel_host_port(struct slice text, char host[SENTINEL_HOST_ROOM], int *port);
+bool host_port_parse(struct slice text, char host[HOST_ROOM], int *port);
 
 #endif

@@ -33,15 +33,15 @@ agree(const struct sentinel_vote *a, const struct sentinel_vote *b)
     return a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
-/* The time of the need-th latest vote for the server that `who` names; 0: fewer votes name it. */
+/* The time of the need-th latest vote for the server that `choice` names; 0: fewer votes name it. */
 static int64_t
-majority_us(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *who, size_t need)
+majority_us(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *choice, size_t need)
 {
     int64_t asked_us[SENTINELS_MAX];
     size_t named = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (agree(voter[i], who)) {
+        if (agree(voter[i], choice)) {
             size_t at = named++;
 
             for (; at > 0 && asked_us[at - 1] < voter[i]->asked_us; at--) {

@@ -21,7 +21,7 @@ enum { SENTINEL_ID_ROOM = 48 };
 /* The latest answer of one sentinel. */
 struct sentinel_vote {
     char id[SENTINEL_ID_ROOM]; /* of the sentinel; "" = not known: no vote. Two addresses with one id are one vote */
-    char host[SENTINEL_HOST_ROOM]; /* the named master; "" = the sentinel knows no such master */
+    char host[HOST_ROOM];          /* the named master; "" = the sentinel knows no such master */
     int port;
     unsigned others; /* the number of other sentinels that it knows */
     int64_t asked_us; /* when the question left; 0 = it has not answered */
@@ -34,8 +34,10 @@ struct sentinel_verdict {
     unsigned answering;                 /* of these, the number of recent answers */
 };
 
-/* `least`: the number of sentinels in the URL. The electorate is never smaller, or one sentinel that has forgotten the
- * others would be a majority. */
+/*
+ * `least`: the number of sentinels in the URL. The electorate is never smaller, or one sentinel that has forgotten the
+ * others would be a majority.
+ */
 void sentinel_votes_count(const struct sentinel_vote *const *vote, size_t n, unsigned least, int64_t now_us,
                           struct sentinel_verdict *out);
 

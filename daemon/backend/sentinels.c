@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "daemon/backend/address.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/base/memory.h"
 
 #define ASK_US US_PER_S
@@ -24,7 +24,7 @@
 struct entry {
     struct sentinel *sentinel; /* owned */
     bool listed;               /* in the URL */
-    char host[SENTINEL_HOST_ROOM];
+    char host[HOST_ROOM];
     int port;
     int64_t named_us;
 };
@@ -35,14 +35,14 @@ struct sentinels {
     const struct backend_env *env;
     const struct link_address *template; /* borrowed; the sentinels share its TLS */
     char *user, *password;           /* owned; NULL = none */
-    struct names *names;
+    struct resolver *resolver;
     struct event *timer;
     void (*changed)(void *ctx);
     void *ctx;
     struct entry entry[SENTINELS_MAX];
     size_t n;
     int64_t asked_us, awaited_until_us;
-    bool full; /* "too many sentinels" is in the log */
+    bool full_logged; /* the log has that there are too many sentinels */
 };
 
 static void on_changed(void *ctx);
@@ -68,7 +68,7 @@ add(struct sentinels *ss, const char *host, int port, bool listed)
 
     *e = (struct entry){.listed = listed, .port = port, .named_us = clock_now_us()};
     snprintf(e->host, sizeof(e->host), "%s", host);
-    e->sentinel = sentinel_open(a, ss->url.master, &ss->conf, ss->env, ss->names,
+    e->sentinel = sentinel_open(a, ss->url.master, &ss->conf, ss->env, ss->resolver,
                                 (struct sentinel_events){on_changed, on_discovered, ss});
 }
 
@@ -90,15 +90,15 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
         add(ss, host, port, false);
         log_event(ss->env->log, LOG_INFO, "redis", "sentinel discovered", "host", LOG_S(host), "port", LOG_N(port),
                   NULL);
-    } else if (!ss->full) {
-        ss->full = true;
+    } else if (!ss->full_logged) {
+        ss->full_logged = true;
         log_event(ss->env->log, LOG_WARN, "redis", "too many sentinels", "most", LOG_N(SENTINELS_MAX), NULL);
     }
 }
 
 /* An earlier or listed entry is the same sentinel. */
 static bool
-is_twice(const struct sentinels *ss, size_t i)
+is_duplicate(const struct sentinels *ss, size_t i)
 {
     const char *id = sentinel_vote(ss->entry[i].sentinel)->id;
 
@@ -117,7 +117,7 @@ drop_old(struct sentinels *ss, int64_t now_us)
         struct entry *e = &ss->entry[i];
         bool unnamed = now_us > e->named_us + UNNAMED_US && !sentinel_up(e->sentinel);
 
-        if (!e->listed && (unnamed || is_twice(ss, i))) {
+        if (!e->listed && (unnamed || is_duplicate(ss, i))) {
             sentinel_close(&e->sentinel);
             memmove(e, e + 1, (ss->n - i - 1) * sizeof(*e));
             ss->n--;
@@ -150,7 +150,7 @@ sentinels_ask(struct sentinels *ss)
     }
 }
 
-/* An answer may be the first event behind a pause. */
+/* An answer may be the first event after a pause. */
 static void
 on_changed(void *ctx)
 {
@@ -310,7 +310,7 @@ sentinels_open(const struct sentinel_url *url, const struct backend_conf *conf, 
     ss->changed = changed;
     ss->ctx = ctx;
     take_login(ss, conf->sentinel_user, conf->sentinel_password);
-    ss->names = names_new(env->base);
+    ss->resolver = resolver_new(env->base);
     ss->timer = event_new(env->base, -1, 0, on_timer, ss);
     for (unsigned i = 0; i < url->listed_n; i++) {
         add(ss, url->listed[i].host, url->listed[i].port, true);
@@ -331,7 +331,7 @@ sentinels_close(struct sentinels **ssp)
         sentinel_close(&ss->entry[--ss->n].sentinel);
     }
     event_free(ss->timer);
-    names_free(&ss->names);
+    resolver_free(&ss->resolver);
     forget_login(ss);
     free(ss);
     *ssp = NULL;

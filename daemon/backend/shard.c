@@ -15,7 +15,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/inspect.h"
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/anchors.h"
 #include "daemon/backend/bundle.h"
 #include "daemon/backend/shard_private.h"
@@ -24,9 +24,9 @@
 
 /* Whether the shard's own membership answers for its data. */
 static bool
-registers(const struct shard *sh)
+has_membership(const struct shard *sh)
 {
-    return sh->data == &sh->membership.head;
+    return sh->continuity == &sh->membership.head;
 }
 
 static struct redis_link *
@@ -48,9 +48,17 @@ any_link(const struct shard *sh)
 }
 
 void
-shard_broadcast(struct shard *sh, struct slice what)
+shard_broadcast(struct shard *sh, unsigned channel, struct slice what)
 {
-    broadcasts_send(&sh->broadcasts, any_link(sh), what);
+    broadcasts_send(&sh->broadcasts[channel], any_link(sh), what);
+}
+
+bool
+shard_answers(const struct shard *sh)
+{
+    const struct redis_link *l = any_link(sh);
+
+    return link_up(l) && !link_silent(l);
 }
 
 void
@@ -64,8 +72,8 @@ shard_look(struct shard *sh, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
-    if (!inspect_send(q, any_link(sh), key, &sh->looking)) {
-        deferred_look(&sh->down, q);
+    if (!inspect_send(q, any_link(sh), key, &sh->looks_n)) {
+        deferred_look(&sh->deferred, q);
     }
 }
 
@@ -81,7 +89,7 @@ void
 shard_fail_asked(struct shard *sh)
 {
     sh->env->metrics->redis_protocol_errors++;
-    link_fail(any_link(sh), "an answer of an unexpected shape");
+    link_fail(any_link(sh), "a malformed answer");
 }
 
 void
@@ -91,6 +99,12 @@ shard_grant_until(struct shard *sh, int64_t until_us)
     shard_gather_waiting(sh);
 }
 
+void
+shard_excuse(struct shard *sh, const char *reason)
+{
+    sh->excuse = reason;
+}
+
 bool
 shard_waits(const struct shard *sh)
 {
@@ -98,18 +112,18 @@ shard_waits(const struct shard *sh)
 }
 
 void
-shard_configure(struct shard *sh, int64_t grace_us)
+shard_configure(struct shard *sh, int64_t longest_lease_us)
 {
     /* Never shorter: held locks are renewed with the lease that they were taken with. */
-    if (registers(sh) && grace_us > sh->membership.epoch.grace_us) {
-        sh->membership.epoch.grace_us = grace_us;
+    if (has_membership(sh) && longest_lease_us > sh->membership.epoch.longest_lease_us) {
+        sh->membership.epoch.longest_lease_us = longest_lease_us;
     }
 }
 
 void
 shard_reclaimed(struct shard *sh, uint64_t epoch)
 {
-    if (registers(sh)) {
+    if (has_membership(sh)) {
         membership_reclaimed(&sh->membership, epoch);
     }
 }
@@ -117,7 +131,7 @@ shard_reclaimed(struct shard *sh, uint64_t epoch)
 void
 shard_leave(struct shard *sh)
 {
-    if (registers(sh)) {
+    if (has_membership(sh)) {
         membership_leave(&sh->membership);
     }
 }
@@ -128,13 +142,31 @@ static void
 on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct shard *sh = arg;
+    int64_t time_us;
 
-    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 && r->item[0]->type == REPLY_TEXT &&
-        r->item[1]->type == REPLY_TEXT) {
-        int64_t s = strtoll(r->item[0]->text.p, NULL, 10), us = strtoll(r->item[1]->text.p, NULL, 10);
-
-        shard_learn(sh, sent_us, s * US_PER_S + us);
+    if (result == LINK_ANSWERED && reply_time(r, &time_us)) {
+        shard_learn(sh, sent_us, time_us);
     }
+}
+
+/* In a random time, so that daemons which started together do not go on asking at the same time. */
+static void
+ask_eviction_later(struct shard *sh)
+{
+    int64_t us = US_PER_S / 2 + (int64_t)arc4random_uniform(US_PER_S);
+
+    event_add(sh->eviction, &(struct timeval){us / US_PER_S, us % US_PER_S});
+}
+
+static void
+on_eviction_due(evutil_socket_t fd, short what, void *ctx)
+{
+    struct shard *sh = ctx;
+
+    (void)fd;
+    (void)what;
+    server_info_ask_again(&sh->server, any_link(sh));
+    ask_eviction_later(sh);
 }
 
 static void
@@ -155,7 +187,7 @@ on_greet(void *ctx, struct redis_link *l)
         return;
     }
     (void)link_send(l, 1, &word, on_time, sh);
-    continuity_greet(sh->data, l);
+    continuity_greet(sh->continuity, l);
     server_info_ask(&sh->server, l);
     rights_ask(&sh->rights, l);
     sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* the ACL may have changed */
@@ -163,12 +195,12 @@ on_greet(void *ctx, struct redis_link *l)
 
 /* Announcements of newcomers were missed while the daemon was not subscribed: asks for the members. */
 static void
-on_listening(void *ctx)
+on_broadcasts_subscribed(void *ctx)
 {
     struct shard *sh = ctx;
 
-    if (registers(sh)) {
-        membership_dirty(&sh->membership);
+    if (has_membership(sh)) {
+        membership_ask_again(&sh->membership);
     }
 }
 
@@ -185,7 +217,7 @@ index_of(const struct shard *sh, const struct redis_link *l)
 
 /* The link's purpose, for the log. */
 static const char *
-job_of(const struct shard *sh, unsigned i)
+purpose_of(const struct shard *sh, unsigned i)
 {
     static const char *const behind[] = {"renewals", "subscriptions", "replicas"};
 
@@ -217,15 +249,18 @@ server_of(const struct shard *sh, const struct redis_link *l)
     return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->former_server : sh->address->shown;
 }
 
-/* Logs that a link is down while others serve, once for each cause, and that it is up again. */
+/*
+ * Logs that a link is down while others serve, once for each cause, and that it is up again. shard_line: a line about
+ * the whole shard has the reason.
+ */
 static void
-log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool is_logged)
+log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool shard_line)
 {
     unsigned i = index_of(sh, l), all = 0;
     bool logged = (sh->link_logged & (1u << i)) != 0;
-    const char *what = job_of(sh, i);
+    const char *what = purpose_of(sh, i);
 
-    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !is_logged) {
+    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !shard_line) {
         sh->link_logged |= 1u << i;
         log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
@@ -245,19 +280,30 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool is_
 static void
 subscribe_broadcasts(struct shard *sh)
 {
-    if (sh->broadcasts_wanted && !sh->broadcasts_subscribed && link_up(sub_link(sh))) {
-        sh->broadcasts_subscribed = true;
-        broadcasts_listen(&sh->broadcasts, sub_link(sh), on_listening, sh);
+    for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
+        struct broadcasts *s = &sh->broadcasts[i];
+
+        if (s->wanted && !s->subscribed && link_up(sub_link(sh))) {
+            s->subscribed = true;
+            broadcasts_subscribe(s, sub_link(sh), on_broadcasts_subscribed, sh);
+        }
     }
 }
 
 void
-shard_want_broadcasts(struct shard *sh, bool want)
+shard_want_broadcasts(struct shard *sh, unsigned channel, bool want)
 {
-    /* If the slot of broadcasts has left this node, the node has ended the subscription. */
-    sh->broadcasts_subscribed = sh->broadcasts_subscribed && want;
-    sh->broadcasts_wanted = want;
+    struct broadcasts *s = &sh->broadcasts[channel];
+
+    s->subscribed = s->subscribed && want; /* if the slot of the channel has left, the node ends the subscription */
+    s->wanted = want;
     subscribe_broadcasts(sh);
+}
+
+static bool
+is_excused(const struct shard *sh, const struct redis_link *l)
+{
+    return sh->excuse != NULL && strcmp(link_last_error(l), sh->excuse) == 0;
 }
 
 static void
@@ -269,9 +315,11 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     if (l == sub_link(sh) || l == sh->link[0]) {
         watches_link(sh->watches, l, link_is_up);
     }
-    sh->broadcasts_subscribed = sh->broadcasts_subscribed && (link_is_up || l != sub_link(sh));
-    if (registers(sh) && sh->membership.epoch.number != 0) { /* listens once it knows an epoch: see presence.lua */
-        sh->broadcasts_wanted = true;
+    for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
+        sh->broadcasts[i].subscribed = sh->broadcasts[i].subscribed && (link_is_up || l != sub_link(sh));
+    }
+    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* listens once it knows an epoch: see presence.lua */
+        sh->broadcasts[0].wanted = true;
     }
     subscribe_broadcasts(sh);
     if (l == sub_link(sh) || l == sh->replicas.link) {
@@ -281,7 +329,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         return;
     }
     if (!link_is_up) {
-        continuity_lost(sh->data, l);
+        continuity_lost(sh->continuity, l);
         shard_move_gathered(sh, index_of(sh, l));
     }
     for (unsigned i = 0; i <= sh->lock_links; i++) {
@@ -294,28 +342,37 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         log_event(sh->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
                   LOG_S(server_of(sh, l)), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
         sh->events.life(sh->events.ctx, up ? SHARD_UP : SHARD_DOWN, 0);
-    } else if (!up && !link_is_up && !sh->logged) {
+    } else if (!up && !link_is_up && !sh->logged && !is_excused(sh, l)) {
         sh->logged = true; /* one line for an outage; INFO redis has the latest reason */
         log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(server_of(sh, l)), "reason",
                   LOG_S(link_last_error(l)), NULL);
     }
 }
 
+/* The broadcasts on that channel; NULL: the channel is another one. */
+static struct broadcasts *
+broadcasts_on(struct shard *sh, struct slice channel)
+{
+    for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
+        if (slice_eq(channel, slice_of(sh->broadcasts[i].channel))) {
+            return &sh->broadcasts[i];
+        }
+    }
+    return NULL;
+}
+
 static void
 on_message(void *ctx, struct slice channel, const struct reply *what)
 {
     struct shard *sh = ctx;
+    struct broadcasts *s = broadcasts_on(sh, channel);
 
-    if (what->type == REPLY_INT && slice_eq(channel, slice_of(sh->broadcasts.channel))) {
-        sh->broadcasts_subscribed = false; /* the slot of broadcasts has left: the topology finds its new node */
-    } else if (!broadcasts_received(&sh->broadcasts, channel, what)) {
+    if (s != NULL && what->type == REPLY_INT) {
+        s->subscribed = false; /* the slot of the channel has left: the topology finds its new node */
+    } else if (s == NULL || !broadcasts_received(s, channel, what)) {
         watches_message(sh->watches, channel, what);
-    } else if (what->type == REPLY_TEXT && registers(sh)) {
-        if (what->text.n == 0) {
-            membership_dirty(&sh->membership); /* a new epoch has begun, or its grace period is over */
-        } else if (what->text.p[0] == '+') {
-            membership_newcomer(&sh->membership, (struct slice){what->text.p + 1, what->text.n - 1});
-        }
+    } else if (what->type == REPLY_TEXT && (what->text.n == 0 || what->text.p[0] == '+')) {
+        continuity_heard(sh->continuity, what->text);
     }
 }
 
@@ -347,36 +404,44 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->conf = conf;
     sh->env = env;
     sh->events = events;
-    sh->owner = (struct link_owner){on_greet, on_state, on_message, sh};
+    sh->callbacks = (struct link_callbacks){on_greet, on_state, on_message, sh};
     sh->lock_links = links;
     sh->grant_until_us = CORE_FOREVER;
     list_init(&sh->waiting);
     shard_route_init(sh);
+    if (conf->strict) {
+        sh->eviction = event_new(env->base, -1, 0, on_eviction_due, sh);
+        ask_eviction_later(sh);
+    }
     sh->server.env = env;
     sh->server.shown = address->shown;
     sh->server.forms = events.forms;
-    broadcasts_init(&sh->broadcasts, env, &sh->events, address, sharded);
+    for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
+        if (i == 0 || events.channel[i] != NULL) {
+            broadcasts_init(&sh->broadcasts[i], env, &sh->events, address, events.channel[i]);
+        }
+    }
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
-    bundle_sha(sh->bundle_sha);
+    sha1_hex(slice_of(script_forms_bundle(events.forms)), sh->bundle_sha);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&sh->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    sh->names = address->path == NULL ? names_new(env->base) : NULL;
+    sh->resolver = address->path == NULL ? resolver_new(env->base) : NULL;
     rights_init(&sh->rights, conf, env, address);
-    deferred_init(&sh->down, env, &sh->events);
-    sh->data = events.data;
-    if (sh->data == NULL) {
-        membership_init(&sh->membership, conf, env, &sh->events, address, sh->broadcasts.channel);
-        sh->data = &sh->membership.head;
+    deferred_init(&sh->deferred, env, &sh->events);
+    sh->continuity = events.continuity;
+    if (sh->continuity == NULL) {
+        membership_init(&sh->membership, conf, env, &sh->events, address, sh->broadcasts[0].channel);
+        sh->continuity = &sh->membership.head;
     }
-    replicas_init(&sh->replicas, conf, env, &sh->events, sh->data, address);
+    replicas_init(&sh->replicas, conf, env, &sh->events, sh->continuity, address);
     while (sh->links_n <= links) {
         struct redis_link *l = shard_open_link(sh, false);
 
-        if (registers(sh)) {
+        if (has_membership(sh)) {
             membership_add(&sh->membership, l);
         }
     }
@@ -407,10 +472,13 @@ shard_close(struct shard **shp)
     for (unsigned i = 0; i < sh->links_n; i++) {
         link_close(&sh->link[i], forget);
     }
+    if (sh->eviction != NULL) {
+        event_free(sh->eviction);
+    }
     replicas_fini(&sh->replicas);
-    deferred_fini(&sh->down);
-    names_free(&sh->names);
-    if (registers(sh)) {
+    deferred_fini(&sh->deferred);
+    resolver_free(&sh->resolver);
+    if (has_membership(sh)) {
         membership_fini(&sh->membership);
     }
     watches_free(&sh->watches);
@@ -441,16 +509,16 @@ tls_status(const struct shard *sh, struct backend_status *out)
 bool
 shard_idle(const struct shard *sh)
 {
-    return sh->batched == 0 && sh->in_flight == 0 && sh->looking == 0 && !shard_waits(sh) &&
-           deferred_idle(&sh->down) && replicas_idle(&sh->replicas) &&
-           (!registers(sh) || !membership_busy(&sh->membership));
+    return sh->gathered_n == 0 && sh->in_flight == 0 && sh->looks_n == 0 && !shard_waits(sh) &&
+           deferred_idle(&sh->deferred) && replicas_idle(&sh->replicas) &&
+           (!has_membership(sh) || !membership_busy(&sh->membership));
 }
 
 void
 shard_status(const struct shard *sh, struct backend_status *out)
 {
     *out = (struct backend_status){
-        .up = sh->up, .links = sh->links_n, .queued = sh->batched, .watched = watches_count(sh->watches)};
+        .up = sh->up, .links = sh->links_n, .queued = sh->gathered_n, .watched = watches_count(sh->watches)};
     snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
     server_info_status(&sh->server, out);
     tls_status(sh, out);
@@ -458,23 +526,33 @@ shard_status(const struct shard *sh, struct backend_status *out)
     out->rtt_us = link_rtt_us(sh->link[0]);
     out->epoch = sh->membership.epoch.number;
     out->grace = sh->membership.epoch.until_ms != 0;
-    out->daemons = members_count(&sh->membership.members);
+    out->other_daemons = members_count(&sh->membership.members);
     snprintf(out->last_error, sizeof(out->last_error), "%s", shard_last_error(sh));
+    shard_explain(sh, out->refusal, sizeof(out->refusal));
     for (unsigned i = 0; i < sh->links_n; i++) {
         out->links_up += link_up(sh->link[i]);
         out->in_flight += link_in_flight(sh->link[i]);
-        if (!link_up(sh->link[i]) && strstr(out->links_away, job_of(sh, i)) == NULL) {
+        if (!link_up(sh->link[i]) && strstr(out->links_away, purpose_of(sh, i)) == NULL) {
             size_t at = strlen(out->links_away);
 
-            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(sh, i));
+            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", purpose_of(sh, i));
         }
     }
 }
 
 const char *
-shard_server(const struct shard *sh)
+shard_run_id(const struct shard *sh)
 {
     return sh->server.run_id;
+}
+
+void
+shard_explain(const struct shard *sh, char *out, size_t room)
+{
+    out[0] = '\0';
+    if (sh->up && sh->conf->strict) {
+        server_info_explain(&sh->server, out, room);
+    }
 }
 
 const char *
@@ -498,7 +576,8 @@ shard_clock_offset(const struct shard *sh, int64_t *us)
 int64_t
 shard_longest_us(const struct shard *sh)
 {
-    int64_t ours_us = sh->membership.epoch.grace_us, us = members_longest_ms(&sh->membership.members) * US_PER_MS;
+    int64_t ours_us = sh->membership.epoch.longest_lease_us;
+    int64_t us = members_longest_ms(&sh->membership.members) * US_PER_MS;
 
     return us > ours_us ? us : ours_us;
 }

@@ -1,7 +1,7 @@
 /*
  * shard.h -- one set of data in Redis: its links, gathered operations, clock, channels.
  *
- * A topology (standalone.c) finds the shard of a key; everything else happens here.
+ * A topology finds the shard of a key (cluster.c; single.c has one shard); everything else happens here.
  */
 #ifndef RLOCKD_BACKEND_SHARD_H
 #define RLOCKD_BACKEND_SHARD_H
@@ -14,14 +14,16 @@ struct item;
 struct script_forms;
 struct shard;
 
+enum { SHARD_CHANNELS = 3 }; /* of broadcasts */
+
 /* Events in the life of a shard; some have a number with them. */
 enum shard_life {
     SHARD_UP,         /* a link of locks or renewals is up */
     SHARD_DOWN,       /* none is up any more */
-    SHARD_NEW,        /* epoch n begins, or is the first known one: held locks have to be reclaimed */
+    SHARD_NEW_EPOCH,  /* epoch n begins, or is the first known one: held locks have to be reclaimed */
     SHARD_GRANTING,   /* the grace period of epoch n is over */
-    SHARD_CLOCK_JUMP, /* Redis's clock or ours was set, or stood still */
-    SHARD_CLOCK_BACK, /* Redis's clock was set back by n us more, relative to ours */
+    SHARD_CLOCK_JUMP, /* Redis's clock or the daemon's was set, or stood still */
+    SHARD_CLOCK_BACK, /* Redis's clock was set back by n us more, relative to the daemon's */
     SHARD_SHARED,     /* other daemons may hold locks there */
     SHARD_ALONE,      /* no other daemon does any more */
     SHARD_SLOT_LEFT,  /* slot n is at another node: subscriptions to its channels have ended here */
@@ -37,18 +39,19 @@ struct shard_events {
     /* A link of any purpose is greeting: sends what must be answered before it is up. NULL: nothing more. */
     void (*greet)(void *ctx, struct redis_link *l);
     /* The continuity of the data, in place of the shard's own membership; borrowed. NULL: that membership. */
-    struct continuity *data;
+    struct continuity *continuity;
     /*
      * A node of a cluster has refused a call with MOVED, ASK, TRYAGAIN or CLUSTERDOWN. Each of its items is handed
      * over, for another shard (shard_take()) or to be ended. NULL: the items are DOWN.
      */
-    void (*elsewhere)(void *ctx, struct item *it, struct slice error);
+    void (*redirected)(void *ctx, struct item *it, struct slice error);
     /*
      * The forms of the scripts; borrowed; NULL: the plain ones. If they are sharded, the shard subscribes to channels
-     * by SSUBSCRIBE. `channel`: of broadcasts, for shard_want_broadcasts(); borrowed; NULL: see broadcasts.h.
+     * by SSUBSCRIBE. `channel`: of broadcasts, for shard_want_broadcasts(); borrowed; all NULL: the first one is as in
+     * broadcasts.h.
      */
     const struct script_forms *forms;
-    const char *channel;
+    const char *channel[SHARD_CHANNELS];
 };
 
 /* Borrows conf and env for the shard's life, and takes the address over. */
@@ -64,6 +67,12 @@ void shard_close(struct shard **sh);
 void shard_retarget(struct shard *sh, const char *host, int port);
 
 /*
+ * A reason for which the shard may be unreachable without a warning, since nothing is amiss; NULL, at first: there is
+ * none. Borrowed.
+ */
+void shard_excuse(struct shard *sh, const char *reason);
+
+/*
  * Sets the time until which the shard grants (at first CORE_FOREVER). After it an ACQUIRE waits for the next call of
  * this function; with until_us 0 it is DOWN. Renewals and releases go on. The caller calls again soon, at the latest
  * when shard_waits().
@@ -71,7 +80,7 @@ void shard_retarget(struct shard *sh, const char *host, int port);
 void shard_grant_until(struct shard *sh, int64_t until_us);
 bool shard_waits(const struct shard *sh);
 
-/* Sends a question by any link of locks or renewals that is up; false: none is. Its order is undefined. */
+/* Sends a question by any link of locks or renewals that is up; false: none is. Operations may overtake it. */
 bool shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
 /* The answer to such a question was malformed: fails the link that shard_ask() would use now. */
@@ -82,13 +91,16 @@ void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_
 void shard_take(struct shard *sh, struct item *it);
 
 void shard_look(struct shard *sh, uint64_t id, struct slice key);
-void shard_broadcast(struct shard *sh, struct slice what);
+void shard_broadcast(struct shard *sh, unsigned channel, struct slice what);
 
-/* For a topology with a continuity of its own: whether the shard is to receive broadcasts. */
-void shard_want_broadcasts(struct shard *sh, bool want);
+/* For a topology with a continuity of its own: whether the shard is to receive broadcasts on the channel. */
+void shard_want_broadcasts(struct shard *sh, unsigned channel, bool want);
+
+/* Whether a question would be sent now, and the server has answered the last ones in time. */
+bool shard_answers(const struct shard *sh);
 
 void shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p);
-void shard_configure(struct shard *sh, int64_t grace_us);
+void shard_configure(struct shard *sh, int64_t longest_lease_us);
 void shard_reclaimed(struct shard *sh, uint64_t epoch);
 void shard_leave(struct shard *sh);
 void shard_flush(struct shard *sh);
@@ -96,11 +108,14 @@ bool shard_idle(const struct shard *sh);
 void shard_status(const struct shard *sh, struct backend_status *out);
 void shard_node(const struct shard *sh, struct backend_node *out); /* the state of its server, for INFO */
 
-/* An estimate of Redis's clock minus ours; false: no answer has come yet. */
+/* An estimate of Redis's clock minus the daemon's; false: no answer has come yet. */
 bool shard_clock_offset(const struct shard *sh, int64_t *us);
 
 /* The run id that the server gave in the latest greeting; "" = not known. */
-const char *shard_server(const struct shard *sh);
+const char *shard_run_id(const struct shard *sh);
+
+/* Why a shard that is up grants nothing in strict mode; "" = it grants, or is down, or is not strict. */
+void shard_explain(const struct shard *sh, char *out, size_t room);
 
 /* The error of a link that has failed, and is not up again; "" = there is none. */
 const char *shard_last_error(const struct shard *sh);

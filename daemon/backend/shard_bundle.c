@@ -1,11 +1,11 @@
 /*
  * shard_bundle.c -- calls of one name each, whose slots differ, leave as one command: bundle.h.
  *
- * SB1 A call that the script leaves, or whose bundle ends in an error, goes again at once, by the script of its verb,
- *     which gives the outcome. So a call may run twice: an acquisition or a renewal finds its own work, and repeats it;
- *     a release that the script left has changed nothing.
- * SB2 A call that goes again is UNKNOWN if it may not be sent any more, since the bundle may have run it.
- * SB3 A bundle is one command in flight (SC5), whatever the number of its calls; a call that goes again counts by
+ * SB1 A call that the script leaves undone, or whose bundle ends in an error, is sent again at once by itself. Then the
+ *     script of its verb gives the outcome. So a call may run twice: an acquisition or a renewal then finds its own
+ *     effect, and repeats it; a release that the script left undone has changed nothing.
+ * SB2 If such a call may not be sent any more, it is UNKNOWN, since the bundle may have run it.
+ * SB3 A bundle is one command in flight (SC5), whatever the number of its calls; a call that is sent again counts by
  *     itself.
  */
 #include "daemon/backend/bundle.h"
@@ -19,7 +19,7 @@ struct bundle {
     size_t n;
     unsigned link;
     enum call_verb verb;
-    bool whole;
+    bool with_text;
 };
 
 static struct call *
@@ -48,17 +48,18 @@ bundle_free(struct bundle *b)
 
 /* ---- answers ---- */
 
+/* The bundle is not in flight any more. */
 static void
-land(struct shard *sh, const struct bundle *b)
+note_returned(struct shard *sh, const struct bundle *b)
 {
     sh->in_flight -= b->n;
     sh->calls[b->link]--;
     sh->renewing -= b->verb == VERB_RENEW;
 }
 
-/* SB1, SB2. Each call counts as in flight by itself. */
+/* SB1, SB2: sends each call of the bundle by itself; each counts as in flight already. */
 static void
-go_again(struct shard *sh, struct bundle *b, int64_t sent_us)
+send_again(struct shard *sh, struct bundle *b, int64_t sent_us)
 {
     struct redis_link *l = sh->link[b->link];
 
@@ -66,7 +67,7 @@ go_again(struct shard *sh, struct bundle *b, int64_t sent_us)
     while (!list_empty(&b->calls)) {
         struct call *c = pop(b);
 
-        if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
+        if (c->epoch != continuity_epoch(sh->continuity, c->domain) || !shard_call_send(sh, c)) {
             shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         }
     }
@@ -83,21 +84,21 @@ on_bundle(void *arg, enum link_result result, const struct reply *r, int64_t sen
     size_t i = 0;
 
     sh->bundle_loads = refused && call_is_noscript(r);
-    land(sh, b);
+    note_returned(sh, b);
     if (result == LINK_ANSWERED && !refused && !bundle_answer_ok(r, b->n)) {
         sh->env->metrics->redis_protocol_errors++;
-        link_fail(sh->link[b->link], "an answer of an unexpected shape");
+        link_fail(sh->link[b->link], "a malformed answer");
         result = LINK_UNKNOWN;
     }
     list_for_each_safe(pos, nxt, &b->calls)
     {
         struct call *c = container_of(pos, struct call, node);
-        struct bundle_answer room;
+        struct bundle_answer storage;
         const struct reply *own = NULL;
 
         shard_note_in_flight(sh, c);
         if (result == LINK_ANSWERED && !refused) {
-            own = bundle_answer(r, i++, b->verb, &room);
+            own = bundle_answer(r, i++, c, &storage);
         }
         if (own != NULL || result == LINK_UNKNOWN) {
             list_remove(&c->node);
@@ -105,7 +106,7 @@ on_bundle(void *arg, enum link_result result, const struct reply *r, int64_t sen
         }
     }
     if (!list_empty(&b->calls)) {
-        go_again(sh, b, sent_us);
+        send_again(sh, b, sent_us);
     }
     bundle_free(b);
 }
@@ -123,6 +124,12 @@ send(struct shard *sh, struct bundle *b)
 
     buf_clear(&sh->text, SIZE_MAX);
     sender = shard_sender(sh, first_of(b));
+    list_for_each_safe(pos, nxt, &b->calls)
+    {
+        uint64_t floor = continuity_floor(sh->continuity, container_of(pos, struct call, node)->domain);
+
+        sender.floor = floor > sender.floor ? floor : sender.floor;
+    }
     bundle_begin(&w, &sh->text, &b->calls, first_of(b)->guard_us == 0 ? 0 : first_of(b)->guard_us + sender.offset_us,
                  &sender);
     list_for_each_safe(pos, nxt, &b->calls)
@@ -130,12 +137,12 @@ send(struct shard *sh, struct bundle *b)
         struct call *c = container_of(pos, struct call, node);
 
         if (b->verb == VERB_ACQUIRE) { /* the only verb that checks the slot's record */
-            sender.keys = continuity_keys(sh->data, c->domain);
-            sender.epoch = continuity_word(sh->data, c->domain, false);
+            sender.keys = continuity_keys(sh->continuity, c->domain);
+            sender.epoch = continuity_epoch_value(sh->continuity, c->domain, false);
         }
         bundle_add(&w, c, &sender);
     }
-    words = bundle_end(&w, b->whole, sh->bundle_sha, word);
+    words = bundle_end(&w, b->with_text ? script_forms_bundle(sh->events.forms) : NULL, sh->bundle_sha, word);
     return link_send(sh->link[b->link], words, word, on_bundle, b);
 }
 
@@ -144,7 +151,7 @@ static void
 give_up(struct shard *sh, struct call *c)
 {
     while (!list_empty(&c->items)) {
-        deferred_item(&sh->down, container_of(c->items.next, struct item, node));
+        deferred_item(&sh->deferred, container_of(c->items.next, struct item, node));
     }
     shard_call_free(c);
 }
@@ -173,7 +180,7 @@ shard_bundle_add(struct shard *sh, struct call *c)
     }
     if (b == NULL) {
         b = sh->bundle = freelist_take(sh->env->freelist, sizeof(*b));
-        *b = (struct bundle){.shard = sh, .link = c->link, .verb = c->verb, .whole = sh->bundle_loads};
+        *b = (struct bundle){.shard = sh, .link = c->link, .verb = c->verb, .with_text = sh->bundle_loads};
         list_init(&b->calls);
     }
     list_push_back(&b->calls, &c->node);
@@ -197,7 +204,7 @@ shard_bundle_send(struct shard *sh)
         struct call *c = container_of(pos, struct call, node);
 
         shard_call_prepare(sh, c, now_us);
-        if (!continuity_fresh(sh->data, c->domain, now_us)) {
+        if (!continuity_fresh(sh->continuity, c->domain, now_us)) {
             list_remove(&c->node);
             b->n--;
             give_up(sh, c);

@@ -2,9 +2,9 @@
  * shard_calls.c -- operations of a shard as script calls: which link, which batch; each operation ends in one DONE.
  *
  * While a call is in flight on a link, operations gather, and leave together when they suffice for a wide call, or when
- * the answer comes. So an idle link adds no delay, and a busy one pays the cost of a call once for many names. Besides
- * SC6 nothing holds an item back for ever: the answer comes, the call passes its deadline, or the link is lost. Then
- * gathered items leave by another link, or are DOWN (they have not run); no item waits for a reconnect.
+ * the answer comes. So an idle link adds no delay, and a busy one pays the cost of a call once for many names. No
+ * item waits for ever: the answer comes, the call passes its deadline, or the link is lost. Then gathered items leave
+ * by another link, or are DOWN (they have not run); no item waits for a reconnect. See also SC6, and `waiting`.
  *
  * Memory, when Redis is slow: at most an operation and a renewal for each claim gather or are in flight, and sessions
  * with too many open requests are not read.
@@ -14,23 +14,25 @@
 #include "daemon/base/freelist.h"
 
 /*
- * SC1 An item is in exactly one place: a batch, `waiting`, a call in flight, or `down`. While replicas have to
+ * SC1 An item is in exactly one place: a batch, `waiting`, a call in flight, or `deferred`. While replicas have to
  *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
- * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `down` for its event.
+ * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `deferred`.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
  *     one verb and kind their own. Breaks, attempts and renewals that must go alone (denied.h) leave after all others;
  *     reclaims, and releases (O4 of core/order.c), that must go alone keep their turn. So a release may overtake an
  *     attempt of earlier turns. That is right because items of one name that gather together are of different claims
  *     (and at most one break): each claim gets its own outcome, and none has to run after another; an attempt behind a
- *     release or a break finds the lock free. The release of a held claim may overtake earlier items of that claim: a
- *     re-entry then finds nothing, and a reclaim has left before. A call in flight is overtaken only if Redis has not
- *     run it and it is sent again at once (unknown script, wrong guard, a refused key); a reclaim is never overtaken.
+ *     release or a break finds the lock free. But the release of a held claim may overtake earlier items of its own
+ *     claim: a re-entry then finds nothing, and a reclaim has left before. A call in flight is overtaken only if it is
+ *     sent again at once, because Redis has not run it (unknown script, wrong guard, a refused key) or by SB1. No
+ *     reclaim is sent again like that.
  * SC4 An item that was made in another epoch is DOWN, because it relies on lost data. Gathered items of a lost link
  *     leave by others that are up; see shard_route.c.
  * SC5 calls[link] is the number of calls in flight on the link, gathered[link] of items in its batches. After
  *     shard_flush() the batches of a link are empty, unless a call is in flight there and they have fewer than WIDE
- *     items, or are fenced (SR2), or have renewals beyond may_renew(), or by SC6. A bundle is one call here (SB3).
- * SC6 A call is sent only while our registration is fresh (membership.h). Otherwise all gathered items stay, also
+ *     items (shard_flush.c), or are fenced (SR2), or have renewals beyond may_renew(), or by SC6. A bundle is one call
+ *     here (SB3).
+ * SC6 A call is sent only while the registration is fresh (membership.h). Otherwise all gathered items stay, also
  *     releases (SC3), until the next registration is answered; if that fails, they are DOWN.
  */
 
@@ -57,9 +59,9 @@ shard_call_free(struct call *c)
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-/* The call is not in flight any more. */
+/* The call is not in flight any more; see shard_note_in_flight(). */
 static void
-call_unlink(struct shard *sh, const struct call *c)
+note_returned(struct shard *sh, const struct call *c)
 {
     sh->in_flight -= c->n;
     sh->calls[c->link]--;
@@ -79,7 +81,7 @@ shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int6
 {
     int64_t guard_us = c->guard_us + c->slack_us + (sh->back_us - c->back_us) + JUMP_US;
 
-    call_unlink(sh, c);
+    note_returned(sh, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.outcome = outcome,
@@ -115,11 +117,11 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
 void
 shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us)
 {
-    c->epoch = continuity_epoch(sh->data, c->domain);
+    c->epoch = continuity_epoch(sh->continuity, c->domain);
     c->guard_us = now_us + sh->conf->timeout_us;
     c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
-    /* A whole release names its owner, so it may run late; a partial one or a CLEAR must not. */
+    /* A full release names its owner, so it may run late; a partial one or a CLEAR must not. */
     if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->proposes) {
         c->guard_us = 0;
     }
@@ -131,10 +133,9 @@ shard_sender(struct shard *sh, const struct call *c)
     return (struct call_sender){.uuid = sh->env->uuid,
                                 .secret = &sh->env->secret,
                                 .offset_us = offset_guess(&sh->offset),
-                                .floor = continuity_floor(sh->data),
-                                .keys = continuity_keys(sh->data, c->domain),
-                                .epoch = continuity_word(sh->data, c->domain, c->reclaim),
-                                .proposes = sh->conf->proposes};
+                                .floor = continuity_floor(sh->continuity, c->domain),
+                                .keys = continuity_keys(sh->continuity, c->domain),
+                                .epoch = continuity_epoch_value(sh->continuity, c->domain, c->reclaim)};
 }
 
 bool
@@ -147,11 +148,11 @@ shard_call_send(struct shard *sh, struct call *c)
 
     shard_call_prepare(sh, c, now_us);
     sender.sha = c->one_key ? "" : sh->server.sha[c->verb][c->kind];
-    c->whole = c->whole || sender.sha[0] == '\0';
-    sender.text = c->whole ? script_forms_text(sh->events.forms, c->verb, c->kind, c->one_key) : NULL;
+    c->with_text = c->with_text || sender.sha[0] == '\0';
+    sender.text = c->with_text ? script_forms_text(sh->events.forms, c->verb, c->kind, c->one_key) : NULL;
     buf_clear(&sh->text, SIZE_MAX);
     words = call_words(c, &sender, &sh->text, word);
-    if (!continuity_fresh(sh->data, c->domain, now_us)) {
+    if (!continuity_fresh(sh->continuity, c->domain, now_us)) {
         return false;
     }
     if (c->asking) { /* ASKING holds for the next command only */
@@ -168,33 +169,33 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
 
     if (!call_answer_ok(c, r, &time_us)) {
         sh->env->metrics->redis_protocol_errors++;
-        link_fail(sh->link[c->link], "an answer of an unexpected shape");
+        link_fail(sh->link[c->link], "a malformed answer");
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     shard_learn(sh, sent_us, time_us);
     shard_accepted(sh, c);
-    if (c->epoch != continuity_epoch(sh->data, c->domain)) { /* Redis may have lost the data of this answer */
+    if (c->epoch != continuity_epoch(sh->continuity, c->domain)) { /* Redis may have lost the data of this answer */
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_stale(r) && !c->again) { /* the offset was wrong, and is right since this answer: send again */
-        c->again = true;
+    if (call_is_stale(r) && !c->was_stale) { /* the offset was wrong, and is right since this answer: send again */
+        c->was_stale = true;
         if (shard_call_send(sh, c)) {
             return;
         }
     }
-    call_unlink(sh, c);
+    note_returned(sh, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
         call_outcome(c, r, &at, &done);
         if (done.outcome == CORE_GRACE) {
-            continuity_ask(sh->data, c->domain, sh->link[c->link]);
+            continuity_check(sh->continuity, c->domain, sh->link[c->link]);
         }
         /* The tokens that Redis has reserved behind this one are this daemon's to give. */
-        continuity_token(sh->data, c->domain,
+        continuity_token(sh->continuity, c->domain,
                          done.token == 0 ? 0 : done.token + (done.reserve_denied ? 0 : it->op.reserve));
         if (done.outcome == CORE_OK && it->op.replicas > 0) {
             done.replicas_wanted = it->op.replicas;
@@ -216,14 +217,14 @@ send_alone(struct shard *sh, const struct call *from, struct item *it)
 
     *c = *from;
     c->n = 1;
-    c->again = false;
+    c->was_stale = false;
     list_init(&c->items);
     list_remove(&it->node);
     list_push_back(&c->items, &it->node);
     if (shard_call_send(sh, c)) {
         shard_note_in_flight(sh, c);
     } else {
-        deferred_item(&sh->down, it);
+        deferred_item(&sh->deferred, it);
         freelist_give(sh->env->freelist, c, sizeof(*c));
     }
 }
@@ -238,7 +239,7 @@ denied(struct shard *sh, struct call *c, int64_t sent_us)
         shard_call_end(sh, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
-    call_unlink(sh, c);
+    note_returned(sh, c);
     link_cork(l);
     while (!list_empty(&c->items)) {
         send_alone(sh, c, container_of(c->items.next, struct item, node));
@@ -249,14 +250,14 @@ denied(struct shard *sh, struct call *c, int64_t sent_us)
 
 /* The call has not run: another node has its slot, or no node serves it now. */
 static void
-send_elsewhere(struct shard *sh, struct call *c, struct slice error)
+redirect(struct shard *sh, struct call *c, struct slice error)
 {
-    call_unlink(sh, c);
+    note_returned(sh, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
 
         list_remove(&it->node);
-        sh->events.elsewhere(sh->events.ctx, it, error);
+        sh->events.redirected(sh->events.ctx, it, error);
     }
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
@@ -273,12 +274,12 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_noscript(r) && !c->whole) { /* has not run: send it again with the text */
-        c->whole = true;
+    if (call_is_noscript(r) && !c->with_text) { /* has not run: send it again with the text */
+        c->with_text = true;
         if (c->reclaim) { /* a release may have left since, so not this call, but the next one has the text */
             sh->server.sha[c->verb][c->kind][0] = '\0';
             shard_call_end(sh, c, CORE_DOWN, sent_us);
-        } else if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
+        } else if (c->epoch != continuity_epoch(sh->continuity, c->domain) || !shard_call_send(sh, c)) {
             shard_call_end(sh, c, CORE_DOWN, sent_us);
         }
         return;
@@ -287,8 +288,8 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
         answered(sh, c, r, sent_us);
         return;
     }
-    if (sh->events.elsewhere != NULL && call_is_elsewhere(r->text)) {
-        send_elsewhere(sh, c, r->text);
+    if (sh->events.redirected != NULL && call_is_redirected(r->text)) {
+        redirect(sh, c, r->text);
         return;
     }
     outcome = call_error(r->text, &drop);
@@ -303,7 +304,7 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
         return;
     }
     if (drop) {
-        link_fail(sh->link[c->link], r->text.p);
+        link_fail_refused(sh->link[c->link], r->text);
     }
     shard_call_end(sh, c, outcome, sent_us);
 }
@@ -325,14 +326,14 @@ replicas_link_up(struct shard *sh)
  * have to acknowledge while their link is down.
  */
 static bool
-may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
+may_perform(struct shard *sh, const struct item *it)
 {
     return it->verb != VERB_ACQUIRE || (sh->grant_until_us != 0 &&
-                                        (!sh->conf->strict || server_info_may_grant(&sh->server, l)) &&
+                                        (!sh->conf->strict || server_info_may_grant(&sh->server)) &&
                                         (it->op.replicas == 0 || replicas_link_up(sh)));
 }
 
-/* The link for the item. If its current link is gone, the items that have gathered there move first. */
+/* The link for the item. If its current link is lost, the items that have gathered there move first. */
 static unsigned
 link_of(struct shard *sh, const struct item *it)
 {
@@ -341,13 +342,13 @@ link_of(struct shard *sh, const struct item *it)
     if (it->verb == VERB_RENEW) {
         return shard_renew_link(sh, it->home);
     }
-    if (link_gone(sh->link[link]) && shard_route_leave(sh, link)) {
+    if (link_lost(sh->link[link]) && shard_route_leave(sh, link)) {
         shard_gather_again(sh, link);
     }
     return sh->current[it->home];
 }
 
-/* Moves the item, off any list, to a batch of its link; if that is down, the item is DOWN. */
+/* Moves the item, off any list, to a batch of its link. If that is down, or by may_perform(), the item is DOWN. */
 static void
 gather(struct shard *sh, struct item *it)
 {
@@ -356,8 +357,8 @@ gather(struct shard *sh, struct item *it)
     int b = op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb;
     struct list *batch;
 
-    if (!link_up(sh->link[link]) || !may_perform(sh, sh->link[link], it)) {
-        deferred_item(&sh->down, it);
+    if (!link_up(sh->link[link]) || !may_perform(sh, it)) {
+        deferred_item(&sh->deferred, it);
         return;
     }
     if (it->verb == VERB_ACQUIRE && clock_now_us() >= sh->grant_until_us) {
@@ -373,7 +374,7 @@ gather(struct shard *sh, struct item *it)
     } else {
         list_push_back(batch, &it->node);
     }
-    sh->batched++;
+    sh->gathered_n++;
     sh->gathered[link]++;
 }
 
@@ -384,7 +385,7 @@ shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type 
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
-            watches_remove(sh->watches, op->lock);
+            watches_remove(sh->watches, op->queue);
         } else {
             watches_add(sh->watches, op);
         }
@@ -392,8 +393,8 @@ shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type 
     }
     it = item_new(sh->env->freelist, op);
     it->verb = call_verb_of(action);
-    it->domain = continuity_domain(sh->data, op->key);
-    it->epoch = continuity_epoch(sh->data, it->domain);
+    it->domain = continuity_domain(sh->continuity, op->key);
+    it->epoch = continuity_epoch(sh->continuity, it->domain);
     shard_take(sh, it);
 }
 
@@ -434,7 +435,7 @@ move_batch(struct shard *sh, unsigned link, struct list *batch)
 
         list_remove(node);
         list_push_back(&moving, node);
-        sh->batched--;
+        sh->gathered_n--;
         sh->gathered[link]--;
     }
     gather_all(sh, &moving);

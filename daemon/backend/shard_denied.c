@@ -44,7 +44,7 @@ shard_accepted(struct shard *sh, const struct call *c)
 bool
 shard_denied(struct shard *sh, const struct call *c)
 {
-    bool again = c->n > 1 && !c->reclaim && c->epoch == continuity_epoch(sh->data, c->domain);
+    bool again = c->n > 1 && !c->reclaim && c->epoch == continuity_epoch(sh->continuity, c->domain);
 
     denied_begin(&sh->denied, clock_now_us());
     if (!again) {
@@ -72,6 +72,6 @@ shard_log_refusal(const struct shard *sh, const struct call *c, struct slice err
         text_print(key, sizeof(key), container_of(c->items.next, struct item, node)->op.key);
     }
     log_event(sh->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(sh->address->shown), "error",
-              LOG_S(text_error(text, error, sh->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
+              LOG_S(text_error(text, error, sh->address)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
               LOG_S(key), NULL);
 }

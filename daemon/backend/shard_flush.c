@@ -7,9 +7,9 @@
 enum {
     SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
     WIDE = 16, /* names that share the cost of a call well enough to leave before the last answer is read */
-    RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
-    RENEW_CALL_US = 1000, /* ... one more for each such time to Redis and back */
-    RENEW_CALLS = 16,
+    RENEW_CALLS_MIN = 2,  /* calls of renewals that may be in flight, and ... */
+    RENEW_RTT_US = 1000,  /* ... one more for each such part of the round trip, ... */
+    RENEW_CALLS_MAX = 16, /* ... up to so many */
 };
 
 /* A call for this item, and others that may share it. */
@@ -42,6 +42,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
     size_t skipped = 0;
 
     *c = call_of(batch->next);
+    c->votes = sh->conf->proposes;
     c->shard = sh;
     c->link = link;
     list_init(&c->items);
@@ -64,7 +65,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
         list_remove(node);
         list_push_back(&c->items, node);
         c->n++;
-        sh->batched--;
+        sh->gathered_n--;
         sh->gathered[link]--;
     }
     if (shard_bundle_add(sh, c)) {
@@ -75,22 +76,22 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
         return;
     }
     while (!list_empty(&c->items)) {
-        deferred_item(&sh->down, container_of(c->items.next, struct item, node));
+        deferred_item(&sh->deferred, container_of(c->items.next, struct item, node));
     }
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 /*
  * Few calls of renewals are in flight, so that no request of a client waits behind many: two if Redis is near (it works
- * on one while we read the answer to the other), more if it is far. The distance is the round trip of a fast answer;
- * the last answer may have waited behind other calls, the longer the more were sent.
+ * on one while the daemon reads the answer to the other), more if it is far. The distance is the round trip of a fast
+ * answer; the last answer may have waited behind other calls, the longer the more were sent.
  */
 static bool
 may_renew(const struct shard *sh)
 {
-    int64_t calls = RENEW_NEAR + offset_rtt_us(&sh->offset) / RENEW_CALL_US;
+    int64_t calls = RENEW_CALLS_MIN + offset_rtt_us(&sh->offset) / RENEW_RTT_US;
 
-    return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+    return sh->renewing < (calls < RENEW_CALLS_MAX ? calls : RENEW_CALLS_MAX);
 }
 
 /* Sends all that has gathered for the link; SC4. */
@@ -103,19 +104,19 @@ flush_link(struct shard *sh, unsigned link)
         bool renews = b == BATCH_VERB + VERB_RENEW;
 
         for (unsigned i = 0; i < KINDS && sh->gathered[link] > 0; i++) {
-            unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* each kind has its turn */
+            unsigned kind = (i + (renews ? sh->next_renewed : 0)) % KINDS; /* each kind has its turn */
             struct list *batch = &sh->batch[link][b][kind];
 
             while (!list_empty(batch) && (!renews || may_renew(sh))) {
                 struct item *it = container_of(batch->next, struct item, node);
 
-                if (it->epoch == continuity_epoch(sh->data, it->domain)) {
+                if (it->epoch == continuity_epoch(sh->continuity, it->domain)) {
                     flush_call(sh, batch, link, max);
-                    sh->renewed = renews ? kind + 1 : sh->renewed;
+                    sh->next_renewed = renews ? kind + 1 : sh->next_renewed;
                 } else {
-                    sh->batched--;
+                    sh->gathered_n--;
                     sh->gathered[link]--;
-                    deferred_item(&sh->down, it);
+                    deferred_item(&sh->deferred, it);
                 }
             }
             shard_bundle_send(sh); /* SC3: later calls are of another verb or kind */
@@ -143,11 +144,11 @@ shard_flush(struct shard *sh)
     if (sh->address->tls != NULL) {
         certificates_turn(&sh->certificates, sh->env, sh->address, sh->link[0]);
     }
-    if (sh->batched > 0 && continuity_pending(sh->data)) {
+    if (sh->gathered_n > 0 && continuity_pending(sh->continuity)) {
         return;
     }
     go_home(sh);
-    for (unsigned link = 0; link <= sh->lock_links && sh->batched > 0; link++) {
+    for (unsigned link = 0; link <= sh->lock_links && sh->gathered_n > 0; link++) {
         bool wide = sh->gathered[link] >= WIDE && !shard_is_fenced(sh, link) &&
                     (link < sh->lock_links || may_renew(sh));
 

@@ -32,7 +32,7 @@ struct shard {
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
-    struct link_owner owner;      /* of each link */
+    struct link_callbacks callbacks;      /* of each link */
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 3]; /* their purposes: shard.c */
     unsigned current[LINKS_MAX];  /* the current link of the names of each home: shard_route.c */
@@ -40,19 +40,19 @@ struct shard {
     unsigned calls[LINKS_MAX + 1]; /* calls in flight on each link (SC5) */
     unsigned renewing;            /* calls of renewals in flight, on all links */
     struct denied denied;
-    unsigned looking; /* questions of LOCKINFO in flight */
-    size_t batched, in_flight;
-    size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
-    unsigned renewed;             /* the kind whose renewals leave next */
+    unsigned looks_n;             /* questions of LOCKINFO in flight */
+    size_t gathered_n, in_flight;
+    size_t gathered[LINKS_MAX + 2]; /* of gathered_n, on each link */
+    unsigned next_renewed;        /* the kind whose renewals leave next */
     struct server_info server;
+    struct event *eviction;       /* asks for the eviction policy again; owned; NULL: not in strict mode */
     struct rights rights;
     struct certificates certificates;
-    struct continuity *data;      /* of the membership, or the topology's own; borrowed */
+    struct continuity *continuity;      /* of the membership, or the topology's own; borrowed */
     struct membership membership; /* unused if the topology has a continuity of its own */
     struct replicas replicas;
-    struct broadcasts broadcasts;
+    struct broadcasts broadcasts[SHARD_CHANNELS]; /* one with a channel at least */
     struct waiter_poller waiter_poll;
-    bool broadcasts_wanted, broadcasts_subscribed;
     struct buf text;              /* scratch of call_words() */
     struct bundle *bundle;        /* the bundle that is being filled: shard_bundle.c; owned */
     char bundle_sha[SHA1_HEX_BYTES + 1];
@@ -61,12 +61,13 @@ struct shard {
     struct offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
     int64_t back_reported_us;     /* the part of back_us that the core knows */
-    struct deferred down;
-    struct names *names;          /* owned; NULL: the address is a path */
+    struct deferred deferred;
+    struct resolver *resolver;    /* owned; NULL: the address is a path */
     bool up, logged;              /* logged: the state is in the log */
     int64_t grant_until_us;       /* shard_grant_until() ... */
     struct list waiting;          /* ... item.node of attempts that wait for its next call */
     uint32_t cause[CAUSES_MAX];   /* hashes of the reasons logged since all links were up; 0 = none */
+    const char *excuse;           /* shard_excuse() */
     uint32_t link_logged;         /* a bit for each link that was logged as down */
 };
 
@@ -77,7 +78,7 @@ void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 static inline struct redis_link *
 shard_open_link(struct shard *sh, bool subscriber)
 {
-    return sh->link[sh->links_n++] = link_open(sh->address, sh->conf, sh->env, sh->names, subscriber, sh->owner);
+    return sh->link[sh->links_n++] = link_open(sh->address, sh->conf, sh->env, sh->resolver, subscriber, sh->callbacks);
 }
 
 void shard_route_init(struct shard *sh);
@@ -86,7 +87,7 @@ unsigned shard_home_of(const struct shard *sh, struct slice key);
 /* The link for a renewal. It may be down. */
 unsigned shard_renew_link(const struct shard *sh, unsigned home);
 
-/* The link is gone: gives its names another current link that is up. False: there is none. */
+/* The link is lost: gives its names another current link that is up. False: there is none. */
 bool shard_route_leave(struct shard *sh, unsigned link);
 
 /* The names of the home have another current link, and may return once nothing is in flight there (SR2). */
@@ -95,7 +96,7 @@ bool shard_may_return(const struct shard *sh, unsigned home);
 /* Whether names on the link may return home: then nothing more leaves by it. */
 bool shard_is_fenced(const struct shard *sh, unsigned link);
 
-/* The link is gone: moves its gathered items to links that are up; if none is, the items are DOWN. */
+/* The link is lost: moves its gathered items to links that are up; if none is, the items are DOWN. */
 void shard_move_gathered(struct shard *sh, unsigned link);
 
 /* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
@@ -114,8 +115,7 @@ void shard_on_call(void *arg, enum link_result result, const struct reply *r, in
 /* Reports one outcome for every name of a call that was in flight, and frees the call. */
 void shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us);
 
-/* Frees the call without an outcome. */
-void shard_call_free(struct call *c);
+void shard_call_free(struct call *c); /* without an outcome */
 
 /* The link is closing with `arg` in flight: frees the call. False: `arg` is no call. */
 bool shard_call_forget(link_reply_fn *fn, void *arg);
@@ -125,8 +125,7 @@ bool shard_bundle_add(struct shard *sh, struct call *c);
 void shard_bundle_send(struct shard *sh);
 bool shard_bundle_forget(link_reply_fn *fn, void *arg); /* as shard_call_forget() */
 
-/* The call is in flight from now on. */
-void shard_note_in_flight(struct shard *sh, const struct call *c);
+void shard_note_in_flight(struct shard *sh, const struct call *c); /* the call is in flight from now on */
 
 /* Gathers the attempts that waited for shard_grant_until(), unless they have to wait on or are DOWN. */
 void shard_gather_waiting(struct shard *sh);

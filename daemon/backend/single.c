@@ -51,7 +51,7 @@ single_life(void *ctx, enum shard_life what, uint64_t n)
         return;
     case SHARD_SLOT_LEFT:
         return;
-    case SHARD_NEW:
+    case SHARD_NEW_EPOCH:
         ev.type = CORE_RECLAIM;
         break;
     case SHARD_GRANTING:
@@ -111,7 +111,7 @@ single_open(struct single *s, const struct backend_ops *ops, const struct backen
     s->shard = shard_open(address, &s->conf, &s->env,
                           (struct shard_events){.done = on_done,
                                                 .life = more.life != NULL ? more.life : single_life,
-                                                .event =on_core_event,
+                                                .event = on_core_event,
                                                 .seen = on_seen,
                                                 .ctx = s,
                                                 .greet = more.greet});
@@ -142,7 +142,7 @@ single_look(struct backend *b, uint64_t id, struct slice key)
 void
 single_broadcast(struct backend *b, struct slice what)
 {
-    shard_broadcast(self(b)->shard, what);
+    shard_broadcast(self(b)->shard, 0, what);
 }
 
 void
@@ -152,9 +152,9 @@ single_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 }
 
 void
-single_configure(struct backend *b, int64_t grace_us)
+single_configure(struct backend *b, int64_t longest_lease_us)
 {
-    shard_configure(self(b)->shard, grace_us);
+    shard_configure(self(b)->shard, longest_lease_us);
 }
 
 void

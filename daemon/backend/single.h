@@ -37,7 +37,7 @@ void single_perform(struct backend *b, const struct core_op *op, enum core_actio
 void single_look(struct backend *b, uint64_t id, struct slice key);
 void single_broadcast(struct backend *b, struct slice what);
 void single_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
-void single_configure(struct backend *b, int64_t grace_us);
+void single_configure(struct backend *b, int64_t longest_lease_us);
 void single_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch);
 void single_leave(struct backend *b);
 void single_flush(struct backend *b);

@@ -10,7 +10,7 @@
 #include "daemon/base/memory.h"
 
 struct standalone {
-    struct single one; /* first: a backend is a single is a standalone */
+    struct single one; /* first: self() relies on it */
     struct link_address *address; /* the shard's */
 };
 
@@ -43,13 +43,7 @@ static bool
 standalone_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
     struct standalone *s = self(b);
-    struct link_address *now = address_parse(conf->url, NULL, NULL, error);
-    bool same = now != NULL && address_is_same(now, s->address);
 
-    address_free(now);
-    if (!same) { /* another URL, perhaps of another topology, takes a restart: its login is not for this server */
-        return true;
-    }
     if (!single_secure(s->address, &conf->tls, s->one.env.log, error)) {
         return false;
     }

@@ -1,5 +1,5 @@
 /*
- * tls.c -- the files of the configuration as OpenSSL's context: trusted certificates, and our own.
+ * tls.c -- the files of the configuration as OpenSSL's context: trusted certificates, and the daemon's own.
  *
  * Verification cannot be turned off. A certificate that no authority has signed can be given as ca_file, and the name
  * in a certificate as server_name if Redis is reached by another one. Both still prove the identity of Redis before a
@@ -29,7 +29,7 @@ is_given(const char *text)
 
 /* Prints the reason before the path, so that a long path is cut, and the reason is not. */
 static void
-say(char out[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
+print_problem(char out[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
 {
     size_t at;
 
@@ -41,14 +41,14 @@ say(char out[TLS_ERROR_ROOM], const char *key, const char *why, const char *path
 static bool
 refuse(char error[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
 {
-    say(error, key, why, path);
+    print_problem(error, key, why, path);
     ERR_clear_error();
     return false;
 }
 
 /* The reason why OpenSSL has refused a file. */
 static const char *
-wrong_file(void)
+why_refused(void)
 {
     unsigned long e = ERR_peek_error();
 
@@ -143,7 +143,7 @@ look_at_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
         }
     }
     snprintf(why, sizeof(why), "expired on %s", until);
-    say(warning, "tls_ca_file", why, path);
+    print_problem(warning, "tls_ca_file", why, path);
 }
 
 static bool
@@ -163,14 +163,14 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
         return false;
     }
     if (SSL_CTX_load_verify_locations(t->ctx, path, NULL) != 1) {
-        return refuse(error, "tls_ca_file", wrong_file(), path);
+        return refuse(error, "tls_ca_file", why_refused(), path);
     }
     t->trusted = mem_text(slice_of(ca_file));
     look_at_trusted(t->ctx, path, warning);
     return true;
 }
 
-/* ---- our certificate ---- */
+/* ---- the daemon's own certificate ---- */
 
 /* Refuses an encrypted key: a daemon has no terminal to ask for a passphrase. */
 static int
@@ -211,7 +211,7 @@ take_key(SSL_CTX *ctx, const char *name, char error[TLS_ERROR_ROOM])
 }
 
 static void
-look_at_ours(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
+look_at_own(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
 {
     const X509 *x = SSL_CTX_get0_certificate(ctx);
     bool expired = X509_cmp_current_time(X509_get0_notAfter(x)) < 0;
@@ -220,7 +220,7 @@ look_at_ours(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
     if (expired || X509_cmp_current_time(X509_get0_notBefore(x)) > 0) {
         tls_print_time(expired ? X509_get0_notAfter(x) : X509_get0_notBefore(x), at);
         snprintf(why, sizeof(why), expired ? "expired on %s" : "not valid before %s", at);
-        say(warning, "tls_cert_file", why, path);
+        print_problem(warning, "tls_cert_file", why, path);
     }
 }
 
@@ -237,7 +237,7 @@ identify(struct tls *t, const struct tls_files *files, char error[TLS_ERROR_ROOM
         return false;
     }
     if (SSL_CTX_use_certificate_chain_file(t->ctx, path) != 1) {
-        return refuse(error, "tls_cert_file", wrong_file(), path);
+        return refuse(error, "tls_cert_file", why_refused(), path);
     }
     if (!is_given(files->key_file)) {
         return refuse(error, "tls_cert_file", "there is no tls_key_file to it", path);
@@ -246,7 +246,7 @@ identify(struct tls *t, const struct tls_files *files, char error[TLS_ERROR_ROOM
     if (!take_key(t->ctx, files->key_file, error)) {
         return false;
     }
-    look_at_ours(t->ctx, path, warning);
+    look_at_own(t->ctx, path, warning);
     return true;
 }
 

@@ -19,7 +19,7 @@ enum { TLS_ERROR_ROOM = 160, TLS_REASON_ROOM = 320 };
 /* The files of the configuration; NULL or "" = not given. They may be "credential:NAME": base/credential.h. */
 struct tls_files {
     const char *ca_file;             /* trusted certificates; not given: the system's store */
-    const char *cert_file, *key_file; /* our certificate and key, if Redis wants one */
+    const char *cert_file, *key_file; /* the daemon's certificate and key, if Redis wants one */
     const char *server_name;         /* the name that Redis's certificate must have; not given: the host of the URL */
 };
 
@@ -46,7 +46,7 @@ struct tls_session *tls_begin(struct tls *t, const char *host);
 void tls_end(struct tls_session **s);
 
 enum tls_state {
-    TLS_SHAKES, /* the handshake needs more bytes of Redis */
+    TLS_HANDSHAKE, /* the handshake needs more bytes of Redis */
     TLS_OPEN,
     TLS_FAILED, /* tls_reason() says why */
 };
@@ -77,7 +77,7 @@ struct tls_view {
 
 void tls_look(const struct tls_session *s, struct tls_view *out);
 
-/* Our own certificate. */
+/* The daemon's own certificate. */
 struct tls_validity tls_own(const struct tls *t);
 
 /* Why the session has failed; "" = it has not. */

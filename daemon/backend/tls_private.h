@@ -13,7 +13,7 @@ struct tls {
     SSL_CTX *ctx;      /* owned */
     BIO_METHOD *bytes; /* owned: the BIO between OpenSSL and a session's buffers */
     char *server_name; /* owned; NULL = the host */
-    char *trusted;     /* owned: the place of the trusted certificates, for people */
+    char *trusted;     /* owned: where the trusted certificates are, for people */
     bool has_cert;     /* cert_file is given */
 };
 

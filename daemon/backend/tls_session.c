@@ -1,6 +1,7 @@
 /*
  * tls_session.c -- the TLS of one connection, between two buffers in memory.
  *
+ * Not bufferevent_openssl: a link keeps its one write path, and connect_timeout covers the handshake.
  * OpenSSL reads the bytes of tls_take(), and writes those of tls_out(), so a write never waits. on_verify() words the
  * reason for refusing a certificate.
  */
@@ -82,7 +83,7 @@ tls_bytes(void)
 
 /* ---- words for people ---- */
 
-/* Replaces all but printable ASCII, and quotes: anybody may have made the certificate. */
+/* Replaces all but printable ASCII, and quotes: the certificate may be a forgery. */
 static void
 make_plain(char *text)
 {
@@ -324,7 +325,7 @@ tls_take(struct tls_session *s, struct slice bytes)
         return TLS_FAILED;
     }
     s->in = bytes;
-    if (s->state == TLS_SHAKES) {
+    if (s->state == TLS_HANDSHAKE) {
         ERR_clear_error();
         result = SSL_do_handshake(s->ssl);
         if (result == 1) {

@@ -21,7 +21,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define AGAIN_S 1 /* pause after a transient failure */
+#define RETRY_S 1 /* pause after a transient failure */
 
 enum track_state { TRACK_OFF, TRACK_SUBSCRIBING, TRACK_ENABLING, TRACK_ON, TRACK_NO };
 
@@ -29,29 +29,29 @@ struct track {
     const struct backend_env *env;
     const struct link_address *address;
     struct redis_link *sub, *reader;
-    struct track_owner owner;
+    struct track_callbacks callbacks;
     enum track_state state;
     int64_t sub_id;     /* of the subscriber's connection; 0 = not known */
     unsigned enabling;  /* CLIENT TRACKINGs in flight: the answer to the last one counts */
-    bool cached;        /* Redis has accepted the last CLIENT CACHING, so it tracks the read behind it */
+    bool caching;       /* Redis has accepted the last CLIENT CACHING, so it tracks the read behind it */
     bool logged;        /* the refusal is in the log */
-    struct event *again;
+    struct event *retry;
 };
 
 static void
-again_soon(struct track *t)
+retry_soon(struct track *t)
 {
-    event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S});
+    event_add(t->retry, &(struct timeval){.tv_sec = RETRY_S});
 }
 
 static void
-on_again(evutil_socket_t fd, short what, void *arg)
+on_retry(evutil_socket_t fd, short what, void *arg)
 {
     struct track *t = arg;
 
     (void)fd;
     (void)what;
-    t->owner.ready(t->owner.ctx); /* calls track_arm() for unarmed keys, which sets tracking up again */
+    t->callbacks.ready(t->callbacks.ctx); /* calls track_arm() for unarmed keys, which sets tracking up again */
 }
 
 /* Without tracking, timers wake the waiters. */
@@ -63,7 +63,7 @@ log_refusal(struct track *t, struct slice error)
     if (!t->logged) {
         t->logged = true;
         log_event(t->env->log, LOG_WARN, "redis", "not tracking", "address", LOG_S(t->address->shown), "error",
-                  LOG_S(text_error(text, error, t->address->user)), NULL);
+                  LOG_S(text_error(text, error, t->address)), NULL);
     }
 }
 
@@ -72,12 +72,12 @@ refuse(struct track *t, struct slice error)
 {
     if (text_error_is_transient(error)) {
         t->state = TRACK_OFF;
-        again_soon(t);
+        retry_soon(t);
         return;
     }
     log_refusal(t, error);
     t->state = TRACK_NO;
-    t->owner.refused(t->owner.ctx);
+    t->callbacks.refused(t->callbacks.ctx);
 }
 
 static void
@@ -92,12 +92,12 @@ on_enabled(void *arg, enum link_result result, const struct reply *r, int64_t se
     }
     if (result != LINK_ANSWERED) {
         t->state = TRACK_OFF;
-        again_soon(t);
+        retry_soon(t);
     } else if (r->type == REPLY_ERROR) {
         refuse(t, r->text);
     } else {
         t->state = TRACK_ON;
-        t->owner.ready(t->owner.ctx);
+        t->callbacks.ready(t->callbacks.ctx);
     }
 }
 
@@ -115,7 +115,7 @@ enable(struct track *t)
         t->state = TRACK_ENABLING;
         t->enabling++;
     } else {
-        again_soon(t);
+        retry_soon(t);
     }
 }
 
@@ -130,7 +130,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     }
     if (result != LINK_ANSWERED) {
         t->state = TRACK_OFF;
-        again_soon(t);
+        retry_soon(t);
     } else if (r->type == REPLY_ERROR) {
         refuse(t, r->text);
     } else if (t->sub_id == 0) {
@@ -151,7 +151,7 @@ track_begin(struct track *t)
     if (link_send(t->sub, 2, word, on_subscribed, t)) {
         t->state = TRACK_SUBSCRIBING;
     } else {
-        again_soon(t);
+        retry_soon(t);
     }
 }
 
@@ -186,13 +186,13 @@ track_refused(const struct track *t)
 }
 
 static void
-on_cached(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+on_caching(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct track *t = arg;
 
     (void)sent_us;
-    t->cached = result == LINK_ANSWERED && r->type != REPLY_ERROR;
-    if (result == LINK_ANSWERED && !t->cached && t->state == TRACK_ON && !text_error_is_transient(r->text)) {
+    t->caching = result == LINK_ANSWERED && r->type != REPLY_ERROR;
+    if (result == LINK_ANSWERED && !t->caching && t->state == TRACK_ON && !text_error_is_transient(r->text)) {
         refuse(t, r->text);
     }
 }
@@ -207,10 +207,10 @@ track_arm(struct track *t, struct slice key, link_reply_fn *fn, void *arg)
         track_begin(t);
         return false;
     }
-    if (link_send(t->reader, 3, caching, on_cached, t) && link_send(t->reader, 2, word, fn, arg)) {
+    if (link_send(t->reader, 3, caching, on_caching, t) && link_send(t->reader, 2, word, fn, arg)) {
         return true;
     }
-    again_soon(t);
+    retry_soon(t);
     return false;
 }
 
@@ -226,8 +226,8 @@ track_answer(struct track *t, enum link_result result, const struct reply *r)
     if (t->state == TRACK_NO) {
         return TRACK_REFUSED;
     }
-    if (failed || r->type == REPLY_ERROR || !t->cached || t->state != TRACK_ON) {
-        again_soon(t);
+    if (failed || r->type == REPLY_ERROR || !t->caching || t->state != TRACK_ON) {
+        retry_soon(t);
         return TRACK_FAILED;
     }
     return TRACK_ARMED;
@@ -235,7 +235,7 @@ track_answer(struct track *t, enum link_result result, const struct reply *r)
 
 struct track *
 track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
-          struct redis_link *reader, struct track_owner owner)
+          struct redis_link *reader, struct track_callbacks callbacks)
 {
     struct track *t = mem_zalloc(sizeof(*t));
 
@@ -243,8 +243,8 @@ track_new(const struct backend_env *env, const struct link_address *address, str
     t->address = address;
     t->sub = sub;
     t->reader = reader;
-    t->owner = owner;
-    t->again = event_new(env->base, -1, 0, on_again, t);
+    t->callbacks = callbacks;
+    t->retry = event_new(env->base, -1, 0, on_retry, t);
     return t;
 }
 
@@ -256,7 +256,7 @@ track_free(struct track **tp)
     if (t == NULL) {
         return;
     }
-    event_free(t->again);
+    event_free(t->retry);
     free(t);
     *tp = NULL;
 }

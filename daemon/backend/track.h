@@ -16,7 +16,7 @@
 struct track;
 
 /* Called from the loop. */
-struct track_owner {
+struct track_callbacks {
     void (*ready)(void *ctx);   /* unarmed keys can be armed now, or are worth another try */
     void (*refused)(void *ctx); /* Redis refuses tracking: no key can be armed until a link is lost */
     void *ctx;
@@ -30,7 +30,7 @@ enum track_answer {
 
 /* Borrows env, address and both links for its life. */
 struct track *track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
-                        struct redis_link *reader, struct track_owner owner);
+                        struct redis_link *reader, struct track_callbacks callbacks);
 void track_free(struct track **t);
 
 /* The subscriber link is greeting: asks for its client id, which a link in subscriber mode cannot do. */

@@ -3,11 +3,11 @@
  *
  * V1  A node counts once, by its own answer; commands in flight to it do not count.
  * V2  The token is the smallest answer that q nodes cover. If there is none, the q-th smallest answer is written back,
- *     only to nodes that voted, which accept it only if they have our key.
+ *     only to nodes that voted, which accept it only if they have the owner's key.
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
- * V4  Whether a name is taken decides what the core does next. So a refusal stays open while an answer to come may show
- *     that the name is taken, even if one answer is enough for a refusal, as when a node is down.
- * V5  In the same way the outcome for a held name is not DOWN while answers to come may make it GONE.
+ * V4  Whether a name is taken decides what the core does next. So a refusal waits while an answer to come may show that
+ *     the name is taken.
+ * V5  Likewise the outcome for a held name is not DOWN while answers to come may make it GONE.
  */
 #include "daemon/backend/votes.h"
 
@@ -27,21 +27,21 @@ void
 vote_begin(struct vote *v, unsigned n, uint32_t reserve, int64_t validity_us)
 {
     assert(n >= 1 && n <= VOTES_NODES_MAX);
-    *v = (struct vote){.n = n, .q = votes_majority(n), .reserve = reserve, .validity_us = validity_us};
+    *v = (struct vote){.nodes_n = n, .majority = votes_majority(n), .reserve = reserve, .validity_us = validity_us};
 }
 
 static struct ballot *
 awaited(struct vote *v, unsigned node)
 {
-    assert(node < v->n && v->node[node].state == BALLOT_AWAITED);
+    assert(node < v->nodes_n && v->node[node].state == BALLOT_AWAITED);
     return &v->node[node];
 }
 
 void
-vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us)
+vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t token_clock, int64_t deadline_us)
 {
     *awaited(v, node) = (struct ballot){
-        .state = BALLOT_OK, .answer = answer, .counter = counter, .deadline_us = deadline_us, .pttl_us = -1};
+        .state = BALLOT_OK, .answer = answer, .token_clock = token_clock, .deadline_us = deadline_us, .pttl_us = -1};
 }
 
 void
@@ -65,13 +65,13 @@ vote_raising(struct vote *v, unsigned node)
 }
 
 void
-vote_raised(struct vote *v, unsigned node, uint64_t counter)
+vote_raised(struct vote *v, unsigned node, uint64_t token_clock)
 {
     struct ballot *b = &v->node[node];
 
     assert(b->raising);
     b->raising = false;
-    b->counter = counter > b->counter ? counter : b->counter;
+    b->token_clock = token_clock > b->token_clock ? token_clock : b->token_clock;
 }
 
 void
@@ -84,7 +84,7 @@ vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome)
 static bool
 covers(const struct ballot *b, uint64_t token)
 {
-    return b->state == BALLOT_OK && b->answer <= token && token <= b->counter;
+    return b->state == BALLOT_OK && b->answer <= token && token <= b->token_clock;
 }
 
 static unsigned
@@ -92,7 +92,7 @@ covering(const struct vote *v, uint64_t token)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         n += covers(&v->node[i], token);
     }
     return n;
@@ -103,7 +103,7 @@ count(const struct vote *v, enum ballot_state state)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         n += v->node[i].state == state;
     }
     return n;
@@ -114,7 +114,7 @@ count_failed(const struct vote *v, enum core_outcome outcome)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         n += v->node[i].state == BALLOT_FAILED && v->node[i].outcome == outcome;
     }
     return n;
@@ -122,7 +122,7 @@ count_failed(const struct vote *v, enum core_outcome outcome)
 
 /* The q-th smallest. */
 static uint64_t
-agreed(const uint64_t *number, unsigned n, unsigned q)
+nth_smallest(const uint64_t *number, unsigned n, unsigned q)
 {
     assert(q >= 1 && q <= n);
     for (unsigned i = 0; i < n; i++) {
@@ -197,10 +197,10 @@ covered_token(const struct vote *v)
 {
     uint64_t token = 0;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         const struct ballot *b = &v->node[i];
 
-        if (b->state == BALLOT_OK && (token == 0 || b->answer < token) && covering(v, b->answer) >= v->q) {
+        if (b->state == BALLOT_OK && (token == 0 || b->answer < token) && covering(v, b->answer) >= v->majority) {
             token = b->answer;
         }
     }
@@ -213,16 +213,16 @@ held(const struct vote *v, uint64_t token)
 {
     struct vote_result r = {.step = VOTE_HELD, .token = token};
     int64_t deadline_us[VOTES_NODES_MAX] = {0};
-    uint64_t counter[VOTES_NODES_MAX] = {0};
+    uint64_t token_clock[VOTES_NODES_MAX] = {0};
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         if (covers(&v->node[i], token)) {
             deadline_us[i] = v->node[i].deadline_us;
-            counter[i] = v->node[i].counter;
+            token_clock[i] = v->node[i].token_clock;
         }
     }
-    r.deadline_us = votes_deadline(deadline_us, v->n);
-    r.ceiling = agreed(counter, v->n, v->n + 1 - v->q); /* the q-th largest */
+    r.deadline_us = votes_deadline(deadline_us, v->nodes_n);
+    r.ceiling = nth_smallest(token_clock, v->nodes_n, v->nodes_n + 1 - v->majority); /* the q-th largest */
     return r;
 }
 
@@ -230,17 +230,17 @@ held(const struct vote *v, uint64_t token)
 static struct vote_result
 raise(const struct vote *v)
 {
-    struct vote_result r = {.step = VOTE_OPEN};
+    struct vote_result r = {.step = VOTE_UNDECIDED};
     uint64_t answer[VOTES_NODES_MAX] = {0}, token;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         answer[i] = v->node[i].state == BALLOT_OK ? v->node[i].answer : UINT64_MAX;
     }
-    token = agreed(answer, v->n, v->q);
-    for (unsigned i = 0; i < v->n; i++) {
+    token = nth_smallest(answer, v->nodes_n, v->majority);
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         const struct ballot *b = &v->node[i];
 
-        if (b->state == BALLOT_OK && b->counter < token && !b->raising) {
+        if (b->state == BALLOT_OK && b->token_clock < token && !b->raising) {
             r.step = VOTE_RAISE;
             r.raise |= 1u << i;
         }
@@ -250,8 +250,8 @@ raise(const struct vote *v)
 }
 
 /*
- * The time until another attempt may succeed: f nodes voted for us; when the (q - f)-th of the taken ones has expired,
- * q nodes can vote for us. -1 if the expiry of that node is not known.
+ * The time until another attempt may succeed: f nodes have voted for the owner; when the (q - f)-th of the taken ones
+ * has expired, q nodes can vote for it. -1 if the expiry of that node is not known.
  */
 static int64_t
 retry_us(const struct vote *v)
@@ -260,7 +260,7 @@ retry_us(const struct vote *v)
     unsigned free_n = 0;
     uint64_t at;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         const struct ballot *b = &v->node[i];
 
         pttl[i] = UINT64_MAX;
@@ -269,10 +269,10 @@ retry_us(const struct vote *v)
             pttl[i] = (uint64_t)b->pttl_us;
         }
     }
-    if (free_n >= v->q) {
+    if (free_n >= v->majority) {
         return 0;
     }
-    at = agreed(pttl, v->n, v->q - free_n);
+    at = nth_smallest(pttl, v->nodes_n, v->majority - free_n);
     return at == UINT64_MAX ? -1 : (int64_t)at;
 }
 
@@ -281,7 +281,7 @@ longest_grace_us(const struct vote *v)
 {
     int64_t us = 0;
 
-    for (unsigned i = 0; i < v->n; i++) {
+    for (unsigned i = 0; i < v->nodes_n; i++) {
         const struct ballot *b = &v->node[i];
 
         if (b->state == BALLOT_FAILED && b->outcome == CORE_GRACE && b->pttl_us > us) {
@@ -293,14 +293,14 @@ longest_grace_us(const struct vote *v)
 
 /*
  * The outcome of an attempt without a majority. Nodes that answer TAKEN are no reason for DOWN. The outcome is never
- * UNKNOWN, since our key is released on all nodes before the next attempt.
+ * UNKNOWN, since the owner's key is released on all nodes before the next attempt.
  */
 static struct vote_result
 refused(const struct vote *v)
 {
     struct vote_result r = {.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
     unsigned yes = count(v, BALLOT_OK), taken = count_failed(v, CORE_TAKEN), foreign = count_failed(v, CORE_FOREIGN);
-    unsigned grace = count_failed(v, CORE_GRACE), most = v->n - v->q;
+    unsigned grace = count_failed(v, CORE_GRACE), most = v->nodes_n - v->majority;
 
     if (foreign > most) {
         r.outcome = CORE_FOREIGN;
@@ -309,10 +309,10 @@ refused(const struct vote *v)
         r.outcome = CORE_DENIED;
     } else if (count_failed(v, CORE_FULL) > most) {
         r.outcome = CORE_FULL;
-    } else if (taken + foreign > 0 && yes + taken + foreign >= v->q) {
+    } else if (taken + foreign > 0 && yes + taken + foreign >= v->majority) {
         r.outcome = CORE_TAKEN;
         r.pttl_us = retry_us(v);
-    } else if (grace > 0 && yes + taken + foreign + grace >= v->q) {
+    } else if (grace > 0 && yes + taken + foreign + grace >= v->majority) {
         r.outcome = CORE_GRACE;
         r.pttl_us = longest_grace_us(v);
     }
@@ -326,7 +326,7 @@ may_be_taken(const struct vote *v)
     unsigned awaited = count(v, BALLOT_AWAITED), yes = count(v, BALLOT_OK);
 
     return awaited > 0 &&
-           yes + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN) + awaited >= v->q;
+           yes + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN) + awaited >= v->majority;
 }
 
 struct vote_result
@@ -342,16 +342,16 @@ vote_result(const struct vote *v, int64_t now_us)
             return r;
         }
     }
-    if (count(v, BALLOT_FAILED) > v->n - v->q) {
+    if (count(v, BALLOT_FAILED) > v->nodes_n - v->majority) {
         struct vote_result r = refused(v);
 
-        r.step = (r.outcome == CORE_DOWN || r.outcome == CORE_GRACE) && may_be_taken(v) ? VOTE_OPEN : VOTE_REFUSED;
+        r.step = (r.outcome == CORE_DOWN || r.outcome == CORE_GRACE) && may_be_taken(v) ? VOTE_UNDECIDED : VOTE_REFUSED;
         return r;
     }
     if (token != 0) { /* too little of the lease is left, and later answers leave less */
         return (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
     }
-    return yes >= v->q ? raise(v) : (struct vote_result){.step = VOTE_OPEN};
+    return yes >= v->majority ? raise(v) : (struct vote_result){.step = VOTE_UNDECIDED};
 }
 
 /* ---- renewals and releases ---- */
@@ -368,10 +368,10 @@ why_not(const struct vote *v)
 {
     static const enum core_outcome first[] = {CORE_UNKNOWN, CORE_GRACE, CORE_DOWN, CORE_FULL, CORE_DENIED};
 
-    if (count_failed(v, CORE_FOREIGN) > v->n - v->q) {
+    if (count_failed(v, CORE_FOREIGN) > v->nodes_n - v->majority) {
         return CORE_FOREIGN;
     }
-    if (count_gone(v) > v->n - v->q) {
+    if (count_gone(v) > v->nodes_n - v->majority) {
         return CORE_GONE_IN_REDIS;
     }
     for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -388,7 +388,7 @@ may_be_gone(const struct vote *v)
 {
     unsigned gone = count_gone(v);
 
-    return gone <= v->n - v->q && gone + count(v, BALLOT_AWAITED) > v->n - v->q;
+    return gone <= v->nodes_n - v->majority && gone + count(v, BALLOT_AWAITED) > v->nodes_n - v->majority;
 }
 
 bool
@@ -400,14 +400,14 @@ vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
         gone = count_gone(v);
         graces = count_failed(v, CORE_GRACE);
     }
-    if (count(v, BALLOT_FAILED) - gone - graces > v->n - v->q) {
+    if (count(v, BALLOT_FAILED) - gone - graces > v->nodes_n - v->majority) {
         if (!releases && may_be_gone(v)) {
             return false;
         }
         *outcome = why_not(v);
-    } else if (gone > v->n - v->q) { /* whoever has it now, we had no majority any more */
+    } else if (gone > v->nodes_n - v->majority) { /* the owner has no majority any more */
         *outcome = CORE_GONE_IN_REDIS;
-    } else if (ok >= v->q) {
+    } else if (ok >= v->majority) {
         *outcome = CORE_OK;
     } else if (count(v, BALLOT_AWAITED) > 0) {
         return false;

@@ -1,10 +1,10 @@
 /*
  * votes.h -- the outcome of one operation on N independent nodes, from their answers. Pure: no link, no clock.
  *
- * A node *covers* a token when its answer is at most the token, and its counter reached the token while our key was
- * there. A token is given only when a majority q = N/2 + 1 covers it: two owners of a name then share a covering node,
- * so the later owner's token is larger, whatever the clocks do. The rule, and counterexamples to plainer ones:
- * tests/models/quorum.pml, tests/unit/test_votes.c.
+ * A node *covers* a token when its answer is at most the token, and its token clock of the name reached the token while
+ * the owner's key was there. A token is given only when a majority q = N/2 + 1 covers it: two owners of a name then
+ * share a covering node, so the later owner's token is larger, whatever the clocks do. The rule, and counterexamples to
+ * plainer ones: tests/models/quorum.pml, tests/unit/test_votes.c.
  */
 #ifndef RLOCKD_BACKEND_VOTES_H
 #define RLOCKD_BACKEND_VOTES_H
@@ -18,33 +18,33 @@ enum { VOTES_NODES_MAX = 9 };
 
 enum ballot_state {
     BALLOT_AWAITED,  /* asked, or about to be */
-    BALLOT_OK,       /* our key is there */
+    BALLOT_OK,       /* the owner's key is there */
     BALLOT_FAILED,   /* `outcome` says why */
 };
 
-/* The answer of one node. Times are by our clock, in us. */
+/* The answer of one node. Times are by the daemon's clock, in us. */
 struct ballot {
     enum ballot_state state;
     enum core_outcome outcome; /* FAILED */
     bool raising;              /* a write-back to the node is in flight */
     uint64_t answer;           /* OK: the token of the vote, larger than all earlier ones of the node */
-    uint64_t counter;          /* OK: a lower bound of the node's counter while our key was there */
-    int64_t deadline_us;       /* OK: the node has our key until then at least */
+    uint64_t token_clock;      /* OK: a lower bound of the node's token clock while the owner's key was there */
+    int64_t deadline_us;       /* OK: the node has the owner's key until then at least */
     int64_t pttl_us;           /* FAILED: TAKEN, FOREIGN, GRACE; -1 = not known */
 };
 
 struct vote {
-    unsigned n, q;            /* nodes, and a majority of them */
+    unsigned nodes_n, majority; /* majority: q in the comments */
     uint32_t reserve;         /* tokens to be covered beyond the given one */
     int64_t validity_us;      /* the time that must be left of the lease when the token is given */
     struct ballot node[VOTES_NODES_MAX];
 };
 
 enum vote_step {
-    VOTE_OPEN,    /* more answers have to come */
-    VOTE_RAISE,   /* write-backs are due: to the nodes `raise`, up to the token `ceiling` */
-    VOTE_HELD,    /* token, ceiling, deadline_us */
-    VOTE_REFUSED, /* outcome, pttl_us: our key has to be released on all nodes */
+    VOTE_UNDECIDED, /* more answers have to come */
+    VOTE_RAISE,     /* write-backs are due: to the nodes `raise`, up to the token `ceiling` */
+    VOTE_HELD,      /* token, ceiling, deadline_us */
+    VOTE_REFUSED,   /* outcome, pttl_us: the owner's key has to be released on all nodes */
 };
 
 struct vote_result {
@@ -61,16 +61,16 @@ unsigned votes_majority(unsigned n);
 
 void vote_begin(struct vote *v, unsigned n, uint32_t reserve, int64_t validity_us);
 
-/* Each node answers once. counter: `answer` plus the reserve of the vote. */
-void vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us);
+/* Each node answers once. token_clock: the last token that the node has reserved by this answer. */
+void vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t token_clock, int64_t deadline_us);
 void vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64_t pttl_us);
 
 /* Drops the node's answer: the node is asked once more. */
 void vote_again(struct vote *v, unsigned node);
 
-/* A write-back to the node was sent; the node's counter is at least `counter`, and our key is there ... */
+/* A write-back to the node was sent; its token clock is at least `token_clock`, and the owner's key is there ... */
 void vote_raising(struct vote *v, unsigned node);
-void vote_raised(struct vote *v, unsigned node, uint64_t counter);
+void vote_raised(struct vote *v, unsigned node, uint64_t token_clock);
 
 /* ... or the write-back has failed, and the vote with it. */
 void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
@@ -80,8 +80,8 @@ struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
 /*
  * The outcome of an operation on a name that is held, released or broken: OK when q nodes have done it. False: it is
- * still open. releases: a node without our key counts as done, and the outcome is GONE if so many nodes lacked the key
- * that no majority had it.
+ * still open. releases: a node without the owner's key counts as done, and the outcome is GONE if so many nodes lacked
+ * the key that no majority had it.
  */
 bool vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome);
 

@@ -47,8 +47,8 @@ on_refused(struct waiter_poller *p, struct slice error)
     p->refused = true;
     if (!p->logged) {
         p->logged = true;
-        log_event(p->env->log, LOG_WARN, "redis", "waiters elsewhere not seen", "address", LOG_S(p->address->shown),
-                  "error", LOG_S(text_error(text, error, p->address->user)), NULL);
+        log_event(p->env->log, LOG_WARN, "redis", "remote waiters not detected", "address", LOG_S(p->address->shown),
+                  "error", LOG_S(text_error(text, error, p->address)), NULL);
     }
 }
 

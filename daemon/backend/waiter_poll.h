@@ -27,7 +27,7 @@ void waiter_poll_fini(struct waiter_poller *p);
 /* Sends a poll, which ends in one WAITERS_POLLED if Redis answers. Does nothing if a poll is in flight or refused. */
 void waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct core_waiter_poll *what);
 
-/* Reads the answer about n channels: for each its name and a number. False: the reply has another shape. */
+/* Reads the answer about n channels: for each its name and a number. False: the reply is no such answer. */
 bool waiter_poll_read(const struct reply *r, size_t n, int64_t *subscribers);
 
 #endif

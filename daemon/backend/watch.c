@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/backend/listen.h"
+#include "daemon/backend/watch_tables.h"
 #include "daemon/backend/slot.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/track.h"
@@ -26,7 +26,7 @@ struct watches {
     bool sharded;
     const struct shard_events *events;
     struct track *track;
-    struct listen in; /* its owner is this record */
+    struct watch_tables tables; /* its owner is this record */
     bool logged; /* a refused channel is in the log */
 };
 
@@ -44,27 +44,27 @@ static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct source *src = arg;
-    struct watches *w = src->in->owner;
+    struct watches *w = src->tables->ctx;
     bool refused = result == LINK_ANSWERED && r->type == REPLY_ERROR;
     char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
     src->unanswered--;
-    if (refused && call_is_elsewhere(r->text)) {
+    if (refused && call_is_redirected(r->text)) {
         report_slot_left(w, source_name(src));
-        (void)source_free(src);
+        (void)source_free_unused(src);
         return;
     }
     if (result != LINK_ANSWERED) {
         link_fail(w->sub, "no answer");
     } else if (refused && text_error_is_transient(r->text)) {
-        link_fail(w->sub, r->text.p);
+        link_fail_refused(w->sub, r->text);
     } else if (refused && !w->logged) {
         w->logged = true;
         log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
-                  LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
+                  LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address)), NULL);
     }
-    if (source_free(src) || src->unanswered > 0 || !link_up(w->sub)) {
+    if (source_free_unused(src) || src->unanswered > 0 || !link_up(w->sub)) {
         return; /* no watch wants it any more, or the last answer is still to come */
     }
     if (refused) {
@@ -72,13 +72,13 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     } else {
         source_activate(src);
     }
-    listen_post(&w->in);
+    watch_tables_post(&w->tables);
 }
 
 static void
 send_channel(struct source *src, bool on)
 {
-    struct watches *w = src->in->owner;
+    struct watches *w = src->tables->ctx;
     struct slice word[2] = {on ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUNSUBSCRIBE"), source_name(src)};
 
     if (!link_up(w->sub)) {
@@ -99,14 +99,14 @@ static void
 on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct source *src = arg;
-    struct watches *w = src->in->owner;
+    struct watches *w = src->tables->ctx;
     enum track_answer answer = track_answer(w->track, result, r);
     bool changed_again = src->changed_again, changed = src->changed;
 
     (void)sent_us;
     src->unanswered--;
     src->changed_again = src->changed = false;
-    if (source_free(src)) {
+    if (source_free_unused(src)) {
         return;
     }
     if (answer == TRACK_REFUSED) {
@@ -124,14 +124,14 @@ on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t s
             source_activate(src);
         }
     }
-    listen_post(&w->in);
+    watch_tables_post(&w->tables);
 }
 
 /* Reads the key, unless a read is in flight, which serves all watches. */
 static void
 read_key(struct source *src)
 {
-    struct track *t = ((struct watches *)src->in->owner)->track;
+    struct track *t = ((struct watches *)src->tables->ctx)->track;
 
     if (src->unanswered > 0) {
         return;
@@ -168,13 +168,13 @@ keys_changed(struct watches *w, const struct reply *names)
 
     if (names->type == REPLY_ARRAY) {
         for (size_t i = 0; i < names->count; i++) {
-            src = names->item[i]->type == REPLY_TEXT ? source_find(&w->in, SOURCE_KEY, names->item[i]->text) : NULL;
+            src = names->item[i]->type == REPLY_TEXT ? source_find(&w->tables, SOURCE_KEY, names->item[i]->text) : NULL;
             if (src != NULL) {
                 key_changed(src);
             }
         }
     } else if (names->type == REPLY_NULL) {
-        map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
+        map_for_each_safe(n, next, &w->tables.source[SOURCE_KEY])
         {
             key_changed(container_of(n, struct source, by_name));
         }
@@ -188,7 +188,7 @@ on_ready(void *ctx)
     struct watches *w = ctx;
     struct map_node *n, *next;
 
-    map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
+    map_for_each_safe(n, next, &w->tables.source[SOURCE_KEY])
     {
         struct source *src = container_of(n, struct source, by_name);
 
@@ -196,7 +196,7 @@ on_ready(void *ctx)
             read_key(src);
         }
     }
-    listen_post(&w->in);
+    watch_tables_post(&w->tables);
 }
 
 static void
@@ -205,11 +205,11 @@ on_refused(void *ctx)
     struct watches *w = ctx;
     struct map_node *n, *next;
 
-    map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
+    map_for_each_safe(n, next, &w->tables.source[SOURCE_KEY])
     {
         source_refuse(container_of(n, struct source, by_name));
     }
-    listen_post(&w->in);
+    watch_tables_post(&w->tables);
 }
 
 /* ---- watches ---- */
@@ -224,10 +224,10 @@ drop(struct watches *w, struct watch *wa)
             send_channel(src, false);
         }
         if (src != NULL) {
-            (void)source_free(src);
+            (void)source_free_unused(src);
         }
     }
-    watch_free(&w->in, wa);
+    watch_free(&w->tables, wa);
 }
 
 /* The head of a queue in Redis is woken on a channel of its own, "<the key's channel>:<owner>". */
@@ -238,14 +238,14 @@ join(struct watches *w, struct watch *wa, const struct core_op *op)
 
     buf_init(&name, 0);
     call_channel(op->kind, op->key, &name);
-    watch_join(&w->in, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
+    watch_join(&w->tables, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     if ((kind_rows[op->kind].flags & KIND_F_TICKETS) != 0 && op->owner != 0) {
         buf_printf(&name, ":%s:%" PRIu64, w->env->uuid, op->owner);
-        watch_join(&w->in, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
+        watch_join(&w->tables, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     }
     buf_fini(&name);
     if (op->tracking) {
-        watch_join(&w->in, wa, PART_KEY, SOURCE_KEY, op->key);
+        watch_join(&w->tables, wa, PART_KEY, SOURCE_KEY, op->key);
     }
 }
 
@@ -254,8 +254,8 @@ watches_add(struct watches *w, const struct core_op *op)
 {
     struct watch *wa;
 
-    watches_remove(w, op->lock);
-    wa = watch_new(&w->in, op->lock);
+    watches_remove(w, op->queue);
+    wa = watch_new(&w->tables, op->queue);
     join(w, wa, op);
     for (int i = 0; i < PARTS_MAX; i++) { /* subscribes to known channels, too: the new part waits for the answer */
         struct source *src = wa->part[i].source;
@@ -269,9 +269,9 @@ watches_add(struct watches *w, const struct core_op *op)
 }
 
 void
-watches_remove(struct watches *w, uint64_t lock)
+watches_remove(struct watches *w, uint64_t queue)
 {
-    struct watch *wa = watch_find(&w->in, lock);
+    struct watch *wa = watch_find(&w->tables, queue);
 
     if (wa != NULL) {
         drop(w, wa);
@@ -291,7 +291,7 @@ suspend_all(struct watches *w, enum source_type type)
 {
     struct map_node *n, *next;
 
-    map_for_each_safe(n, next, &w->in.source[type])
+    map_for_each_safe(n, next, &w->tables.source[type])
     {
         source_suspend(container_of(n, struct source, by_name));
     }
@@ -308,16 +308,16 @@ watches_link(struct watches *w, const struct redis_link *l, bool up)
         if (l == w->sub) {
             suspend_all(w, SOURCE_CHANNEL);
         }
-        listen_post(&w->in);
+        watch_tables_post(&w->tables);
         return;
     }
     if (l == w->sub) {
-        map_for_each_safe(n, next, &w->in.source[SOURCE_CHANNEL])
+        map_for_each_safe(n, next, &w->tables.source[SOURCE_CHANNEL])
         {
             send_channel(container_of(n, struct source, by_name), true);
         }
     }
-    if (w->in.source[SOURCE_KEY].count > 0) {
+    if (w->tables.source[SOURCE_KEY].count > 0) {
         track_begin(w->track);
     }
 }
@@ -330,7 +330,7 @@ watches_message(struct watches *w, struct slice channel, const struct reply *wha
     if (slice_eq(channel, SLICE_LIT(TRACK_CHANNEL))) {
         keys_changed(w, what);
     } else {
-        src = source_find(&w->in, SOURCE_CHANNEL, channel);
+        src = source_find(&w->tables, SOURCE_CHANNEL, channel);
         if (src != NULL && what->type == REPLY_INT) {
             source_suspend(src);
             report_slot_left(w, channel);
@@ -338,13 +338,13 @@ watches_message(struct watches *w, struct slice channel, const struct reply *wha
             source_hint(src);
         }
     }
-    listen_post(&w->in);
+    watch_tables_post(&w->tables);
 }
 
 size_t
 watches_count(const struct watches *w)
 {
-    return w->in.source[SOURCE_CHANNEL].count;
+    return w->tables.source[SOURCE_CHANNEL].count;
 }
 
 /* ---- begin and end ---- */
@@ -360,8 +360,8 @@ watches_new(const struct backend_env *env, const struct shard_events *events, co
     w->sub = sub;
     w->sharded = sharded;
     w->events = events;
-    listen_init(&w->in, env, events, w);
-    w->track = track_new(env, address, sub, reader, (struct track_owner){on_ready, on_refused, w});
+    watch_tables_init(&w->tables, env, events, w);
+    w->track = track_new(env, address, sub, reader, (struct track_callbacks){on_ready, on_refused, w});
     return w;
 }
 
@@ -374,25 +374,25 @@ watches_free(struct watches **wp)
     if (w == NULL) {
         return;
     }
-    map_for_each_safe(n, next, &w->in.watch)
+    map_for_each_safe(n, next, &w->tables.watch)
     {
-        struct watch *wa = container_of(n, struct watch, by_lock);
+        struct watch *wa = container_of(n, struct watch, by_queue);
 
         for (int i = 0; i < PARTS_MAX; i++) {
             (void)watch_leave(wa, i);
         }
-        watch_free(&w->in, wa);
+        watch_free(&w->tables, wa);
     }
     for (int type = 0; type < SOURCES; type++) {
-        map_for_each_safe(n, next, &w->in.source[type])
+        map_for_each_safe(n, next, &w->tables.source[type])
         {
             struct source *src = container_of(n, struct source, by_name);
 
             src->unanswered = 0; /* the links are closed: no answer will come */
-            (void)source_free(src);
+            (void)source_free_unused(src);
         }
     }
-    listen_fini(&w->in);
+    watch_tables_fini(&w->tables);
     track_free(&w->track);
     free(w);
     *wp = NULL;

@@ -19,9 +19,9 @@ struct watches *watches_new(const struct backend_env *env, const struct shard_ev
 /* The links must be closed already. */
 void watches_free(struct watches **w);
 
-/* Adds a watch by lock, key, kind, owner (of kinds with tickets) and tracking of op; ends a former one of the lock. */
+/* Adds a watch by queue, key, kind, owner (kinds with tickets) and tracking of op; ends a former one of the queue. */
 void watches_add(struct watches *w, const struct core_op *op);
-void watches_remove(struct watches *w, uint64_t lock);
+void watches_remove(struct watches *w, uint64_t queue);
 
 /* The subscriber link is greeting. */
 void watches_greet(struct watches *w);
@@ -30,7 +30,7 @@ void watches_greet(struct watches *w);
 void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
 /*
- * Takes a message of the subscriber link: the locks of the channel or key get a HINT; link_owner.message() in link.h.
+ * Takes a message of the subscriber link: the locks of the channel or key get a HINT; see link.h.
  */
 void watches_message(struct watches *w, struct slice channel, const struct reply *what);
 

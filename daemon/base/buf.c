@@ -210,7 +210,7 @@ buf_add_escaped(struct buf *b, struct slice s)
     }
 }
 
-/* Moves the used bytes, without the first n, to the begin of the block. */
+/* Moves the used bytes, without the first n, to the start of the block. */
 static void
 move_back(struct buf *b, size_t n)
 {

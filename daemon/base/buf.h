@@ -2,7 +2,8 @@
  * buf.h -- a growing byte buffer with a sticky error.
  *
  * Writers append without checking; when `max` is passed, `failed` is set, later
- * appends do nothing, and the owner looks once at the end.
+ * appends do nothing, and the owner looks once at the end. By hand, because parsers want their bytes in one piece, and
+ * an evbuffer is a chain.
  */
 #ifndef RLOCKD_BASE_BUF_H
 #define RLOCKD_BASE_BUF_H
@@ -19,7 +20,7 @@ struct buf {
     size_t n;    /* bytes used */
     size_t room; /* bytes allocated from p on */
     size_t max;  /* cap in bytes; 0 = none */
-    uint32_t head; /* dropped bytes between the begin of the block and p */
+    uint32_t head; /* dropped bytes between the start of the block and p */
     bool failed; /* sticky: an append would pass max, or SIZE_MAX / 4 */
 };
 

@@ -1,8 +1,8 @@
 /*
  * clock.c -- the only file that asks the kernel for the time.
  *
- * Test builds can advance both clocks, and stop them. Their static variables are the only ones of the program, and are
- * not in a release build.
+ * Test builds can advance both clocks, and stop them. Their static variables are the only ones of the program that
+ * change, and are not in a release build.
  */
 #include "daemon/base/clock.h"
 

@@ -2,7 +2,8 @@
  * clock.h -- the only file (clock.c) that asks the kernel for the time.
  *
  * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts
- * suspend and is never stepped. Wall time is for people (logs) only.
+ * suspend and is never stepped. Wall time is for people only: in logs, and
+ * for the days that a certificate has left.
  */
 #ifndef RLOCKD_BASE_CLOCK_H
 #define RLOCKD_BASE_CLOCK_H
@@ -16,7 +17,7 @@
 /* Microseconds of CLOCK_BOOTTIME. */
 int64_t clock_now_us(void);
 
-/* Microseconds of CLOCK_REALTIME; for print only, never for a decision. */
+/* Microseconds of CLOCK_REALTIME; for print and certificates, never for a decision about a lock. */
 int64_t clock_wall_us(void);
 
 #ifdef RLOCKD_TEST_CLOCK

@@ -17,7 +17,7 @@ enum { CREDENTIAL_WHY_ROOM = 128 };
 bool credential_path(const char *name, char path[PATH_MAX], char why[CREDENTIAL_WHY_ROOM]);
 
 /*
- * Opens a file with a secret, which must be a regular file that not everyone may read. -1 with the reason in `why`.
+ * Opens a file with a secret, which must be a regular file that not every user may read. -1 with the reason in `why`.
  */
 int credential_open(const char *name, char why[CREDENTIAL_WHY_ROOM]);
 

@@ -27,8 +27,8 @@
 #define FREELIST_NONE FREELIST_ASAN
 #endif
 
-struct spare {
-    struct spare *next;
+struct free_record {
+    struct free_record *next;
 };
 
 static size_t
@@ -53,7 +53,7 @@ void *
 freelist_take(struct freelist *s, size_t n)
 {
     size_t class = class_of(n);
-    struct spare *p;
+    struct free_record *p;
 
     if (!is_kept(s, class)) {
         return mem_alloc(n);
@@ -81,7 +81,7 @@ void
 freelist_give(struct freelist *s, void *p, size_t n)
 {
     size_t class = class_of(n);
-    struct spare *spare = p;
+    struct free_record *record = p;
 
     if (p == NULL) {
         return;
@@ -98,8 +98,8 @@ freelist_give(struct freelist *s, void *p, size_t n)
         }
         s->shared += bytes_of(class);
     }
-    spare->next = s->first[class];
-    s->first[class] = spare;
+    record->next = s->first[class];
+    s->first[class] = record;
     s->n[class]++;
 }
 
@@ -108,7 +108,7 @@ freelist_clear(struct freelist *s)
 {
     for (size_t class = 0; class < FREELIST_CLASSES; class++) {
         while (s->first[class] != NULL) {
-            struct spare *p = s->first[class];
+            struct free_record *p = s->first[class];
 
             s->first[class] = p->next;
             free(p);

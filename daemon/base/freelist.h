@@ -17,13 +17,13 @@ enum {
     FREELIST_STEP = 16,             /* bytes from one class to the next */
     FREELIST_RECORD_MAX = 1024 + 8, /* larger ones are not kept */
     FREELIST_CLASSES = FREELIST_RECORD_MAX / FREELIST_STEP + 1,
-    FREELIST_KEPT = 128, /* records of each class, and beyond these: */
-    FREELIST_SHARED_BYTES = 4 * 1024 * 1024, /* of all classes together */
+    FREELIST_KEPT = 128,            /* records that each class keeps */
+    FREELIST_SHARED_BYTES = 4 * 1024 * 1024, /* bytes of further records, of all classes together */
 };
 
 /* Embedded in the owner of the records; all zero: empty. */
 struct freelist {
-    struct spare *first[FREELIST_CLASSES]; /* owned */
+    struct free_record *first[FREELIST_CLASSES]; /* owned */
     uint32_t n[FREELIST_CLASSES];
     size_t shared; /* bytes of records beyond FREELIST_KEPT of their class */
 };

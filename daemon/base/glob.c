@@ -14,23 +14,23 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WORDS_MAX = GLOB_NAME_MAX / 64 + 1, CLASS_WORDS = 256 / 64 };
+enum { WORDS_MAX = GLOB_NAME_MAX / 64 + 1, SET_WORDS = 256 / 64 };
 
 /* ---- the elements of a pattern ---- */
 
 /* A set of byte values. */
-struct class {
-    uint64_t has[CLASS_WORDS];
+struct byte_set {
+    uint64_t has[SET_WORDS];
 };
 
 static bool
-class_has(const struct class *cs, unsigned char c)
+byte_set_has(const struct byte_set *cs, unsigned char c)
 {
     return (cs->has[c / 64] >> (c % 64) & 1) != 0;
 }
 
 static void
-class_add(struct class *cs, unsigned low, unsigned high)
+byte_set_add(struct byte_set *cs, unsigned low, unsigned high)
 {
     for (unsigned c = low; c <= high; c++) {
         cs->has[c / 64] |= UINT64_C(1) << (c % 64);
@@ -38,10 +38,10 @@ class_add(struct class *cs, unsigned low, unsigned high)
 }
 
 /* Reads a set, which begins at p[*at] (behind the `[`), and moves *at behind its `]`. */
-static struct class
+static struct byte_set
 read_set(struct slice p, size_t *at)
 {
-    struct class cs = {{0}};
+    struct byte_set cs = {{0}};
     size_t i = *at;
     bool negated = i < p.n && p.p[i] == '^';
 
@@ -60,10 +60,10 @@ read_set(struct slice p, size_t *at)
             }
             high = (unsigned char)p.p[i++];
         }
-        class_add(&cs, low < high ? low : high, low < high ? high : low);
+        byte_set_add(&cs, low < high ? low : high, low < high ? high : low);
     }
     *at = i < p.n ? i + 1 : i;
-    for (size_t w = 0; negated && w < CLASS_WORDS; w++) {
+    for (size_t w = 0; negated && w < SET_WORDS; w++) {
         cs.has[w] = ~cs.has[w];
     }
     return cs;
@@ -73,7 +73,7 @@ enum element { LITERAL, ANY, SET };
 
 /* Reads the element at p[*at], which is no `*`, and moves *at behind it. */
 static enum element
-read_element(struct slice p, size_t *at, unsigned char *literal, struct class *set)
+read_element(struct slice p, size_t *at, unsigned char *literal, struct byte_set *set)
 {
     char c = p.p[(*at)++];
 
@@ -93,83 +93,83 @@ read_element(struct slice p, size_t *at, unsigned char *literal, struct class *s
 
 /* ---- behind the first star ---- */
 
-/* The places in the name of each byte value that occurs there, as rows of bits. */
-struct places {
+/* Where in the name each byte value occurs, as rows of bits. */
+struct occurrences {
     size_t words;                      /* words of a row; bit i of a row stands for byte i of the name */
-    struct class occurs;               /* the values that occur */
-    uint8_t row[256];                  /* the number of the row of a value that occurs */
-    uint64_t at[256 * WORDS_MAX];      /* the rows, one behind the other */
+    struct byte_set occurs;            /* the values that occur */
+    uint8_t row_of[256];               /* the number of the row of a value that occurs */
+    uint64_t rows[256 * WORDS_MAX];    /* the rows, one behind the other */
     uint64_t everywhere[WORDS_MAX], set[WORDS_MAX]; /* further rows: of all bytes, and of those in a set */
 };
 
 static void
-find_places(struct places *pl, struct slice name)
+find_occurrences(struct occurrences *oc, struct slice name)
 {
     size_t n = 0;
 
-    pl->words = name.n / 64 + 1;
-    pl->occurs = (struct class){{0}};
-    memset(pl->everywhere, 0xff, pl->words * sizeof(pl->everywhere[0]));
-    pl->everywhere[name.n / 64] = (UINT64_C(1) << (name.n % 64)) - 1;
+    oc->words = name.n / 64 + 1;
+    oc->occurs = (struct byte_set){{0}};
+    memset(oc->everywhere, 0xff, oc->words * sizeof(oc->everywhere[0]));
+    oc->everywhere[name.n / 64] = (UINT64_C(1) << (name.n % 64)) - 1;
     for (size_t i = 0; i < name.n; i++) {
         unsigned char c = (unsigned char)name.p[i];
 
-        if (!class_has(&pl->occurs, c)) {
-            class_add(&pl->occurs, c, c);
-            pl->row[c] = (uint8_t)n;
-            memset(&pl->at[n++ * pl->words], 0, pl->words * sizeof(pl->at[0]));
+        if (!byte_set_has(&oc->occurs, c)) {
+            byte_set_add(&oc->occurs, c, c);
+            oc->row_of[c] = (uint8_t)n;
+            memset(&oc->rows[n++ * oc->words], 0, oc->words * sizeof(oc->rows[0]));
         }
-        pl->at[pl->row[c] * pl->words + i / 64] |= UINT64_C(1) << (i % 64);
+        oc->rows[oc->row_of[c] * oc->words + i / 64] |= UINT64_C(1) << (i % 64);
     }
 }
 
 static unsigned
-count(const struct class *occurs, const struct class *set, uint64_t flip)
+count(const struct byte_set *occurs, const struct byte_set *set, uint64_t flip)
 {
     unsigned n = 0;
 
-    for (size_t w = 0; w < CLASS_WORDS; w++) {
+    for (size_t w = 0; w < SET_WORDS; w++) {
         n += (unsigned)__builtin_popcountll(occurs->has[w] & (set->has[w] ^ flip));
     }
     return n;
 }
 
-/* Adds to pl->set the rows of the values that occur and are in the set, or, if flip is all ones, are not in it. */
+/* Adds to oc->set the rows of the values that occur and are in the set, or, if flip is all ones, are not in it. */
 static void
-add_rows(struct places *pl, const struct class *set, uint64_t flip)
+add_rows(struct occurrences *oc, const struct byte_set *set, uint64_t flip)
 {
-    for (size_t w = 0; w < CLASS_WORDS; w++) {
-        uint64_t left = pl->occurs.has[w] & (set->has[w] ^ flip);
+    for (size_t w = 0; w < SET_WORDS; w++) {
+        uint64_t left = oc->occurs.has[w] & (set->has[w] ^ flip);
 
         for (; left != 0; left &= left - 1) {
-            const uint64_t *row = &pl->at[pl->row[w * 64 + (unsigned)__builtin_ctzll(left)] * pl->words];
+            const uint64_t *row = &oc->rows[oc->row_of[w * 64 + (unsigned)__builtin_ctzll(left)] * oc->words];
 
-            for (size_t i = 0; i < pl->words; i++) {
-                pl->set[i] |= row[i];
+            for (size_t i = 0; i < oc->words; i++) {
+                oc->set[i] |= row[i];
             }
         }
     }
 }
 
-/* The places of a set's bytes: from the rows of the values in it, or not in it, or, if both are many, byte by byte. */
+/* Where bytes of a set occur: from the rows of the values in it, or not in it, or, if both are many, byte by byte. */
 static const uint64_t *
-places_of(struct places *pl, const struct class *set, struct slice name)
+occurrences_of(struct occurrences *oc, const struct byte_set *set, struct slice name)
 {
-    unsigned in = count(&pl->occurs, set, 0), out = count(&pl->occurs, set, UINT64_MAX);
+    unsigned in = count(&oc->occurs, set, 0), out = count(&oc->occurs, set, UINT64_MAX);
     bool without = out < in;
 
-    memset(pl->set, 0, pl->words * sizeof(pl->set[0]));
-    if ((without ? out : in) * pl->words > name.n) {
+    memset(oc->set, 0, oc->words * sizeof(oc->set[0]));
+    if ((without ? out : in) * oc->words > name.n) {
         for (size_t i = 0; i < name.n; i++) {
-            pl->set[i / 64] |= (uint64_t)class_has(set, (unsigned char)name.p[i]) << (i % 64);
+            oc->set[i / 64] |= (uint64_t)byte_set_has(set, (unsigned char)name.p[i]) << (i % 64);
         }
-        return pl->set;
+        return oc->set;
     }
-    add_rows(pl, set, without ? UINT64_MAX : 0);
-    for (size_t i = 0; without && i < pl->words; i++) {
-        pl->set[i] = pl->everywhere[i] & ~pl->set[i];
+    add_rows(oc, set, without ? UINT64_MAX : 0);
+    for (size_t i = 0; without && i < oc->words; i++) {
+        oc->set[i] = oc->everywhere[i] & ~oc->set[i];
     }
-    return pl->set;
+    return oc->set;
 }
 
 /* A set of positions in the name; words outside of low .. high are zero. */
@@ -178,9 +178,9 @@ struct positions {
     size_t low, high;
 };
 
-/* Moves each position in front of a byte of this row behind that byte, and drops the others. False: none is left. */
+/* A position before a byte of this row moves to behind that byte; the others are dropped. False: none is left. */
 static bool
-step(struct positions *s, const uint64_t *row)
+advance(struct positions *s, const uint64_t *row)
 {
     uint64_t carry = 0, any = 0;
 
@@ -224,13 +224,13 @@ static bool
 match_rest(struct slice p, size_t i, struct slice name)
 {
     struct positions s = {.bits = {1}};
-    struct places pl;
+    struct occurrences oc;
 
-    find_places(&pl, name);
+    find_occurrences(&oc, name);
     while (i < p.n) {
-        const uint64_t *row = pl.everywhere;
+        const uint64_t *row = oc.everywhere;
         unsigned char literal = 0;
-        struct class set;
+        struct byte_set set;
 
         if (p.p[i] == '*') {
             i++;
@@ -239,18 +239,18 @@ match_rest(struct slice p, size_t i, struct slice name)
         }
         switch (read_element(p, &i, &literal, &set)) {
         case LITERAL:
-            if (!class_has(&pl.occurs, literal)) {
+            if (!byte_set_has(&oc.occurs, literal)) {
                 return false;
             }
-            row = &pl.at[pl.row[literal] * pl.words];
+            row = &oc.rows[oc.row_of[literal] * oc.words];
             break;
         case ANY:
             break;
         case SET:
-            row = places_of(&pl, &set, name);
+            row = occurrences_of(&oc, &set, name);
             break;
         }
-        if (!step(&s, row)) {
+        if (!advance(&s, row)) {
             return false;
         }
     }
@@ -265,11 +265,11 @@ glob_match(struct slice pattern, struct slice name)
     assert(name.n <= GLOB_NAME_MAX);
     while (p < pattern.n && pattern.p[p] != '*') {
         unsigned char literal = 0;
-        struct class set;
+        struct byte_set set;
         enum element e = read_element(pattern, &p, &literal, &set);
 
         if (n == name.n || (e == LITERAL && (unsigned char)name.p[n] != literal) ||
-            (e == SET && !class_has(&set, (unsigned char)name.p[n]))) {
+            (e == SET && !byte_set_has(&set, (unsigned char)name.p[n]))) {
             return false;
         }
         n++;

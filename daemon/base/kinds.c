@@ -12,10 +12,10 @@ const struct kind_row kind_rows[KINDS] = {
 };
 
 static const struct {
-    const char *name, *shape;
+    const char *name, *pattern;
 } values[VALUES] = {
 #define FOUR(class) class class class class
-#define VALUE(id, name, shape, help) [VALUE_##id] = {name, "^" shape "$"},
+#define VALUE(id, name, pattern, help) [VALUE_##id] = {name, "^" pattern "$"},
 #include "daemon/base/values.def"
 #undef VALUE
 #undef FOUR
@@ -41,9 +41,9 @@ value_format_name(enum value_format f)
 }
 
 const char *
-value_format_shape(enum value_format f)
+value_format_pattern(enum value_format f)
 {
     assert((unsigned)f < VALUES);
-    return values[f].shape;
+    return values[f].pattern;
 }
 

@@ -1,5 +1,5 @@
 /*
- * kinds.h -- kinds of lock and shapes of their values, as tables (kinds.def, values.def).
+ * kinds.h -- kinds of lock, formats of their values (kinds.def, values.def), and whose waiters an UNLOCK wakes.
  */
 #ifndef RLOCKD_BASE_KINDS_H
 #define RLOCKD_BASE_KINDS_H
@@ -27,7 +27,7 @@ enum kind {
 };
 
 enum value_format {
-#define VALUE(id, name, shape, help) VALUE_##id,
+#define VALUE(id, name, pattern, help) VALUE_##id,
 #include "daemon/base/values.def"
 #undef VALUE
     VALUES
@@ -53,7 +53,7 @@ extern const struct kind_row kind_rows[KINDS];
 bool kind_parse(struct slice word, enum kind *out);
 
 /* The pattern of Lua that every value of the format matches. */
-const char *value_format_shape(enum value_format f);
+const char *value_format_pattern(enum value_format f);
 
 const char *value_format_name(enum value_format f);
 

@@ -19,7 +19,7 @@
 #define LINE_BYTES_MAX 2048
 #define VALUE_BYTES_MAX 256
 #define CUT_MARK "..."
-#define LINE_US INT64_C(1000000) /* added to log_sort.paid_us for a line */
+#define LINE_US INT64_C(1000000) /* added to log_sort.used_until_us for a line */
 
 static const struct {
     const char *name;
@@ -156,10 +156,10 @@ sort_of(struct log_cap *cap, enum log_level level, const char *room, const char 
     unsigned i;
 
     for (i = 0; i < cap->sorts_n; i++) {
-        struct log_sort *k = &cap->sort[i];
+        struct log_sort *sort = &cap->sort[i];
 
-        if (k->level == level && strcmp(k->event, event) == 0 && strcmp(k->room, room) == 0) {
-            return k;
+        if (sort->level == level && strcmp(sort->event, event) == 0 && strcmp(sort->room, room) == 0) {
+            return sort;
         }
     }
     if (i == LOG_SORTS_MAX) {
@@ -172,21 +172,21 @@ sort_of(struct log_cap *cap, enum log_level level, const char *room, const char 
 
 /* True: a line of this sort may be written now, and is counted. */
 static bool
-pay(struct log_sort *k, int64_t now_us)
+line_allowed(struct log_sort *sort, int64_t now_us)
 {
-    int64_t paid_us = k->paid_us > now_us ? k->paid_us : now_us;
+    int64_t used_until_us = sort->used_until_us > now_us ? sort->used_until_us : now_us;
 
-    if (paid_us - now_us > (LOG_BURST - 1) * LINE_US) {
+    if (used_until_us - now_us > (LOG_BURST - 1) * LINE_US) {
         return false;
     }
-    k->paid_us = paid_us + LINE_US;
+    sort->used_until_us = used_until_us + LINE_US;
     return true;
 }
 
-/* Begins a line, with the number of lines of this sort that were left out before it. k NULL: no limits. */
+/* Begins a line, with the number of lines of this sort that were left out before it. sort NULL: no limits. */
 static void
 line_begin(struct line *l, const struct log *lg, enum log_level level, const char *room, const char *event,
-           struct log_sort *k)
+           struct log_sort *sort)
 {
     *l = (struct line){.n = 0, .full = false};
     if (lg->priorities) {
@@ -199,10 +199,10 @@ line_begin(struct line *l, const struct log *lg, enum log_level level, const cha
     line_adds(l, room);
     line_adds(l, " ");
     line_adds(l, event);
-    if (k != NULL && k->left_out > 0) {
-        line_add_pair(l, "left_out", LOG_N(k->left_out));
-        lg->cap->left_out -= k->left_out;
-        k->left_out = 0;
+    if (sort != NULL && sort->left_out > 0) {
+        line_add_pair(l, "left_out", LOG_N(sort->left_out));
+        lg->cap->left_out -= sort->left_out;
+        sort->left_out = 0;
     }
 }
 
@@ -217,10 +217,10 @@ log_left_out(const struct log *lg, bool all)
     }
     now_us = lg->cap->now_us();
     for (unsigned i = 0; i < lg->cap->sorts_n; i++) {
-        struct log_sort *k = &lg->cap->sort[i];
+        struct log_sort *sort = &lg->cap->sort[i];
 
-        if (k->left_out > 0 && (pay(k, now_us) || all)) {
-            line_begin(&l, lg, k->level, k->room, k->event, k);
+        if (sort->left_out > 0 && (line_allowed(sort, now_us) || all)) {
+            line_begin(&l, lg, sort->level, sort->room, sort->event, sort);
             line_write(&l, lg->fd);
         }
     }
@@ -231,7 +231,7 @@ log_left_out(const struct log *lg, bool all)
 void
 log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...)
 {
-    struct log_sort *k = NULL;
+    struct log_sort *sort = NULL;
     struct line l;
     const char *key;
     va_list args;
@@ -242,14 +242,14 @@ log_event(const struct log *lg, enum log_level level, const char *room, const ch
         return;
     }
     if (lg->cap != NULL && level != LOG_DEBUG) {
-        k = sort_of(lg->cap, level, room, event);
-        if (!pay(k, lg->cap->now_us())) {
-            k->left_out++;
+        sort = sort_of(lg->cap, level, room, event);
+        if (!line_allowed(sort, lg->cap->now_us())) {
+            sort->left_out++;
             lg->cap->left_out++;
             return;
         }
     }
-    line_begin(&l, lg, level, room, event, k);
+    line_begin(&l, lg, level, room, event, sort);
     va_start(args, event);
     while ((key = va_arg(args, const char *)) != NULL) {
         line_add_pair(&l, key, va_arg(args, struct log_value));

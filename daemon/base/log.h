@@ -14,13 +14,13 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_LEVELS };
 
-/* A sort is a level, a room and an event. It may have a burst of lines, and then one a second; debug lines are free. */
+/* A sort is a level, a room and an event. It may have a burst of lines, and then one a second; debug has no limit. */
 enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
-    int64_t paid_us;          /* each line adds a second; LOG_BURST s ahead of the clock lines are left out */
+    int64_t used_until_us;    /* each line uses a second; no line while this is LOG_BURST s ahead of the clock */
     uint64_t left_out;        /* lines that were left out and not reported yet */
 };
 

@@ -4,7 +4,7 @@
  *
  * Owns the array of chains, never the nodes. The table does not shrink. Invariants:
  *
- * M1  A node is in the chain that home() names.
+ * M1  A node is in the chain that chain_of() names.
  * M2  count <= chains <= room, and half <= chains < 2 * half; or all are 0.
  */
 #include "daemon/base/map.h"
@@ -47,7 +47,7 @@ spread(uint64_t number)
 
 /* The chain of a number. A record of a chain that does not exist yet is in the chain from which that one will split. */
 static struct map_node **
-home(const struct map *m, uint64_t number)
+chain_of(const struct map *m, uint64_t number)
 {
     size_t i = spread(number) & (2 * m->half - 1);
 
@@ -74,7 +74,7 @@ grow(struct map *m)
     while (*from != NULL) {
         struct map_node *n = *from;
 
-        if (home(m, n->number) == to) {
+        if (chain_of(m, n->number) == to) {
             *from = n->next;
             n->next = *to;
             *to = n;
@@ -93,7 +93,7 @@ map_add(struct map *m, struct map_node *n, uint64_t number)
     if (m->count == m->chains) {
         grow(m);
     }
-    chain = home(m, number);
+    chain = chain_of(m, number);
     n->number = number;
     n->next = *chain;
     *chain = n;
@@ -103,7 +103,7 @@ map_add(struct map *m, struct map_node *n, uint64_t number)
 void
 map_remove(struct map *m, struct map_node *n)
 {
-    struct map_node **at = home(m, n->number);
+    struct map_node **at = chain_of(m, n->number);
 
     while (*at != n) {
         assert(*at != NULL);
@@ -125,7 +125,7 @@ first_from(struct map_node *n, uint64_t number)
 struct map_node *
 map_find(const struct map *m, uint64_t number)
 {
-    return m->count > 0 ? first_from(*home(m, number), number) : NULL;
+    return m->count > 0 ? first_from(*chain_of(m, number), number) : NULL;
 }
 
 struct map_node *
@@ -153,5 +153,5 @@ map_first(const struct map *m)
 struct map_node *
 map_after(const struct map *m, const struct map_node *n)
 {
-    return n->next != NULL ? n->next : first_of(m, (size_t)(home(m, n->number) - m->chain) + 1);
+    return n->next != NULL ? n->next : first_of(m, (size_t)(chain_of(m, n->number) - m->chain) + 1);
 }

@@ -99,7 +99,7 @@ path_lock_take(struct path_lock *l, const char *path, char error[160])
         return false;
     }
     if (ftruncate(l->fd, 0) == 0) {
-        (void)dprintf(l->fd, "%ld\n", (long)getpid()); /* a full disk costs only the name in the refusal */
+        (void)dprintf(l->fd, "%ld\n", (long)getpid()); /* on a full disk fail_taken() cannot name the pid */
     }
     return true;
 }

@@ -28,13 +28,13 @@ pool_take_back(struct pool *p, struct buf *b)
 }
 
 void *
-pool_ring(struct pool *p)
+pool_lend_ring(struct pool *p)
 {
     return p->rings_n > 0 ? p->ring[--p->rings_n] : NULL;
 }
 
 void
-pool_take_ring(struct pool *p, void *ring)
+pool_take_back_ring(struct pool *p, void *ring)
 {
     if (p->rings_n < POOL_RINGS) {
         p->ring[p->rings_n++] = ring;
@@ -44,13 +44,13 @@ pool_take_ring(struct pool *p, void *ring)
 }
 
 void *
-pool_marks(struct pool *p)
+pool_lend_marks(struct pool *p)
 {
     return p->marks_n > 0 ? p->marks[--p->marks_n] : NULL;
 }
 
 void
-pool_take_marks(struct pool *p, void *marks)
+pool_take_back_marks(struct pool *p, void *marks)
 {
     if (p->marks_n < POOL_MARKS) {
         p->marks[p->marks_n++] = marks;

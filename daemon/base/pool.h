@@ -31,12 +31,12 @@ void pool_lend(struct pool *p, struct buf *b);
 void pool_take_back(struct pool *p, struct buf *b);
 
 /* Returns a ring, or NULL; takes a ring back. */
-void *pool_ring(struct pool *p);
-void pool_take_ring(struct pool *p, void *ring);
+void *pool_lend_ring(struct pool *p);
+void pool_take_back_ring(struct pool *p, void *ring);
 
 /* Likewise for the marks of an outbox. */
-void *pool_marks(struct pool *p);
-void pool_take_marks(struct pool *p, void *marks);
+void *pool_lend_marks(struct pool *p);
+void pool_take_back_marks(struct pool *p, void *marks);
 
 void pool_fini(struct pool *p);
 

@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 struct spin {
-    int64_t quiet_us; /* when the last input came */
-    int64_t gap_us;   /* a moving average of the quiet spells between inputs */
+    int64_t last_input_us; /* when the last input came */
+    int64_t gap_us;        /* a moving average of the quiet spells between inputs */
 };
 
 /*
- * Called after each turn of the loop; busy: input came in it. True: the next turn must not block. Polls for the first
- * limit_us of a quiet spell; 0 = never. Zeroed at first.
+ * Called after each turn of the loop; busy: input came in it. True: the next turn must not block. limit_us: how long a
+ * quiet spell is polled; 0 = not at all. The record is zeroed at first.
  */
 bool spin_on(struct spin *s, int64_t limit_us, bool busy, int64_t now_us);
 

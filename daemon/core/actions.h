@@ -37,32 +37,33 @@ enum core_action_type {
 /* A verb for the backend. */
 struct core_op {
     uint64_t op;        /* serial of this operation */
-    uint64_t lock;      /* id of the name's queue here: for HINT and the like. 0: it has no queue */
-    uint64_t claim;     /* id of the owner's claim on it; in DONE */
+    uint64_t queue;     /* id of the queue of the name here, for HINT, SUBSCRIBED, UNSUBSCRIBED. 0: it has none */
+    uint64_t claim;     /* id of the claim, of BREAK_KEY that of the queue; in DONE */
     struct slice key;   /* in Redis */
     enum kind kind;
     enum value_format value;
-    uint64_t owner;     /* decimal number behind the daemon's uuid */
+    uint64_t owner;     /* claim.redis_owner: the decimal number behind the daemon's uuid */
     uint32_t holds;     /* count to set: ACQUIRE 1.., RELEASE the holds of that sort that stay. RELEASE of 0, not
                            `shared`, with `rest` 0: gives back everything of this owner, its ticket too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
-    bool reentry;       /* ACQUIRE: only if this owner has it */
+    bool reentry;       /* ACQUIRE, EXTEND: only if this owner has the key already */
     bool reclaim;       /* ACQUIRE: of a hold that Redis may have lost; allowed in a grace period */
+    uint64_t token;     /* ACQUIRE, `reclaim`: the token of the hold */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
     bool ticket;        /* ACQUIRE: take a ticket if the lock is taken (an owner that has one does not ask);
                           EXTEND: of the ticket, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared; /* ACQUIRE, BREAK_KEY: the rules say that a key there is a lock of this kind, whatever library made
-                      it; BREAK_KEY: or a claim here holds it */
+    bool declared; /* ACQUIRE, BREAK_KEY: the rules say that the key, whatever library made it, is a lock of this kind;
+                      BREAK_KEY: or a claim here holds it */
     bool exact;         /* EXTEND: may shorten the expiry, and is guarded. Every other operation only lengthens the
-                           expiry of a key of ours, so one that runs late takes nothing away */
+                           expiry of a key of this daemon, so one that runs late takes nothing away */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t replicas;  /* ACQUIRE: so many must acknowledge it before it is OK; 0 = none is asked */
     uint32_t reserve;   /* ACQUIRE: tokens to reserve behind the granted one, for hand-offs here */
-    int64_t expiry_ms;  /* last stamp of this claim, 0 = none */
+    int64_t expiry_ms;  /* the last expiry of the key that Redis reported for this claim; 0 = none */
 };
 
 struct core_waiter_poll_name {

@@ -50,7 +50,7 @@ struct core_reply {
     struct slice name;
     struct slice other; /* KEY_IN_USE: the name that has the key */
     uint64_t token;
-    uint64_t owner;    /* its redis_owner */
+    uint64_t owner;    /* redis_owner of the claim that the request is about; 0 = none */
     enum kind kind;
     uint32_t holds;
     int64_t left;      /* LEFT: see core_answer */
@@ -60,7 +60,7 @@ struct core_reply {
     bool ms;           /* LEFT: of a RENEW */
     uint32_t replicas; /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many that the rule asks for; 0 = it asks for none */
-    bool full;
+    bool full;         /* core_request.full */
     /*
      * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always
      * answer LEFT, and each part has its own answer. Another answer to MLOCK is that of the name it failed for.

@@ -1,22 +1,22 @@
 /*
  * attempt_ends.c -- what the outcome of an attempt, or of a release, means for other waiters; see attempts.c.
  */
+#include "daemon/core/attempt_ends.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/queues.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 
 /* An attempt was granted: former failures count no more. */
 void
-lock_attempt_succeeded(struct lock *l)
+attempt_succeeded(struct lock *l)
 {
     l->queue->failed = false;
     l->queue->retry_us = l->queue->yield_until_us;
@@ -31,9 +31,9 @@ failure_of(enum core_outcome outcome)
                                           : CORE_UNAVAILABLE;
 }
 
-/* Any outcome but an OK in time: when to try again, and the answer to requests that cannot wait. */
+/* The attempt brought no grant in time: sets when to try again, and answers requests that cannot wait. */
 void
-lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
+attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
     bool paused = q->failed && q->last_failure != CORE_NOT_GRANTED;
@@ -44,7 +44,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
 
         c->metrics->attempts_taken++;
-        q->elsewhere_n = (uint32_t)d->holders;
+        q->redis_holders_n = (uint32_t)d->holders;
         q->last_failure = CORE_NOT_GRANTED;
         q->failed_n = 0;
         q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
@@ -66,34 +66,34 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome == CORE_TAKEN && lock_may_cache(l) && q->waiting_n > 0) {
         broadcast_lock(c, BROADCAST_WANTED, l);
     }
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
 }
 
 /* Other owners here still hold the lock: then Redis reports no number of subscribers. */
 static bool
-is_still_ours(const struct lock *l)
+is_still_held_here(const struct lock *l)
 {
     return policy(l)->last_frees && l->held_n + l->releasing_n > 1;
 }
 
 /*
- * The lock was freed. If there are remote subscribers, and our cohort is over or the lock was freed for them, they try
- * first: our own next attempt would nearly always win. An attempt that was sent behind this release already is the last
- * one of the cohort.
+ * The lock was released. If there are remote subscribers, and the cohort here is over or it was released for them, they
+ * try first: the next attempt of this daemon would nearly always win. An attempt that was sent behind this release
+ * already is the last one of the cohort.
  */
 void
-lock_released(struct core *c, struct lock *l, const struct core_done *d)
+attempt_after_release(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
     bool by_turn = policy(l)->tickets; /* Redis knows whose turn it is */
     bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !by_turn;
     bool for_them = l->remote_waiters;
 
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
     if (lock_has_queue(l)) {
         q->retry_us = 0;
     }
-    if (d->outcome != CORE_OK || is_still_ours(l)) { /* no number of subscribers was reported */
+    if (d->outcome != CORE_OK || is_still_held_here(l)) { /* no number of subscribers was reported */
         return;
     }
     if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* the attempt may be for another permit */

@@ -1,9 +1,9 @@
 /*
  * attempts.c -- when Redis is asked for a name, and for how many of the waiters here.
  *
- * A claim that wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Claims that can
- * hold it beside each other (readers, permits) ask together: all at the head of the queue that may, in one turn of the
- * loop, so that their attempts leave as names of one call.
+ * A claim that wants a name alone asks alone: Redis sees one attempt per daemon, however many claims wait here. Claims
+ * that can hold the name beside each other (readers, permits) ask together: those at the head of the queue that may, in
+ * one turn of the loop, so that their attempts leave as names of one call.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -20,9 +20,9 @@
 #include "daemon/core/times.h"
 
 /*
- * A1  Those that ask together are the first claims in the queue that have requests, in its order, and Redis runs their
- *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of them are
- *     answered: otherwise Redis could give it what it has just refused to a claim before it.
+ * A1  Claims that ask together are the first ones in the queue that have requests, in its order, and Redis runs their
+ *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of these are
+ *     answered: otherwise Redis could grant it what it has just refused to a claim in front of it.
  * A2  No claim asks beside an attempt for an exclusive hold, or for a ticket; and none asks behind a claim that waits
  *     for one.
  * A3  Several ask together only while no answer says that there is no room: after a failed attempt only the first in
@@ -32,15 +32,15 @@
  * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING get no answer before
  *     its own outcome is there. What an outcome says about the name counts for all claims: of several attempts that
  *     failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was under
- *     way (queue.hinted), the first claim asks again at once. A grant after a failure says that there is room again.
- * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
- *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
- *     attempt is TAKEN or unanswered like any other, and then the first one asks again. No release is left behind at
- *     the end of a cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): Redis first says
- *     whether they still wait, and the claim that is let in as the cohort ends is its last. No release is left behind,
- *     either, of kinds with a queue in Redis, or whose expiry alone proves ownership.
- * A7  A claim whose grant too few replicas had is the first in the queue again when that grant is given back. Until
- *     then no claim asks: otherwise others would overtake this one while it cannot ask.
+ *     way (queue.hinted), the first claim asks again at once. A grant after a failure shows that there is room again.
+ * A6  An attempt may be sent behind a release of the name that is still under way: the link keeps their order, so one
+ *     round trip serves both. A release counts only when it is answered; if it did not run, the attempt is TAKEN or
+ *     unanswered like any other, and the first claim asks again. No attempt is sent behind a release at the end of a
+ *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): the answer to the release says
+ *     first whether they still wait. Nor is one for kinds with a queue in Redis, or whose expiry alone proves
+ *     ownership.
+ * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
+ *     back. Until then no claim asks: otherwise others would overtake this one while it cannot ask.
  */
 
 /* The first claim in the queue that has waiters and no ticket: it asks for a ticket at once, whoever holds the lock. */
@@ -76,14 +76,14 @@ is_open(const struct lock *l)
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
-    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < TOGETHER && is_open(l);
+    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_TOGETHER && is_open(l);
 }
 
 /* A6 */
 static bool
-may_leave_behind(const struct core *c, const struct lock *l)
+may_try_behind(const struct core *c, const struct lock *l)
 {
-    return !lock_cohort_is_over(c, l) && !l->remote_waiters && policy(l)->leave_behind;
+    return !lock_cohort_is_over(c, l) && !l->remote_waiters && policy(l)->try_behind;
 }
 
 /* Whether others may hold the lock beside the hold that the claim wants. */
@@ -102,14 +102,14 @@ try_first(struct core *c, struct claim *cl, bool alone)
     q->alone = alone;
     q->turn = c->turn;
     q->hinted = q->failed = false;
-    claim_try(c, cl);
+    op_acquire(c, cl);
 }
 
-/* Sends the next attempt, and those that may go with it; or arms the timer if it is too early. */
+/* Sends the next attempt, and those that may be sent beside it; or arms the timer if it is too early. */
 static void
 try_queue(struct core *c, struct lock *l)
 {
-    bool behind = may_leave_behind(c, l);
+    bool behind = may_try_behind(c, l);
     struct queue *q = l->queue;
     struct list *pos, *nxt;
 
@@ -135,7 +135,7 @@ try_queue(struct core *c, struct lock *l)
         if (q->trying_n == 0) {
             try_first(c, cl, !is_open(l) || !can_share(cl));
         } else {
-            claim_try(c, cl);
+            op_acquire(c, cl);
         }
     }
 }
@@ -145,21 +145,21 @@ try_queue(struct core *c, struct lock *l)
  * and at once, whether the lock is held or not.
  */
 void
-lock_try(struct core *c, struct lock *l, struct claim *next)
+attempts_advance(struct core *c, struct lock *l, struct claim *next)
 {
     struct queue *q = l->queue;
     struct claim *ticketless = q->trying_n == 0 ? first_ticketless(l) : NULL, *taken;
 
     timer_set(&c->timers, &q->timer, CORE_FOREVER);
     if (next != NULL) {
-        lock_send_releases(c, l);
+        op_send_releases(c, l);
     }
     if (next == NULL || (q->trying_n > 0 && !may_join(c, l))) {
         return;
     }
-    taken = l->has_cached ? lock_reuse_cached(c, l) : NULL;
+    taken = l->has_cached ? handoff_from_cache(c, l) : NULL;
     if (taken != NULL) {
-        claim_serve(c, taken);
+        serve_claim(c, taken);
         return;
     }
     if (ticketless == NULL) {
@@ -170,7 +170,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
         bool due = q->retry_us <= c->now_us;
 
         try_first(c, ticketless, true);
-        if (ticketless != next) { /* this attempt only takes a ticket, and does not put off that of the first claim */
+        if (ticketless != next) { /* this attempt only takes a ticket: it does not put off the attempt of `next` */
             q->hinted = due;
             q->failed = !due;
         }

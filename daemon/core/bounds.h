@@ -1,5 +1,5 @@
 /*
- * bounds.h -- the bounds and times of the core; private to daemon/core.
+ * bounds.h -- the bounds and times that several files of the core share; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_BOUNDS_H
 #define RLOCKD_CORE_BOUNDS_H
@@ -7,20 +7,23 @@
 #include "daemon/base/clock.h"
 
 #define GRACE_MAX_US (3600 * US_PER_S) /* the longest owner grace and queue grace; see keys.def */
-#define LOST_US (600 * US_PER_S) /* how long the loss of a lease that a request had set is kept for its owner; or for
-                                    that lease, if it is longer */
+/* how long the loss of a lease that a request had set is kept for its owner; or as long as that lease, if longer */
+#define LOST_US (600 * US_PER_S)
 #define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may say */
+/* no drain lasts longer: an hour (drain_timeout in keys.def) and its last answers; see position_abandoned() */
+#define DRAIN_MAX_US (3660 * US_PER_S)
 
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
-    BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
-    BACKOFF_TIMES = 6,           /* after so many */
-    TOGETHER = 64,               /* attempts of one name under way, at most */
+    BACKOFF_MAX_US = 500 * 1000, /* ... doubled with each failure up to this ... */
+    BACKOFF_TIMES = 6,           /* ... which it has reached after so many failures */
+    ATTEMPTS_TOGETHER = 64,      /* attempts of one name under way, at most */
     POSITIONS_KEPT_MAX = 1024,   /* positions of one name that are kept without a request */
-    CROWD = 64,                  /* requests in a queue: a NOWAIT behind more than these fails at once */
-    EXPIRY_GAP_US = 5 * 1000,    /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
+    NOWAIT_BEHIND_MAX = 64,      /* a NOWAIT behind more claims than these fails at once; of kinds with several
+                                    holders, behind 16 times as many */
+    EXPIRY_GAP_US = 5 * 1000,    /* between the expiries of two owners; counter.lua takes those within 2 ms for one */
     YIELD_US = 5 * 1000,         /* how long a lock that was released for remote waiters is left to them */
-    TICKET_MAX_US = 240 * 1000 * 1000, /* a ticket lives for a lease, but no longer; see fair.lua */
+    TICKET_MAX_US = 240 * 1000 * 1000, /* a ticket lives for a lease, and for this at most; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     RESERVE_MAX = 1024,          /* tokens that are reserved for the hand-offs of one cohort, at most */
     HANDOFF_PERMITS = 64,        /* a lock with more permits than these is never handed over */
@@ -28,14 +31,13 @@ enum {
     BROADCAST_BYTES = 8 * 1024,  /* one message to the other daemons, at most */
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* the longest delay of a guard by a clock that was set back: no network keeps
                                             a command of a closed connection for longer */
-    DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_abandoned() */
     REACH_US = 20 * 1000,        /* how long restored claims wait for Redis before their first operation */
-    TWIN_BYTES = 8 * 1024,       /* of a key, with braces: more than a configuration allows */
+    TWIN_BYTES = 8 * 1024,       /* of the twin of a key, see names.c: more than a configuration allows */
     RENEW_TOGETHER = 64,         /* renewals that leave early beside one that is due; a call has room for them */
-    WINDOW_MAX = 8 * 1024,       /* no more operations of one sort are in flight at a time ... */
-    WINDOW_US = 100,             /* ... nor than Redis answers in time if each takes so long */
-    WINDOW_BACKGROUND_PART = 8,  /* ... of releases that no request waits for, one part in so many */
-    REVIEW_BITS = 3,
+    WINDOW_MAX = 8 * 1024,       /* operations of one sort in flight at a time, at most ... */
+    WINDOW_US = 100,             /* ... nor more than Redis answers in time if each takes so long */
+    WINDOW_BACKGROUND_PART = 8,  /* ... of releases that no request waits for, an eighth */
+    DOMAIN_REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_JUMPED = 2,           /* a clock has jumped, or another daemon broke the name: the hold may be gone */
     LOST_OWNER_MAX = 1024,       /* unreported losses of one owner; the oldest are forgotten first ... */

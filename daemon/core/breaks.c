@@ -1,9 +1,9 @@
 /*
- * breaks.c -- BREAK: a name is taken from its holders, here and at other daemons.
+ * breaks.c -- BREAK: a name is taken from its holders, here and at other daemons; scripts wake the remote waiters.
  *
- * B1  One BREAK of a name is in flight, and answers for all that came until then.
- * B2  The holders of a name lose it by the queue's job, in slices, once Redis has broken it; until then
- *     claim_is_broken() says so. Holders that were granted it since have later tokens and stand behind them.
+ * B1  One BREAK of a name is in flight at a time; its outcome answers all BREAKs that came until then.
+ * B2  Once Redis has broken the name, the queue's job takes it from the holders here, in slices; a holder that the job
+ *     has not reached yet counts as broken (claim_is_broken()). Later holders have later tokens and stand behind them.
  * B3  The other daemons receive a broadcast, and ask Redis whether their holds are still there; this daemon asks too
  *     when the outcome is UNKNOWN.
  */
@@ -12,6 +12,7 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
@@ -19,18 +20,18 @@
 #include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/reviews.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
 void
-lock_break(struct core *c, struct request *r)
+break_begin(struct core *c, struct request *r)
 {
     struct lock *l = r->lock;
     struct core_action a = {.type = CORE_BREAK_KEY};
 
-    lock_release_cached(c, l);
+    op_release_cached(c, l);
     list_push_back(&l->queue->breaks, &r->claim_node);
     timer_set(&c->timers, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
     if (l->queue->break_op != 0) {
@@ -38,8 +39,8 @@ lock_break(struct core *c, struct request *r)
     }
     l->queue->break_op = ++c->serial;
     a.op = (struct core_op){.op = l->queue->break_op,
-                            .lock = queue_id(l),
-                            .claim = queue_id(l),
+                            .queue = lock_queue_id(l),
+                            .claim = lock_queue_id(l),
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
@@ -50,13 +51,13 @@ lock_break(struct core *c, struct request *r)
 }
 
 /*
- * The lock was broken, or may be: other owners may have later tokens, so the cohort is over, and a grant under way to a
+ * The lock was broken, or may be: other owners may have later tokens, so the reserve ends, and a grant on its way to a
  * claim here may be gone before its answer is read.
  */
 void
-lock_broken(struct core *c, struct lock *l)
+break_suspect(struct core *c, struct lock *l)
 {
-    uint32_t trying = l->queue->trying_n; /* such claims are the first in the queue */
+    uint32_t trying = l->queue->trying_n; /* the walk ends behind the last of them */
     struct list *pos, *nxt;
 
     lock_reserve_ends(l);
@@ -68,14 +69,17 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        /* an OK uses the ticket up, so no second attempt may follow */
+        /*
+         * Of a claim that is not TRYING this ends when its next attempt is sent. Not with tickets: an OK uses them up,
+         * so no second attempt may follow.
+         */
         cl->uncertain.broken_since_sent = !policy(l)->tickets;
     }
-    lock_suspect(c, l);
+    review_suspect(c, l);
 }
 
 void
-lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
+break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
     bool ok = d->outcome == CORE_OK;
     bool denied = d->outcome == CORE_DENIED || d->denied;
@@ -95,28 +99,29 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
         broadcast_lock(c, BROADCAST_BROKEN, l);
     }
     if (d->outcome == CORE_UNKNOWN) {
-        lock_broken(c, l);
+        break_suspect(c, l);
     }
     while (!list_empty(&l->queue->breaks)) {
+        /* expiry_ms: of a BREAK, whether there was a key */
         request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->expiry_ms);
     }
     l->queue->retry_us = ok ? 0 : l->queue->retry_us;
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
 }
 
 /*
- * The next holder from before the BREAK loses the lock; such holders are in front, because later ones came behind them.
+ * The next holder from before the BREAK loses the lock; such holders are in front of those that were granted it later.
  */
 bool
-lock_lose_next(struct core *c, struct lock *l)
+break_next(struct core *c, struct lock *l)
 {
     struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
 
     if (cl != NULL && cl->token < l->queue->broken_token) {
-        claim_lose(c, cl, "broken", true);
+        end_by_loss(c, cl, "broken", true);
         return true;
     }
     job_end(&l->queue->break_job);
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
     return false;
 }

@@ -84,7 +84,7 @@ broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l)
 /* ---- receiving ---- */
 
 bool
-received_word(struct slice *text, struct slice *word)
+broadcast_take_word(struct slice *text, struct slice *word)
 {
     size_t n = 0, i = 0;
 
@@ -101,11 +101,11 @@ received_word(struct slice *text, struct slice *word)
 }
 
 bool
-received_number(struct slice *text, uint64_t *number)
+broadcast_take_number(struct slice *text, uint64_t *number)
 {
     struct slice word;
 
-    if (!received_word(text, &word) || word.n == 0 || word.n > 19) {
+    if (!broadcast_take_word(text, &word) || word.n == 0 || word.n > 19) {
         return false;
     }
     *number = 0;

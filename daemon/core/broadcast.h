@@ -26,7 +26,7 @@ enum broadcast_type {
     BROADCAST_VERDICT = 'V', /* ... a cycle */
     BROADCAST_BROKEN = 'B',  /* breaks.c: a name was broken */
     BROADCAST_WANTED = 'N',  /* attempt_ends.c: a lock is wanted that another daemon may only be caching */
-    /* 'K' is serve/keymap.c's */
+    /* 'K' is serve/keymap.c's, 'S' backend/quorum_servers.c's */
 };
 
 /* broadcast.c */
@@ -37,7 +37,8 @@ void broadcast_number(struct core *c, uint64_t number);
 void broadcast_send(struct core *c); /* sends nothing if the message is too long */
 /* sends a whole message: the daemon, name and key */
 void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
-bool received_word(struct slice *text, struct slice *word); /* takes the next word off the text; false: there is none */
-bool received_number(struct slice *text, uint64_t *number);
+/* takes the next word off a message that was received; false: there is none */
+bool broadcast_take_word(struct slice *text, struct slice *word);
+bool broadcast_take_number(struct slice *text, uint64_t *number);
 
 #endif

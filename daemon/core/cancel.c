@@ -2,8 +2,8 @@
  * cancel.c -- CANCEL: the waits of one owner for one name end.
  *
  * Ends each LOCK of the owner for the name that is not answered, whatever it waits for (the lock, an operation in
- * flight, its turn among the owner's requests), and each MLOCK that has the name in it. Their tickets go with them, and
- * so does one that is kept for the owner; a grant that an attempt in flight brings is given back (acquire_ok()).
+ * flight, its turn among the owner's requests), and each MLOCK that has the name in it. Their tickets are given up, and
+ * so is a ticket that is kept for the owner; a grant by an attempt in flight is given back (acquire_ok()).
  * UNLOCK and RENEW stay.
  *
  * CANCEL runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
@@ -15,23 +15,25 @@
 #include "daemon/core/core.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/reviews.h"
+#include "daemon/core/state.h"
 
 /* Requests of the owner that name a claim on the lock, the waiting and the running. */
 static uint32_t
 count_requests(const struct lock *l, const struct owner *o)
 {
     const struct claim *cl;
-    struct pair p;
+    struct claim_iter p;
     uint32_t n = 0;
 
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
+    claim_iter_begin(&p, l, o);
+    while ((cl = claim_iter_next(&p)) != NULL) {
         n += cl->refs;
     }
     return n;
@@ -48,7 +50,7 @@ has_at_most(const struct list *l, uint32_t most)
     return true;
 }
 
-/* Of an MLOCK that runs, the name may be one that is granted already. */
+/* Whether the request is a LOCK for the name; an MLOCK that runs may have been granted the name already. */
 static bool
 asks_for(const struct request *r, const struct lock *l)
 {
@@ -68,7 +70,7 @@ cancel(struct core *c, struct request *r)
     multilocks_advance(c);
 }
 
-/* Ends the requests in the owner's order, the one that runs among them. */
+/* Ends those in the owner's order, running or not. Returns their number. */
 static int64_t
 cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
 {
@@ -94,17 +96,17 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
     return n;
 }
 
-/* Repetitions (ONCE) that joined a wait take its place in the order one after the other: see request_stop_waiting(). */
+/* Repetitions (ONCE) that joined a wait replace it in the order, one after the other: see request_stop_waiting(). */
 static int64_t
 cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 {
     int64_t n = cancel_in_order(c, o, l);
     struct claim *cl;
-    struct pair p;
+    struct claim_iter p;
 
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
-        claim_drop_kept_position(c, cl); /* only this one may go to another list */
+    claim_iter_begin(&p, l, o);
+    while ((cl = claim_iter_next(&p)) != NULL) {
+        position_drop_kept(c, cl); /* only this one may go to another list */
     }
     return n;
 }
@@ -112,16 +114,16 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 void
 cancel_arrives(struct core *c, const struct core_request *rq)
 {
-    struct core_session *p = core_session_find(c, rq->session);
+    struct core_session *s = core_session_find(c, rq->session);
     struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = CORE_LEFT, .name = rq->name};
     struct lock *l = lock_find(c, rq->name);
     struct owner *o = NULL;
     enum core_answer answer;
 
-    if (p == NULL) {
+    if (s == NULL) {
         return; /* the session has gone: no answer can reach it */
     }
-    answer = owner_get(c, p, rq->owner, false, &o);
+    answer = owner_get(c, s, rq->owner, false, &o);
     if (l != NULL) {
         lock_catch_up(c, l);
     }

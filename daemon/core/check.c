@@ -11,7 +11,7 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
@@ -21,11 +21,11 @@
 #include "daemon/core/window.h"
 
 static void
-check_home(const struct list *home, unsigned states)
+check_list(const struct list *list, unsigned states)
 {
     struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, home)
+    list_for_each_safe(pos, nxt, list)
     {
         assert(states & (1u << container_of(pos, struct claim, node)->state));
     }
@@ -33,8 +33,8 @@ check_home(const struct list *home, unsigned states)
 
 /* The counters of struct core, counted anew. */
 struct tally {
-    uint64_t locks, keyed, queues, claims, fronts, held, doubts, session_owners, lost, turns;
-    uint32_t waiting, blocked, flying[WINDOWS];
+    uint64_t locks, keyed, queues, claims, prefixed, held, unverified, session_owners, lost, windowed;
+    uint32_t waiting, blocked, in_flight[WINDOWS];
 };
 
 static void
@@ -45,9 +45,9 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
 
     assert(cl->uncertain.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
     if (!ends) {
-        claim_check_record(c, cl); /* I13 */
+        record_check(c, cl); /* I13 */
     }
-    assert(cl->renewal != RENEWAL_WAITS || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
+    assert(!cl->in_window || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
            (cl->state == CLAIM_RELEASING && cl->op == 0)); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
@@ -63,7 +63,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->hold.deadline_us); /* I3 */
         assert(now_us < cl->hold.deadline_us || sliced); /* I2 */
         assert(!cl->owner->ending || ends); /* I17 */
-        assert(cl->review_n == cl->lock->reviews_n || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* R2 of rounds.c */
+        assert(cl->review_n == cl->lock->reviews_n || round_is_pending(c, cl->lock, ROUND_REVIEW)); /* R2 of rounds.c */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_CACHED:
@@ -71,7 +71,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(list_linked(&cl->lock->queue->waiter_poll_node) && !cl->lock->remote_waiters); /* P1 of waiter_polls.c */
         break;
     case CLAIM_RELEASING:
-        assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
+        assert(cl->op != 0 || armed || claim_renewal_pending(cl)); /* I3 */
         assert(cl->queued.kept_until_us == 0 || lock_has_queue(cl->lock)); /* the claim may go back to the queue */
         break;
     case CLAIM_STRAGGLING:
@@ -91,18 +91,18 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->state != CLAIM_HELD || heap_at(&p->set->ends, &p->end) == cl->hold.deadline_us);
         assert(p->set->held_n == p->set->ends.count && p->set->held_n <= p->set->claims_n);
     }
-    if (claim_front_bytes(cl->lock) > 0) {
-        t->fronts++;
+    if (claim_prefix_bytes(cl->lock) > 0) {
+        t->prefixed++;
         assert(((const struct map_node *)(const void *)cl)[-1].number == (cl->token != 0 ? cl->token : claim_id(cl)));
     }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
-    t->doubts += (cl->uncertain.verify & VERIFY_LOST) != 0;
-    t->turns += cl->renewal == RENEWAL_WAITS;
-    t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
-    t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
-    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_background;
-    t->flying[WINDOW_BACKGROUND] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_background;
+    t->unverified += (cl->uncertain.verify & VERIFY_LOST) != 0;
+    t->windowed += cl->in_window;
+    t->in_flight[WINDOW_RENEW] += cl->renewal_sent;
+    t->in_flight[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
+    t->in_flight[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_background;
+    t->in_flight[WINDOW_BACKGROUND] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_background;
 }
 
 /* I1; a limit that was lowered since does not concern the holders. */
@@ -130,7 +130,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     const struct list *lists[] = {&l->queue->claims, &l->holders, &l->rest};
     uint64_t held = t->held, n = t->claims;
     struct list *pos, *nxt;
-    uint64_t ticket = 0;
+    uint64_t position = 0;
     bool has_ticket = true;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
@@ -148,9 +148,9 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->queued.position > ticket);
+        assert(cl->queued.position > position);
         assert(has_ticket || !cl->has_ticket); /* I11 */
-        ticket = cl->queued.position;
+        position = cl->queued.position;
         has_ticket = cl->has_ticket;
     }
 }
@@ -194,7 +194,7 @@ check_empty_queue(const struct queue *q)
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
     assert(!job_is_pending(&q->break_job) && !job_is_pending(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
-    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
+    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->redis_holders_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->hinted && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
@@ -215,10 +215,10 @@ check_attempts(const struct lock *l)
         if (cl->state == CLAIM_TRYING) {
             trying++;
             assert(l->queue->trying_n == 1 || (!l->queue->alone && lock_has_room_beside(l, cl->op_shared)));
-            assert(list_empty(&l->holders) || lock_may_be_many(l) || (policy(l)->tickets && !cl->has_ticket));
+            assert(list_empty(&l->holders) || lock_allows_several(l) || (policy(l)->tickets && !cl->has_ticket));
         }
     }
-    assert(trying == l->queue->trying_n && trying <= TOGETHER);
+    assert(trying == l->queue->trying_n && trying <= ATTEMPTS_TOGETHER);
 }
 
 static void
@@ -226,11 +226,11 @@ check_lock(const struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
     bool wanted = false, drains;
-    uint32_t freeing = 0, releasing = 0;
+    uint32_t releasing = 0, sent = 0;
 
-    check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
-    check_home(&l->holders, CLAIM_IN(HELD));
-    check_home(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
+    check_list(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
+    check_list(&l->holders, CLAIM_IN(HELD));
+    check_list(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
     list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
@@ -239,34 +239,34 @@ check_lock(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        freeing += cl->state == CLAIM_RELEASING;
-        releasing += cl->state == CLAIM_RELEASING && cl->op != 0;
+        releasing += cl->state == CLAIM_RELEASING;
+        sent += cl->state == CLAIM_RELEASING && cl->op != 0;
     }
-    assert(freeing == l->releasing_n && releasing == l->releases_sent_n);
+    assert(releasing == l->releasing_n && sent == l->releases_sent_n);
     check_attempts(l);
-    drains = job_is_pending(&lock_domain(c, l)->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
+    drains = job_is_pending(&lock_domain(c, l)->walk[WALK_DRAIN].job) || round_is_pending(c, l, ROUND_DRAIN);
     assert(!wanted || !c->draining || drains);
     if (wanted && !c->draining) { /* I4 */
-        assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
+        assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || releasing > 0 || !list_empty(&l->holders));
     }
 }
 
 /* The session has one record for each owner that it uses. Returns their number. */
 static size_t
-check_session_owners(const struct core *c, const struct core_session *p)
+check_session_owners(const struct core *c, const struct core_session *s)
 {
     struct list *pos, *nxt;
     size_t n = 0;
 
-    list_for_each_safe(pos, nxt, &p->session_owners)
+    list_for_each_safe(pos, nxt, &s->session_owners)
     {
-        const struct session_owner *ln = container_of(pos, struct session_owner, session_node);
-        struct map_node *same = map_find(&c->session_owners, ln->by_pair.number);
+        const struct session_owner *so = container_of(pos, struct session_owner, session_node);
+        struct map_node *same = map_find(&c->session_owners, so->by_pair.number);
 
         for (; same != NULL; same = map_next(same)) {
             const struct session_owner *other = container_of(same, struct session_owner, by_pair);
 
-            assert(other == ln || other->session != ln->session || other->owner != ln->owner);
+            assert(other == so || other->session != so->session || other->owner != so->owner);
         }
         n++;
     }
@@ -298,10 +298,10 @@ check_users(const struct core *c)
 
         map_for_each_safe(m, next_m, &c->sessions)
         {
-            const struct core_session *p = container_of(m, struct core_session, by_id);
+            const struct core_session *s = container_of(m, struct core_session, by_id);
 
-            sessions += p->user == u;
-            blocked += p->user == u ? p->blocked_n : 0;
+            sessions += s->user == u;
+            blocked += s->user == u ? s->blocked_n : 0;
         }
         assert(u->refs > 0 && u->sessions_n == sessions && u->blocked_n == blocked);
         assert(u->claims_n <= c->claims.count);
@@ -311,7 +311,7 @@ check_users(const struct core *c)
 static void
 check_domain(const struct core *c, const struct domain *d, int64_t now_us, struct tally *t)
 {
-    uint64_t doubts = t->doubts;
+    uint64_t unverified = t->unverified;
     struct list *pos, *nxt;
 
     list_for_each_safe(pos, nxt, &d->locks)
@@ -332,9 +332,9 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
         assert(!policy(l)->aux_keys || lock_with_aux_keys(c, lock_key(l)) == NULL);
         t->locks++;
     }
-    doubts = t->doubts - doubts;
-    assert(doubts == d->unverified_n); /* I12 */
-    assert(d->epoch == 0 || doubts > 0 || job_is_pending(&d->walk[WALK_REVIEW].job) || rounds_review(c, d));
+    unverified = t->unverified - unverified;
+    assert(unverified == d->unverified_n); /* I12 */
+    assert(d->epoch == 0 || unverified > 0 || job_is_pending(&d->walk[WALK_REVIEW].job) || rounds_review_pending(c, d));
 }
 
 void
@@ -345,7 +345,7 @@ core_check(const struct core *c, int64_t now_us)
     struct tally t = {0};
 
     assert(c->dirty_locks.first == NULL && list_empty(&c->dirty_owners)); /* I10 */
-    assert(list_empty(&c->freed) && list_empty(&c->dirty_multilocks) && list_empty(&c->dirty_domains));
+    assert(list_empty(&c->to_rerun) && list_empty(&c->dirty_multilocks) && list_empty(&c->dirty_domains));
     assert(c->conf.slice != 0 || list_empty(&c->jobs)); /* I17 */
     check_empty_queue(&c->empty_queue);
     assert(heap_min_at(&c->timers) > now_us || now_us < c->now_us || c->conf.slice != 0);
@@ -353,15 +353,15 @@ core_check(const struct core *c, int64_t now_us)
         check_domain(c, &c->domain[i], now_us, &t);
     }
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
-    assert(t.fronts == c->tokens.count);
+    assert(t.prefixed == c->tokens.count);
     assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
     map_for_each_safe(n, next, &c->sessions)
     {
-        const struct core_session *p = container_of(n, struct core_session, by_id);
+        const struct core_session *s = container_of(n, struct core_session, by_id);
 
-        order_check(c, p->owner); /* I9 */
-        t.session_owners += check_session_owners(c, p);
-        list_for_each_safe(pos, nxt, &p->requests)
+        order_check(c, s->owner); /* I9 */
+        t.session_owners += check_session_owners(c, s);
+        list_for_each_safe(pos, nxt, &s->requests)
         {
             const struct request *r = container_of(pos, struct request, session_node);
 
@@ -381,9 +381,9 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
     assert(c->conf.slice != 0 || list_empty(&c->rounds));
     for (int i = 0; i < WINDOWS; i++) {
-        assert(t.flying[i] == c->window[i].n);
+        assert(t.in_flight[i] == c->window[i].n);
     }
-    assert(t.turns == c->windowed_n);
+    assert(t.windowed == c->windowed_n);
     assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of waiter_polls.c */
     assert(c->waiter_poll.timer.node.pos != 0 ||

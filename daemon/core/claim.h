@@ -1,9 +1,8 @@
 /*
  * claim.h -- one owner's interest in one lock, from the first request to the last release; private to daemon/core.
  *
- * One record, not a lease and an interest: of 172 functions that read a claim 53 read both halves (every outcome, the
- * timer, the records), and two records that point to each other would bring a held lock (492 bytes) above its bound of
- * 512. A split would save exchange() of handoff.c and little else.
+ * One record, not a lease and an interest: a third of the functions that read a claim read both halves (every outcome,
+ * the timer, the records), and with two records that point to each other a held lock would need more than 512 bytes.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H
@@ -11,31 +10,15 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
+#include "daemon/core/claim_state.h"
 #include "daemon/core/core.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain_record.h"
 
-enum claim_state {
-    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, not queued; freed when no request refers to it */
-    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its position is kept for a while */
-    CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
-    CLAIM_HELD,    /* lock.holders: granted, now < deadline */
-    CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
-    CLAIM_RELEASING, /* lock.rest: its release is in flight, or to be tried again */
-    CLAIM_STRAGGLING, /* lock.rest: released, but an old attempt may still run until uncertain.until_us */
-    CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
-    CLAIM_STATES
-};
-
-#define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
-
-/* Given back by its owner, while Redis may still have it. */
-#define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
-
 enum {
     RESERVE_BITS = 11,  /* see claim.reserve ... */
     FAILED_BITS = 3,    /* ... and claim.failed_n */
-    REVIEWS_BITS = 3,
+    CLAIM_REVIEW_BITS = 3,
     REPLICA_BITS = 4, /* CORE_REPLICAS_MAX */
 };
 
@@ -43,32 +26,6 @@ enum {
 struct claim_renewal {
     uint64_t op;
     int64_t lease_us; /* that it asks for */
-};
-
-/*
- * What only some states have. RELEASING reads kept_until_us, wherever it comes from: claim_move() clears it when a
- * claim was HELD.
- */
-struct claim_queued {
-    uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
-    uint64_t record_order;   /* ranked: its position in its record, among those of its record_rank */
-    int64_t tried_us;        /* TRYING: since when */
-    int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not */
-    uint32_t ticket_life_us; /* Redis drops the ticket after so long without a renewal; TICKET_MAX_US at most */
-};
-
-struct claim_hold {
-    int64_t deadline_us;     /* the core says "held" only before this time */
-    uint64_t session;        /* the session that was granted the lock; until the end of the hold is published */
-    int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
-    int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */
-    int64_t op_lease_us;     /* the lease that the operation in flight asks for; an attempt asks for claim.lease_us */
-};
-
-struct claim_cached {
-    int64_t deadline_us;     /* Redis keeps the lock for this daemon until then */
-    uint64_t session;
-    int64_t linger_until_us;
 };
 
 struct claim {
@@ -91,14 +48,11 @@ struct claim {
                                         granted. Of several permits only the reserve of the newest counts: H3 of
                                         handoff.c */
     unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    /*
-     * of the lease or ticket, beside `op`. WAITS: the claim is in a window (window.c), for its renewal or for its next
-     * operation
-     */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2;
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
-    unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
+    unsigned review_n : CLAIM_REVIEW_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
+    bool in_window : 1;     /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
+    bool renewal_sent : 1;  /* a renewal of its lease or ticket is in flight, beside `op`; then it is in no window */
     bool op_for_request : 1; /* the operation is for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* the operation is about the shared holds */
     bool op_ticket : 1;     /* the operation asks for a ticket, too */
@@ -106,10 +60,10 @@ struct claim {
     bool op_background : 1; /* RELEASING: the release in flight is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
     bool has_ticket : 1; /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it is
                             gone */
-    bool fresh : 1;         /* granted to a LOCK that said so */
+    bool fresh : 1;         /* granted to a LOCK that was `fresh` */
     bool watchdog : 1;      /* the core renews the lease */
-    bool not_twice : 1;     /* kinds whose expiry proves ownership: a release may have run; see claim_release() */
-    bool lost : 1;          /* RELEASING, STRAGGLING: its owner is still to be told LOST */
+    bool release_may_have_run : 1; /* kinds whose expiry proves ownership; see release_from_us() */
+    bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
     bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
                                follows */
     bool jeopardy : 1;      /* HELD: JEOPARDY was published */
@@ -117,8 +71,8 @@ struct claim {
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
-        struct heap_node window_node; /* RENEWAL_WAITS: window.waiting; window_node.what: of which window_sort */
-        struct claim_renewal renew;   /* RENEWAL_SENT */
+        struct heap_node window_node; /* in_window: window.waiting; window_node.what: the window_sort */
+        struct claim_renewal renew;   /* renewal_sent */
         struct list lost_node;        /* LOST: owner.lost */
     };
     uint64_t record_sum;    /* checksum of the record that was kept last; 0 = none was */
@@ -136,5 +90,25 @@ struct claim {
     int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
     int64_t expiry_learned_us; /* when Redis reported it */
 };
+
+static inline uint64_t
+claim_id(const struct claim *cl)
+{
+    return cl->by_id.number;
+}
+
+/* Holds of either sort. */
+static inline uint32_t
+claim_holds(const struct claim *cl)
+{
+    return cl->holds + cl->shared;
+}
+
+/* A renewal is in flight, or the turn for one (or for another operation) has to come first. */
+static inline bool
+claim_renewal_pending(const struct claim *cl)
+{
+    return cl->in_window || cl->renewal_sent;
+}
 
 #endif

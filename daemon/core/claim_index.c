@@ -4,8 +4,8 @@
  * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token;
  *     by its id while it has none.
  * X2  Each permit is in the set of its owner and its lock (core.permit_sets): HELD in `held`, which is in the order of
- *     tokens, and in `ends`; else in `others`. So however many permits one owner has of a name, a LOCK or UNLOCK looks
- *     only at those that it waits for or gives back.
+ *     tokens, and in `ends`; else in `others`. So however many permits of a name one owner has, a LOCK or UNLOCK looks
+ *     only at those that the owner waits for or is giving back.
  */
 #include "daemon/core/claim_index.h"
 
@@ -154,7 +154,7 @@ permit_set_deadline(struct claim *cl)
     }
 }
 
-/* Looks at each permit only while leases have ended, or permits were broken, whose timers or job are still due. */
+/* Looks at each permit only while the timer of an ended lease, or the job of a BREAK, is still due. */
 int64_t
 permit_set_left(const struct core *c, const struct claim *but)
 {
@@ -194,7 +194,7 @@ claim_index(struct core *c, struct claim *cl)
     uint64_t id = ++c->serial;
 
     map_add(&c->claims, &cl->by_id, id);
-    if (claim_front_bytes(cl->lock) > 0) {
+    if (claim_prefix_bytes(cl->lock) > 0) {
         map_add(&c->tokens, claim_token_node(cl), id);
     }
     if (permit_of(cl) != NULL) {
@@ -208,7 +208,7 @@ claim_unindex(struct core *c, struct claim *cl)
     struct permit *p = permit_of(cl);
 
     map_remove(&c->claims, &cl->by_id);
-    if (claim_front_bytes(cl->lock) > 0) {
+    if (claim_prefix_bytes(cl->lock) > 0) {
         map_remove(&c->tokens, claim_token_node(cl));
     }
     if (p != NULL) {
@@ -221,9 +221,9 @@ claim_unindex(struct core *c, struct claim *cl)
 }
 
 void
-pair_begin(struct pair *p, const struct lock *l, const struct owner *o)
+claim_iter_begin(struct claim_iter *p, const struct lock *l, const struct owner *o)
 {
-    *p = (struct pair){.lock = l, .owner = o, .by_owner = o->claims_n <= l->claims_n};
+    *p = (struct claim_iter){.lock = l, .owner = o, .by_owner = o->claims_n <= l->claims_n};
     if (p->by_owner) {
         p->head[0] = &o->claims;
         p->heads_n = 1;
@@ -237,7 +237,7 @@ pair_begin(struct pair *p, const struct lock *l, const struct owner *o)
 }
 
 struct claim *
-pair_next(struct pair *p)
+claim_iter_next(struct claim_iter *p)
 {
     for (;;) {
         struct claim *cl;
@@ -256,7 +256,7 @@ pair_next(struct pair *p)
     }
 }
 
-/* Of several permits one that is held; else one whose owner is to be told LOST. */
+/* Of several permits one that is held; else one whose loss is still to be reported to its owner. */
 static struct claim *
 find_permit(const struct permit_set *set)
 {
@@ -280,7 +280,7 @@ struct claim *
 claim_find(const struct core *c, const struct lock *l, const struct owner *o)
 {
     struct list *pos;
-    struct pair p;
+    struct claim_iter p;
 
     if (policy(l)->claim_each) {
         const struct permit_set *set = permit_set_find(c, l, o);
@@ -288,10 +288,11 @@ claim_find(const struct core *c, const struct lock *l, const struct owner *o)
         return set != NULL ? find_permit(set) : NULL;
     }
     if (o->claims_n > l->claims_n) {
-        pair_begin(&p, l, o);
-        return pair_next(&p);
+        claim_iter_begin(&p, l, o);
+        return claim_iter_next(&p);
     }
-    for (pos = o->claims.next; pos != &o->claims; pos = pos->next) { /* what pair_next() would do, at half the price */
+    /* as claim_iter_next() does, at half the price */
+    for (pos = o->claims.next; pos != &o->claims; pos = pos->next) {
         struct claim *cl = container_of(pos, struct claim, owner_node);
 
         if (cl->lock == l) {
@@ -302,9 +303,9 @@ claim_find(const struct core *c, const struct lock *l, const struct owner *o)
 }
 
 struct claim *
-claim_first(const struct list *home, unsigned states)
+claim_first(const struct list *list, unsigned states)
 {
-    for (struct list *pos = home->next; pos != home; pos = pos->next) {
+    for (struct list *pos = list->next; pos != list; pos = pos->next) {
         struct claim *cl = container_of(pos, struct claim, node);
 
         if (states & (1u << cl->state)) {
@@ -332,11 +333,11 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
 }
 
 /*
- * The claim of a LOCK; NULL when it needs one of its own. Each LOCK asks for a new permit, unless it may be a
- * repetition (once), or the owner has a position without requests.
+ * The claim that a LOCK joins; NULL: it needs a new claim. With permits each LOCK asks for a new one, unless it may be
+ * a repetition (once), or the owner has a position that is kept without requests.
  */
 struct claim *
-claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once)
+claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once)
 {
     const struct permit_set *set = permit_set_find(c, l, o);
     struct claim *kept = NULL;
@@ -370,7 +371,7 @@ void
 claim_set_token(struct core *c, struct claim *cl, uint64_t token)
 {
     cl->token = token;
-    if (claim_front_bytes(cl->lock) > 0) {
+    if (claim_prefix_bytes(cl->lock) > 0) {
         map_remove(&c->tokens, claim_token_node(cl));
         map_add(&c->tokens, claim_token_node(cl), token != 0 ? token : claim_id(cl));
     }
@@ -383,14 +384,14 @@ stands_for(const struct claim *cl, uint64_t token)
     return cl->token == token && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING;
 }
 
-/* The claim that holds the name by this token, or held it and whose owner is to be told LOST. */
+/* The claim that holds the name by this token, or held it and whose loss is still to be reported. */
 struct claim *
 claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
 {
     const struct list *lists[] = {&l->holders, &l->rest};
     struct list *pos, *nxt;
 
-    if (claim_front_bytes(l) > 0) {
+    if (claim_prefix_bytes(l) > 0) {
         for (struct map_node *n = map_find(&c->tokens, token); n != NULL; n = map_next(n)) {
             struct claim *cl = (struct claim *)(void *)(n + 1);
 
@@ -400,7 +401,7 @@ claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
         }
         return NULL;
     }
-    /* one holder, and claims whose owners are to be told of a loss */
+    /* one holder, and claims whose losses are still to be reported */
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_for_each_safe(pos, nxt, lists[i])
         {

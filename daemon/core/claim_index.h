@@ -25,7 +25,7 @@ struct permit_set {
     const struct owner *owner;
     struct list held;        /* permit.node, by rising tokens */
     struct list others;
-    struct heap ends;        /* permit.end: deadlines of those that are held; has room for all */
+    struct heap ends;        /* permit.end: deadlines of those that are held */
     uint32_t held_n, claims_n;
 };
 /* NULL: the owner has no claim on the lock, or the lock has no permits. */
@@ -37,10 +37,10 @@ void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have ex
 void permit_set_deadline(struct claim *cl); /* HELD: the deadline may have changed */
 /*
  * Iterates over the claims of one owner on one lock (one at most, except of kinds with permits), on the shorter of both
- * lists: a hot name has many claims, but then their owners have few. The caller may move the claim that pair_next() has
- * returned, and no other.
+ * lists: a hot name has many claims, but then their owners have few. The caller may move the claim that
+ * claim_iter_next() has returned, and no other.
  */
-struct pair {
+struct claim_iter {
     const struct lock *lock;
     const struct owner *owner;
     const struct list *head[3]; /* lists that have all of them */
@@ -48,22 +48,23 @@ struct pair {
     int at, heads_n;
     bool by_owner;
 };
-void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
-struct claim *pair_next(struct pair *p); /* NULL: no more */
+void claim_iter_begin(struct claim_iter *p, const struct lock *l, const struct owner *o);
+struct claim *claim_iter_next(struct claim_iter *p); /* NULL: no more */
 struct claim *claim_find(const struct core *c, const struct lock *l, const struct owner *o);
 void claim_index(struct core *c, struct claim *cl); /* gives it its id */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
 struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: no grant has it */
 /* the first on the list in one of these states; NULL: none */
-struct claim *claim_first(const struct list *home, unsigned states);
+struct claim *claim_first(const struct list *list, unsigned states);
 /* NULL: a new one is needed */
-struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once);
+struct claim *claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once);
+/* the claim that is held, the newest permit, or the permit with that token (0: any); NULL: the owner holds none */
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
 
 /*
  * Claims of a lock with several holders are found by their tokens: by a node that lies in front of the record. Its
- * number is the token; without one, the claim's id, so that the table has room for each.
+ * number is the token; of a claim without a token the claim's id, so that every claim has a node in the table.
  */
 static inline struct map_node *
 claim_token_node(struct claim *cl)
@@ -92,9 +93,9 @@ permit_claim(struct permit *p)
 }
 
 static inline size_t
-claim_front_bytes(const struct lock *l)
+claim_prefix_bytes(const struct lock *l)
 {
-    size_t token = lock_may_be_many(l) ? sizeof(struct map_node) : 0;
+    size_t token = lock_allows_several(l) ? sizeof(struct map_node) : 0;
 
     return policy(l)->claim_each ? sizeof(struct permit) : token;
 }

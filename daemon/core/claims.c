@@ -24,7 +24,7 @@
 #include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
-_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
+_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "uncertain.verify has a bit for each VERIFY_*");
 
 /*
  *            LOCK            first in the queue          OK
@@ -33,7 +33,7 @@ _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
  *    |  |          kept|  |    TAKEN, UNKNOWN ...   | no         |     |
  *    |  |              |  | unresolved, no waiter   | waiter     |     v
  *    |  +--- STRAGGLING <-- RELEASING <--------------------+------------+   LOST --> IDLE
- *    |                  |  |      UNLOCK, owner gone, deadline           told
+ *    |                  |  |      UNLOCK, owner gone, deadline           reported
  *    +------------------+  +------------------------------------------> LOST
  *
  * Besides, HELD --> CACHED: given back, but not released in Redis; then HELD by the next owner, or RELEASING.
@@ -52,18 +52,18 @@ static const unsigned claim_next[CLAIM_STATES] = {
 static struct claim *
 claim_alloc(struct core *c, const struct lock *l)
 {
-    size_t front = claim_front_bytes(l);
-    char *p = freelist_take(&c->freelist, front + sizeof(struct claim));
+    size_t prefix = claim_prefix_bytes(l);
+    char *p = freelist_take(&c->freelist, prefix + sizeof(struct claim));
 
-    return (struct claim *)(void *)(p + front);
+    return (struct claim *)(void *)(p + prefix);
 }
 
 static void
 claim_give(struct core *c, struct claim *cl)
 {
-    size_t front = claim_front_bytes(cl->lock);
+    size_t prefix = claim_prefix_bytes(cl->lock);
 
-    freelist_give(&c->freelist, (char *)cl - front, front + sizeof(*cl));
+    freelist_give(&c->freelist, (char *)cl - prefix, prefix + sizeof(*cl));
 }
 
 struct claim *
@@ -82,7 +82,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     l->claims_n++;
     o->claims_n++;
     user_count_claim(o, 1);
-    owner_grace(o, l, 0);
+    owner_raise_grace(o, l, 0);
     return cl;
 }
 
@@ -107,7 +107,7 @@ count_lost(struct core *c, struct claim *cl, int by)
 
 /*
  * Claims that are TRYING, HELD or RELEASING are counted by their lock; the last two by the core, too. One claim of a
- * lock may be CACHED; its last owner counts it in cached_n, so it is not one of the locks that the owner has.
+ * lock may be CACHED; owner.cached_n of its last owner counts it, because it is no lock of that owner any more.
  */
 static void
 count(struct core *c, struct claim *cl, int by)
@@ -144,7 +144,7 @@ void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
-    claim_forget(c, cl);
+    record_forget(c, cl);
     count(c, cl, -1);
     claim_unindex(c, cl);
     leave_rounds(c, cl);
@@ -153,13 +153,13 @@ claim_free(struct core *c, struct claim *cl)
     claim_end_renewal(c, cl);
     cl->lock->claims_n--;
     user_count_claim(cl->owner, -1);
-    cl->owner->grace_us = --cl->owner->claims_n > 0 ? cl->owner->grace_us : 0;
-    owner_wake(c, cl->owner);
+    cl->owner->owner_grace_us = --cl->owner->claims_n > 0 ? cl->owner->owner_grace_us : 0;
+    dirty_mark_owner(c, cl->owner);
     timer_fini(&c->timers, &cl->timer);
     claim_give(c, cl);
 }
 
-/* IDLE and without requests: idle_free() frees such claims, and looks for them in front. */
+/* IDLE and without requests: idle_free() frees such claims, and looks for them at the front of lock.rest. */
 static bool
 is_free(const struct claim *cl)
 {
@@ -185,7 +185,7 @@ claim_refer(struct core *c, struct claim *cl, int by)
 }
 
 static struct list *
-home_of(struct claim *cl)
+list_of(struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
@@ -208,12 +208,12 @@ home_of(struct claim *cl)
 void
 claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
-    struct list *from = home_of(cl), *home, *pos;
+    struct list *from = list_of(cl), *to_list, *pos;
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_set_verify(c, cl, 0);
-    claim_leave_window(c, cl); /* the turn was one of its former state; before count(), which may use lost_node */
+    window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->queued.kept_until_us = 0;
@@ -225,19 +225,19 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     permit_set_moved(cl, was_held);
     count(c, cl, 1);
     if (to == CLAIM_IDLE) {
-        claim_forget(c, cl);
+        record_forget(c, cl);
     }
-    home = home_of(cl);
-    lock_wake(c, cl->lock);
-    if (home == from && to != CLAIM_IDLE) {
+    to_list = list_of(cl);
+    dirty_mark_lock(c, cl->lock);
+    if (to_list == from && to != CLAIM_IDLE) {
         return;
     }
     leave_rounds(c, cl);
     cursors_pass(c, cl);
     list_remove(&cl->node);
-    pos = is_free(cl) ? home->next : home;
+    pos = is_free(cl) ? to_list->next : to_list;
     if (to == CLAIM_QUEUED) {
-        while (pos->prev != home &&
+        while (pos->prev != to_list &&
                container_of(pos->prev, struct claim, node)->queued.position > cl->queued.position) {
             pos = pos->prev;
         }
@@ -246,8 +246,8 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 }
 
 /*
- * The claim takes a new ticket, behind all others; so the claim goes last here, too, or the two queues would wait for
- * each other.
+ * The claim will take a new ticket, behind all others; so it goes last here, too: otherwise the queues here and in
+ * Redis would wait for each other.
  */
 void
 claim_put_last(struct core *c, struct claim *cl)
@@ -261,7 +261,7 @@ claim_put_last(struct core *c, struct claim *cl)
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
     l->queue->ticketless = true;
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
 }
 
 /* The claim has the last ticket now: here, it goes before the claims that have none. */
@@ -296,9 +296,9 @@ held_next_us(const struct core *c, const struct claim *cl)
         return at_us;
     }
     if (cl->uncertain.verify != 0) {
-        return cl->renewal != RENEWAL_NONE ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
+        return claim_renewal_pending(cl) ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
-    if (cl->watchdog && cl->renewal == RENEWAL_NONE) {
+    if (cl->watchdog && !claim_renewal_pending(cl)) {
         at_us = earlier(at_us, cl->renew_us);
     }
     if (cl->retry_us != 0 && !list_empty(&cl->requests)) {
@@ -319,12 +319,12 @@ claim_arm(struct core *c, struct claim *cl)
         if (list_empty(&cl->requests) && cl->queued.kept_until_us > c->now_us) {
             at_us = cl->queued.kept_until_us;
         }
-        if (cl->has_ticket && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
+        if (cl->has_ticket && !claim_renewal_pending(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);
         }
         break;
     case CLAIM_HELD:
-        claim_update_turn(c, cl);
+        window_update_turn(c, cl);
         permit_set_deadline(cl);
         at_us = held_next_us(c, cl);
         break;
@@ -346,7 +346,7 @@ claim_arm(struct core *c, struct claim *cl)
     }
     timer_set(&c->timers, &cl->timer, at_us);
     if (c->conf.keeps_records) {
-        claim_keep(c, cl); /* nearly every change of a claim ends here */
+        record_keep(c, cl); /* nearly every change of a claim ends here */
     }
 }
 
@@ -356,12 +356,12 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
     bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->uncertain.verify == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
-    return renews && cl->renewal == RENEWAL_NONE && at_us == cl->renew_us;
+    return renews && !claim_renewal_pending(cl) && at_us == cl->renew_us;
 }
 
 /*
  * Queues the claim for the request: in front of all claims that came after the request began to wait (it may have
- * waited for its owner's last hold to be given back). A claim with tickets goes last, as in Redis's queue.
+ * waited for its owner's last hold to be given back). With tickets a claim goes last, as in Redis's queue.
  */
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
@@ -380,15 +380,15 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 bool
 claim_busy(const struct claim *cl)
 {
-    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && policy(cl->lock)->expiry_proves);
+    return cl->op != 0 || (cl->renewal_sent && policy(cl->lock)->expiry_proves);
 }
 
 void
 claim_end_renewal(struct core *c, struct claim *cl)
 {
-    claim_leave_window(c, cl);
-    c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
-    cl->renewal = RENEWAL_NONE;
+    window_leave(c, cl);
+    c->window[WINDOW_RENEW].n -= cl->renewal_sent;
+    cl->renewal_sent = false;
 }
 
 void
@@ -399,7 +399,7 @@ claim_set_verify(struct core *c, struct claim *cl, unsigned verify)
     d->unverified_n -= (cl->uncertain.verify & VERIFY_LOST) != 0;
     d->unverified_n += (verify & VERIFY_LOST) != 0;
     if (d->unverified_n == 0) {
-        domain_wake(c, d);
+        dirty_mark_domain(c, d);
     }
     cl->uncertain.verify = verify & ((1u << VERIFY_BITS) - 1);
 }

@@ -27,43 +27,12 @@ void claim_set_verify(struct core *c, struct claim *cl, unsigned verify);
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 
 /* records.c */
-void claim_keep(struct core *c, struct claim *cl);   /* stores its record anew if the claim has changed */
-void claim_forget(struct core *c, struct claim *cl); /* drops its record */
-void claim_check_record(const struct core *c, const struct claim *cl); /* asserts that its record equals the claim */
-
-static inline uint64_t
-claim_id(const struct claim *cl)
-{
-    return cl->by_id.number;
-}
-
-/* Holds of either sort. */
-static inline uint32_t
-claim_holds(const struct claim *cl)
-{
-    return cl->holds + cl->shared;
-}
-
-/* HELD, and its name was broken since; the job of that BREAK has not come to the claim yet. */
-static inline bool
-claim_is_broken(const struct claim *cl)
-{
-    const struct queue *q = cl->lock->queue;
-
-    return job_is_pending(&q->break_job) && cl->token < q->broken_token;
-}
+void record_keep(struct core *c, struct claim *cl);   /* stores its record anew if the claim has changed */
+void record_forget(struct core *c, struct claim *cl); /* drops its record */
+void record_check(const struct core *c, const struct claim *cl); /* asserts that its record equals the claim */
 
 /*
- * HELD alone does not say so: the lease may have ended, or the name be broken, while the timer or the job is still due.
- */
-static inline bool
-claim_is_held(const struct claim *cl, int64_t now_us)
-{
-    return cl->state == CLAIM_HELD && now_us < cl->hold.deadline_us && !claim_is_broken(cl);
-}
-
-/*
- * The request that the claim's operation, or the one that is sent again, is for; NULL: there is none, or it has ended.
+ * The request for which the claim's operation was sent, or is to be sent again; NULL: there is none, or it has ended.
  */
 static inline struct request *
 claim_op_request(const struct claim *cl)

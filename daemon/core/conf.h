@@ -21,9 +21,9 @@ struct core_conf {
     uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
     uint64_t total_locks_max; /* ... by all; 0 = no bound */
-    uint32_t user_percent;   /* of waiters_max and total_locks_max: filled without a rule, see core_share_has_room() */
+    uint32_t user_percent;   /* of waiters_max and total_locks_max; see core_share_has_room() */
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
-    uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
+    uint32_t slice;          /* records that jobs look at in one turn, and timers, at most; 0 = no bound */
     uint32_t search_steps;   /* records that a search for deadlocks looks at in one step, for tests; 0 = the bounds of
                                 deadlock.c */
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */

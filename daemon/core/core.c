@@ -18,15 +18,16 @@
 #include "daemon/core/epochs.h"
 #include "daemon/core/graph.h"
 #include "daemon/core/jobs.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/queues.h"
 #include "daemon/core/request.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/restore.h"
 #include "daemon/core/sessions.h"
@@ -48,29 +49,30 @@
  * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
  *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
  *     STRAGGLING has its timer armed.
- * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
+ * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being released here.
  * I5  A name has one attempt in flight, or several for holds that can be beside each other (attempts.c); none while
  *     holders or releases here are in the way, except the attempt that takes a ticket.
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
- * I8  An acquire without an answer, or a ticket, is asked for again by the same owner, or released; until an answer
- *     comes, the owner does not hold the lock.
+ * I8  After an acquire without an answer, and with a ticket, the same owner asks again, or the claim is released; until
+ *     an answer comes, the owner does not hold the lock.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
- * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. Work that is
+ * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and to_rerun are empty. Work that is
  *     left is in core.jobs, or is due in the heap, and core_next_us() says so.
  * I11 Claims with a ticket are in the queue before those without, in the order in which they took their tickets; so the
- *     first one here is the first of ours in Redis's queue.
+ *     first one here is the first one of this daemon in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
  * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.
  * I14 Each window (window.c) has at most window_size() operations in flight, and a claim waits for its turn only while
  *     the window is full.
- * I15 A lock has a queue of its own while requests may wait, or Redis is asked for remote waiters (waiter_polls.c), and
- *     no longer; core.empty_queue, which all others have, stays as it was made.
+ * I15 A lock has a queue of its own while requests may wait, Redis is asked for remote waiters (waiter_polls.c), or the
+ *     lock is left to these (queue.yield_until_us), and no longer; core.empty_queue, which all others have, stays as it
+ *     was made.
  * I16 Of a lock at most one claim is CACHED, and lock.has_cached says so.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended
- *     takes no request and is granted nothing; until its job comes to a claim, the claim is held for nobody.
+ *     takes no request and is granted nothing; a claim that its job has not reached yet counts as held by no owner.
  * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
  *     keeps the kind and the key under which it was taken, whatever the rules say meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
@@ -78,9 +80,9 @@
  */
 
 static void
-slice_begin(struct core *c)
+budget_begin(struct core *c)
 {
-    c->left = (struct slice_left){c->conf.slice, c->conf.slice, c->conf.slice};
+    c->budget = (struct slice_budget){c->conf.slice, c->conf.slice, c->conf.slice};
 }
 
 struct core *
@@ -102,13 +104,13 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     list_init(&c->dirty_owners);
     list_init(&c->dirty_domains);
     list_init(&c->dirty_multilocks);
-    list_init(&c->freed);
+    list_init(&c->to_rerun);
     list_init(&c->losers);
     list_init(&c->jobs);
     list_init(&c->rounds);
     domains_init(c, conf->domains != 0 ? conf->domains : 1);
-    slice_begin(c);
-    search_init(&c->search);
+    budget_begin(c);
+    deadlock_init(&c->search);
     list_init(&c->waiter_poll.todo);
     list_init(&c->waiter_poll.seen);
     timer_init(&c->waiter_poll.timer, TIMER_WAITER_POLL);
@@ -126,15 +128,15 @@ core_free(struct core **cp)
         return;
     }
     c->sink.act = NULL;
-    for (struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
+    for (struct lock *l = domains_next_lock(c, NULL); l != NULL; l = domains_next_lock(c, l)) {
         l->dirty = true; /* no lock joins core.dirty_locks any more */
     }
     map_for_each_safe(n, next, &c->sessions)
     {
-        struct core_session *p = container_of(n, struct core_session, by_id);
+        struct core_session *s = container_of(n, struct core_session, by_id);
 
-        while (!list_empty(&p->requests)) {
-            struct request *r = container_of(p->requests.next, struct request, session_node);
+        while (!list_empty(&s->requests)) {
+            struct request *r = container_of(s->requests.next, struct request, session_node);
 
             if (r->multilock != NULL) {
                 multilock_leave(c, r);
@@ -153,7 +155,7 @@ core_free(struct core **cp)
         core_session_gone(c, container_of(n, struct core_session, by_id));
     }
     c->conf.slice = 0;
-    jobs_run(c);
+    work_jobs(c);
     while (!list_empty(&c->dirty_owners)) {
         owner_advance(c, container_of(c->dirty_owners.next, struct owner, dirty_node));
     }
@@ -186,7 +188,7 @@ core_configure(struct core *c, const struct core_conf *conf)
 }
 
 static void
-done(struct core *c, const struct core_done *d)
+operation_done(struct core *c, const struct core_done *d)
 {
     struct map_node *found = map_find(&c->claims, d->claim);
     struct queue *q;
@@ -196,32 +198,32 @@ done(struct core *c, const struct core_done *d)
     }
     if (found != NULL) {
         claim_catch_up(c, container_of(found, struct claim, by_id));
-        requests_freed(c);
-        claim_done(c, container_of(found, struct claim, by_id), d);
+        requests_rerun(c);
+        outcome_arrives(c, container_of(found, struct claim, by_id), d);
         return;
     }
     q = queue_find(c, d->claim);
     if (q != NULL && q->break_op == d->op) {
-        lock_break_done(c, q->lock, d);
+        break_done(c, q->lock, d);
     }
 }
 
 static void
 session_event(struct core *c, const struct core_event *ev)
 {
-    struct core_session *p = core_session_find(c, ev->type == CORE_CROWDED ? ev->oldest.session : ev->session);
+    struct core_session *s = core_session_find(c, ev->type == CORE_CROWDED ? ev->oldest.session : ev->session);
 
-    if (p == NULL) {
+    if (s == NULL) {
         return;
     }
     if (ev->type == CORE_CROWDED) {
-        core_session_crowded(c, p, ev->oldest.id);
+        core_session_crowded(c, s, ev->oldest.id);
     } else if (ev->type == CORE_EOF) {
-        core_session_eof(c, p);
+        core_session_eof(c, s);
     } else if (ev->type == CORE_UNREACHABLE) {
-        core_session_unreachable(c, p);
+        core_session_unreachable(c, s);
     } else {
-        core_session_gone(c, p);
+        core_session_gone(c, s);
     }
 }
 
@@ -229,7 +231,7 @@ session_event(struct core *c, const struct core_event *ev)
 static void
 watch_event(struct core *c, const struct core_event *ev)
 {
-    struct queue *q = queue_find(c, ev->lock);
+    struct queue *q = queue_find(c, ev->queue);
 
     if (q == NULL) {
         return; /* the last waiter has gone */
@@ -241,13 +243,14 @@ watch_event(struct core *c, const struct core_event *ev)
     }
 }
 
-/* The lock that a broadcast names; NULL: there is none here, or the broadcast is our own. */
+/* The lock that a broadcast names; NULL: there is none here, or this daemon has sent the broadcast. */
 static struct lock *
 received_lock(const struct core *c, struct slice text)
 {
     struct slice daemon, name, key;
 
-    if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
+    if (!broadcast_take_word(&text, &daemon) || !broadcast_take_word(&text, &name) ||
+        !broadcast_take_word(&text, &key)) {
         return NULL;
     }
     /* this daemon may know the key by another name */
@@ -272,13 +275,13 @@ broadcast_received(struct core *c, struct slice what)
     case BROADCAST_BROKEN:
         l = received_lock(c, text);
         if (l != NULL) {
-            lock_broken(c, l);
+            break_suspect(c, l);
         }
         break;
     case BROADCAST_WANTED:
         l = received_lock(c, text);
         if (l != NULL) {
-            lock_wanted_elsewhere(c, l);
+            waiter_poll_found(c, l);
         }
         break;
     default:
@@ -303,9 +306,9 @@ domain_event(struct core *c, const struct core_event *ev)
 
     assert(ev->domain < c->domains_n);
     if (ev->type == CORE_RECLAIM) {
-        reclaim_begin(c, d, ev->epoch);
+        epochs_reclaim(c, d, ev->epoch);
     } else if (ev->type == CORE_SUSPECT) {
-        suspect_begin(c, d);
+        epochs_suspect(c, d);
     } else {
         walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);
     }
@@ -339,13 +342,13 @@ dispatch(struct core *c, const struct core_event *ev)
         watch_event(c, ev);
         break;
     case CORE_DONE:
-        done(c, &ev->done);
+        operation_done(c, &ev->done);
         break;
     case CORE_LOSS_REPORTED:
-        grant_loss_reported(c, &ev->grant);
+        delivery_loss_reported(c, &ev->grant);
         break;
     case CORE_UNDELIVERED:
-        grant_undelivered(c, &ev->grant);
+        delivery_failed(c, &ev->grant);
         break;
     case CORE_MLOCK:
     case CORE_MUNLOCK:
@@ -368,7 +371,7 @@ dispatch(struct core *c, const struct core_event *ev)
         domain_event(c, ev);
         break;
     case CORE_CLOCK_BACK:
-        guards_move(c, ev->back_us);
+        uncertain_move_guards(c, ev->back_us);
         break;
     case CORE_TIME:
         deadlock_advance(c);
@@ -388,15 +391,15 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
         c->now_us = now_us; /* the clock never steps back; if it seems to, time stands still */
     }
     /* Leases that have ended are ended before anything new is looked at, however long the process slept. */
-    catch_up(c);
+    work_catch_up(c);
     dispatch(c, ev);
     work_requests(c);
     if (jobs_may_run(c)) {
-        jobs_run(c);
+        work_jobs(c);
     }
     work_dirty(c);
-    catch_up(c); /* an outcome may have come when its lease was over */
-    reclaims_report(c);
+    work_catch_up(c); /* an outcome may have come when its lease was over */
+    epochs_report(c);
     c->stepping = false;
 }
 
@@ -404,7 +407,7 @@ void
 core_end_turn(struct core *c)
 {
     c->turn++;
-    slice_begin(c);
+    budget_begin(c);
 }
 
 /* The next slice of the search for deadlocks; CORE_FOREVER: there is nothing to search for. */

@@ -10,8 +10,9 @@
  */
 
 /*
- * The files of the room stand on floors, the highest first; calls go down only (scripts/floors). A lower floor reports
- * upward by a dirty list (dirty.h, core.freed, core.dirty_multilocks), which work.c walks.
+ * The files of the room stand on floors, the highest first; calls go down only, and a header other than this one
+ * declares functions of one floor (scripts/floors). A lower floor reports upward by a dirty list (dirty.h,
+ * core.to_rerun, core.dirty_multilocks), which work.c walks.
  *
  *   step      an event, what is due, what is dirty; what looks at everything
  *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
@@ -20,6 +21,7 @@
  *   leases    what a claim asks Redis for
  *   records   claims, locks, queues, owners, and how they are found
  *   tools     timers, jobs, dirty marks, broadcasts
+ *   layouts   headers without a source: the fields of records, and inlines that need nothing else
  */
 #ifndef RLOCKD_CORE_CORE_H
 #define RLOCKD_CORE_CORE_H
@@ -49,8 +51,8 @@ struct core *core_new(const struct core_conf *conf, const struct hash_key *key, 
 void core_free(struct core **c);
 
 /*
- * New settings; holds and waits keep those under which they began. (So do the rules of a name: a grace grows at once,
- * but shrinks only when no claim on the name is left, see take_rules().)
+ * New settings; holds and waits keep the settings under which they began. (The rules of a name are not among the
+ * settings: each request brings them, see take_rules() of locks.c.)
  */
 void core_configure(struct core *c, const struct core_conf *conf);
 
@@ -70,8 +72,8 @@ uint64_t core_user_sessions(const struct core *c, uint64_t user);
 bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 
 /*
- * One event. First what is due at now_us happens, then the event. A step does one slice of long work (an owner that
- * ends with very many locks, say); while some is left, core_next_us() says that the next step is due now.
+ * One event. The step first does what is due at now_us, then handles the event. It does one slice of long work (such as
+ * an owner that ends with very many locks); while work is left, core_next_us() says that the next step is due now.
  */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
@@ -85,7 +87,7 @@ void core_end_turn(struct core *c);
 /* When core_step(CORE_TIME) is to be called next; CORE_FOREVER = not at all. */
 int64_t core_next_us(const struct core *c);
 
-/* The deadline to report for a lease that was handed to the socket at sent_us: 1 % and 2 ms before its end. */
+/* The deadline to report for a lease whose command went to the socket at sent_us: 1 % and 2 ms before its end. */
 int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
 
 /* The inverse: the lease to ask for now so that the reported deadline is left_us ahead. */
@@ -93,13 +95,13 @@ int64_t core_lease_us(int64_t left_us);
 
 enum core_grant_state {
     CORE_GRANT_HELD,
-    CORE_GRANT_LOST,  /* and its owner does not know */
-    CORE_GRANT_ENDED, /* given back, or its owner has been told of the loss */
+    CORE_GRANT_LOST,  /* its loss is still to be reported to its owner */
+    CORE_GRANT_ENDED, /* given back, or its loss has been reported to its owner */
 };
 
-/* The state of a grant. until_us: the present deadline, when the grant is HELD. */
+/* The state of a grant. deadline_us: the present deadline, when the grant is HELD. */
 enum core_grant_state core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_us,
-                                       int64_t *until_us);
+                                       int64_t *deadline_us);
 
 /* Asserts every invariant; slow, for tests. */
 void core_check(const struct core *c, int64_t now_us);

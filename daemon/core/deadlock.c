@@ -16,7 +16,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/graph.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/waits.h"
@@ -25,14 +25,14 @@
  * When a wait begins, a search finds out whether the wait closes a cycle. Most chains are short, and the search ends
  * within the event. A search that takes more than SEARCH_STEPS is left to the job: one search for all waits that were
  * put off before it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once
- * for all of them. The wait that closes a cycle begins when all other waits of the cycle last already, so a search that
- * begins with it, or later, sees the whole cycle. After a search the job rests for as long as the search took.
+ * for all of them. The wait that closes a cycle is the last one of the cycle to begin, so a search that begins with it,
+ * or later, sees the whole cycle. After a search the job rests for as long as the search took.
  *
  * D1  A wait is answered DEADLOCK only after a comparison with the present records: the waits and holds of its cycle,
  *     and with permits whatever makes their holders stuck. If the graph has at most NOW_MAX records, one step compares
  *     them all. In a larger graph, each wait and each hold was seen both before and after one moment, so at that moment
  *     all of them existed.
- * D2  A request on one of the lists waits, and is on none when it ends.
+ * D2  A request on search.waits or search.roots waits; a request that ends is on neither.
  */
 
 enum {
@@ -41,7 +41,7 @@ enum {
     ASKS = 16,           /* ... searches for old waits, in one slice */
     JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
-    RECORD_MAX = 4096,     /* owners for whom the job keeps room */
+    OWNERS_KEPT_MAX = 4096, /* owners for whom the job keeps its memory */
 };
 
 /* ---- within one event ---- */
@@ -57,31 +57,31 @@ static void
 answer(struct core *c, const struct graph *g, struct request *r)
 {
     struct core_hop hop[HOPS_MAX];
-    size_t hops = g->path_n < HOPS_MAX ? g->path_n : HOPS_MAX; /* of a longer one the end is not spelled out */
+    size_t hops = g->path_n < HOPS_MAX ? g->path_n : HOPS_MAX; /* the answer names no more of a longer cycle */
 
-    hop[0] = deadlock_hop(r->owner, r->claim->lock);
+    hop[0] = wait_hop(r->owner, r->claim->lock);
     for (size_t i = 1; i < hops; i++) {
         const struct graph_owner *v = &g->owner[g->path[i]];
 
-        hop[i] = deadlock_hop(v->owner, g->lock[v->lock].queue->lock);
+        hop[i] = wait_hop(v->owner, g->lock[v->lock].queue->lock);
     }
     request_deadlock(c, r, hop, hops);
 }
 
 /*
- * Answers the wait of r, which begins or goes on, when it can never end: then true. An owner with one claim holds
- * nothing, so no wait leads to it. A search that takes more steps is left to the job.
+ * r begins to wait, or has waited for long: if that can never end, answers it; then true. An owner with one claim holds
+ * nothing, so no wait leads to it. A search of more than `most` steps is left to the job.
  */
 static bool
 find_cycle(struct core *c, struct request *r, uint64_t most)
 {
     struct graph *g = &c->graph[GRAPH_EVENT];
 
-    if (r->owner->claims_n < 2 || !deadlock_waits_for_holders(r->claim->lock, r->shared)) {
+    if (r->owner->claims_n < 2 || !wait_is_for_holders(r->claim->lock, r->shared)) {
         return false;
     }
     graph_begin(c, g, GRAPH_EVENT);
-    g->most = steps_max(c, most);
+    g->steps_end = steps_max(c, most);
     (void)graph_add(g, r->owner, r);
     if (graph_grow(c, g)) {
         list_remove(&r->search_node);
@@ -104,7 +104,7 @@ deadlock_begins(struct core *c, struct request *r)
 /* ---- the job ---- */
 
 void
-search_init(struct search *s)
+deadlock_init(struct search *s)
 {
     list_init(&s->waits);
     list_init(&s->roots);
@@ -124,7 +124,7 @@ static void
 search_end(struct core *c, struct search *s)
 {
     assert(list_empty(&s->roots));
-    if (c->graph[GRAPH_JOB].owners_room > RECORD_MAX) {
+    if (c->graph[GRAPH_JOB].owners_room > OWNERS_KEPT_MAX) {
         graph_clear(&c->graph[GRAPH_JOB]);
     }
     s->phase = SEARCH_NONE;
@@ -138,12 +138,12 @@ grow(struct core *c, struct search *s, struct graph *g)
     while (!list_empty(&s->roots)) {
         struct request *r = container_of(s->roots.next, struct request, search_node);
 
-        if (g->steps >= g->most) {
+        if (g->steps >= g->steps_end) {
             return true;
         }
         g->steps++;
         list_remove(&r->search_node);
-        if (deadlock_wait_of(r->owner) == r) {
+        if (wait_of_owner(r->owner) == r) {
             (void)graph_add(g, r->owner, r);
         }
     }
@@ -160,7 +160,7 @@ lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
     for (; n > 0; n--, at = at + 1 < g->path_n ? at + 1 : first) {
         g->steps++;
         if (!graph_waits(g, g->path[at])) {
-            graph_free_owner(g, g->path[at]);
+            graph_unstick(g, g->path[at]);
             return false;
         }
         if (!graph_holds(c, g, g->path_hold[at])) {
@@ -190,11 +190,11 @@ answer_last(struct core *c, struct graph *g, size_t first)
     for (size_t i = 0; i < hops; i++) {
         const struct graph_owner *v = &g->owner[g->path[first + (victim - first + i) % n]];
 
-        hop[i] = deadlock_hop(v->owner, g->lock[v->lock].queue->lock);
+        hop[i] = wait_hop(v->owner, g->lock[v->lock].queue->lock);
     }
     owner = g->path[victim];
-    request_deadlock(c, deadlock_wait_of(g->owner[owner].owner), hop, hops);
-    graph_free_owner(g, owner);
+    request_deadlock(c, wait_of_owner(g->owner[owner].owner), hop, hops);
+    graph_unstick(g, owner);
 }
 
 /*
@@ -220,7 +220,7 @@ find(struct core *c, struct graph *g, bool small)
     return found == GRAPH_MORE;
 }
 
-/* Does one slice. If the graph is not large, an answer was compared with the records in this step: D1. */
+/* Does one slice. If the graph is small, the slice compares all of it with the present records before an answer: D1. */
 static void
 advance_job(struct core *c)
 {
@@ -234,7 +234,7 @@ advance_job(struct core *c)
     if (s->phase == SEARCH_NONE) {
         return;
     }
-    g->most = g->steps + steps_max(c, JOB_STEPS);
+    g->steps_end = g->steps + steps_max(c, JOB_STEPS);
     if (s->phase == SEARCH_GROW && !grow(c, s, g)) {
         s->phase = SEARCH_VERIFY;
     }
@@ -243,9 +243,8 @@ advance_job(struct core *c)
         return;
     }
     small = s->phase != SEARCH_GROW && g->owners_n + g->holds_n <= NOW_MAX;
-    g->most = small ? g->steps + 16 * NOW_MAX : g->most;
-    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: the next slice verifies the rest
-                                               anew */
+    g->steps_end = small ? g->steps + 16 * NOW_MAX : g->steps_end;
+    if (s->phase == SEARCH_FIND && small) { /* a later slice of the answers: D1 needs another comparison */
         graph_verify_begin(g);
         s->phase = SEARCH_VERIFY;
     }
@@ -273,16 +272,16 @@ holds_something(const struct owner *o)
     return false;
 }
 
-/* No owner waits for one that holds nothing. */
+/* Searches here, then at other daemons; not for an owner that holds nothing, for which no owner can wait. */
 static void
 ask(struct core *c, struct request *r)
 {
-    if (holds_something(r->owner) && deadlock_wait_of(r->owner) == r && !find_cycle(c, r, ASK_STEPS)) {
+    if (holds_something(r->owner) && wait_of_owner(r->owner) == r && !find_cycle(c, r, ASK_STEPS)) {
         trail_begin(c, r);
     }
 }
 
-/* Puts the search off, because other timers that are due, renewals among them, must not wait for it. */
+/* The search waits for the next CORE_TIME: timers that are due, such as renewals, must not wait for it. */
 void
 deadlock_ask(struct core *c, struct request *r)
 {

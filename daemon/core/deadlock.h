@@ -27,10 +27,10 @@ struct search {
 };
 
 /* deadlock.c */
-void search_init(struct search *s);
+void deadlock_init(struct search *s);
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* the wait has become old: other daemons are asked, too */
-void deadlock_advance(struct core *c);                   /* a slice of what was put off */
+void deadlock_advance(struct core *c);                   /* does a slice of the searches that were put off */
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* asks the other daemons */

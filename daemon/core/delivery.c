@@ -7,7 +7,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/leases.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
@@ -22,7 +22,7 @@ claim_of_grant(const struct core *c, const struct core_grant *g)
 }
 
 enum core_grant_state
-core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us)
+core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *deadline_us)
 {
     const struct claim *cl = claim_of_grant(c, g);
 
@@ -30,33 +30,33 @@ core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_u
         return CORE_GRANT_ENDED;
     }
     if (claim_is_held(cl, now_us)) {
-        *until_us = cl->hold.deadline_us;
+        *deadline_us = cl->hold.deadline_us;
         return CORE_GRANT_HELD;
     }
     return cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost ? CORE_GRANT_LOST : CORE_GRANT_ENDED;
 }
 
 void
-grant_loss_reported(struct core *c, const struct core_grant *g)
+delivery_loss_reported(struct core *c, const struct core_grant *g)
 {
     struct claim *cl = claim_of_grant(c, g);
 
     if (cl != NULL) {
-        claim_report_end(c, cl);
+        end_known_to_owner(c, cl);
     }
 }
 
-/* The answer was late: takes the hold that it counted back, unless the claim has ended since or has another owner. */
+/* The answer was late: takes back the hold that it counted, unless the claim has ended since or has another owner. */
 void
-grant_undelivered(struct core *c, const struct core_grant *g)
+delivery_failed(struct core *c, const struct core_grant *g)
 {
     struct claim *cl = claim_of_grant(c, g);
 
     if (cl != NULL && g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
-        if (claim_holds(cl) > 1) { /* its owner was told of the others */
+        if (claim_holds(cl) > 1) { /* its owner has received answers about the others */
             request_give_back(c, cl, g->shared);
         } else {
-            claim_lose(c, cl, "granted too late to be told", false);
+            end_by_loss(c, cl, "granted too late to be told", false);
         }
     }
 }

@@ -9,7 +9,7 @@
 struct core;
 
 /* delivery.c */
-void grant_loss_reported(struct core *c, const struct core_grant *g);
-void grant_undelivered(struct core *c, const struct core_grant *g);
+void delivery_loss_reported(struct core *c, const struct core_grant *g);
+void delivery_failed(struct core *c, const struct core_grant *g);
 
 #endif

@@ -10,7 +10,7 @@
 #include "daemon/core/state.h"
 
 void
-lock_wake(struct core *c, struct lock *l)
+dirty_mark_lock(struct core *c, struct lock *l)
 {
     if (!l->dirty) {
         l->dirty = true;
@@ -21,7 +21,7 @@ lock_wake(struct core *c, struct lock *l)
 
 /* RECLAIMED may be due. */
 void
-domain_wake(struct core *c, struct domain *d)
+dirty_mark_domain(struct core *c, struct domain *d)
 {
     if (d->epoch != 0 && !list_linked(&d->dirty_node)) {
         list_push_back(&c->dirty_domains, &d->dirty_node);
@@ -29,7 +29,7 @@ domain_wake(struct core *c, struct domain *d)
 }
 
 void
-owner_wake(struct core *c, struct owner *o)
+dirty_mark_owner(struct core *c, struct owner *o)
 {
     if (!list_linked(&o->dirty_node)) {
         list_push_back(&c->dirty_owners, &o->dirty_node);

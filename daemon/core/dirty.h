@@ -11,8 +11,8 @@ struct lock;
 struct owner;
 
 /* dirty.c */
-void lock_wake(struct core *c, struct lock *l);
-void domain_wake(struct core *c, struct domain *d);
-void owner_wake(struct core *c, struct owner *o);
+void dirty_mark_lock(struct core *c, struct lock *l);
+void dirty_mark_domain(struct core *c, struct domain *d);
+void dirty_mark_owner(struct core *c, struct owner *o);
 
 #endif

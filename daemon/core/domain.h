@@ -21,13 +21,13 @@ enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 /* The reasons for which the locks of a domain are reviewed. */
 struct review {
     unsigned number;   /* the number of the last review; WALK_REVIEW gives it to each lock */
-    unsigned begun_n;  /* reviews begun since none was pending */
+    unsigned begun_n;  /* reviews in a row, each of which began before the one before it had ended */
     bool lost, jumped; /* Redis may have lost data; a clock has jumped */
 };
 
 struct domain {
     struct list locks;     /* lock.all, in order of creation */
-    uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0 = all are, and RECLAIMED was sent */
+    uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0 = none is: RECLAIMED was sent */
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;
     struct walk walk[WALKS];
@@ -38,6 +38,6 @@ struct domain {
 void domains_init(struct core *c, uint32_t n);
 void domains_fini(struct core *c);
 /* All locks, domain by domain: the lock after `l`, or the first one (l NULL). NULL: no more. */
-struct lock *locks_next(const struct core *c, const struct lock *l);
+struct lock *domains_next_lock(const struct core *c, const struct lock *l);
 
 #endif

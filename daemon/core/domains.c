@@ -1,5 +1,5 @@
 /*
- * domains.c -- the table of the domains, and the way through all locks, domain by domain.
+ * domains.c -- the table of the domains, and the iteration over all locks, domain by domain.
  *
  * The table has its length for the core's life: one record with one Redis, one for each slot in a cluster.
  */
@@ -41,7 +41,7 @@ domains_fini(struct core *c)
 }
 
 struct lock *
-locks_next(const struct core *c, const struct lock *l)
+domains_next_lock(const struct core *c, const struct lock *l)
 {
     uint32_t i;
 

@@ -1,8 +1,8 @@
 /*
  * ends.c -- how a claim ends: by its last request, by a loss, by the answer to its release, or with its owner.
  *
- * A claim of which a straggler may still run in Redis stays until no straggler can (STRAGGLING); one that its owner
- * does not know to be lost stays until the owner is told (LOST).
+ * A claim of which a straggler may still run in Redis stays until no straggler can (STRAGGLING); one that was lost
+ * stays until its loss has been reported to its owner (LOST).
  */
 #include <assert.h>
 
@@ -12,29 +12,30 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 
 /* HELD, but the lease has ended, or the name was broken: ends the hold. */
 void
-claim_lapsed(struct core *c, struct claim *cl)
+end_lapsed(struct core *c, struct claim *cl)
 {
     bool broken = claim_is_broken(cl);
 
-    claim_lose(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : CORE_LEASE_OVER, broken);
+    end_by_loss(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : CORE_LEASE_OVER, broken);
 }
 
 /*
- * The request whose answer tells the owner of the loss: the first, but never a `fresh` LOCK, which asks for a new grant
- * only. Requests of one owner run one after the other, so at most one of these is a `fresh` LOCK.
+ * The request whose answer reports the loss to the owner: the first, but never a `fresh` LOCK, which asks for a new
+ * grant only. Requests of one owner about one name run one after the other, so at most one is a `fresh` LOCK.
  */
 static struct request *
 loss_request(const struct claim *cl)
@@ -53,8 +54,8 @@ loss_request(const struct claim *cl)
 }
 
 /*
- * Silent requests end with the hold that they give back. True: the owner was told of other holds, so it does not know
- * of the loss.
+ * Silent requests end with the hold that they give back. True: the owner has received answers about other holds, so
+ * the loss is still to be reported.
  */
 static bool
 drop_silent(struct core *c, struct claim *cl)
@@ -75,37 +76,37 @@ drop_silent(struct core *c, struct claim *cl)
 }
 
 /*
- * The claim is lost, and its owner is to be told. gone_in_redis: Redis does not have it any more, so nothing has to be
- * given back.
+ * The claim is lost, which is to be reported to its owner. gone_in_redis: Redis does not have it any more, so nothing
+ * has to be given back.
  */
 void
-claim_lose(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis)
+end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis)
 {
-    bool untold = list_empty(&cl->requests);
+    bool unreported = list_empty(&cl->requests);
     struct request *r;
 
     assert(cl->state == CLAIM_HELD);
     if (!cl->owner->ending) { /* else the owner's job was about to give the claim back */
         c->metrics->lost++;
-        lock_news(c, cl, CORE_NEWS_LOST, reason);
+        news_publish(c, cl, CORE_NEWS_LOST, reason);
         cl->end_published = true;
     }
-    claim_forget_op(c, cl);
-    untold = drop_silent(c, cl) || untold;
-    cl->lost = untold && list_empty(&cl->requests) && !cl->owner->ending;
+    op_forget(c, cl);
+    unreported = drop_silent(c, cl) || unreported;
+    cl->lost = unreported && list_empty(&cl->requests) && !cl->owner->ending;
     r = loss_request(cl);
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
     if (gone_in_redis && claim_may(c, cl, MAY_FORGET)) {
-        claim_freed(c, cl, cl->owner->ending);
+        end_gone_in_redis(c, cl, cl->owner->ending);
     } else {
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
     }
 }
 
 void
-claim_loss_expired(struct core *c, struct claim *cl)
+end_loss_expired(struct core *c, struct claim *cl)
 {
     claim_set_token(c, cl, 0);
     claim_move(c, cl, CLAIM_IDLE);
@@ -113,11 +114,11 @@ claim_loss_expired(struct core *c, struct claim *cl)
 }
 
 /*
- * Losses of leases that requests had set are bounded, for one owner and for all: the oldest are forgotten first. A loss
- * of the watchdog is reported however late.
+ * Unreported losses of leases that requests had set are limited, for one owner and for all: the oldest are forgotten
+ * first. The loss of a lease that the watchdog renewed is reported however late.
  */
 void
-claim_keep_loss(struct core *c, struct claim *cl)
+end_keep_loss(struct core *c, struct claim *cl)
 {
     claim_move(c, cl, CLAIM_LOST);
     cl->retry_us = after_us(c->now_us, later(LOST_US, cl->lease_us));
@@ -127,7 +128,7 @@ claim_keep_loss(struct core *c, struct claim *cl)
         o = cl->owner->lost_n > LOST_OWNER_MAX ? cl->owner : o;
         list_remove(&o->loser_node);
         list_push_back(&c->losers, &o->loser_node);
-        claim_loss_expired(c, container_of(o->lost.next, struct claim, lost_node));
+        end_loss_expired(c, container_of(o->lost.next, struct claim, lost_node));
     }
 }
 
@@ -136,14 +137,14 @@ claim_keep_loss(struct core *c, struct claim *cl)
  * if a position is kept; else IDLE.
  */
 static void
-move_freed(struct core *c, struct claim *cl)
+move_gone(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* the owner's job may still be due */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
     if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_FORGET)) {
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
-        claim_keep_loss(c, cl);
+        end_keep_loss(c, cl);
     } else if (cl->state == CLAIM_RELEASING && cl->queued.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (policy(cl->lock)->tickets) {
@@ -159,10 +160,10 @@ move_freed(struct core *c, struct claim *cl)
  * until now, and RELEASED is published.
  */
 void
-claim_freed(struct core *c, struct claim *cl, bool news)
+end_gone_in_redis(struct core *c, struct claim *cl, bool news)
 {
     if (news && cl->token != 0 && !cl->end_published) {
-        lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
+        news_publish(c, cl, CORE_NEWS_RELEASED, NULL);
     }
     cl->op = 0;
     cl->op_for_request = false;
@@ -172,27 +173,27 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->expiry_ms = 0;
     cl->retry_us = 0;
     cl->failed_n = 0;
-    move_freed(c, cl);
+    move_gone(c, cl);
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
-        if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
-            /* The owner gets the fresh number, too, because the claim may be freed before the next hold. */
+        if (!claim_may(c, cl, MAY_KEEP_REDIS_OWNER)) {
+            /* The owner gets the fresh redis_owner, too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->uncertain.release_unresolved = cl->not_twice = false;
+        cl->uncertain.release_unresolved = cl->release_may_have_run = false;
         cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;
 
         list_remove(n);
-        list_push_back(&c->freed, n);
+        list_push_back(&c->to_rerun, n);
     }
     claim_arm(c, cl);
 }
 
 void
-claim_forget_loss(struct core *c, struct claim *cl)
+end_forget_loss(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
@@ -200,35 +201,35 @@ claim_forget_loss(struct core *c, struct claim *cl)
     } else if (cl->lost) {
         cl->lost = false;
         claim_set_token(c, cl, 0);
-        claim_keep(c, cl);
+        record_keep(c, cl);
     }
 }
 
-/* The owner knows of the loss now. Of several lost permits an owner is told once. */
+/* The owner knows of the loss now. Of several lost permits one is reported to an owner. */
 void
-claim_loss_reported(struct core *c, struct claim *cl)
+end_loss_reported(struct core *c, struct claim *cl)
 {
     const struct permit_set *set = permit_set_find(c, cl->lock, cl->owner);
     struct list *pos, *nxt;
 
     if (set == NULL) {
-        claim_forget_loss(c, cl);
+        end_forget_loss(c, cl);
         return;
     }
     list_for_each_safe(pos, nxt, &set->others)
     {
-        claim_forget_loss(c, permit_claim(container_of(pos, struct permit, node)));
+        end_forget_loss(c, permit_claim(container_of(pos, struct permit, node)));
     }
 }
 
 void
-claim_report_end(struct core *c, struct claim *cl)
+end_known_to_owner(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer is still due */
-        claim_lapsed(c, cl);
+        end_lapsed(c, cl);
     }
     if (cl->lost || cl->state == CLAIM_LOST) {
-        claim_loss_reported(c, cl);
-        lock_wake(c, cl->lock);
+        end_loss_reported(c, cl);
+        dirty_mark_lock(c, cl->lock);
     }
 }

@@ -22,10 +22,10 @@ review(struct core *c, struct domain *d, bool lost)
 {
     struct walk *w = &d->walk[WALK_REVIEW];
     struct review *rv = &d->review;
-    unsigned numbers = 1u << REVIEW_BITS;
+    unsigned numbers = 1u << DOMAIN_REVIEW_BITS;
 
     if (rv->begun_n + 2 >= numbers) {
-        walk_finish(c, w);
+        work_finish_walk(c, w);
     }
     if (!job_is_pending(&w->job)) {
         rv->lost = rv->jumped = false;
@@ -39,21 +39,21 @@ review(struct core *c, struct domain *d, bool lost)
 }
 
 void
-reclaim_begin(struct core *c, struct domain *d, uint64_t epoch)
+epochs_reclaim(struct core *c, struct domain *d, uint64_t epoch)
 {
     d->epoch = epoch;
-    domain_wake(c, d); /* nothing may be held there */
+    dirty_mark_domain(c, d); /* where nothing is held RECLAIMED is due at once */
     review(c, d, true);
 }
 
 void
-suspect_begin(struct core *c, struct domain *d)
+epochs_suspect(struct core *c, struct domain *d)
 {
     review(c, d, false);
 }
 
 void
-reclaims_report(struct core *c)
+epochs_report(struct core *c)
 {
     while (!list_empty(&c->dirty_domains)) {
         struct domain *d = container_of(c->dirty_domains.next, struct domain, dirty_node);
@@ -61,7 +61,7 @@ reclaims_report(struct core *c)
 
         list_remove(&d->dirty_node);
         if (d->epoch != 0 && d->unverified_n == 0 && !job_is_pending(&d->walk[WALK_REVIEW].job) &&
-            !rounds_review(c, d)) {
+            !rounds_review_pending(c, d)) {
             d->epoch = 0;
             core_act(c, &a);
         }

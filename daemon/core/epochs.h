@@ -10,10 +10,10 @@ struct core;
 struct domain;
 
 /* epochs.c */
-void reclaim_begin(struct core *c, struct domain *d, uint64_t epoch); /* Redis may have lost all that is held there */
-void suspect_begin(struct core *c, struct domain *d); /* a clock has jumped: Redis may not have the holds of the domain
-                                                         any more */
-void reclaims_report(struct core *c);                   /* at the end of a step: RECLAIMED for each domain whose holds
-                                                           are all reclaimed */
+void epochs_reclaim(struct core *c, struct domain *d, uint64_t epoch); /* Redis may have lost all that is held there */
+void epochs_suspect(struct core *c, struct domain *d); /* a clock has jumped: Redis may not have the holds of the domain
+                                                          any more */
+void epochs_report(struct core *c);                   /* at the end of a step: RECLAIMED for each domain whose holds
+                                                         are all reclaimed */
 
 #endif

@@ -13,7 +13,7 @@
 #include "daemon/core/record.h"
 
 #define CORE_FOREVER INT64_MAX
-#define CORE_MANY_MAX 64 /* names in one MLOCK */
+#define CORE_MULTILOCK_MAX 64 /* names in one MLOCK */
 #define CORE_WAITER_POLL_MAX 128 /* names in one WAITER_POLL */
 
 enum core_event_type {
@@ -30,19 +30,19 @@ enum core_event_type {
     CORE_EOF,      /* the session sends nothing more: its waits end */
     CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
     CORE_GONE,     /* the session has ended */
-    CORE_LOSS_REPORTED, /* the owner of this grant has been told that it is lost */
+    CORE_LOSS_REPORTED, /* the loss of this grant has been reported to its owner */
     CORE_UNDELIVERED, /* the answer with this grant is too late to be sent: the hold that it counted is taken back. If
-                         that was the only one, the owner is told LOST */
+                         that was the only one, LOST is reported to the owner */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* a watched name has changed in Redis */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
-    CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among the subscribers */
+    CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count this daemon as a subscriber */
     CORE_WAITERS_POLLED, /* the answer to a WAITER_POLL */
     CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is reclaimed; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
     CORE_SUSPECT,  /* a clock has jumped: Redis confirms each hold there before the core says again that it is held */
-    CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end as much later */
+    CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end later by as much */
     CORE_RESTORE,  /* before the first session: the records that the former process left; see core_restored */
     CORE_REACHED,  /* Redis can be reached (again) there: operations that were put off are sent now */
     CORE_TIME,     /* nothing but the time */
@@ -55,7 +55,7 @@ struct core_request {
     struct slice name;     /* 1..limit bytes, checked by the caller */
     struct slice owner;    /* n == 0: the session is the owner */
     struct core_spec spec; /* LOCK and BREAK */
-    int64_t wait_us;       /* LOCK: 0 = NOWAIT, CORE_FOREVER */
+    int64_t wait_us;       /* LOCK: 0 = NOWAIT, CORE_FOREVER = without an end */
     int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
     int64_t owner_grace_us; /* LOCK: the owner keeps what it has at least so long without a session */
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
@@ -63,13 +63,13 @@ struct core_request {
     bool fresh;            /* LOCK: not granted to an owner that holds the lock already, whatever its kind; a loss that
                               was not reported yet is forgotten, and is not the answer */
     bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
-    bool full;             /* echoed in the reply */
+    bool full;             /* FULL: the reply is to have all fields; echoed in core_reply.full */
 };
 
 enum core_outcome {
     CORE_OK,
     CORE_TAKEN,   /* held elsewhere: pttl_us */
-    CORE_GONE_IN_REDIS, /* renew, release: it is not ours (any more) */
+    CORE_GONE_IN_REDIS, /* renew, release: Redis does not have this claim (any more) */
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
     CORE_DOWN,    /* has not run and will not; ask again later */
     CORE_FOREIGN, /* the key is of another kind */
@@ -82,7 +82,7 @@ enum core_outcome {
 /* A grant that an answer relies on. claim 0 = none. */
 struct core_grant {
     uint64_t claim, token;
-    int64_t until_us; /* its deadline */
+    int64_t deadline_us;
     bool counted;     /* the answer says that one hold more was counted ... */
     bool shared;      /* ... a shared one */
 };
@@ -93,14 +93,14 @@ struct core_grant {
 struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
-    int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
-    int64_t until_us;   /* the latest deadline of the hold, even if a later one was reported; 0 = no such bound */
+    int64_t sent_us;    /* the clock, read before the first byte of the operation was queued for the socket */
+    int64_t deadline_max_us; /* the deadline is at most this, whatever was reported before; 0 = no such bound */
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
-    int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
+    int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis reported, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
     int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
-    int64_t remote_subscribers; /* release OK: subscribers that heard the wake-up (our own counted too) */
-    int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
+    int64_t remote_subscribers; /* release OK: subscribers that received the wake-up, this daemon among them */
+    int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
     uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: how many have acknowledged it, of how many */
     bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
@@ -110,7 +110,7 @@ struct core_done {
 /* The answer to a WAITER_POLL. It may never come: nothing waits for it. */
 struct core_waiters_polled {
     uint64_t op;                /* of the WAITER_POLL */
-    const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
+    const int64_t *subscribers; /* on the channel of each name, in the order of the poll; this daemon is one of them */
     size_t n;                   /* as many as there were names */
 };
 
@@ -118,19 +118,19 @@ struct core_event {
     enum core_event_type type;
     uint16_t domain; /* RECLAIM GRACE_OVER SUSPECT REACHED: its number; with one Redis 0 */
     union {
-        struct core_request request; /* LOCK UNLOCK RENEW BREAK CANCEL */
+        struct core_request request; /* LOCK UNLOCK RENEW BREAK CANCEL USE */
         struct {                     /* MLOCK MUNLOCK MRENEW */
             const struct core_request *request; /* of one session, id and owner; each name once */
-            size_t n;                /* 1 .. CORE_MANY_MAX */
-        } many;
+            size_t n;                /* 1 .. CORE_MULTILOCK_MAX */
+        } multilock;
         struct slice received;       /* RECEIVED: the text of a BROADCAST of some daemon */
-        uint64_t session;            /* EOF GONE */
+        uint64_t session;            /* EOF UNREACHABLE GONE */
         struct {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
         } oldest;
-        uint64_t lock;               /* HINT SUBSCRIBED UNSUBSCRIBED: core_op.lock of the WATCH */
+        uint64_t queue;              /* HINT SUBSCRIBED UNSUBSCRIBED: core_op.queue of the WATCH */
         uint64_t epoch;              /* RECLAIM: number of the epoch that begins; rising */
-        int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
+        int64_t back_us;             /* CLOCK_BACK: by so much, relative to the core's clock */
         struct core_grant grant;     /* LOSS_REPORTED UNDELIVERED */
         struct core_done done;       /* DONE */
         struct core_waiters_polled polled; /* WAITERS_POLLED */

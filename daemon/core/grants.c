@@ -1,19 +1,20 @@
 /*
- * grants.c -- a claim is granted, by Redis or by a hand-off; when its lease is renewed next (claim_plan_renewal()).
+ * grants.c -- a claim is granted, by Redis or by a hand-off; when its lease is renewed next (grant_plan_renewal()).
  */
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
-#include "daemon/core/leases.h"
+#include "daemon/core/grants.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 
 /* Plans renewal and jeopardy, for a deadline that counts from sent_us. */
 void
-claim_plan_renewal(const struct core *c, struct claim *cl, int64_t sent_us)
+grant_plan_renewal(const struct core *c, struct claim *cl, int64_t sent_us)
 {
     int64_t third_us = (cl->hold.deadline_us - sent_us) / 3;
 
@@ -39,7 +40,7 @@ stop_timing_out(struct claim *cl)
  * with those that joined it.
  */
 void
-claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
+grant_claim(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
 {
     struct lock *l = cl->lock;
     struct request *first = container_of(cl->requests.next, struct request, claim_node);
@@ -53,11 +54,11 @@ claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
     first->renewed_until_complete = first->multilock != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->renewed_until_complete;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    claim_plan_renewal(c, cl, sent_us);
+    grant_plan_renewal(c, cl, sent_us);
     cl->failed_n = 0;
     l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
     l->cohort_passes++;
-    lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
+    news_publish(c, cl, CORE_NEWS_GRANTED, NULL);
     request_grant(c, first);
     if (cl->state == CLAIM_HELD) { /* else a multilock has given it back */
         stop_timing_out(cl);

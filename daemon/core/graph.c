@@ -22,7 +22,7 @@ enum { ROOM_MIN = 64 };
 /* ---- its arrays ---- */
 
 static size_t
-more(size_t room)
+larger_room(size_t room)
 {
     return room > 0 ? 2 * room : ROOM_MIN;
 }
@@ -32,18 +32,18 @@ static void
 reserve(struct graph *g)
 {
     if (g->owners_n == g->owners_room) {
-        g->owners_room = more(g->owners_room);
+        g->owners_room = larger_room(g->owners_room);
         g->owner = mem_array(g->owner, g->owners_room, sizeof(*g->owner));
-        g->freed = mem_array(g->freed, g->owners_room, sizeof(*g->freed));
+        g->unstuck = mem_array(g->unstuck, g->owners_room, sizeof(*g->unstuck));
         g->path = mem_array(g->path, g->owners_room, sizeof(*g->path));
         g->path_hold = mem_array(g->path_hold, g->owners_room, sizeof(*g->path_hold));
     }
     if (g->locks_n == g->locks_room) {
-        g->locks_room = more(g->locks_room);
+        g->locks_room = larger_room(g->locks_room);
         g->lock = mem_array(g->lock, g->locks_room, sizeof(*g->lock));
     }
     if (g->holds_n == g->holds_room) {
-        g->holds_room = more(g->holds_room);
+        g->holds_room = larger_room(g->holds_room);
         g->hold = mem_array(g->hold, g->holds_room, sizeof(*g->hold));
     }
 }
@@ -54,10 +54,10 @@ graph_begin(struct core *c, struct graph *g, enum graph_which which)
     g->which = which;
     g->serial = ++c->searches;
     g->owners_n = g->locks_n = g->holds_n = 0;
-    g->expanded_n = g->freed_n = g->path_n = 0;
+    g->expanded_n = g->unstuck_n = g->path_n = 0;
     g->find_at = g->verified_n = 0;
     g->stuck_n = 0;
-    g->steps = g->most = 0;
+    g->steps = g->steps_end = 0;
 }
 
 void
@@ -66,7 +66,7 @@ graph_clear(struct graph *g)
     free(g->owner);
     free(g->lock);
     free(g->hold);
-    free(g->freed);
+    free(g->unstuck);
     free(g->path);
     free(g->path_hold);
     *g = (struct graph){.owner = NULL};
@@ -78,8 +78,8 @@ graph_owner_freed(struct core *c, const struct owner *o)
     for (int i = 0; i < GRAPHS; i++) {
         struct graph *g = &c->graph[i];
 
-        if (o->mark[i].serial == g->serial && g->serial != 0 && o->mark[i].at < g->owners_n) {
-            g->owner[o->mark[i].at].owner = NULL;
+        if (o->mark[i].serial == g->serial && g->serial != 0 && o->mark[i].index < g->owners_n) {
+            g->owner[o->mark[i].index].owner = NULL;
         }
     }
 }
@@ -90,8 +90,8 @@ graph_queue_freed(struct core *c, const struct queue *q)
     for (int i = 0; i < GRAPHS; i++) {
         struct graph *g = &c->graph[i];
 
-        if (q->mark[i].serial == g->serial && g->serial != 0 && q->mark[i].at < g->locks_n) {
-            g->lock[q->mark[i].at].queue = NULL;
+        if (q->mark[i].serial == g->serial && g->serial != 0 && q->mark[i].index < g->locks_n) {
+            g->lock[q->mark[i].index].queue = NULL;
         }
     }
 }
@@ -103,21 +103,21 @@ static void
 cut_path(struct graph *g, size_t n)
 {
     while (g->path_n > n) {
-        g->owner[g->path[--g->path_n]].at = GRAPH_NONE;
+        g->owner[g->path[--g->path_n]].path_at = GRAPH_NONE;
     }
 }
 
 void
-graph_free_owner(struct graph *g, uint32_t owner)
+graph_unstick(struct graph *g, uint32_t owner)
 {
     struct graph_owner *v = &g->owner[owner];
 
     if (v->stuck) {
         v->stuck = false;
         g->stuck_n--;
-        g->freed[g->freed_n++] = owner;
-        if (v->at != GRAPH_NONE) {
-            cut_path(g, v->at);
+        g->unstuck[g->unstuck_n++] = owner;
+        if (v->path_at != GRAPH_NONE) {
+            cut_path(g, v->path_at);
         }
     }
 }
@@ -127,7 +127,7 @@ open_lock(struct graph *g, struct graph_lock *l)
 {
     l->open = true;
     for (uint32_t i = l->waiter; i != GRAPH_NONE; i = g->owner[i].next) {
-        graph_free_owner(g, i);
+        graph_unstick(g, i);
         g->steps++;
     }
 }
@@ -152,13 +152,13 @@ graph_drop_hold(struct graph *g, uint32_t hold)
 static bool
 settle(struct graph *g)
 {
-    while (g->freed_n > 0 && g->steps < g->most) {
-        for (uint32_t i = g->owner[g->freed[--g->freed_n]].hold; i != GRAPH_NONE; i = g->hold[i].next) {
+    while (g->unstuck_n > 0 && g->steps < g->steps_end) {
+        for (uint32_t i = g->owner[g->unstuck[--g->unstuck_n]].hold; i != GRAPH_NONE; i = g->hold[i].next) {
             graph_drop_hold(g, i);
             g->steps++;
         }
     }
-    return g->freed_n == 0;
+    return g->unstuck_n == 0;
 }
 
 /* ---- building it ---- */
@@ -169,11 +169,11 @@ lock_at(struct graph *g, struct lock *l)
     struct graph_mark *m = &l->queue->mark[g->which];
 
     if (m->serial != g->serial) {
-        *m = (struct graph_mark){.serial = g->serial, .at = (uint32_t)g->locks_n++};
-        g->lock[m->at] = (struct graph_lock){
+        *m = (struct graph_mark){.serial = g->serial, .index = (uint32_t)g->locks_n++};
+        g->lock[m->index] = (struct graph_lock){
             .queue = l->queue, .waiter = GRAPH_NONE, .any = policy(l)->any_makes_room};
     }
-    return m->at;
+    return m->index;
 }
 
 uint32_t
@@ -183,52 +183,56 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     struct graph_owner *v;
 
     if (m->serial == g->serial) {
-        return m->at;
+        return m->index;
     }
     reserve(g);
-    *m = (struct graph_mark){.serial = g->serial, .at = (uint32_t)g->owners_n++};
-    v = &g->owner[m->at];
-    *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE, .at = GRAPH_NONE};
-    if (wait != NULL && deadlock_waits_for_holders(wait->claim->lock, wait->shared)) {
+    *m = (struct graph_mark){.serial = g->serial, .index = (uint32_t)g->owners_n++};
+    v = &g->owner[m->index];
+    *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE,
+                              .path_at = GRAPH_NONE, .reached_from = GRAPH_NONE};
+    if (wait != NULL && wait_is_for_holders(wait->claim->lock, wait->shared)) {
         struct graph_lock *l;
 
         v->wait = wait->serial;
         v->lock = lock_at(g, wait->claim->lock);
         l = &g->lock[v->lock];
         v->next = l->waiter;
-        l->waiter = m->at;
+        l->waiter = m->index;
         v->stuck = !l->open;
         g->stuck_n += v->stuck;
     }
-    return m->at;
+    return m->index;
 }
 
-/* Adds a holder of the lock. False: the holder has a permit and goes on, so the others do not matter. */
+/*
+ * Adds a holder of the lock. False, with permits only: the holder is not stuck, or its hold is over; so its permit
+ * comes back, and the other holders do not matter.
+ */
 static bool
-add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
+add_hold(struct core *c, struct graph *g, uint32_t lock, const struct claim *cl)
 {
     uint32_t owner;
     bool stuck;
 
     g->steps++;
-    if (deadlock_hold_is_over(c, cl)) {
-        return !g->lock[at].any;
+    if (wait_hold_is_over(c, cl)) {
+        return !g->lock[lock].any;
     }
-    owner = graph_add(g, cl->owner, deadlock_wait_of(cl->owner));
+    owner = graph_add(g, cl->owner, wait_of_owner(cl->owner));
     reserve(g);
     stuck = g->owner[owner].stuck;
-    if (!stuck && g->lock[at].any) {
+    if (!stuck && g->lock[lock].any) {
         return false;
     }
     g->hold[g->holds_n] = (struct graph_hold){.claim = claim_id(cl),
                                               .token = cl->token,
                                               .owner = owner,
-                                              .lock = at,
+                                              .lock = lock,
                                               .next = g->owner[owner].hold,
                                               .counts = stuck};
     g->owner[owner].hold = (uint32_t)g->holds_n++;
-    g->lock[at].holds_n++;
-    g->lock[at].stuck_n += stuck;
+    g->lock[lock].holds_n++;
+    g->lock[lock].stuck_n += stuck;
     return true;
 }
 
@@ -254,26 +258,26 @@ next_holder(const struct core *c, const struct graph_lock *l)
  * is counted twice as well, which does no harm.
  */
 static bool
-add_holders(struct core *c, struct graph *g, uint32_t at)
+add_holders(struct core *c, struct graph *g, uint32_t lock)
 {
-    struct list *head = &g->lock[at].queue->lock->holders, *pos = next_holder(c, &g->lock[at]);
+    struct list *head = &g->lock[lock].queue->lock->holders, *pos = next_holder(c, &g->lock[lock]);
     bool whole = pos == NULL;
 
-    if (whole && g->lock[at].any) {
+    if (whole && g->lock[lock].any) {
         return true;
     }
     for (pos = whole ? head->next : pos; pos != head; pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (g->steps >= g->most && !whole) {
-            g->lock[at].next_claim = claim_id(cl);
+        if (g->steps >= g->steps_end && !whole) {
+            g->lock[lock].next_claim = claim_id(cl);
             return false;
         }
-        if (!add_hold(c, g, at, cl)) {
+        if (!add_hold(c, g, lock, cl)) {
             return true;
         }
     }
-    g->lock[at].complete = true;
+    g->lock[lock].complete = true;
     return true;
 }
 
@@ -281,17 +285,17 @@ add_holders(struct core *c, struct graph *g, uint32_t at)
 static bool
 expand(struct core *c, struct graph *g)
 {
-    uint32_t at = (uint32_t)g->expanded_n;
-    const struct queue *q = g->lock[at].queue;
+    uint32_t lock = (uint32_t)g->expanded_n;
+    const struct queue *q = g->lock[lock].queue;
     struct graph_lock *l;
 
-    if (g->lock[at].next_claim == 0) {
-        g->lock[at].hold = (uint32_t)g->holds_n;
+    if (g->lock[lock].next_claim == 0) {
+        g->lock[lock].hold = (uint32_t)g->holds_n;
     }
-    if (q != NULL && deadlock_waits_for_holders(q->lock, false) && !add_holders(c, g, at)) {
+    if (q != NULL && wait_is_for_holders(q->lock, false) && !add_holders(c, g, lock)) {
         return false;
     }
-    l = &g->lock[at];
+    l = &g->lock[lock];
     if (!l->open && (!l->complete || l->stuck_n == 0)) {
         open_lock(g, l);
     }
@@ -303,8 +307,8 @@ expand(struct core *c, struct graph *g)
 bool
 graph_grow(struct core *c, struct graph *g)
 {
-    while (g->freed_n > 0 || g->expanded_n < g->locks_n) {
-        if (g->steps >= g->most || !settle(g) || (g->expanded_n < g->locks_n && !expand(c, g))) {
+    while (g->unstuck_n > 0 || g->expanded_n < g->locks_n) {
+        if (g->steps >= g->steps_end || !settle(g) || (g->expanded_n < g->locks_n && !expand(c, g))) {
             return true;
         }
     }
@@ -317,10 +321,10 @@ bool
 graph_waits(const struct graph *g, uint32_t owner)
 {
     const struct graph_owner *v = &g->owner[owner];
-    const struct request *r = v->owner != NULL ? deadlock_wait_of(v->owner) : NULL;
+    const struct request *r = v->owner != NULL ? wait_of_owner(v->owner) : NULL;
 
     return r != NULL && r->serial == v->wait && r->claim->lock->queue == g->lock[v->lock].queue &&
-           deadlock_waits_for_holders(r->claim->lock, r->shared);
+           wait_is_for_holders(r->claim->lock, r->shared);
 }
 
 bool
@@ -331,7 +335,7 @@ graph_holds(const struct core *c, const struct graph *g, uint32_t hold)
     const struct claim *cl = n != NULL ? container_of(n, struct claim, by_id) : NULL;
 
     return cl != NULL && cl->state == CLAIM_HELD && cl->token == h->token && cl->owner == g->owner[h->owner].owner &&
-           cl->lock->queue == g->lock[h->lock].queue && !deadlock_hold_is_over(c, cl);
+           cl->lock->queue == g->lock[h->lock].queue && !wait_hold_is_over(c, cl);
 }
 
 /* Verifies one record; the holds come first, then the locks, then the owners. */
@@ -355,7 +359,7 @@ verify_one(struct core *c, struct graph *g, size_t at)
     }
     at -= g->locks_n;
     if (g->owner[at].stuck && !graph_waits(g, (uint32_t)at)) {
-        graph_free_owner(g, (uint32_t)at);
+        graph_unstick(g, (uint32_t)at);
     }
 }
 
@@ -371,7 +375,7 @@ graph_verify(struct core *c, struct graph *g)
 {
     size_t n = g->holds_n + g->locks_n + g->owners_n;
 
-    for (; g->verified_n < n && g->steps < g->most; g->verified_n++, g->steps++) {
+    for (; g->verified_n < n && g->steps < g->steps_end; g->verified_n++, g->steps++) {
         verify_one(c, g, g->verified_n);
     }
     return g->verified_n < n || !settle(g);
@@ -383,12 +387,12 @@ graph_verify(struct core *c, struct graph *g)
 static uint32_t
 first_stuck(struct graph *g, struct graph_lock *l)
 {
-    while (!g->hold[l->hold + l->at].counts) {
-        l->at++;
+    while (!g->hold[l->hold + l->first_counting].counts) {
+        l->first_counting++;
         g->steps++;
-        assert(l->at < l->holds_n); /* G3 */
+        assert(l->first_counting < l->holds_n); /* G3 */
     }
-    return l->hold + l->at;
+    return l->hold + l->first_counting;
 }
 
 void
@@ -402,14 +406,14 @@ static uint32_t
 next_on_path(struct graph *g)
 {
     const struct graph_owner *v;
-    uint32_t way;
+    uint32_t hold;
 
     if (g->path_n > 0) {
         v = &g->owner[g->path[g->path_n - 1]];
         assert(v->stuck && !g->lock[v->lock].open); /* G4 */
-        way = first_stuck(g, &g->lock[v->lock]);
-        g->path_hold[g->path_n - 1] = way;
-        return g->hold[way].owner;
+        hold = first_stuck(g, &g->lock[v->lock]);
+        g->path_hold[g->path_n - 1] = hold;
+        return g->hold[hold].owner;
     }
     while (g->find_at < g->owners_n && !g->owner[g->find_at].stuck) {
         g->find_at++;
@@ -420,18 +424,18 @@ next_on_path(struct graph *g)
 enum graph_found
 graph_find(struct graph *g, size_t *first)
 {
-    while (g->steps < g->most && settle(g)) {
+    while (g->steps < g->steps_end && settle(g)) {
         uint32_t next = next_on_path(g);
 
         g->steps++;
         if (next == GRAPH_NONE) {
             return GRAPH_END;
         }
-        if (g->owner[next].at != GRAPH_NONE) {
-            *first = g->owner[next].at;
+        if (g->owner[next].path_at != GRAPH_NONE) {
+            *first = g->owner[next].path_at;
             return GRAPH_CYCLE;
         }
-        g->owner[next].at = (uint32_t)g->path_n;
+        g->owner[next].path_at = (uint32_t)g->path_n;
         g->path[g->path_n++] = next;
     }
     return GRAPH_MORE;
@@ -456,10 +460,10 @@ graph_latest(struct graph *g)
 
 /*
  * Searches breadth first from the owner `first` until a hold leads back to it: returns the owner that waits for that
- * hold, *way. g->path gathers the owners that were reached.
+ * hold, *hold. g->path gathers the owners that were reached.
  */
 static uint32_t
-reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *way)
+reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *hold)
 {
     g->path[(*seen_n)++] = first;
     for (size_t at = 0; at < *seen_n; at++) {
@@ -473,12 +477,12 @@ reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *way)
                 continue;
             }
             if (g->hold[i].owner == first) {
-                *way = i;
+                *hold = i;
                 return from;
             }
-            if (to->at == GRAPH_NONE) {
-                to->at = from;
-                to->by = i;
+            if (to->reached_from == GRAPH_NONE) {
+                to->reached_from = from;
+                to->reached_by = i;
                 g->path[(*seen_n)++] = g->hold[i].owner;
             }
         }
@@ -491,20 +495,20 @@ bool
 graph_through(struct graph *g, uint32_t owner)
 {
     size_t seen_n = 0, n = 0;
-    uint32_t way, last = reach(g, owner, &seen_n, &way);
+    uint32_t hold, last = reach(g, owner, &seen_n, &hold);
 
     g->steps += seen_n;
-    for (uint32_t i = last; i != GRAPH_NONE; i = i != owner ? g->owner[i].at : GRAPH_NONE) {
-        g->freed[n] = i; /* g->freed is empty now: the cycle backwards, */
-        g->path_hold[n++] = way;
-        way = g->owner[i].by;
+    for (uint32_t i = last; i != GRAPH_NONE; i = i != owner ? g->owner[i].reached_from : GRAPH_NONE) {
+        g->unstuck[n] = i; /* g->unstuck is empty now: the cycle backwards, */
+        g->path_hold[n++] = hold;
+        hold = g->owner[i].reached_by;
     }
     for (size_t i = 0; i < seen_n; i++) {
-        g->owner[g->path[i]].at = GRAPH_NONE;
+        g->owner[g->path[i]].reached_from = GRAPH_NONE;
     }
     for (size_t i = 0; i < n; i++) { /* ... and forwards */
-        g->path[i] = g->freed[n - 1 - i];
-        g->owner[g->path[i]].at = (uint32_t)i;
+        g->path[i] = g->unstuck[n - 1 - i];
+        g->owner[g->path[i]].path_at = (uint32_t)i;
     }
     for (size_t i = 0; i < n / 2; i++) {
         uint32_t other = g->path_hold[i];

@@ -7,7 +7,7 @@
  * linear in what they visit, and can pause between any two steps of the core.
  *
  * A waiter waits until every holder of the lock has left, or, with permits (`any`), until one has. An owner is stuck
- * unless it can go on: the greatest set of owners that wait for each other.
+ * when its wait cannot end before a stuck owner leaves a lock; the greatest set of such owners is meant.
  */
 #ifndef RLOCKD_CORE_GRAPH_H
 #define RLOCKD_CORE_GRAPH_H
@@ -18,9 +18,9 @@
 
 /*
  * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
- * G2  graph_lock.stuck_n holds of it count, those of owners that are stuck and, as far as is known, still hold it.
- * G3  A waiter for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
- *     `any`, when one of them does not.
+ * G2  Of the holds of a lock, stuck_n count: those of owners that are stuck and, as far as is known, still hold it.
+ * G3  A waiter for a lock that is `open` is not stuck. A lock is open when none of its holds counts; with `any`, when
+ *     one of them does not.
  * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.
  */
 
@@ -40,7 +40,7 @@ enum graph_which {
 /* The index of a record in a graph, if `serial` is that graph's. */
 struct graph_mark {
     uint64_t serial;
-    uint32_t at;
+    uint32_t index;
 };
 
 struct graph_owner {
@@ -49,8 +49,8 @@ struct graph_owner {
     uint32_t lock;       /* the lock that the owner waits for; GRAPH_NONE: none, or one that is not held here */
     uint32_t next;       /* another waiter for the same lock */
     uint32_t hold;       /* the first of its holds, see graph_hold.next */
-    uint32_t at;         /* its index on the path; graph_through(): the owner that it was reached from ... */
-    uint32_t by;         /* ... by this hold */
+    uint32_t path_at;    /* its index on the path; GRAPH_NONE: it is not on the path */
+    uint32_t reached_from, reached_by; /* graph_through(): the owner that it was reached from, by which hold */
     bool stuck;
 };
 
@@ -59,7 +59,7 @@ struct graph_lock {
     uint32_t waiter;     /* the first of its waiters, see graph_owner.next */
     uint32_t hold, holds_n; /* its holds: the first in graph.hold, and how many */
     uint32_t stuck_n;
-    uint32_t at;         /* graph_find(): no hold before it counts */
+    uint32_t first_counting; /* graph_find(): no hold before this index counts; an index among the holds of the lock */
     uint64_t next_claim; /* the first holder that is not in the graph yet, if the steps ran out among the holders; 0 =
                             none */
     bool any, open;
@@ -79,14 +79,14 @@ struct graph {
     struct graph_owner *owner; /* owned, as are the others */
     struct graph_lock *lock;
     struct graph_hold *hold;
-    uint32_t *freed;           /* owners that are not stuck any more; settle() drops their holds */
+    uint32_t *unstuck;           /* owners that are not stuck any more; settle() drops their holds */
     uint32_t *path, *path_hold; /* owners, each with the hold by which the path leads on from there */
     size_t owners_n, owners_room, locks_n, locks_room, holds_n, holds_room;
     size_t expanded_n;         /* locks whose holders are in it */
     size_t stuck_n;            /* owners */
-    size_t freed_n, path_n;
+    size_t unstuck_n, path_n;
     size_t find_at, verified_n;
-    uint64_t steps, most;      /* records looked at since graph_begin(); and how many may be for now */
+    uint64_t steps, steps_end; /* records looked at since graph_begin(); and at how many this event stops */
 };
 
 void graph_begin(struct core *c, struct graph *g, enum graph_which which); /* an empty one */
@@ -111,7 +111,7 @@ bool graph_waits(const struct graph *g, uint32_t owner);
 bool graph_holds(const struct core *c, const struct graph *g, uint32_t hold);
 
 /* Notes that the owner is not stuck any more; that the hold has gone. The consequences follow in the next steps. */
-void graph_free_owner(struct graph *g, uint32_t owner);
+void graph_unstick(struct graph *g, uint32_t owner);
 void graph_drop_hold(struct graph *g, uint32_t hold);
 
 enum graph_found { GRAPH_MORE, GRAPH_CYCLE, GRAPH_END };

@@ -1,13 +1,13 @@
 /*
  * handoff.c -- a lock passes to the next waiter here while Redis keeps it for this daemon (lock cohorting).
  *
- * Redis knows the holder by the id of a claim and a number (claim.redis_owner). At an UNLOCK with a waiter here,
- * neither is given back: the two owners exchange their claims. The new holder gets the claim that Redis knows, with the
- * rest of its lease and the next token. The former holder gets the other one, of which Redis knows nothing, and a fresh
- * number, because the old number now stands for another owner.
+ * Redis knows the holder by the id of a claim and by claim.redis_owner. At an UNLOCK with a waiter here, Redis is not
+ * asked: the two owners exchange their claims. The new holder gets the claim that Redis knows, with the rest of its
+ * lease and the next token. The former holder gets the other claim, of which Redis knows nothing, and a fresh
+ * redis_owner, because the old one now stands for another owner.
  *
- * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, and for all that is done about
- * the lock (renewal, reclaim, records), the same claim goes on being held.
+ * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, for renewals, reclaims and
+ * records, the same claim is still held.
  */
 #include "daemon/core/handoff.h"
 
@@ -18,33 +18,33 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/grants.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
-#include "daemon/core/locks.h"
 #include "daemon/core/news.h"
 #include "daemon/core/queues.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/waiter_polls.h"
 
 /*
- * H1  Only a claim without doubts is handed over: no operation is in flight, and none may still run.
- * H2  The new holder is told no deadline after the one that Redis has confirmed.
- * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.reserve), and gives them to nobody else. Where
- *     there are permits, the reserve of the newest grant is used, and only while all permits are held here and none of
- *     their leases has ended: then Redis has granted none since, for none was free. This holds for the limit that Redis
- *     was asked under; another limit ends the reserve (lock_reserve_ends()).
+ * H1  A claim is handed over only if nothing about it is uncertain: no operation is in flight, and none may still run.
+ * H2  The new holder receives no deadline after the one that Redis has confirmed.
+ * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.reserve), and gives them to no other claim.
+ *     Where there are permits, the reserve of the newest grant is used, and only while all permits are held here and
+ *     none of their leases has ended: then none was free since, so Redis has granted none. This holds for the limit
+ *     that Redis was asked under; another limit ends the reserve (lock_reserve_ends()).
  * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
  *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
- *     there are any (lock_released()).
+ *     there are any (attempt_after_release()).
  * H5  A claim that fewer replicas have acknowledged than the rule of the name wants now (the rule was raised, or the
- *     claim was reclaimed or restored) goes back to Redis: the next owner asks, and so asks the replicas. Otherwise no
- *     replica has to be asked: they have the daemon's claim, which stays as it is.
+ *     claim was reclaimed or restored) goes back to Redis: the attempt of the next owner asks the replicas as well. A
+ *     hand-off need not ask them: they have the daemon's claim, which stays as it is.
  *
  * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
  * while, and the next LOCK here reuses the claim as if it had been handed over, unless a waiter poll finds remote
@@ -103,7 +103,10 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && claim_may(c, cl, MAY_HAND_OVER);
 }
 
-/* H3. All permits are held, and none is to be verified; a step ends leases one by one, so one may just be over. */
+/*
+ * H3. All permits are held here, and none is to be verified. A permit that is HELD may have a lease that has just
+ * ended, because a step ends leases one by one.
+ */
 static bool
 permits_are_here(const struct core *c, const struct lock *l)
 {
@@ -144,8 +147,8 @@ in_cohort(const struct core *c, struct claim *cl)
 }
 
 /*
- * H3: takes the next token, and the reserve behind it. The former bearer keeps its count, which is never used: when the
- * newest permit is given back not all permits are here, and when all are here again there is a newer one.
+ * H3: takes the next token, and the reserve behind it. The former bearer keeps its reserve, which is never used: when
+ * the newest permit is given back not all permits are here, and when all are here again there is a newer one.
  */
 static void
 take_token(struct core *c, struct claim *cl)
@@ -179,13 +182,13 @@ wanted_us(const struct request *r)
 }
 
 /*
- * True when the rest of the lease is enough for the next owner: of a lease that the watchdog renews a half, of another
- * one all.
+ * True when the rest of the lease is enough for the next owner: half of a lease that the watchdog renews, all of
+ * another one.
  */
 static bool
 lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
 {
-    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->hold.deadline_us && cl->renewal != RENEWAL_SENT;
+    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->hold.deadline_us && !cl->renewal_sent;
 
     return r->lease_us != 0 ? whole : cl->hold.deadline_us - c->now_us >= wanted_us(r) / 2;
 }
@@ -266,7 +269,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
 
     assert(list_empty(&held->requests));
     if (renamed) {
-        claim_forget(c, held); /* the texts of a record never change: it is kept anew, see claim_grant() */
+        record_forget(c, held); /* the texts of a record never change: serve_claim(), which comes next, keeps it anew */
     }
     rebind(held, next);
     rebind(next, held);
@@ -280,14 +283,14 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     held->since_us = next->since_us;
     claim_move(c, next, CLAIM_IDLE);
     claim_arm(c, next);
-    owner_wake(c, leaves);
+    dirty_mark_owner(c, leaves);
 }
 
 /* Reports that the owner has given the claim back: publishes RELEASED, and answers r, if there is one. */
 static void
 report_given_back(struct core *c, struct claim *cl, struct request *r)
 {
-    lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
+    news_publish(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
         request_finish(c, r, CORE_LEFT, permit_set_left(c, cl));
     }
@@ -304,15 +307,15 @@ pass_on(struct core *c, struct claim *cl)
     if (first->lease_us != 0) {
         cl->hold.deadline_us = core_deadline_us(c->now_us, cl->lease_us);
     }
-    claim_grant(c, cl, c->now_us, c->now_us);
+    grant_claim(c, cl, c->now_us, c->now_us);
 }
 
 /*
  * The last hold of the claim goes to the next in the queue; r, if there is one, is answered. False: nothing was done,
- * Redis has to be told that it is free.
+ * the hold has to be released in Redis.
  */
 bool
-claim_hand_over(struct core *c, struct claim *cl, struct request *r)
+handoff_to_next(struct core *c, struct claim *cl, struct request *r)
 {
     bool wanted = lock_next(cl->lock) != NULL && !c->draining;
     struct claim *next = wanted && may_stay(c, cl, r) ? heir_of(c, cl) : NULL;
@@ -334,10 +337,10 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
  * The last hold of the claim is given back, and no request here waits: keeps the claim CACHED. False: nothing was done.
  */
 bool
-claim_cache(struct core *c, struct claim *cl, struct request *r)
+handoff_cache(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
-    bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
+    bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && !cl->renewal_sent;
     bool wanted = lock_may_cache(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_stay(c, cl, r)) {
@@ -363,7 +366,7 @@ held_again(struct core *c, struct claim *cl)
 
 /* CACHED, and its last owner asks for it again. False: it is given back. */
 bool
-claim_reuse_cached(struct core *c, struct claim *cl, struct request *r)
+handoff_reuse(struct core *c, struct claim *cl, struct request *r)
 {
     if (in_cohort(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
@@ -372,18 +375,18 @@ claim_reuse_cached(struct core *c, struct claim *cl, struct request *r)
         pass_on(c, cl);
         return true;
     }
-    claim_release(c, cl, NULL);
+    op_release(c, cl, NULL);
     return false;
 }
 
 /* CACHED, and requests wait. NULL: they wait until the lock is released in Redis. */
 struct claim *
-lock_reuse_cached(struct core *c, struct lock *l)
+handoff_from_cache(struct core *c, struct lock *l)
 {
     struct claim *cl = lock_cached(l), *next = in_cohort(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
         return NULL;
     }
     held_again(c, cl);

@@ -14,11 +14,13 @@ struct lock;
 struct request;
 
 /* handoff.c */
-/* Hands the lock to the next waiter; caches it for the next request. False: nothing was done. */
-bool claim_hand_over(struct core *c, struct claim *cl, struct request *r);
-bool claim_cache(struct core *c, struct claim *cl, struct request *r);
-/* CACHED: grants the claim to r, of its last owner; to the next waiter. False, NULL: the claim is being released. */
-bool claim_reuse_cached(struct core *c, struct claim *cl, struct request *r);
-struct claim *lock_reuse_cached(struct core *c, struct lock *l);
+/* Hands the lock to the next waiter. False: nothing was done. */
+bool handoff_to_next(struct core *c, struct claim *cl, struct request *r);
+/* Caches the lock for the next request. False: nothing was done. */
+bool handoff_cache(struct core *c, struct claim *cl, struct request *r);
+/* CACHED, and r is of its last owner: grants the claim to r. False: it is being released. */
+bool handoff_reuse(struct core *c, struct claim *cl, struct request *r);
+/* CACHED: grants the claim to the next waiter, and returns it. NULL: it is being released. */
+struct claim *handoff_from_cache(struct core *c, struct lock *l);
 
 #endif

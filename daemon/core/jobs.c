@@ -10,11 +10,10 @@
 #include "daemon/core/jobs.h"
 
 #include "daemon/core/claim.h"
-#include "daemon/core/claims.h"
+#include "daemon/core/cursor.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
-#include "daemon/core/view.h"
 
 void
 job_init(struct job *j, enum job_kind kind)
@@ -58,7 +57,7 @@ walk_begin(struct core *c, struct domain *d, enum walk_kind kind)
     struct walk *w = &d->walk[kind];
 
     if (!list_empty(&d->locks)) {
-        w->at = d->locks.next;
+        w->next = d->locks.next;
         w->last = d->locks.prev;
         job_begin(c, &w->job);
     }
@@ -69,7 +68,7 @@ walk_end(struct core *c, struct domain *d, struct walk *w)
 {
     job_end(&w->job);
     if (w->kind == WALK_REVIEW) {
-        domain_wake(c, d);
+        dirty_mark_domain(c, d);
     }
 }
 
@@ -84,10 +83,10 @@ walks_leave(struct core *c, const struct lock *l)
         if (!job_is_pending(&w->job)) {
             continue;
         }
-        if (w->at == &l->all && w->last == &l->all) {
+        if (w->next == &l->all && w->last == &l->all) {
             walk_end(c, d, w);
-        } else if (w->at == &l->all) {
-            w->at = l->all.next;
+        } else if (w->next == &l->all) {
+            w->next = l->all.next;
         } else if (w->last == &l->all) {
             w->last = l->all.prev;
         }
@@ -118,18 +117,18 @@ cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from)
         list_remove(&w->node);
         return;
     }
-    w->at = c->domain[i].locks.next;
+    w->next = c->domain[i].locks.next;
     w->last = c->domain[i].locks.prev;
 }
 
-/* The same for one cursor; see view.h. */
+/* The lock is about to be freed: moves one cursor off it, see cursor.h. */
 static void
 cursor_leave(const struct core *c, struct core_cursor *w, const struct lock *l)
 {
-    if (w->at == &l->all && w->last == &l->all) {
+    if (w->next == &l->all && w->last == &l->all) {
         cursor_at_domain(c, w, l->domain + 1u);
-    } else if (w->at == &l->all) {
-        w->at = l->all.next;
+    } else if (w->next == &l->all) {
+        w->next = l->all.next;
         w->waiter = w->position = 0;
     } else if (w->last == &l->all) {
         w->last = l->all.prev;

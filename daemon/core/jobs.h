@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "daemon/base/list.h"
+#include "daemon/core/job.h"
 
 struct core;
 struct core_cursor;
@@ -21,20 +22,6 @@ struct lock;
 struct claim;
 
 enum { JOB_RECORDS = 64 }; /* records that a job looks at before the next job has its turn */
-
-enum job_kind {
-    JOB_OWNER, /* owner.job: the owner has ended, its claims are given back */
-    JOB_SESSION, /* core_session.job: the session has gone, its named owners have one session less */
-    JOB_BREAK, /* queue.break_job: the name was broken, its holders lose it */
-    JOB_SETTLE, /* queue.settle.job: an outcome is known, and answers the requests that do not wait longer */
-    JOB_WALK,  /* walk.job: a walk over every lock of a domain */
-    JOB_ROUND, /* round.job: a round over every claim of a lock */
-};
-
-struct job {
-    struct list node; /* core.jobs */
-    enum job_kind kind;
-};
 
 /* A pass over every lock of a domain. Of each sort there is one at a time: a new reason meanwhile begins it anew. */
 enum walk_kind {
@@ -48,24 +35,18 @@ enum walk_kind {
 struct walk {
     struct job job;
     enum walk_kind kind;
-    struct list *at, *last; /* lock.all of the next one, and of the last one that was there when it began */
+    struct list *next, *last; /* lock.all of the next one, and of the last one that was there when it began */
 };
 
 /* Records that may yet be looked at in this turn. */
-struct slice_left {
-    uint32_t timers, records, turns; /* turns: of claims that waited for a window, see windows_advance() */
+struct slice_budget {
+    uint32_t timers, records, windowed; /* windowed: claims that waited in a window, see windows_advance() */
 };
 
 void job_init(struct job *j, enum job_kind kind);
 void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
 uint32_t job_records_max(const struct core *c); /* records that may be looked at in one go */
-
-static inline bool
-job_is_pending(const struct job *j)
-{
-    return list_linked(&j->node);
-}
 
 void walk_init(struct walk *w, enum walk_kind kind);
 void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);

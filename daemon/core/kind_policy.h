@@ -25,7 +25,7 @@ struct kind_policy {
     /* ---- who may hold it ---- */
     enum kind_holders holders; /* How many owners may hold the lock at a time? */
     bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
-    bool aux_keys;             /* Has the lock auxiliary keys that say who holds it, or whose turn it is? Then a lock
+    bool aux_keys;             /* Has the lock auxiliary keys that name its holders, or whose turn it is? Then a lock
                                   with the twin of its key (names.c) would share them. (A shared token counter does no
                                   harm.) */
 
@@ -41,8 +41,8 @@ struct kind_policy {
     bool tickets;      /* Does Redis keep a queue, in which waiters have tickets? A ticket outlives attempts, is asked
                           for while others hold the lock, and is given back like a lock. */
     bool called_apart; /* Does Redis call the next owner of its queue on a channel of that owner alone? */
-    bool leave_behind; /* May an attempt leave behind a release that is under way? A6 of attempts.c. */
-    bool last_frees;   /* Does Redis say who else listens only when the last of several holders gives it back? */
+    bool try_behind;   /* May an attempt be sent behind a release that is under way? A6 of attempts.c. */
+    bool last_frees;   /* Does Redis report the number of subscribers only when the last of several holders leaves? */
 
     /* ---- what needs no operation in Redis ---- */
     bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
@@ -74,7 +74,7 @@ lock_holders_max(const struct lock *l)
 
 /* Several owners may hold the lock at a time. */
 static inline bool
-lock_may_be_many(const struct lock *l)
+lock_allows_several(const struct lock *l)
 {
     return policy(l)->holders != HOLDERS_ONE;
 }

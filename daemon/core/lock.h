@@ -24,20 +24,20 @@ struct lock {
     enum kind kind : 3;
     enum value_format value : 3;
     enum kind rule_kind : 3; /* what the rules said when the record was made; KINDS: not known */
-    bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
+    bool foreign_wait : 1, tracking : 1; /* as its rule said last, like limit, linger_us and the graces */
     enum wakes wakes : 2;
-    bool declared : 1;      /* ... and its kind is that of the rule */
+    bool declared : 1;      /* its rule said last that the key is a lock of this kind, see core_spec */
     bool has_key : 1;       /* it has a key that differs from its name */
     bool dirty : 1;         /* is in core.dirty_locks */
     bool has_cached : 1;    /* one claim is CACHED */
     bool contended : 1;     /* a request here met it held, since the record was made */
-    bool subscribed_at_poll : 1; /* we were subscribed to its channel when Redis was last asked for the number of
-                                    subscribers */
-    bool wanted_since_poll : 1; /* ... and since then another daemon has said that it waits */
+    bool subscribed_at_poll : 1; /* this daemon was subscribed to its channel when Redis was last asked for the number
+                                    of subscribers */
+    bool wanted_since_poll : 1; /* ... and since then another daemon has broadcast that it waits */
     bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
     bool remote_waiters : 1; /* remote waiters are known, and the lock was not released in Redis since */
-    unsigned review : REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
-    unsigned reviews_n : REVIEWS_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
+    unsigned domain_review : DOMAIN_REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
+    unsigned reviews_n : CLAIM_REVIEW_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
     unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */
     bool has_round : 1;     /* a round over its claims is pending */
     bool shortfall : 1;     /* a grant that too few replicas had is being given back: no attempt before that is done
@@ -49,7 +49,7 @@ struct lock {
     uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
     uint32_t releases_sent_n; /* ... RELEASING whose release is under way */
     uint32_t cohort_passes; /* grants here in a row */
-    int64_t cohort_since_us; /* begin of the cohort; or when Redis last knew of no remote waiters */
+    int64_t cohort_since_us; /* start of the cohort; or when Redis last knew of no remote waiters */
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
     uint8_t replicas;       /* so many must acknowledge a grant, as its rule said last */
@@ -77,7 +77,7 @@ lock_key_node(struct lock *l)
 }
 
 static inline size_t
-lock_front_bytes(bool has_key)
+lock_prefix_bytes(bool has_key)
 {
     return has_key ? sizeof(struct map_node) : 0;
 }
@@ -108,9 +108,35 @@ lock_key(const struct lock *l)
 
 /* 0: no queue, so no event will name it. */
 static inline uint64_t
-queue_id(const struct lock *l)
+lock_queue_id(const struct lock *l)
 {
     return l->queue->by_id.number;
+}
+
+/* True when other daemons have their turn: the grants here in a row, or their time, have reached the bound. */
+static inline bool
+lock_cohort_is_over(const struct core *c, const struct lock *l)
+{
+    return l->cohort_passes >= c->conf.handoff_max || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us;
+}
+
+/* HELD, and its name was broken since; the job of that BREAK has not come to the claim yet. */
+static inline bool
+claim_is_broken(const struct claim *cl)
+{
+    const struct queue *q = cl->lock->queue;
+
+    return job_is_pending(&q->break_job) && cl->token < q->broken_token;
+}
+
+/*
+ * The state HELD alone is no proof: the lease may have ended, or the name be broken, while the timer or the job is
+ * still due.
+ */
+static inline bool
+claim_is_held(const struct claim *cl, int64_t now_us)
+{
+    return cl->state == CLAIM_HELD && now_us < cl->hold.deadline_us && !claim_is_broken(cl);
 }
 
 #endif

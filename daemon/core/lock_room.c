@@ -11,9 +11,9 @@
 #include "daemon/core/state.h"
 
 /*
- * The first claim in the queue that has requests; positions that are kept without one are passed over, at most
- * POSITIONS_KEPT_MAX of them. Without any waiter they are not looked at: a client that polls with ever new owners
- * leaves one with each request.
+ * The first claim in the queue that has requests. Positions that are kept without a request are skipped, at most
+ * POSITIONS_KEPT_MAX of them; if no request waits, they are not looked at: a client that polls with ever new owners
+ * leaves one position with each request.
  */
 struct claim *
 lock_next(const struct lock *l)
@@ -36,9 +36,9 @@ lock_next(const struct lock *l)
 
 /* Whether the first claim in this state (there is one) is exclusive: then there is no other. */
 static bool
-is_exclusive(const struct list *home, unsigned state)
+is_exclusive(const struct list *list, unsigned state)
 {
-    return claim_first(home, state)->holds > 0;
+    return claim_first(list, state)->holds > 0;
 }
 
 /* Whether the holders here leave no room for one more. */

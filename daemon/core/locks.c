@@ -1,9 +1,9 @@
 /*
  * locks.c -- names: their queues, watches and hints.
  *
- * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
- * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and
- * attempts.c says when Redis is asked for a name, and for how many claims at a time.
+ * Owns the lock records once names.c has made them, and their queues: whose turn it is, the watch on the channel of the
+ * name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and attempts.c says when Redis is asked
+ * for a name, and for how many claims at a time.
  *
  * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only say "try
  * again".
@@ -23,12 +23,14 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
+#include "daemon/core/names.h"
 #include "daemon/core/news.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/queues.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/reviews.h"
+#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
@@ -62,7 +64,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
     struct queue *q = l->queue;
 
-    if (limit != l->limit && lock_has_limit(l)) { /* Redis may grant a permit now that it refused before */
+    if (limit != l->limit && lock_has_limit(l)) { /* a permit that Redis refused before may be granted now */
         lock_reserve_ends(l);
         if (limit > l->limit) { /* the last refusal counts no more */
             q->hinted = q->trying_n > 0;
@@ -71,7 +73,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
-    if (l->claims_n == 0) { /* else the graces only grow: its claims count on the present ones */
+    if (l->claims_n == 0) { /* else the graces only grow: its claims rely on the present ones */
         l->owner_grace_us = l->queue_grace_us = 0;
     }
     l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
@@ -83,9 +85,9 @@ take_rules(struct lock *l, const struct core_spec *spec)
 }
 
 /*
- * True when the rules have changed the kind of the name since the record was made. The record keeps its kind until it
- * is free, and new requests use it so. An owner that expects to be alone is alone in every kind except one with
- * permits: see request_lock().
+ * True when the rules have changed the kind of the name since the record was made. The record keeps its former kind
+ * until it is free, and new requests use the lock with that kind. This is safe: an owner that expects to be alone is
+ * alone in every kind except those with permits, for which see request_lock().
  */
 static bool
 keeps_former_kind(const struct lock *l, const struct core_request *rq)
@@ -109,13 +111,13 @@ is_as_asked(const struct lock *l, const struct core_spec *spec)
 
 /* The record that keeps rq from its name or key; records of free names are freed instead. NULL: there is none. */
 static struct lock *
-in_the_way(struct core *c, const struct core_request *rq)
+find_conflict(struct core *c, const struct core_request *rq)
 {
-    struct lock *l = lock_in_the_way(c, rq);
+    struct lock *l = lock_conflict(c, rq);
 
     while (l != NULL && lock_is_vacant(l)) {
         lock_free(c, l);
-        l = lock_in_the_way(c, rq);
+        l = lock_conflict(c, rq);
     }
     return l;
 }
@@ -135,16 +137,16 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
         l = NULL;
     }
     if (l == NULL) {
-        if (in_the_way(c, rq) != NULL) {
+        if (find_conflict(c, rq) != NULL) {
             return CORE_KEY_IN_USE;
         }
         l = lock_new(c, rq->name, number, &rq->spec);
-        lock_wake(c, l); /* freed at the end of the step if nothing comes of it */
+        dirty_mark_lock(c, l); /* freed at the end of the step if nothing comes of it */
     } else if (!any_kind && l->kind != rq->spec.kind && !keeps_former_kind(l, rq)) {
         return CORE_WRONG_KIND;
     }
     queue_open(c, l);
-    if (!any_kind && l->kind == rq->spec.kind) { /* what rules say of another kind is not for this one */
+    if (!any_kind && l->kind == rq->spec.kind) { /* rules for another kind do not fit the record */
         take_rules(l, &rq->spec);
     }
     if (any_kind || l->kind == rq->spec.kind) {
@@ -155,8 +157,8 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
 }
 
 /*
- * The claim that Redis's queue calls next: the first one with a ticket, even if no request waits in it now, or
- * else with a request.
+ * The claim that Redis's queue calls next: the first one that has a ticket, even if no request waits in it now, or a
+ * request.
  */
 static struct claim *
 first_called(const struct lock *l)
@@ -179,7 +181,7 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 {
     struct core_action a = {.type = type};
 
-    a.op = (struct core_op){.lock = queue_id(l),
+    a.op = (struct core_op){.queue = lock_queue_id(l),
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
@@ -237,9 +239,9 @@ queue_advance(struct core *c, struct lock *l)
     struct queue *q = l->queue;
 
     if (next == NULL) {
-        q->retry_us = q->yield_until_us; /* the pause was for waiters that have gone: the next LOCK asks */
+        q->retry_us = q->yield_until_us; /* the waiters that paused have gone: the next LOCK asks at once */
     }
-    lock_try(c, l, next);
+    attempts_advance(c, l, next);
     if (list_empty(&q->claims)) {
         watch_set(c, l, false, NULL);
         q->taken_until_us = 0;
@@ -248,7 +250,7 @@ queue_advance(struct core *c, struct lock *l)
     }
 }
 
-/* All claims that are left are held, and ask for nothing: no release has to wake one of them. */
+/* All claims that are left are held, and none waits for Redis or for another claim. */
 static bool
 is_at_rest(const struct lock *l)
 {
@@ -259,8 +261,8 @@ is_at_rest(const struct lock *l)
 }
 
 /*
- * True when no claim is left, but daemons elsewhere have their turn: the record stays, so that a LOCK that comes
- * meanwhile leaves the lock to them.
+ * True when no claim is left, but other daemons have their turn: the record stays, so that a LOCK that comes meanwhile
+ * leaves the lock to them.
  */
 static bool
 yields(struct core *c, struct lock *l)
@@ -274,7 +276,7 @@ yields(struct core *c, struct lock *l)
     return true;
 }
 
-/* Does what has become possible for a lock that has changed: advances its queue, or frees the queue, or the lock. */
+/* Advances a lock that has changed: advances its queue, or frees the queue or the lock if they are not needed. */
 static void
 advance(struct core *c, struct lock *l)
 {
@@ -309,9 +311,9 @@ lock_advance(struct core *c)
 }
 
 void
-queue_timer(struct core *c, const struct queue *q)
+lock_queue_timer(struct core *c, const struct queue *q)
 {
-    lock_wake(c, q->lock);
+    dirty_mark_lock(c, q->lock);
 }
 
 /* Ends the turn of a position that is kept without requests, so that others do not wait for it. */
@@ -322,14 +324,14 @@ end_empty_turn(struct core *c, struct lock *l)
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
         cl->queued.kept_until_us = 0;
-        claim_give_up_position(c, cl);
+        position_give_up(c, cl);
     }
 }
 
 /*
  * A hint reports the release of a lock that is held here. Its cause may be a forced unlock (Redisson's forceUnlock):
- * the renewal finds out. The cause may also be the echo of our own release, or a release in another database, so not
- * every hint is worth a renewal; with tracking even the renewal itself, so none is.
+ * the renewal finds out. The cause may also be the echo of this daemon's own release, or a release in another database,
+ * so not every hint is worth a renewal; with tracking even the renewal causes a hint, so none is worth one.
  */
 static void
 renew_soon(struct core *c, struct claim *cl)
@@ -343,7 +345,8 @@ renew_soon(struct core *c, struct claim *cl)
 }
 
 /*
- * The name has changed in Redis: try again. Not while remote waiters have their turn, nor for the echo of our release.
+ * The name has changed in Redis: try again. Not while remote waiters have their turn, nor for the echo of this daemon's
+ * own release.
  */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)
@@ -366,11 +369,11 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     }
     q->hinted = q->trying_n > 0;
     q->retry_us = 0;
-    lock_wake(c, l);
+    dirty_mark_lock(c, l);
 }
 
 void
-lock_wanted(struct core *c, const struct lock *l, bool shared)
+lock_publish_wanted(struct core *c, const struct lock *l, bool shared)
 {
     struct list *pos, *nxt;
     int sent_n = 0;
@@ -380,10 +383,10 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
     }
     list_for_each_safe(pos, nxt, &l->holders)
     {
-        if (++sent_n > TOGETHER) { /* of very many readers the first ones: a writer may come again and again */
+        if (++sent_n > ATTEMPTS_TOGETHER) { /* of very many readers only the first: writers may come again and again */
             return;
         }
-        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
+        news_publish(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
 }
 
@@ -391,6 +394,6 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
 void
 lock_drain(struct core *c, struct lock *l)
 {
-    lock_release_cached(c, l);
-    lock_round(c, l, ROUND_DRAIN);
+    op_release_cached(c, l);
+    round_run(c, l, ROUND_DRAIN);
 }

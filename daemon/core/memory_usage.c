@@ -36,15 +36,16 @@ timer_share(const struct core *c)
 static size_t
 memory_of_claim(const struct core *c, struct claim *cl)
 {
-    size_t front = claim_front_bytes(cl->lock);
+    size_t prefix = claim_prefix_bytes(cl->lock);
 
-    return block((char *)cl - front) + map_share(&c->claims) + (front > 0 ? map_share(&c->tokens) : 0) + timer_share(c);
+    return block((char *)cl - prefix) + map_share(&c->claims) + (prefix > 0 ? map_share(&c->tokens) : 0) +
+           timer_share(c);
 }
 
 static size_t
 memory_of_lock(const struct core *c, struct lock *l)
 {
-    size_t n = block((char *)l - lock_front_bytes(l->has_key)) + map_share(&c->by_name);
+    size_t n = block((char *)l - lock_prefix_bytes(l->has_key)) + map_share(&c->by_name);
     struct list *pos, *nxt;
 
     n += l->has_key ? map_share(&c->by_key) : 0;
@@ -59,12 +60,12 @@ memory_of_lock(const struct core *c, struct lock *l)
 /* A name with more holders than these says nothing about one lock, and there may be any number of holders. */
 enum { HOLDERS_MAX = 16 };
 
-struct core_weight
+struct core_memory
 core_memory_of_locks(const struct core *c, size_t most)
 {
-    struct core_weight w = {0, 0};
+    struct core_memory w = {0, 0};
 
-    for (struct lock *l = locks_next(c, NULL); l != NULL && most > 0; l = locks_next(c, l), most--) {
+    for (struct lock *l = domains_next_lock(c, NULL); l != NULL && most > 0; l = domains_next_lock(c, l), most--) {
         if (l->held_n > 0 && l->held_n <= HOLDERS_MAX) {
             w.n++;
             w.bytes += memory_of_lock(c, l);
@@ -76,7 +77,7 @@ core_memory_of_locks(const struct core *c, size_t most)
 size_t
 core_memory_of_session(struct core *c, uint64_t session)
 {
-    struct core_session *p = core_session_find(c, session);
+    struct core_session *s = core_session_find(c, session);
 
-    return p != NULL ? block(p) + block(p->owner) + map_share(&c->sessions) + timer_share(c) : 0;
+    return s != NULL ? block(s) + block(s->owner) + map_share(&c->sessions) + timer_share(c) : 0;
 }

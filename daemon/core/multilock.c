@@ -3,10 +3,10 @@
  *
  * A multilock makes one LOCK (UNLOCK, RENEW) for each name, in its owner's order, and collects their answers instead of
  * sending them: waiting, limits, deadlocks and leases are those of single requests. MLOCK asks for its names in the
- * order of their keys, which is the same for everyone, so that two MLOCKs never wait for each other; the next name is
+ * order of their keys, the same for every MLOCK, so that two MLOCKs never wait for each other; the next name is
  * asked for when the one before is granted. A granted member stays, with its claim, until the last one is granted. When
- * one fails, those granted are given back by the records that asked for them, and those that have not begun are
- * dropped. A LEASE begins for all names with the last grant; until then the watchdog renews the others.
+ * one fails, each granted member becomes a silent UNLOCK of its claim, and members that have not begun are dropped. A
+ * LEASE begins for all names with the last grant; until then the watchdog renews the others.
  *
  * A multilock lives as long as one of its members does; member[i] is NULL once its request has gone.
  */
@@ -19,9 +19,13 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/leases.h"
+#include "daemon/core/multilock_answers.h"
+#include "daemon/core/multilock_record.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
@@ -30,29 +34,29 @@ static struct multilock *
 multilock_new(const struct core_event *ev)
 {
     size_t bytes = 0;
-    struct multilock *b;
+    struct multilock *m;
     char *name;
 
-    assert(ev->many.n >= 1 && ev->many.n <= CORE_MANY_MAX);
-    for (size_t i = 0; i < ev->many.n; i++) {
-        bytes += ev->many.request[i].name.n;
+    assert(ev->multilock.n >= 1 && ev->multilock.n <= CORE_MULTILOCK_MAX);
+    for (size_t i = 0; i < ev->multilock.n; i++) {
+        bytes += ev->multilock.request[i].name.n;
     }
-    b = mem_zalloc(sizeof(*b) + bytes);
-    b->verb = ev->type;
-    b->session = ev->many.request[0].session;
-    b->id = ev->many.request[0].id;
-    b->full = ev->many.request[0].full;
-    b->n = ev->many.n;
-    list_init(&b->dirty_node);
-    name = (char *)(b + 1);
-    for (size_t i = 0; i < b->n; i++) {
-        struct slice from = ev->many.request[i].name;
+    m = mem_zalloc(sizeof(*m) + bytes);
+    m->verb = ev->type;
+    m->session = ev->multilock.request[0].session;
+    m->id = ev->multilock.request[0].id;
+    m->full = ev->multilock.request[0].full;
+    m->names_n = ev->multilock.n;
+    list_init(&m->dirty_node);
+    name = (char *)(m + 1);
+    for (size_t i = 0; i < m->names_n; i++) {
+        struct slice from = ev->multilock.request[i].name;
 
         memcpy(name, from.p, from.n);
-        b->part[i].name = (struct slice){name, from.n};
+        m->part[i].name = (struct slice){name, from.n};
         name += from.n;
     }
-    return b;
+    return m;
 }
 
 /* ---- MLOCK ---- */
@@ -68,12 +72,12 @@ by_key(const struct core_request *a, const struct core_request *b)
 
 /* Indices of the requests in the order of their keys, which is the same for all multilocks. */
 static void
-put_in_order(const struct core_event *ev, size_t order[CORE_MANY_MAX])
+put_in_order(const struct core_event *ev, size_t order[CORE_MULTILOCK_MAX])
 {
-    for (size_t i = 0; i < ev->many.n; i++) {
+    for (size_t i = 0; i < ev->multilock.n; i++) {
         size_t at = i;
 
-        for (; at > 0 && by_key(&ev->many.request[i], &ev->many.request[order[at - 1]]) < 0; at--) {
+        for (; at > 0 && by_key(&ev->multilock.request[i], &ev->multilock.request[order[at - 1]]) < 0; at--) {
             order[at] = order[at - 1];
         }
         order[at] = i;
@@ -101,21 +105,21 @@ has_hold(const struct request *r)
 
 /* One name was not granted: the others are given back, or not even begun. */
 static void
-undo(struct core *c, struct multilock *b)
+undo(struct core *c, struct multilock *m)
 {
-    size_t i = b->n;
-    bool last = false; /* b goes with it */
+    size_t i = m->names_n;
+    bool last = false; /* m goes with it */
 
     while (!last) {
         struct request *r;
 
         assert(i > 0);
-        r = b->member[--i];
+        r = m->member[--i];
         if (r == NULL) {
             continue;
         }
-        last = b->members_n == 1;
-        multilock_forget(b, r);
+        last = m->alive_n == 1;
+        multilock_forget(m, r);
         if (has_hold(r)) {
             give_back(c, r);
         } else {
@@ -124,12 +128,12 @@ undo(struct core *c, struct multilock *b)
     }
 }
 
-/* The lease that the request asked for runs from now on; a part granted earlier has less of it left: it is renewed. */
+/* The lease that the request asked for runs from now on; a claim granted earlier has less of it left, so it renews. */
 static void
 lease_begins(struct core *c, struct claim *cl)
 {
-    if (cl->since_us < c->now_us && cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
-        claim_renew(c, cl);
+    if (cl->since_us < c->now_us && !cl->renewal_sent && !claim_busy(cl)) {
+        op_renew(c, cl);
     }
     cl->watchdog = false;
     claim_arm(c, cl);
@@ -137,40 +141,40 @@ lease_begins(struct core *c, struct claim *cl)
 
 /* All members are granted; if one was lost meanwhile the multilock fails. */
 static void
-complete(struct core *c, struct multilock *b)
+complete(struct core *c, struct multilock *m)
 {
     const struct core_reply *lost = NULL;
     struct claim *lost_claim = NULL;
 
-    for (size_t i = 0; i < b->n; i++) {
-        struct request *r = b->member[i];
+    for (size_t i = 0; i < m->names_n; i++) {
+        struct request *r = m->member[i];
         struct claim *cl = r->claim;
 
         if (!claim_is_held(cl, c->now_us)) {
-            lost = &b->part[i];
+            lost = &m->part[i];
             lost_claim = cl;
         } else {
             /* Its owner has asked for nothing since. */
-            assert(cl->token == b->part[i].token);
-            b->part[i].lease_us = cl->hold.deadline_us - c->now_us;
-            b->part[i].relies.until_us = cl->hold.deadline_us;
+            assert(cl->token == m->part[i].token);
+            m->part[i].lease_us = cl->hold.deadline_us - c->now_us;
+            m->part[i].relies.deadline_us = cl->hold.deadline_us;
         }
     }
     if (lost != NULL) {
-        multilock_send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
-        claim_report_end(c, lost_claim); /* of any other name that was lost the owner is still to be told */
-        undo(c, b);
+        multilock_send(c, m, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
+        end_known_to_owner(c, lost_claim); /* the loss of any other name is still to be reported */
+        undo(c, m);
         return;
     }
-    multilock_send(c, b,
-                   &(struct core_reply){.answer = CORE_GRANTED, .name = b->part[0].name, .token = b->part[0].token});
-    for (size_t i = 0, n = b->n; i < n; i++) {
-        struct request *r = b->member[i];
+    multilock_send(c, m,
+                   &(struct core_reply){.answer = CORE_GRANTED, .name = m->part[0].name, .token = m->part[0].token});
+    for (size_t i = 0, n = m->names_n; i < n; i++) {
+        struct request *r = m->member[i];
 
         if (r->renewed_until_complete) {
             lease_begins(c, r->claim);
         }
-        multilock_forget(b, r);
+        multilock_forget(m, r);
         request_drop(c, r);
     }
 }
@@ -179,76 +183,76 @@ void
 multilocks_advance(struct core *c)
 {
     while (!list_empty(&c->dirty_multilocks)) {
-        struct multilock *b = container_of(c->dirty_multilocks.next, struct multilock, dirty_node);
+        struct multilock *m = container_of(c->dirty_multilocks.next, struct multilock, dirty_node);
 
-        list_remove(&b->dirty_node);
-        if (b->failed) {
-            undo(c, b);
+        list_remove(&m->dirty_node);
+        if (m->failed) {
+            undo(c, m);
         } else {
-            complete(c, b);
+            complete(c, m);
         }
     }
 }
 
 static void
-mlock_arrives(struct core *c, struct core_session *p, const struct core_event *ev, struct multilock *b)
+mlock_arrives(struct core *c, struct core_session *s, const struct core_event *ev, struct multilock *m)
 {
-    size_t order[CORE_MANY_MAX];
+    size_t order[CORE_MULTILOCK_MAX];
     enum core_answer answer = CORE_GRANTED;
     struct core_reply refusal;
     size_t i;
 
     put_in_order(ev, order);
-    for (i = 0; i < b->n && answer == CORE_GRANTED; i++) {
-        struct request **r = &b->member[order[i]];
+    for (i = 0; i < m->names_n && answer == CORE_GRANTED; i++) {
+        struct request **r = &m->member[order[i]];
 
-        answer = request_lock(c, p, &ev->many.request[order[i]], r);
+        answer = request_lock(c, s, &ev->multilock.request[order[i]], r);
         if (answer == CORE_GRANTED) {
-            (*r)->multilock = b;
+            (*r)->multilock = m;
             (*r)->part = (uint32_t)order[i];
-            b->members_n++;
+            m->alive_n++;
         }
     }
     if (answer == CORE_GRANTED) {
-        for (i = 0; i < b->n; i++) {
-            request_begin(c, b->member[order[i]], true);
+        for (i = 0; i < m->names_n; i++) {
+            request_begin(c, m->member[order[i]], true);
         }
         return;
     }
-    refusal = request_refusal(c, &ev->many.request[order[i - 1]], answer);
-    multilock_send(c, b, &refusal);
-    if (b->members_n > 0) {
-        undo(c, b);
+    refusal = request_refusal(c, &ev->multilock.request[order[i - 1]], answer);
+    multilock_send(c, m, &refusal);
+    if (m->alive_n > 0) {
+        undo(c, m);
     } else {
-        free(b);
+        free(m);
     }
 }
 
 /* ---- MUNLOCK, MRENEW: each by itself ---- */
 
 static void
-held_arrive(struct core *c, struct core_session *p, const struct core_event *ev, struct multilock *b)
+each_arrives(struct core *c, struct core_session *s, const struct core_event *ev, struct multilock *m)
 {
-    enum core_event_type verb = b->verb == CORE_MUNLOCK ? CORE_UNLOCK : CORE_RENEW;
+    enum core_event_type verb = m->verb == CORE_MUNLOCK ? CORE_UNLOCK : CORE_RENEW;
 
-    b->members_n = 1; /* ourselves, until all have begun */
-    for (size_t i = 0; i < b->n; i++) {
-        const struct core_request *rq = &ev->many.request[i];
+    m->alive_n = 1; /* until all have begun: m must outlive members that end at once */
+    for (size_t i = 0; i < m->names_n; i++) {
+        const struct core_request *rq = &ev->multilock.request[i];
         struct request *r;
-        enum core_answer answer = request_held(c, p, rq, verb, &r);
+        enum core_answer answer = request_of_holder(c, s, rq, verb, &r);
 
         if (answer != CORE_GRANTED) {
-            multilock_note_held(c, b, i, &(struct core_reply){.answer = answer});
+            multilock_note_answer(c, m, i, &(struct core_reply){.answer = answer});
             continue;
         }
-        r->multilock = b;
+        r->multilock = m;
         r->part = (uint32_t)i;
-        b->member[i] = r;
-        b->members_n++;
+        m->member[i] = r;
+        m->alive_n++;
         request_begin(c, r, rq->token == 0 || rq->owner.n != 0);
     }
-    if (--b->members_n == 0) {
-        free(b);
+    if (--m->alive_n == 0) {
+        free(m);
     }
 }
 
@@ -257,35 +261,35 @@ held_arrive(struct core *c, struct core_session *p, const struct core_event *ev,
 void
 multilock_arrive(struct core *c, const struct core_event *ev)
 {
-    struct core_session *p = core_session_find(c, ev->many.request[0].session);
-    struct multilock *b;
+    struct core_session *s = core_session_find(c, ev->multilock.request[0].session);
+    struct multilock *m;
 
-    if (p == NULL) {
+    if (s == NULL) {
         return;
     }
-    b = multilock_new(ev);
+    m = multilock_new(ev);
     if (ev->type == CORE_MLOCK) {
-        mlock_arrives(c, p, ev, b);
+        mlock_arrives(c, s, ev, m);
     } else {
-        held_arrive(c, p, ev, b);
+        each_arrives(c, s, ev, m);
     }
 }
 
 void
-multilock_cancelled(struct multilock *b)
+multilock_cancelled(struct multilock *m)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->member[i] != NULL) {
-            b->member[i]->cancelled = true;
+    for (size_t i = 0; i < m->names_n; i++) {
+        if (m->member[i] != NULL) {
+            m->member[i]->cancelled = true;
         }
     }
 }
 
 bool
-multilock_asks_for(const struct multilock *b, const struct lock *l)
+multilock_asks_for(const struct multilock *m, const struct lock *l)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->member[i] != NULL && b->member[i]->claim->lock == l) {
+    for (size_t i = 0; i < m->names_n; i++) {
+        if (m->member[i] != NULL && m->member[i]->claim->lock == l) {
             return true;
         }
     }
@@ -296,13 +300,13 @@ multilock_asks_for(const struct multilock *b, const struct lock *l)
 void
 multilock_leave(struct core *c, struct request *r)
 {
-    struct multilock *b = r->multilock;
+    struct multilock *m = r->multilock;
 
-    if (b->verb == CORE_MLOCK) {
+    if (m->verb == CORE_MLOCK) {
         c->metrics->cancelled++;
-        undo(c, b);
+        undo(c, m);
     } else {
-        multilock_forget(b, r);
+        multilock_forget(m, r);
         request_drop(c, r);
     }
 }

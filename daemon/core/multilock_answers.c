@@ -6,94 +6,95 @@
 #include <stdlib.h>
 
 #include "daemon/core/core.h"
-#include "daemon/core/multilock.h"
+#include "daemon/core/multilock_answers.h"
+#include "daemon/core/multilock_record.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 
 /* The request is no member any more; with the last one the multilock is freed. */
 void
-multilock_forget(struct multilock *b, struct request *r)
+multilock_forget(struct multilock *m, struct request *r)
 {
-    b->member[r->part] = NULL;
+    m->member[r->part] = NULL;
     r->multilock = NULL;
-    if (--b->members_n == 0) {
-        list_remove(&b->dirty_node);
-        free(b);
+    if (--m->alive_n == 0) {
+        list_remove(&m->dirty_node);
+        free(m);
     }
 }
 
 static void
-note(struct multilock *b, size_t i, const struct core_reply *rp)
+note_part(struct multilock *m, size_t i, const struct core_reply *rp)
 {
-    struct slice name = b->part[i].name;
+    struct slice name = m->part[i].name;
 
-    b->part[i] = *rp;
-    b->part[i].name = name; /* the lock's own may go before the answer does */
-    b->answers_n++;
+    m->part[i] = *rp;
+    m->part[i].name = name; /* the lock's own may go before the answer does */
+    m->answered_n++;
 }
 
 void
-multilock_send(struct core *c, const struct multilock *b, const struct core_reply *rp)
+multilock_send(struct core *c, const struct multilock *m, const struct core_reply *rp)
 {
     struct core_reply whole = *rp;
 
-    whole.session = b->session;
-    whole.id = b->id;
-    whole.full = b->full;
-    whole.part = b->part;
-    whole.parts = b->n;
+    whole.session = m->session;
+    whole.id = m->id;
+    whole.full = m->full;
+    whole.part = m->part;
+    whole.parts = m->names_n;
     request_reply(c, &whole);
 }
 
 static void
-wake(struct core *c, struct multilock *b)
+mark_dirty(struct core *c, struct multilock *m)
 {
-    if (!list_linked(&b->dirty_node)) {
-        list_push_back(&c->dirty_multilocks, &b->dirty_node);
+    if (!list_linked(&m->dirty_node)) {
+        list_push_back(&c->dirty_multilocks, &m->dirty_node);
     }
 }
 
 static void
-lock_answers(struct core *c, struct multilock *b, struct request *r, const struct core_reply *rp)
+lock_answers(struct core *c, struct multilock *m, struct request *r, const struct core_reply *rp)
 {
     if (rp->answer == CORE_GRANTED) {
-        note(b, r->part, rp);
+        note_part(m, r->part, rp);
         r->other_holds = rp->holds > 1;
         request_stop_waiting(c, r);
-        if (b->answers_n == b->n) {
-            wake(c, b);
+        if (m->answered_n == m->names_n) {
+            mark_dirty(c, m);
         }
         return;
     }
-    if (!b->failed) {
-        b->failed = true;
-        multilock_send(c, b, rp);
-        wake(c, b);
+    if (!m->failed) {
+        m->failed = true;
+        multilock_send(c, m, rp);
+        mark_dirty(c, m);
     }
-    multilock_forget(b, r);
+    multilock_forget(m, r);
     request_drop(c, r);
 }
 
 void
-multilock_note_held(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp)
+multilock_note_answer(struct core *c, struct multilock *m, size_t i, const struct core_reply *rp)
 {
-    note(b, i, rp);
-    if (b->answers_n == b->n) {
-        multilock_send(c, b, &(struct core_reply){.answer = CORE_LEFT, .name = b->part[0].name});
+    note_part(m, i, rp);
+    if (m->answered_n == m->names_n) {
+        multilock_send(c, m, &(struct core_reply){.answer = CORE_LEFT, .name = m->part[0].name});
     }
 }
 
 void
 multilock_answer(struct core *c, struct request *r, const struct core_reply *rp)
 {
-    struct multilock *b = r->multilock;
+    struct multilock *m = r->multilock;
 
-    if (b->verb == CORE_MLOCK) {
-        lock_answers(c, b, r, rp);
+    if (m->verb == CORE_MLOCK) {
+        lock_answers(c, m, r, rp);
     } else {
-        multilock_note_held(c, b, r->part, rp);
-        multilock_forget(b, r);
+        multilock_note_answer(c, m, r->part, rp);
+        multilock_forget(m, r);
         request_drop(c, r);
     }
 }

@@ -1,7 +1,7 @@
 /*
  * names.c -- how the record of a lock is made, and found: by its name, and by its key in Redis.
  *
- * Owns both tables. One key is one lock (I18): a request for which lock_in_the_way() finds a record must be refused
+ * Owns both tables. One key is one lock (I18): a request for which lock_conflict() finds a record must be refused
  * before lock_new(). A record whose key is its name is only in the table of names; other records have a second node,
  * which lies in front of them.
  */
@@ -10,7 +10,7 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/state.h"
 
 static struct lock *
@@ -90,7 +90,7 @@ lock_with_aux_keys(const struct core *c, struct slice key)
 }
 
 struct lock *
-lock_in_the_way(const struct core *c, const struct core_request *rq)
+lock_conflict(const struct core *c, const struct core_request *rq)
 {
     /* a record with that key would be found by its name */
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key);
@@ -111,9 +111,9 @@ lock_bytes(size_t text_n)
 static void
 lock_give(struct core *c, struct lock *l)
 {
-    size_t front = lock_front_bytes(l->has_key);
+    size_t prefix = lock_prefix_bytes(l->has_key);
 
-    freelist_give(&c->freelist, (char *)l - front, front + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
+    freelist_give(&c->freelist, (char *)l - prefix, prefix + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
 }
 
 /* Zeroed, with its name and its key. */
@@ -121,11 +121,11 @@ static struct lock *
 lock_alloc(struct core *c, struct slice name, struct slice key)
 {
     bool has_key = !slice_eq(name, key);
-    size_t front = lock_front_bytes(has_key);
-    char *block = freelist_take_zeroed(&c->freelist, front + lock_bytes(name.n + (has_key ? key.n : 0)));
+    size_t prefix = lock_prefix_bytes(has_key);
+    char *block = freelist_take_zeroed(&c->freelist, prefix + lock_bytes(name.n + (has_key ? key.n : 0)));
     struct lock *l;
 
-    l = (struct lock *)(void *)(block + front);
+    l = (struct lock *)(void *)(block + prefix);
     assert(name.n <= UINT16_MAX && key.n <= UINT16_MAX);
     l->name_n = (uint16_t)name.n;
     l->key_n = (uint16_t)key.n;
@@ -158,7 +158,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
     l->value = spec->value;
     assert(spec->domain < c->domains_n);
     l->domain = spec->domain;
-    l->review = lock_domain(c, l)->review.number & ((1u << REVIEW_BITS) - 1);
+    l->domain_review = lock_domain(c, l)->review.number & ((1u << DOMAIN_REVIEW_BITS) - 1);
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->empty_queue;

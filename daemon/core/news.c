@@ -10,7 +10,7 @@
 #include "daemon/core/state.h"
 
 void
-lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
+news_publish(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
 {
     struct core_action a; /* only the member of the union that `type` names is set */
 
@@ -24,7 +24,7 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .reason = reason};
     if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
         a.publish.relies =
-            (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->hold.deadline_us};
+            (struct core_grant){.claim = claim_id(cl), .token = cl->token, .deadline_us = cl->hold.deadline_us};
     }
     core_act(c, &a);
 }

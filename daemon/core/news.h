@@ -10,6 +10,6 @@
 struct core;
 
 /* news.c */
-void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
+void news_publish(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 
 #endif

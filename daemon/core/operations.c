@@ -1,7 +1,7 @@
 /*
  * operations.c -- what a claim asks Redis for: acquire, renew, release.
  *
- * One operation at a time (claim.op), and beside it one renewal (claim.renewal). Each has a serial, so that the answer
+ * One operation at a time (claim.op), and beside it one renewal (claim.renew). Each has a serial, so that the answer
  * to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
  */
 #include <assert.h>
@@ -22,8 +22,9 @@
 #include "daemon/core/window.h"
 
 /*
- * Only requests that wait take a ticket: others must not be in the way of those that do. An owner with a ticket never
- * asks for another: if Redis has lost it, the answer must say so, because a new one is behind all others.
+ * Whether an attempt asks for a ticket. Only for requests that wait: the ticket of any other request would be in their
+ * way. A claim with a ticket never asks for another: if Redis has lost the ticket, the answer must say so, because a
+ * new one is behind all others.
  */
 static bool
 wants_ticket(const struct core *c, const struct claim *cl)
@@ -49,7 +50,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
     const struct lock *l = cl->lock;
 
     return (struct core_op){.op = op,
-                            .lock = queue_id(l),
+                            .queue = lock_queue_id(l),
                             .claim = claim_id(cl),
                             .key = lock_key(l),
                             .kind = l->kind,
@@ -63,7 +64,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
 }
 
 /*
- * The reserve to ask for, if hand-offs are possible; of permits, only behind the grant that brings the last one here.
+ * The reserve to ask for, if hand-offs are possible; of permits, only with the attempt for the last one.
  */
 static uint32_t
 reserve_of(const struct core *c, const struct lock *l)
@@ -99,6 +100,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op.lease_us = lease_us;
     a.op.replicas = cl->state == CLAIM_TRYING ? cl->lock->replicas : 0;
     a.op.reclaim = cl->op_reclaim;
+    a.op.token = cl->op_reclaim ? cl->token : 0;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
     a.op.reserve = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? reserve_of(c, cl->lock) : 0;
@@ -112,15 +114,15 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
         }
     }
     a.op.ticket = cl->op_ticket = cl->op_verb == CORE_ACQUIRE && wants_ticket(c, cl);
-    claim_keep(c, cl); /* before it can leave */
+    record_keep(c, cl); /* before it can leave */
     core_act(c, &a);
     claim_arm(c, cl);
 }
 
 /* Begins an operation for the claim's owner; r is the request that it is done for, or NULL. */
 void
-claim_begin_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
-               int64_t lease_us, struct request *r)
+op_begin(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
+         int64_t lease_us, struct request *r)
 {
     cl->op_verb = verb;
     cl->op_reclaim = false;
@@ -129,19 +131,19 @@ claim_begin_op(struct core *c, struct claim *cl, enum core_action_type verb, uin
 }
 
 /*
- * The lease to ask for. A lease that a request has set ends at its time, however often it is sent to Redis meanwhile.
+ * The lease to ask for. A lease that a request has set ends at its deadline, however often it is sent to Redis.
  */
 static int64_t
-claim_left_us(const struct core *c, const struct claim *cl)
+lease_to_ask_us(const struct core *c, const struct claim *cl)
 {
     return cl->watchdog ? cl->lease_us : core_lease_us(cl->hold.deadline_us - c->now_us);
 }
 
 void
-claim_reclaim(struct core *c, struct claim *cl, bool shared)
+op_reclaim_holds(struct core *c, struct claim *cl, bool shared)
 {
-    /* The longer of both, because its owner was told that it holds the lock for so long. */
-    int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
+    /* At least what is left of the deadline, which was reported to its owner. */
+    int64_t lease_us = later(lease_to_ask_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
 
     cl->op_verb = CORE_ACQUIRE;
     cl->op_reclaim = true;
@@ -152,13 +154,13 @@ claim_reclaim(struct core *c, struct claim *cl, bool shared)
 
 /* Sends the renewal, which runs beside an operation: of the lease by the watchdog, or of the ticket. */
 void
-claim_renew(struct core *c, struct claim *cl)
+op_renew(struct core *c, struct claim *cl)
 {
     struct core_action a = {.type = CORE_EXTEND};
 
-    assert(cl->renewal != RENEWAL_SENT);
-    claim_leave_window(c, cl);
-    cl->renewal = RENEWAL_SENT;
+    assert(!cl->renewal_sent);
+    window_leave(c, cl);
+    cl->renewal_sent = true;
     c->window[WINDOW_RENEW].n++;
     cl->renew.op = ++c->serial;
     cl->uncertain.verify &= ~(unsigned)VERIFY_AGAIN;
@@ -166,21 +168,21 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.ticket;
-    a.op.lease_us = cl->renew.lease_us = a.op.ticket ? cl->queued.ticket_life_us : claim_left_us(c, cl);
+    a.op.lease_us = cl->renew.lease_us = a.op.ticket ? cl->queued.ticket_life_us : lease_to_ask_us(c, cl);
     core_act(c, &a);
 }
 
 void
-claim_renew_in_turn(struct core *c, struct claim *cl)
+op_renew_in_turn(struct core *c, struct claim *cl)
 {
-    if (claim_may_send(c, cl, WINDOW_RENEW)) {
-        claim_renew(c, cl);
+    if (window_may_send(c, cl, WINDOW_RENEW)) {
+        op_renew(c, cl);
     }
 }
 
 /* A claim at the head of the queue asks Redis for the lock, see attempts.c. */
 void
-claim_try(struct core *c, struct claim *cl)
+op_acquire(struct core *c, struct claim *cl)
 {
     const struct request *r = container_of(cl->requests.next, struct request, claim_node);
 
@@ -190,27 +192,27 @@ claim_try(struct core *c, struct claim *cl)
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
     cl->queued.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
-    claim_begin_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
+    op_begin(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
 
 /*
- * The operation of the claim is overtaken: its outcome is dropped. But it may still extend the claim in Redis, or take
+ * The operation in flight is overtaken: its outcome is dropped. But it may still extend the claim in Redis, or acquire
  * it anew; and an operation that shortens the expiry, or takes holds away, must not meet a later hold.
  */
 void
-claim_forget_op(struct core *c, struct claim *cl)
+op_forget(struct core *c, struct claim *cl)
 {
     bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
-        claim_raise_redis_until(cl, stragglers_until_us(c), cl->hold.op_lease_us);
+        uncertain_raise_expiry_max(cl, latest_guard_us(c), cl->hold.op_lease_us);
     }
-    if (cl->renewal == RENEWAL_SENT) { /* its answer is ignored, but it may still extend the lease */
-        claim_raise_redis_until(cl, stragglers_until_us(c), cl->renew.lease_us);
+    if (cl->renewal_sent) { /* its answer is ignored, but it may still extend the lease */
+        uncertain_raise_expiry_max(cl, latest_guard_us(c), cl->renew.lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* the reclaim may run after the release */
-        claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
     cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (cl->op != 0 && takes);
@@ -223,13 +225,14 @@ claim_forget_op(struct core *c, struct claim *cl)
 
 /*
  * The earliest time for a release of a kind whose expiry proves ownership. The next owner must not have the same
- * expiry: so a gap. And a release that has perhaps run is not sent again before its own expiry is over: by chance it
- * might find the same expiry of a later owner, with a lease of another length.
+ * expiry: hence the gap. And a release that may have run is not sent again before that expiry is over: by chance a
+ * later owner, with a lease of another length, might have the same expiry.
  */
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return cl->not_twice && cl->expiry_ms != 0 ? cl->uncertain.redis_until_us : cl->expiry_learned_us + EXPIRY_GAP_US;
+    return cl->release_may_have_run && cl->expiry_ms != 0 ? cl->uncertain.expiry_max_us
+                                                          : cl->expiry_learned_us + EXPIRY_GAP_US;
 }
 
 /*
@@ -237,11 +240,11 @@ release_from_us(const struct claim *cl)
  * its outcome is dropped.
  */
 void
-claim_release(struct core *c, struct claim *cl, struct request *r)
+op_release(struct core *c, struct claim *cl, struct request *r)
 {
-    enum window_sort sort = claim_release_sort(cl, r);
+    enum window_sort sort = window_release_sort(cl, r);
 
-    claim_forget_op(c, cl);
+    op_forget(c, cl);
     cl->op_for_request = r != NULL;
     cl->retry_us = 0;
     if (cl->state != CLAIM_RELEASING) {
@@ -250,27 +253,27 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     }
     if (claim_busy(cl)) {
         claim_arm(c, cl);
-        return; /* the renewal's outcome comes first, see claim_done() */
+        return; /* the renewal is answered first, then renew_done() releases the claim */
     }
     if (policy(cl->lock)->expiry_proves && c->now_us < release_from_us(cl)) {
         cl->retry_us = release_from_us(cl);
         claim_arm(c, cl);
         return;
     }
-    if (!claim_may_send(c, cl, sort)) {
+    if (!window_may_send(c, cl, sort)) {
         claim_arm(c, cl);
         return;
     }
     c->window[sort].n++;
     cl->op_background = sort == WINDOW_BACKGROUND;
     cl->lock->releases_sent_n++;
-    claim_begin_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
-    lock_wake(c, cl->lock); /* the next attempt may leave this release behind (A6) */
+    op_begin(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
+    dirty_mark_lock(c, cl->lock); /* the next attempt may be sent behind this release (A6) */
 }
 
 /* Looks at the first few claims only: any permit that comes back serves the waiter. */
 void
-lock_send_releases(struct core *c, struct lock *l)
+op_send_releases(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
     int looked = 0;
@@ -282,20 +285,20 @@ lock_send_releases(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (++looked > TOGETHER) {
+        if (++looked > ATTEMPTS_TOGETHER) {
             return;
         }
-        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* in either window */
-            claim_leave_window(c, cl);
-            claim_release(c, cl, claim_op_request(cl));
+        if (cl->state == CLAIM_RELEASING && cl->in_window) { /* in either window */
+            window_leave(c, cl);
+            op_release(c, cl, claim_op_request(cl));
         }
     }
 }
 
 void
-lock_release_cached(struct core *c, struct lock *l)
+op_release_cached(struct core *c, struct lock *l)
 {
     if (l->has_cached) {
-        claim_release(c, lock_cached(l), NULL);
+        op_release(c, lock_cached(l), NULL);
     }
 }

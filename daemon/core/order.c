@@ -44,7 +44,7 @@ is_sent(const struct request *r)
     return r->claim->op != 0 && claim_op_request(r->claim) == r;
 }
 
-/* Whether r can run beside `before`, as far as that does not change while `before` runs. */
+/* Whether r can run beside `before`, by what does not change while `before` runs. */
 static bool
 can_run_beside(const struct core *c, const struct request *before, const struct request *r)
 {

@@ -1,41 +1,45 @@
 /*
  * outcomes.c -- what the answers of Redis mean for a claim.
  *
- * The lease of an OK counts from the clock that was read before the attempt was sent. UNKNOWN is an outcome like the
- * others: an acquire that may have run is asked again by the same owner (which finds itself) or given back; a release
- * that may have run is sent again, and then "not yours" means "done". An operation that is DOWN has not run, and is
- * sent again later.
+ * The lease of an OK counts from the clock that was read before the operation was sent. UNKNOWN is an outcome like the
+ * others: after an acquire that may have run, the same owner asks again (Redis then finds it as the holder), or it is
+ * released; a release that may have run is sent again, and GONE_IN_REDIS then means that it was done. An operation that
+ * is DOWN has not run, and is sent again later.
  */
 #include <assert.h>
 
+#include "daemon/core/attempt_ends.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
+#include "daemon/core/grants.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/news.h"
-#include "daemon/core/queues.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 /*
- * Redis has granted the lock while a claim here holds it: so Redis has lost that hold. Only kinds with tickets ask
- * while the lock is held.
+ * Redis has granted the lock while another claim here was held: so Redis has lost that hold. Of kinds with one holder,
+ * only those with tickets send an attempt while the lock is held here.
  */
 static void
 lose_others(struct core *c, struct lock *l)
 {
     while (policy(l)->tickets && !list_empty(&l->holders)) {
-        claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
+        end_by_loss(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
     }
 }
 
@@ -48,7 +52,7 @@ take_expiry(const struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* The request that the attempt was sent for has gone, and the one that came since wants the other sort of hold. */
+/* The request for which the attempt was sent has gone, and the next one wants the other sort of hold. */
 static bool
 is_wrong_sort(const struct claim *cl)
 {
@@ -65,16 +69,16 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_move(c, cl, CLAIM_HELD);
     cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
-    claim_end_renewal(c, cl); /* a renewal was one of the ticket: its outcome says nothing of the hold */
+    claim_end_renewal(c, cl); /* a renewal in flight was of the ticket: its outcome says nothing of the hold */
     claim_set_token(c, cl, d->token);
     cl->reserve = d->reserve_denied ? 0 : cl->reserve;
     cl->replicas = d->replicas;
     l->queue->last_failure = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;
     l->queue->failed_n = 0;
-    lock_attempt_succeeded(l);
-    claim_grant(c, cl, tried_us, d->sent_us);
-    claim_serve(c, cl); /* the repetitions that waited with it */
+    attempt_succeeded(l);
+    grant_claim(c, cl, tried_us, d->sent_us);
+    serve_claim(c, cl); /* the repetitions that waited with it */
 }
 
 static void
@@ -85,26 +89,26 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->uncertain.acquire_unresolved = true; /* until it is granted or given back */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
-    claim_raise_redis_until(cl, c->now_us, cl->lease_us);
+    uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
-        lock_attempt_succeeded(cl->lock);
+        attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
     } else if (cl->uncertain.broken_since_sent) {
-        claim_move(c, cl, CLAIM_QUEUED); /* perhaps the name was broken since: the next attempt, at once, finds out */
+        claim_move(c, cl, CLAIM_QUEUED); /* the grant may have been broken: the next attempt, at once, finds out */
         claim_arm(c, cl);
-        lock_attempt_succeeded(cl->lock);
+        attempt_succeeded(cl->lock);
     } else if (c->now_us >= deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be reported; asking again renews it */
         claim_arm(c, cl);
-        lock_attempt_failed(c, cl->lock, d);
+        attempt_failed(c, cl->lock, d);
     } else {
         grant(c, cl, d, deadline_us);
     }
 }
 
 /*
- * Redis has granted it, and too few replicas have acknowledged that: the grant is not reported, but given back. The
+ * Redis has granted the lock, and too few replicas have acknowledged the grant: it is not reported, but released. The
  * requests that wait in the claim ask again when that is done, before others: attempts.c, A7.
  */
 static void
@@ -119,9 +123,9 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
     cl->uncertain.acquire_unresolved = true;
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
-    claim_raise_redis_until(cl, c->now_us, cl->lease_us);
-    claim_release(c, cl, NULL);
-    lock_attempt_failed(c, cl->lock, d);
+    uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
+    op_release(c, cl, NULL);
+    attempt_failed(c, cl->lock, d);
 }
 
 /* TAKEN, of a kind with tickets: whether this claim has one now, and whether others may need one. */
@@ -134,7 +138,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
-        claim_end_renewal(c, cl); /* a renewal was one of the former ticket: its outcome says nothing of this one */
+        claim_end_renewal(c, cl); /* one in flight was of the former ticket: its outcome says nothing of this one */
         /* Redis has taken the ticket for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
@@ -166,10 +170,10 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
         cl->uncertain.acquire_unresolved = true;
-        claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
-        claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->lease_us);
+        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
+        uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
-        cl->uncertain.acquire_unresolved = false; /* held elsewhere, and no attempt of ours is left under way */
+        cl->uncertain.acquire_unresolved = false; /* held elsewhere, and no attempt of this claim is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && policy(l)->tickets) {
@@ -181,25 +185,25 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
                                        one */
     }
     if (list_empty(&cl->requests)) {
-        claim_give_up_position(c, cl);
+        position_give_up(c, cl);
     } else if (cl->uncertain.acquire_unresolved && is_wrong_sort(cl)) {
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
     }
     claim_arm(c, cl);
     if ((d->outcome == CORE_FOREIGN && !l->foreign_wait) || d->outcome == CORE_DENIED || d->denied) {
         lock_refuse(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
         l->queue->failed = false; /* the waiters that are left ask now */
         l->queue->retry_us = l->queue->yield_until_us;
-        lock_wake(c, l);
+        dirty_mark_lock(c, l);
     } else {
-        lock_attempt_failed(c, l, d);
+        attempt_failed(c, l, d);
     }
 }
 
 /*
  * Redis has set the expiry to `lease_us`, or left a later one. A later deadline is taken over; an earlier one only if
- * the request asked for it (exactly). While an unanswered RENEW to a shorter lease may still run, the deadline counts
- * on that lease only.
+ * the request asked for it (exactly). While an unanswered RENEW to a shorter lease may still run, the deadline is that
+ * of the shorter lease.
  */
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
@@ -209,28 +213,28 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->uncertain.shrink_lease_us : lease_us);
 
     cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
-    claim_plan_renewal(c, cl, d->sent_us);
+    grant_plan_renewal(c, cl, d->sent_us);
     take_expiry(c, cl, d);
     cl->failed_n = 0;
-    claim_raise_redis_until(cl, c->now_us, lease_us);
+    uncertain_raise_expiry_max(cl, c->now_us, lease_us);
 }
 
 /* A RENEW may have run, or may run until guard_us: from now on the lease may be as short as that RENEW asked. */
 static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    int64_t deadline_us = core_deadline_us(d->sent_us, cl->hold.op_lease_us);
+    int64_t deadline_us = core_deadline_us(d->sent_us, cl->hold.op_lease_us), renew_us;
     bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->uncertain.shrink_lease_us < cl->hold.op_lease_us;
 
     cl->hold.deadline_us = deadline_us < cl->hold.deadline_us ? deadline_us : cl->hold.deadline_us;
-    deadline_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
-    cl->renew_us = earlier(cl->renew_us, deadline_us);
-    cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
+    renew_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
+    cl->renew_us = earlier(cl->renew_us, renew_us);
+    cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (renew_us - d->sent_us));
     cl->uncertain.shrink_lease_us = pending ? cl->uncertain.shrink_lease_us : cl->hold.op_lease_us;
-    claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
+    uncertain_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
 
-/* One hold more, or less; the last exclusive one is not counted since it was to be given back, see serve_unlock(). */
+/* Counts one hold more, or one less. serve_unlock() has already taken the last exclusive hold off the count. */
 static void
 count_hold(struct claim *cl)
 {
@@ -243,7 +247,7 @@ count_hold(struct claim *cl)
     }
 }
 
-/* The request that a successful operation was done for gets its answer; it may have gone meanwhile. */
+/* The operation has succeeded: answers the request for which it was sent, unless that has gone (r NULL). */
 static void
 served(struct core *c, struct claim *cl, struct request *r, const struct core_done *d)
 {
@@ -271,7 +275,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         if (r != NULL) {
             request_finish(c, r, CORE_LEFT, claim_holds(cl));
         }
-        lock_wake(c, cl->lock); /* a writer that only reads now lets other readers in */
+        dirty_mark_lock(c, cl->lock); /* a writer that only reads now lets other readers in */
         break;
     default: /* EXTEND */
         cl->lease_us = cl->watchdog ? cl->lease_us : cl->hold.op_lease_us;
@@ -299,13 +303,13 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
     case CORE_TAKEN: /* with two sorts of holds Redis may have the other sort: it is given back as well */
-        claim_lose(c, cl, cl->op_reclaim ? "lost by Redis" : "gone in Redis",
-                   d->outcome != CORE_TAKEN || !policy(cl->lock)->two_sorts);
+        end_by_loss(c, cl, cl->op_reclaim ? "lost by Redis" : "gone in Redis",
+                    d->outcome != CORE_TAKEN || !policy(cl->lock)->two_sorts);
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
         if (cl->op_reclaim) {
-            claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
+            uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         }
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
@@ -313,10 +317,10 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             /* the release may run at any later time, and must not meet a hold of the other sort */
             cl->uncertain.release_unresolved = true;
         }
-        claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
+        uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
         claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
-            claim_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
+            uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
             if (r != NULL) {
                 r->unanswered = true;
             }
@@ -335,7 +339,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     }
     if (cl->retry_us == 0 || list_empty(&cl->requests)) {
-        claim_serve(c, cl);
+        serve_claim(c, cl);
     }
     claim_arm(c, cl);
 }
@@ -345,10 +349,10 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    /* Tickets have no such end. An attempt that may still run has a later one: Redis's clock may have been set back. */
+    /* Tickets do not end with the lease. A straggling attempt may run later: Redis's clock may have been set back. */
     int64_t late_us =
         cl->uncertain.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->uncertain.redis_until_us, late_us) && !policy(cl->lock)->tickets;
+    bool over = c->now_us >= later(cl->uncertain.expiry_max_us, late_us) && !policy(cl->lock)->tickets;
 
     cl->op = 0;
     c->window[cl->op_background ? WINDOW_BACKGROUND : WINDOW_UNLOCK].n--;
@@ -356,7 +360,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
         /* also after the end of the lease: the release may yet run */
-        cl->uncertain.release_unresolved = cl->not_twice = true;
+        cl->uncertain.release_unresolved = cl->release_may_have_run = true;
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->uncertain.release_unresolved;
@@ -364,13 +368,13 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
             c->metrics->lost++;
-            lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
+            news_publish(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
             request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permit_set_left(c, cl));
         }
-        lock_released(c, cl->lock, d);
-        claim_freed(c, cl, !lost);
+        attempt_after_release(c, cl->lock, d);
+        end_gone_in_redis(c, cl, !lost);
         return;
     }
     claim_put_off(c, cl);
@@ -403,7 +407,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_end_renewal(c, cl);
     if (cl->state == CLAIM_RELEASING && cl->op == 0 && cl->retry_us == 0) {
         take_expiry(c, cl, d);
-        claim_release(c, cl, claim_op_request(cl)); /* the release waited for this answer */
+        op_release(c, cl, claim_op_request(cl)); /* the release waited for this answer */
         return;
     }
     if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) {
@@ -424,58 +428,58 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 
         c->metrics->renewals_failed++;
         if (d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN) {
-            claim_lose(c, cl, "gone in Redis", true);
+            end_by_loss(c, cl, "gone in Redis", true);
             return;
         }
         if (d->outcome == CORE_UNKNOWN) {
             c->metrics->unknowns++;
-            claim_raise_redis_until(cl, later(c->now_us, d->guard_us), cl->renew.lease_us);
+            uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->renew.lease_us);
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
         cl->retry_us = cl->uncertain.verify != 0 ? cl->renew_us : cl->retry_us;
     }
-    claim_serve(c, cl);
+    serve_claim(c, cl);
 }
 
 /*
  * An answer to a command that was sent before the stragglers' end does not rule them out: an attempt may have run
- * behind it, so the stragglers last until now at least. A command that was sent later has found all that they did.
+ * after that command, so the stragglers last until now at least. A command sent later has seen the effect of all.
  */
 static void
 update_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
 {
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
-    bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
+    bool alone = cl->op == 0 || !cl->renewal_sent; /* else the outcome of the other command still needs them */
 
     if (cl->uncertain.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
         cl->uncertain.stragglers = 0;
     } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
-        cl->uncertain.until_us = later(cl->uncertain.until_us, after_us(c->now_us, 1) - c->set_back_us);
+        cl->uncertain.guard_us = later(cl->uncertain.guard_us, after_us(c->now_us, 1) - c->set_back_us);
     }
 }
 
-/* In a quorum a majority of the nodes has it until until_us at most: the deadline and its timers move there. */
+/* In a quorum a majority of the nodes has the key no longer than deadline_max_us: the deadline and jeopardy move. */
 static void
-cap(struct core *c, struct claim *cl, const struct core_done *d)
+cap_deadline(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    if (d->until_us != 0 && cl->state == CLAIM_HELD && d->until_us < cl->hold.deadline_us) {
-        cl->hold.deadline_us = d->until_us;
-        cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->until_us - cl->lease_us / 3);
+    if (d->deadline_max_us != 0 && cl->state == CLAIM_HELD && d->deadline_max_us < cl->hold.deadline_us) {
+        cl->hold.deadline_us = d->deadline_max_us;
+        cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);
         claim_arm(c, cl);
     }
 }
 
 void
-claim_done(struct core *c, struct claim *cl, const struct core_done *d)
+outcome_arrives(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    bool renewed = cl->renewal == RENEWAL_SENT && d->op == cl->renew.op;
+    bool renewed = cl->renewal_sent && d->op == cl->renew.op;
 
     if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;
     }
     update_stragglers(c, cl, d);
-    cap(c, cl, d);
+    cap_deadline(c, cl, d);
     if (renewed) {
         renew_done(c, cl, d);
     } else {
@@ -494,6 +498,6 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
     }
     if (d->outcome == CORE_OK) { /* else the claim may be gone */
-        cap(c, cl, d);
+        cap_deadline(c, cl, d);
     }
 }

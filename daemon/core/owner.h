@@ -14,7 +14,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/core/graph.h"
-#include "daemon/core/jobs.h"
+#include "daemon/core/job.h"
 #include "daemon/core/times.h"
 
 /* The user that sessions belong to, see users.c. */
@@ -57,11 +57,11 @@ struct owner {
     struct user *user;    /* of the session that used it first; NULL: none */
     struct list fifo;     /* request.fifo_node: requests begin in this order, see order.c */
     struct list claims;   /* claim.owner_node */
-    struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
+    struct list unreleased; /* ending: by claim.owner_node, its claims that its job still has to give back */
     struct job job;       /* ... as long as there are some */
-    uint32_t grace_us;    /* the longest owner grace of its claims' locks, since it had no claim */
+    uint32_t owner_grace_us; /* the longest owner grace of its claims' locks, since it had no claim */
     uint32_t claims_n;    /* on both lists */
-    struct list lost;     /* claim.lost_node: LOST, of leases that were asked for; the oldest first */
+    struct list lost;     /* claim.lost_node: LOST, with a lease that a request had set; the oldest first */
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
     uint32_t non_locks_n; /* requests on fifo that are no LOCKs */
@@ -69,7 +69,7 @@ struct owner {
     struct list session_owners; /* session_owner.owner_node; named owners only */
     struct list dirty_node; /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
-    int64_t until_us;     /* ... that KEEP_OWNER has stored; 0 = none */
+    int64_t owner_grace_until_us; /* ... that KEEP_OWNER has stored; 0 = none */
     bool unreachable;     /* the own owner of an unreachable session: releases all once its requests end */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];

@@ -32,7 +32,7 @@ owner_new(struct core *c, uint64_t id)
     o->id = o->redis_owner = id;
     list_init(&o->fifo);
     list_init(&o->claims);
-    list_init(&o->unended);
+    list_init(&o->unreleased);
     list_init(&o->lost);
     list_init(&o->loser_node);
     job_init(&o->job, JOB_OWNER);
@@ -43,18 +43,18 @@ owner_new(struct core *c, uint64_t id)
 }
 
 /*
- * A process that starts again and again would give a vanished owner a new owner grace each time. So the end of the
- * grace is recorded: it counts from the end of the last session, or from the first start since. Not in a drain: then
- * sessions end because the daemon does, and the owner grace begins with the next process.
+ * A daemon that restarts again and again would give a vanished owner a new owner grace each time. So the end of the
+ * grace is recorded: it counts from the end of the last session, or from the first start since. It is not recorded in a
+ * drain: then sessions end because the daemon does, and the owner grace begins with the next process.
  */
 static void
-owner_keep(struct core *c, struct owner *o, int64_t until_us)
+owner_keep(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
     struct core_action a = {.type = CORE_KEEP_OWNER};
 
-    o->until_us = c->conf.keeps_records && !c->draining && o->claims_n > 0 ? until_us : 0;
-    if (o->until_us != 0) {
-        a.keep_owner = (struct core_owner_record){o->id, {o->name, o->name_n}, until_us};
+    o->owner_grace_until_us = c->conf.keeps_records && !c->draining && o->claims_n > 0 ? owner_grace_until_us : 0;
+    if (o->owner_grace_until_us != 0) {
+        a.keep_owner = (struct core_owner_record){o->id, {o->name, o->name_n}, owner_grace_until_us};
         core_act(c, &a);
     }
 }
@@ -62,24 +62,25 @@ owner_keep(struct core *c, struct owner *o, int64_t until_us)
 static void
 owner_forget(struct core *c, struct owner *o)
 {
-    if (o->until_us != 0) {
-        o->until_us = 0;
+    if (o->owner_grace_until_us != 0) {
+        o->owner_grace_until_us = 0;
         core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = o->id});
     }
 }
 
 void
-owner_begin_grace(struct core *c, struct owner *o, int64_t until_us)
+owner_begin_grace(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
-    timer_set(&c->timers, &o->timer, until_us);
-    owner_keep(c, o, until_us);
+    timer_set(&c->timers, &o->timer, owner_grace_until_us);
+    owner_keep(c, o, owner_grace_until_us);
 }
 
 void
 owner_free(struct core *c, struct owner *o)
 {
     owner_forget(c, o);
-    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->session_owners));
+    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unreleased));
+    assert(list_empty(&o->session_owners));
     job_end(&o->job);
     list_remove(&o->dirty_node);
     graph_owner_freed(c, o);
@@ -92,56 +93,56 @@ owner_free(struct core *c, struct owner *o)
 
 /*
  * Raises the owner's grace to that of the lock, or to the longer one that its request asks for. The longer one is this
- * owner's, not the lock's: other owners that vanish are not waited for longer.
+ * owner's alone: when another owner vanishes, waiters for the lock wait no longer than the lock's grace.
  */
 void
-owner_grace(struct owner *o, const struct lock *l, int64_t asked_us)
+owner_raise_grace(struct owner *o, const struct lock *l, int64_t asked_us)
 {
-    o->grace_us = (uint32_t)later(o->grace_us, later(l->owner_grace_us, short_us(asked_us, GRACE_MAX_US)));
+    o->owner_grace_us = (uint32_t)later(o->owner_grace_us, later(l->owner_grace_us, short_us(asked_us, GRACE_MAX_US)));
 }
 
 void
-session_owner_free(struct core *c, struct session_owner *ln)
+session_owner_free(struct core *c, struct session_owner *so)
 {
-    struct owner *o = ln->owner;
+    struct owner *o = so->owner;
 
-    map_remove(&c->session_owners, &ln->by_pair);
-    list_remove(&ln->session_node);
-    list_remove(&ln->owner_node);
-    freelist_give(&c->freelist, ln, sizeof(*ln));
+    map_remove(&c->session_owners, &so->by_pair);
+    list_remove(&so->session_node);
+    list_remove(&so->owner_node);
+    freelist_give(&c->freelist, so, sizeof(*so));
     if (list_empty(&o->session_owners) && !o->ending) {
-        owner_begin_grace(c, o, after_us(c->now_us, o->grace_us));
+        owner_begin_grace(c, o, after_us(c->now_us, o->owner_grace_us));
     }
 }
 
 static uint64_t
-pair_of(const struct core *c, const struct core_session *p, const struct owner *o)
+pair_of(const struct core *c, const struct core_session *s, const struct owner *o)
 {
-    const uint64_t ids[] = {p->id, o->id};
+    const uint64_t ids[] = {s->id, o->id};
 
     return hash_bytes(&c->key, ids, sizeof(ids));
 }
 
-/* Found by the pair: a session may use very many owners, and an owner be used by very many sessions. */
+/* Finds the record by the pair: a session may use very many owners, and an owner be used by very many sessions. */
 static void
-session_owner_add(struct core *c, struct core_session *p, struct owner *o)
+session_owner_add(struct core *c, struct core_session *s, struct owner *o)
 {
-    uint64_t pair = pair_of(c, p, o);
+    uint64_t pair = pair_of(c, s, o);
     struct map_node *n = map_find(&c->session_owners, pair);
-    struct session_owner *ln;
+    struct session_owner *so;
 
     for (; n != NULL; n = map_next(n)) {
-        ln = container_of(n, struct session_owner, by_pair);
-        if (ln->session == p && ln->owner == o) {
+        so = container_of(n, struct session_owner, by_pair);
+        if (so->session == s && so->owner == o) {
             return;
         }
     }
-    ln = freelist_take(&c->freelist, sizeof(*ln));
-    map_add(&c->session_owners, &ln->by_pair, pair);
-    ln->session = p;
-    ln->owner = o;
-    list_push_back(&p->session_owners, &ln->session_node);
-    list_push_back(&o->session_owners, &ln->owner_node);
+    so = freelist_take(&c->freelist, sizeof(*so));
+    map_add(&c->session_owners, &so->by_pair, pair);
+    so->session = s;
+    so->owner = o;
+    list_push_back(&s->session_owners, &so->session_node);
+    list_push_back(&o->session_owners, &so->owner_node);
     timer_set(&c->timers, &o->timer, CORE_FOREVER);
     owner_forget(c, o);
 }
@@ -170,7 +171,7 @@ owner_named(struct core *c, struct slice name)
     memcpy(o->name, name.p, name.n);
     o->name_n = name.n;
     map_add(&c->owners, &o->by_name, hash_bytes(&c->key, name.p, name.n));
-    owner_wake(c, o); /* freed at the end of the step if nothing comes of it */
+    dirty_mark_owner(c, o); /* freed at the end of the step if nothing comes of it */
     return o;
 }
 
@@ -179,12 +180,12 @@ owner_named(struct core *c, struct slice name)
  * on, whatever becomes of the request. NOT_HELD: the owner is unknown, and not to be made.
  */
 enum core_answer
-owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out)
+owner_get(struct core *c, struct core_session *s, struct slice name, bool create, struct owner **out)
 {
     struct owner *o;
 
     if (name.n == 0) {
-        *out = p->owner;
+        *out = s->owner;
         return CORE_GRANTED;
     }
     o = owner_find(c, name);
@@ -194,9 +195,9 @@ owner_get(struct core *c, struct core_session *p, struct slice name, bool create
     if (o == NULL) {
         o = owner_named(c, name);
     }
-    session_owner_add(c, p, o);
-    o->session = p->id;
-    user_own(o, p->user);
+    session_owner_add(c, s, o);
+    o->session = s->id;
+    user_own(o, s->user);
     *out = o;
     return CORE_GRANTED;
 }
@@ -204,11 +205,11 @@ owner_get(struct core *c, struct core_session *p, struct slice name, bool create
 void
 owner_used(struct core *c, const struct core_request *rq)
 {
-    struct core_session *p = core_session_find(c, rq->session);
+    struct core_session *s = core_session_find(c, rq->session);
     struct owner *o;
 
-    if (p != NULL) {
-        (void)owner_get(c, p, rq->owner, false, &o);
+    if (s != NULL) {
+        (void)owner_get(c, s, rq->owner, false, &o);
     }
 }
 
@@ -224,6 +225,6 @@ owner_restore(struct core *c, struct slice name)
     }
     o = owner_new(c, ++c->serial);
     o->ending = true;
-    owner_wake(c, o);
+    dirty_mark_owner(c, o);
     return o;
 }

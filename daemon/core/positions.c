@@ -32,38 +32,38 @@ may_keep_position(const struct core *c, const struct lock *l)
  * the claim goes at once.
  */
 void
-claim_abandoned(struct core *c, struct claim *cl, bool for_good)
+position_abandoned(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
     bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps_records) &&
                 cl->lock->queue_grace_us > 0 && may_keep_position(c, cl->lock);
-    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* for the next process */
+    int64_t kept_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* in a drain: for the next process */
 
     assert(!o->ending); /* an ending owner has no requests */
-    cl->queued.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
+    cl->queued.kept_until_us = keep ? after_us(c->now_us, kept_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
-        claim_give_up_position(c, cl);
+        position_give_up(c, cl);
     }
     claim_arm(c, cl);
-    lock_wake(c, cl->lock);
+    dirty_mark_lock(c, cl->lock);
 }
 
 /* QUEUED without requests: gives the position up, unless the claim keeps it. */
 void
-claim_give_up_position(struct core *c, struct claim *cl)
+position_give_up(struct core *c, struct claim *cl)
 {
     bool keep = cl->queued.kept_until_us > c->now_us;
     bool attempted = !claim_may(c, cl, MAY_FORGET); /* an attempt may have been granted */
 
     if (cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);
     }
 }
 
 void
-claim_drop_kept_position(struct core *c, struct claim *cl)
+position_drop_kept(struct core *c, struct claim *cl)
 {
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     bool kept = waits && list_empty(&cl->requests) && cl->queued.kept_until_us != 0;
@@ -72,10 +72,10 @@ claim_drop_kept_position(struct core *c, struct claim *cl)
         cl->queued.kept_until_us = 0;
     }
     if (kept && cl->state == CLAIM_QUEUED) {
-        claim_give_up_position(c, cl);
+        position_give_up(c, cl);
     }
     if (kept) {
         claim_arm(c, cl);
-        lock_wake(c, cl->lock);
+        dirty_mark_lock(c, cl->lock);
     }
 }

@@ -12,21 +12,26 @@
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
 #include "daemon/core/graph.h"
-#include "daemon/core/jobs.h"
+#include "daemon/core/job.h"
 #include "daemon/core/times.h"
 
 struct lock;
 
 /* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
-enum settle_how { SETTLE_ALL, SETTLE_FULL, SETTLE_WAITED };
+enum settle_how {
+    SETTLE_ALL,    /* all */
+    SETTLE_FULL,   /* those for whom the lock has no room: another claim was granted it */
+    SETTLE_WAITED, /* those that had wanted to wait: the attempt has not run */
+};
 
-enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: Redis counts us among the subscribers */
+enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: Redis counts this daemon as a subscriber */
 
 /*
  * The waiters of a lock, and what is known of its holders elsewhere. A queue is made for the LOCK or BREAK that
- * arrives, or when the claim of the lock becomes CACHED, and is freed when no request waits, every claim that is left
- * is HELD, and Redis is not being asked about the lock: see lock_advance(). Then lock.queue is core.empty_queue, which
- * is read like any other, but never written: see lock_has_queue().
+ * arrives, when the claim of the lock becomes CACHED, or when the lock is left to remote waiters for a while. It is
+ * freed when no request waits, every claim that is left is HELD, and Redis is not being asked about the lock: see
+ * lock_advance(). Then lock.queue is core.empty_queue, which is read like any other, but never written: see
+ * lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.empty_queue */
@@ -35,24 +40,24 @@ struct queue {
     struct list waiter_poll_node; /* waiter_poll.todo or waiter_poll.seen: CACHED, or in a cohort */
     struct list timing_out; /* request.timing_out_node: answered as soon as the next outcome is known */
     struct {
-        struct job job;        /* some of them are still to be answered */
-        uint32_t outcome_n;    /* the last outcome; counted while requests are on timing_out */
-        enum settle_how how;   /* the last one: which waiters are answered, and what */
-        enum core_answer answer;
+        struct job job;        /* some requests on timing_out are still to be answered */
+        uint32_t outcome_n;    /* number of the last outcome; outcomes are counted while requests are on timing_out */
+        enum settle_how how;   /* which waiters the last outcome answers ... */
+        enum core_answer answer; /* ... and what they are answered */
     } settle;
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
     struct job break_job;   /* the name was broken, and some former holders are still on lock.holders: */
     uint64_t broken_token;  /* ... those with a smaller token than this */
-    struct timer timer;     /* armed to retry_us while somebody waits */
+    struct timer timer;     /* armed to retry_us while a request waits */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocked_n;     /* ... and of them, those that are `blocked` */
     uint32_t trying_n;      /* claims TRYING */
-    uint32_t elsewhere_n;   /* kinds with several holders: those that Redis knew of at the last TAKEN */
+    uint32_t redis_holders_n;   /* kinds with several holders: those that Redis knew of at the last TAKEN */
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
     bool alone;             /* a claim is TRYING that admits no attempt beside it */
-    bool failed;            /* an attempt failed, of those under way together */
-    bool hinted;            /* a hint came while they were under way */
+    bool failed;            /* of the attempts under way together, one has failed */
+    bool hinted;            /* a hint came while attempts were under way */
     bool ticketless;        /* a waiter may lack a ticket */
     enum watch_state watch;
     bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */
@@ -62,7 +67,7 @@ struct queue {
     uint64_t turn;          /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it */
-    int64_t taken_until_us; /* held elsewhere, at the latest until then; 0 = not as far as is known */
+    int64_t taken_until_us; /* held elsewhere, until then at the latest; 0 = no remote holder is known */
     int64_t yield_until_us; /* the lock is left to remote waiters until then: hints are ignored */
     struct graph_mark mark[GRAPHS];
 };

@@ -48,7 +48,7 @@ queue_open(struct core *c, struct lock *l)
     map_add(&c->queues, &q->by_id, ++c->serial);
     q->lock = l;
     l->queue = q;
-    lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
+    dirty_mark_lock(c, l); /* closed at the end of the step if nothing comes of it */
 }
 
 void

@@ -2,13 +2,13 @@
  * reclaim.c -- holds that Redis may not have any more.
  *
  * Redis has lost data (RECLAIM): every claim that is held asks for its holds anew, as they are, with its old token. In
- * the grace period Redis grants nothing else, so nobody can have come between. A hold that another owner has all the
- * same is lost, and so is one that could not be reclaimed before its deadline. When no claim is left to verify,
- * RECLAIMED says so. A clock has jumped (SUSPECT), or the name was broken at another daemon: every claim asks whether
- * it is still there.
+ * the grace period Redis grants nothing else, so no other owner can have been granted the name meanwhile. If another
+ * owner holds it all the same, the hold is lost; so is a hold that could not be reclaimed before its deadline. When no
+ * claim is left to verify, RECLAIMED says so. When a clock has jumped (SUSPECT), or another daemon has broken the name,
+ * every claim asks whether Redis still has it.
  *
  * Until Redis has answered, nothing is served for the claim: new requests wait. Requests from before, and a multilock
- * that waited for another name, are answered all the same: when they were granted, the claim was ours.
+ * that waited for another name, are answered all the same: when they were granted, Redis had the claim.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -20,17 +20,17 @@
 #include "daemon/core/window.h"
 
 void
-claim_verify_now(struct core *c, struct claim *cl)
+reclaim_verify_now(struct core *c, struct claim *cl)
 {
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
     if (cl->uncertain.verify & VERIFY_LOST) {
-        if (claim_may_send(c, cl, WINDOW_RECLAIM)) {
-            claim_reclaim(c, cl, (cl->uncertain.verify & VERIFY_HOLDS) == 0);
+        if (window_may_send(c, cl, WINDOW_RECLAIM)) {
+            op_reclaim_holds(c, cl, (cl->uncertain.verify & VERIFY_HOLDS) == 0);
         }
-    } else if (cl->renewal != RENEWAL_SENT) {
-        claim_renew_in_turn(c, cl);
+    } else if (!cl->renewal_sent) {
+        op_renew_in_turn(c, cl);
     }
 }
 
@@ -39,17 +39,17 @@ static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
     claim_set_verify(c, cl, why);
-    claim_leave_window(c, cl); /* for a renewal: another operation may come first now */
+    window_leave(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
-    if (!claim_busy(cl) && cl->renewal == RENEWAL_NONE) {
-        claim_join_window(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
+    if (!claim_busy(cl) && !claim_renewal_pending(cl)) {
+        window_join(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
     }
     claim_arm(c, cl);
 }
 
 /*
- * Redis may have lost data: holds are reclaimed. A claim that is being given back is no loss to its owner if Redis does
- * not have it any more.
+ * Redis may have lost data: holds are reclaimed. Of a claim that is being given back nothing is reclaimed: if Redis
+ * does not have it any more, its release counts as done.
  */
 static void
 reclaim(struct core *c, struct claim *cl)
@@ -58,25 +58,25 @@ reclaim(struct core *c, struct claim *cl)
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
         /* another owner may have the same expiry */
-        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state));
+        cl->release_may_have_run = cl->release_may_have_run || (CLAIM_LEAVING & (1u << cl->state));
         cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
 /*
- * Redis may not have the hold any more: nothing is served for its owner before Redis confirms it. A renewal in flight
- * may have run before the doubt arose.
+ * Redis may not have the hold any more: nothing is served for its owner before Redis confirms it. The answer to a
+ * renewal in flight is no confirmation: that may have run before.
  */
 static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        verify(c, cl, cl->uncertain.verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
+        verify(c, cl, cl->uncertain.verify | VERIFY_EXISTS | (cl->renewal_sent ? VERIFY_AGAIN : 0));
     }
 }
 
 void
-claim_review(struct core *c, struct claim *cl)
+reclaim_review(struct core *c, struct claim *cl)
 {
     unsigned why = cl->lock->review_why;
 
@@ -92,9 +92,9 @@ claim_review(struct core *c, struct claim *cl)
     }
 }
 
-/* A claim in doubt asks now, whatever pause it was to make. */
+/* A claim that is to be verified asks now, without the rest of its pause. */
 void
-claim_redis_grants(struct core *c, struct claim *cl)
+reclaim_redis_grants(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
         cl->retry_us = cl->uncertain.verify != 0 ? 0 : cl->retry_us;
@@ -106,11 +106,11 @@ claim_redis_grants(struct core *c, struct claim *cl)
  * Redis can be reached: a release is tried again, a claim is verified, and a renewal due within a second is sent, now.
  */
 void
-claim_redis_reached(struct core *c, struct claim *cl)
+reclaim_redis_reached(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_RELEASING) {
         if (cl->op == 0 && cl->retry_us != 0) {
-            claim_release(c, cl, claim_op_request(cl));
+            op_release(c, cl, claim_op_request(cl));
         }
         return;
     }

@@ -19,29 +19,32 @@ enum core_record_state {
     CORE_RECORD_LOST
 };
 
-/* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
+/*
+ * The part of a claim's record that may change. It has no pointers, and the same bytes for the same values, so that
+ * records can be compared by a checksum.
+ */
 struct core_record_part {
-    uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
-    uint64_t number;         /* of its owner in Redis */
+    uint64_t claim;          /* its id, which operations name; values and permits are derived from it */
+    uint64_t redis_owner;    /* see claim.redis_owner */
     uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
-    uint64_t order;          /* QUEUED: among those with a ticket, and those without: smaller ones first */
+    uint64_t order;          /* QUEUED: smaller ones first, among the claims with a ticket, and among those without */
     int64_t deadline_us;     /* HELD */
     int64_t granted_us;
     int64_t lease_us;
     int64_t ticket_life_us;  /* QUEUED with a ticket */
-    int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
+    int64_t shrink_lease_us; /* HELD: a RENEW may still shorten the lease to this; 0 = none may */
     int64_t expiry_ms;
     uint32_t holds, shared;
     uint8_t state;           /* core_record_state */
-    bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
+    bool named;              /* belongs to a named owner; else to an owner that has ended, or ends with this process */
     bool watchdog, fresh;
     bool has_ticket;         /* QUEUED: has a ticket */
     bool acquire_unresolved; /* an acquire may still run, or has run without an answer */
     bool partial;            /* HELD: a release of some of the holds may still run */
-    bool lost;               /* RELEASING: its owner does not know yet that it was lost */
+    bool lost;               /* RELEASING: its loss is still to be reported to its owner */
 };
 
-/* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
+/* All that Redis may have of a claim, and its owner. The texts of a claim never change. */
 struct core_record {
     struct core_record_part part;
     struct slice name, key, owner;    /* owner.n == 0: a session's own */
@@ -49,8 +52,8 @@ struct core_record {
     enum value_format value;
     uint32_t limit;
     uint16_t domain;                  /* in RESTORE: of the key, see core_spec */
-    bool declared;                    /* in RESTORE: the rules of now say that kind, see core_spec */
-    enum wakes wakes;                 /* in RESTORE: as the rules of now say */
+    bool declared;                    /* in RESTORE: the present rules say that kind, see core_spec */
+    enum wakes wakes;                 /* in RESTORE: as the present rules say */
     int64_t owner_grace_us, queue_grace_us;
 };
 
@@ -58,18 +61,18 @@ struct core_record {
 struct core_owner_record {
     uint64_t id;      /* of the record */
     struct slice name;
-    int64_t until_us;
+    int64_t owner_grace_until_us;
 };
 
 /* The records that the former process left, and what has become of them. */
 struct core_restored {
-    struct core_record *kept; /* put into another order */
+    struct core_record *kept; /* the core sorts them */
     size_t n;
     const struct core_owner_record *owner;
     size_t owners_n;
     uint64_t serial;        /* ids up to this one may have been used */
     uint64_t token;         /* every token that was given is at most this, as far as is known */
-    size_t held, positions, freed, lost, failed; /* out */
+    size_t held, positions, released, lost, failed; /* out */
 };
 
 #endif

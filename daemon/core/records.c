@@ -3,11 +3,11 @@
  *
  * Each claim that Redis may have something of, and each kept position of a named owner, has one record: KEEP stores or
  * replaces it, FORGET drops it. The record is stored before an acquire can leave, and dropped when Redis has nothing
- * left. claim_arm(), with which nearly every change of a claim ends, calls claim_keep(), and so do the other changes.
- * claim_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a missing one.
+ * left. claim_arm(), with which nearly every change of a claim ends, calls record_keep(), and so do the other changes.
+ * record_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a missing one.
  *
- * No field depends on the time at which the record is made, or the comparison would be of no use. So a doubt that time
- * has settled is still in the record, and the next process may ask Redis once more, which does no harm.
+ * No field depends on the time at which the record is made, or the comparison would be of no use. So a straggler whose
+ * time is over is still in the record, and the next process may ask Redis once more, which does no harm.
  */
 #include <assert.h>
 #include <string.h>
@@ -69,12 +69,12 @@ static void
 describe(const struct claim *cl, enum core_record_state state, struct core_record_part *p)
 {
     bool held = state == CORE_RECORD_HELD, queued = state == CORE_RECORD_QUEUED;
-    bool asserting = cl->op != 0 && cl->op_reclaim;
-    bool attempted = (cl->uncertain.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
+    bool reclaiming = cl->op != 0 && cl->op_reclaim;
+    bool attempted = (cl->uncertain.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || reclaiming;
 
     memset(p, 0, sizeof(*p)); /* the gaps, too, because records are compared by their bytes */
     p->claim = claim_id(cl);
-    p->number = cl->redis_owner;
+    p->redis_owner = cl->redis_owner;
     p->state = (uint8_t)state;
     p->named = is_named(cl);
     p->lease_us = cl->lease_us;
@@ -109,7 +109,7 @@ sum_of(const struct core *c, const struct core_record_part *p)
 }
 
 void
-claim_forget(struct core *c, struct claim *cl)
+record_forget(struct core *c, struct claim *cl)
 {
     if (cl->record_sum != 0) {
         cl->record_sum = 0;
@@ -128,8 +128,8 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
 
     if (rank != cl->record_rank) {
         /*
-         * The position at this moment: it changes when other claims are let in before this one, and all their records
-         * would have to follow.
+         * Later changes of the position are not recorded: when other claims are let in before this one, the records of
+         * all claims behind them would have to change.
          */
         cl->record_rank = rank;
         cl->queued.record_order = rank == RECORD_UNRANKED ? cl->queued.record_order : cl->queued.position;
@@ -146,25 +146,25 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
     a.keep.kind = l->kind;
     a.keep.value = l->value;
     a.keep.limit = l->limit;
-    a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->grace_us);
+    a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->owner_grace_us);
     a.keep.queue_grace_us = l->queue_grace_us;
     core_act(c, &a);
 }
 
 void
-claim_keep(struct core *c, struct claim *cl)
+record_keep(struct core *c, struct claim *cl)
 {
     enum core_record_state state = c->conf.keeps_records ? state_of(cl) : CORE_RECORD_NOTHING;
 
     if (state == CORE_RECORD_NOTHING) {
-        claim_forget(c, cl);
+        record_forget(c, cl);
     } else {
         keep(c, cl, state);
     }
 }
 
 void
-claim_check_record(const struct core *c, const struct claim *cl)
+record_check(const struct core *c, const struct claim *cl)
 {
     enum core_record_state state = c->conf.keeps_records ? state_of(cl) : CORE_RECORD_NOTHING;
     struct core_record_part p;

@@ -27,7 +27,7 @@ struct request {
     struct claim *claim;    /* the claim it is about; counted in claim.refs. NULL: BREAK */
     struct lock *lock;      /* BREAK */
     struct list session_node; /* core_session.requests */
-    struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
+    struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN without OWNER, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
     struct list timing_out_node; /* queue.timing_out */
     struct list search_node; /* search.waits, search.roots */
@@ -35,11 +35,11 @@ struct request {
     struct timer timer;
     bool started;           /* request_run() has seen it */
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
-    bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
+    bool blocked;           /* ... that wanted to wait: in blocked_n of queue, session, user and core */
     bool once, full, fresh, shared, timing_out;
-    uint32_t outcome_n;     /* queue.settle.outcome_n when it joined that list */
+    uint32_t outcome_n;     /* queue.settle.outcome_n when it joined queue.timing_out */
     bool silent;            /* has no reply */
-    bool other_holds;       /* silent, or will be: its owner was told of other holds of the claim */
+    bool other_holds;       /* silent, or will be: its owner has received answers about other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused because of the requests behind it: TOO_MANY_REQUESTS in place of "not granted" */
     bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */

@@ -11,7 +11,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/waits.h"
@@ -32,9 +32,9 @@ request_reply(struct core *c, const struct core_reply *rp)
 }
 
 /*
- * The wait of the owner goes on when the request that stands for it in the owner's order ends: one of the requests that
- * joined it (ONCE) replaces it there. So nothing begins behind the wait before all of it is over (order.c, O1), and an
- * owner that waits never has an empty order.
+ * When a request ends, a repetition (ONCE) that joined it replaces it in the owner's order, if there is one: the wait
+ * of the owner goes on. So nothing begins behind the wait before all of it is over (order.c, O1), and an owner
+ * that waits never has an empty order.
  */
 static void
 order_inherit(struct request *r)
@@ -57,19 +57,19 @@ request_stop_waiting(struct core *c, struct request *r)
     list_remove(&r->timing_out_node);
     list_remove(&r->search_node);
     list_remove(&r->ask_node);
-    trail_forget(c, r);
+    wait_leave_trail(c, r);
     timer_set(&c->timers, &r->timer, CORE_FOREVER);
     if (list_linked(&r->fifo_node)) {
         order_inherit(r);
         list_remove(&r->fifo_node);
         r->owner->non_locks_n -= r->verb != CORE_LOCK;
-        owner_wake(c, r->owner);
+        dirty_mark_owner(c, r->owner);
     }
     if (r->waits) {
         r->waits = false;
         r->claim->lock->queue->waiting_n--;
         r->claim->lock->queue->blocked_n -= r->blocked;
-        lock_wake(c, r->claim->lock);
+        dirty_mark_lock(c, r->claim->lock);
         c->waiting_n--;
         r->session->blocked_n -= r->blocked;
         user_count_blocked(r->session, -(int)r->blocked);
@@ -77,7 +77,7 @@ request_stop_waiting(struct core *c, struct request *r)
     }
 }
 
-/* Ends the request without a reply: takes it off every list, frees it, and wakes the requests behind it. */
+/* Ends the request without a reply: takes it off every list, frees it, and marks owner and lock dirty. */
 void
 request_drop(struct core *c, struct request *r)
 {
@@ -90,11 +90,11 @@ request_drop(struct core *c, struct request *r)
     if (cl != NULL) {
         claim_refer(c, cl, -1);
         if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-            claim_abandoned(c, cl, r->cancelled);
+            position_abandoned(c, cl, r->cancelled);
         }
-        lock_wake(c, cl->lock);
+        dirty_mark_lock(c, cl->lock);
     } else {
-        lock_wake(c, r->lock);
+        dirty_mark_lock(c, r->lock);
     }
     freelist_give(&c->freelist, r, sizeof(*r));
 }

@@ -10,10 +10,10 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/multilock.h"
+#include "daemon/core/multilock_answers.h"
+#include "daemon/core/names.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 
 /* ---- replies without a record ---- */
@@ -24,7 +24,7 @@ request_refusal(const struct core *c, const struct core_request *rq, enum core_a
     struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name};
 
     if (answer == CORE_KEY_IN_USE) {
-        rp.other = lock_name(lock_in_the_way(c, rq));
+        rp.other = lock_name(lock_conflict(c, rq));
     }
     return rp;
 }
@@ -59,7 +59,7 @@ reply_of(const struct request *r, enum core_answer answer)
 static struct core_grant
 grant_of(const struct claim *cl)
 {
-    return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->hold.deadline_us};
+    return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .deadline_us = cl->hold.deadline_us};
 }
 
 /*

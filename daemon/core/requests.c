@@ -3,7 +3,7 @@
  *
  * A request brings what its whole life needs when it arrives: its own record, the owner, the lock and the claim. A
  * request runs when its owner's order lets it (order.c); only a repeated LOCK with ONCE, which joins the request that
- * waits, and a request with a TOKEN, which acts for the holder, run at once.
+ * waits, and a request with a TOKEN and no OWNER, which acts for the holder, run at once.
  */
 #include "daemon/core/requests.h"
 
@@ -16,30 +16,34 @@
 #include "daemon/core/core.h"
 #include "daemon/core/deadlock.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 #include "daemon/core/turns.h"
 #include "daemon/core/uncertain.h"
 
-/* p NULL: a silent request of no session. */
+/* s NULL: a silent request of no session. */
 static struct request *
-request_new(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb)
+request_new(struct core *c, struct core_session *s, const struct core_request *rq, enum core_event_type verb)
 {
     struct request *r = freelist_take(&c->freelist, sizeof(*r));
 
     *r = (struct request){
         .id = rq->id,
         .verb = verb,
-        .session = p,
+        .session = s,
         .once = rq->once,
         .full = rq->full,
         .fresh = rq->fresh,
@@ -57,8 +61,8 @@ request_new(struct core *c, struct core_session *p, const struct core_request *r
     list_init(&r->search_node);
     list_init(&r->ask_node);
     list_init(&r->session_node);
-    if (p != NULL) {
-        list_push_back(&p->requests, &r->session_node);
+    if (s != NULL) {
+        list_push_back(&s->requests, &r->session_node);
     }
     return r;
 }
@@ -69,7 +73,7 @@ request_bind(struct core *c, struct request *r, struct claim *cl)
 {
     if (r->claim != NULL) {
         claim_refer(c, r->claim, -1);
-        lock_wake(c, r->claim->lock);
+        dirty_mark_lock(c, r->claim->lock);
     }
     r->claim = cl;
     r->owner = cl->owner;
@@ -83,20 +87,20 @@ request_begin(struct core *c, struct request *r, bool in_order)
     if (in_order) {
         list_push_back(&r->owner->fifo, &r->fifo_node);
         r->owner->non_locks_n += r->verb != CORE_LOCK;
-        owner_wake(c, r->owner);
+        dirty_mark_owner(c, r->owner);
     } else {
         claim_catch_up(c, r->claim);
-        requests_freed(c);
+        requests_rerun(c);
         request_run(c, r);
     }
 }
 
 /*
- * A request that does not wait is not bounded. A session may have no more waiting requests than are left for all, so a
- * session that has none always finds one.
+ * Whether the session may have one more request that waits; requests that do not wait are not limited. A session may
+ * have no more of them than are left for all sessions, so a session that has none always finds one.
  */
 static bool
-may_block(struct core *c, const struct core_session *p, const struct core_request *rq)
+may_block(struct core *c, const struct core_session *s, const struct core_request *rq)
 {
     uint32_t most = c->conf.session_waiters_max, left;
 
@@ -104,15 +108,15 @@ may_block(struct core *c, const struct core_session *p, const struct core_reques
         return true;
     }
     left = c->conf.waiters_max > c->blocked_n ? c->conf.waiters_max - c->blocked_n : 0;
-    if (left == 0 || (most != 0 && p->blocked_n >= most) || p->blocked_n >= left) {
+    if (left == 0 || (most != 0 && s->blocked_n >= most) || s->blocked_n >= left) {
         return false;
     }
-    return p->user == NULL || user_may(c, p->user, c->conf.waiters_max, c->blocked_n, p->user->blocked_n);
+    return s->user == NULL || user_may(c, s->user, c->conf.waiters_max, c->blocked_n, s->user->blocked_n);
 }
 
 /*
- * Whether one more request may wait for the lock, and whether its owner, whose claim on it is `cl` (NULL: none), may
- * want one more lock.
+ * Whether one more request may wait for the lock, and whether its owner may have one more claim. cl: the owner's claim
+ * on the lock; NULL: none.
  */
 static enum core_answer
 within_limits(struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
@@ -132,7 +136,7 @@ within_limits(struct core *c, const struct core_request *rq, const struct lock *
 
 /* Makes all records of a LOCK before it begins. Any answer but GRANTED: there are none. */
 enum core_answer
-request_lock(struct core *c, struct core_session *p, const struct core_request *rq, struct request **out)
+request_lock(struct core *c, struct core_session *s, const struct core_request *rq, struct request **out)
 {
     enum core_answer answer;
     struct owner *o;
@@ -141,8 +145,8 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
     struct request *r;
     bool may;
 
-    may = may_block(c, p, rq);
-    answer = owner_get(c, p, rq->owner, may, &o);
+    may = may_block(c, s, rq);
+    answer = owner_get(c, s, rq->owner, may, &o);
     if (!may) {
         return CORE_TOO_MANY_WAITERS;
     }
@@ -152,24 +156,24 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
     if (answer != CORE_GRANTED) {
         return answer;
     }
-    cl = claim_wanted(c, l, o, rq->once || rq->fresh);
+    cl = claim_to_join(c, l, o, rq->once || rq->fresh);
     if (cl == NULL && l->kind != rq->spec.kind && lock_has_limit(l)) {
-        return CORE_WRONG_KIND; /* one more permit, but by the present rules its owner expects to be alone */
+        return CORE_WRONG_KIND; /* not one more permit: by the present rules its owner expects to be alone */
     }
     answer = within_limits(c, rq, l, o, cl);
     if (answer != CORE_GRANTED) {
         return answer;
     }
     cl = cl != NULL ? cl : claim_new(c, l, o);
-    r = request_new(c, p, rq, CORE_LOCK);
-    owner_grace(o, l, rq->owner_grace_us);
+    r = request_new(c, s, rq, CORE_LOCK);
+    owner_raise_grace(o, l, rq->owner_grace_us);
     r->waits = true;
     l->queue->waiting_n++;
     c->waiting_n++;
     r->blocked = rq->wait_us != 0;
     l->queue->blocked_n += r->blocked;
-    p->blocked_n += r->blocked;
-    user_count_blocked(p, r->blocked);
+    s->blocked_n += r->blocked;
+    user_count_blocked(s, r->blocked);
     c->blocked_n += r->blocked;
     request_bind(c, r, cl);
     *out = r;
@@ -177,9 +181,10 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
 }
 
 /*
- * A repetition (ONCE) joins the request that waits: not one for another sort of hold; not one of a multilock, whose
- * grant may yet be taken back; not past an UNLOCK, which would take the reported hold back; and, if the repetition may
- * wait, not a request that may not, because the repetition would be left as a wait outside of its owner's order.
+ * Whether r, a repetition (ONCE), joins the request that waits. It does not join a request for the other sort of hold;
+ * nor one of a multilock, whose grant may yet be taken back; nor past an UNLOCK, which would take the reported hold
+ * back. A repetition that may wait does not join a request that may not: it would be left as a wait outside of its
+ * owner's order.
  */
 static bool
 may_join(const struct request *r)
@@ -193,10 +198,10 @@ may_join(const struct request *r)
 }
 
 static void
-lock_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
+lock_arrives(struct core *c, struct core_session *s, const struct core_request *rq)
 {
     struct request *r;
-    enum core_answer answer = request_lock(c, p, rq, &r);
+    enum core_answer answer = request_lock(c, s, rq, &r);
 
     if (answer != CORE_GRANTED) {
         request_refuse(c, rq, answer);
@@ -210,13 +215,13 @@ lock_arrives(struct core *c, struct core_session *p, const struct core_request *
  * so if there is none now there will be none when it would be this request's turn.
  */
 enum core_answer
-request_held(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb,
-             struct request **out)
+request_of_holder(struct core *c, struct core_session *s, const struct core_request *rq, enum core_event_type verb,
+                  struct request **out)
 {
     struct lock *l = lock_find(c, rq->name);
     bool by_token = rq->token != 0 && rq->owner.n == 0;
     struct owner *o = NULL;
-    enum core_answer answer = by_token ? CORE_NOT_HELD : owner_get(c, p, rq->owner, false, &o);
+    enum core_answer answer = by_token ? CORE_NOT_HELD : owner_get(c, s, rq->owner, false, &o);
     struct claim *cl = NULL;
 
     if (l != NULL && by_token) {
@@ -229,16 +234,16 @@ request_held(struct core *c, struct core_session *p, const struct core_request *
     if (cl == NULL) {
         return answer;
     }
-    *out = request_new(c, p, rq, verb);
+    *out = request_new(c, s, rq, verb);
     request_bind(c, *out, cl);
     return CORE_GRANTED;
 }
 
 static void
-holder_arrives(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb)
+holder_arrives(struct core *c, struct core_session *s, const struct core_request *rq, enum core_event_type verb)
 {
     struct request *r;
-    enum core_answer answer = request_held(c, p, rq, verb, &r);
+    enum core_answer answer = request_of_holder(c, s, rq, verb, &r);
 
     if (answer != CORE_GRANTED) {
         request_refuse(c, rq, answer);
@@ -259,7 +264,7 @@ request_give_back(struct core *c, struct claim *cl, bool shared)
 }
 
 static void
-break_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
+break_arrives(struct core *c, struct core_session *s, const struct core_request *rq)
 {
     struct lock *l;
     enum core_answer answer = lock_get(c, rq, true, &l);
@@ -269,29 +274,29 @@ break_arrives(struct core *c, struct core_session *p, const struct core_request 
         request_refuse(c, rq, answer);
         return;
     }
-    r = request_new(c, p, rq, CORE_BREAK);
+    r = request_new(c, s, rq, CORE_BREAK);
     r->lock = l;
     r->started = true;
-    lock_break(c, r);
+    break_begin(c, r);
 }
 
 void
 request_arrive(struct core *c, const struct core_event *ev)
 {
-    struct core_session *p = core_session_find(c, ev->request.session);
+    struct core_session *s = core_session_find(c, ev->request.session);
 
-    if (p == NULL) {
+    if (s == NULL) {
         return; /* the session has gone: no answer can reach it */
     }
     switch (ev->type) {
     case CORE_LOCK:
-        lock_arrives(c, p, &ev->request);
+        lock_arrives(c, s, &ev->request);
         break;
     case CORE_BREAK:
-        break_arrives(c, p, &ev->request);
+        break_arrives(c, s, &ev->request);
         break;
     default:
-        holder_arrives(c, p, &ev->request, ev->type);
+        holder_arrives(c, s, &ev->request, ev->type);
         break;
     }
 }
@@ -323,12 +328,12 @@ join_queue(struct core *c, struct request *r)
     list_push_back(&cl->requests, &r->claim_node);
     cl->lock->contended |= lock_is_full(cl->lock, r->shared) || cl->lock->releasing_n > 0 || !first;
     if (first) {
-        lock_wanted(c, cl->lock, r->shared);
+        lock_publish_wanted(c, cl->lock, r->shared);
     }
     cl->queued.kept_until_us = 0;
     cl->lock->queue->ticketless = policy(cl->lock)->tickets;
     claim_arm(c, cl);
-    lock_wake(c, cl->lock);
+    dirty_mark_lock(c, cl->lock);
     if (r->due_us <= c->now_us) {
         request_time_out(c, r);
     } else {
@@ -337,7 +342,7 @@ join_queue(struct core *c, struct request *r)
     }
 }
 
-/* The request waits for, or is, the operation under way on a claim that is held or being given back. */
+/* The claim is held or being given back: the request waits for the operation under way, or is served now. */
 static void
 join_holder(struct core *c, struct request *r)
 {
@@ -347,14 +352,14 @@ join_holder(struct core *c, struct request *r)
     if (r->silent) {
         ; /* no client waits for it, so it has no time limit */
     } else if (r->verb != CORE_LOCK) {
-        timer_set(&c->timers, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
+        timer_set(&c->timers, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not from its arrival */
     } else if (r->due_us > c->now_us) {
         timer_set(&c->timers, &r->timer, r->due_us);
     } else {
         request_time_out(c, r); /* may end the request; r is not looked at any more */
     }
     if (cl->state == CLAIM_HELD) {
-        claim_serve(c, cl);
+        serve_claim(c, cl);
     }
 }
 
@@ -370,18 +375,18 @@ find_permit(struct core *c, struct request *r)
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);
         claim_catch_up(c, cl);
-        requests_freed(c);
+        requests_rerun(c);
     }
 }
 
 /*
- * The next hold needs another number in Redis, the release of a straggler the old one. And where there are two sorts of
- * holds, a straggler may bring the other sort, which Redis takes for another owner's.
+ * The next hold needs another redis_owner, while the release after a straggler needs the old one. And where there are
+ * two sorts of holds, a straggler may acquire the other sort, which Redis takes for another owner's.
  */
 static bool
 waits_for_stragglers(const struct core *c, const struct claim *cl)
 {
-    return !claim_may(c, cl, MAY_KEEP_NUMBER) || policy(cl->lock)->two_sorts;
+    return !claim_may(c, cl, MAY_KEEP_REDIS_OWNER) || policy(cl->lock)->two_sorts;
 }
 
 /*
@@ -394,9 +399,9 @@ ends_with_loss(struct core *c, struct request *r)
     bool fresh = r->fresh;
 
     if (!r->silent) {
-        claim_loss_reported(c, r->claim);
+        end_loss_reported(c, r->claim);
     } else if (!r->other_holds) {
-        claim_forget_loss(c, r->claim);
+        end_forget_loss(c, r->claim);
     }
     if (!fresh) {
         request_finish(c, r, CORE_WAS_LOST, 0);
@@ -413,7 +418,7 @@ request_run(struct core *c, struct request *r)
     r->serial = r->started ? r->serial : ++c->serial;
     r->started = true;
     r->timing_out = false;
-    list_remove(&r->timing_out_node); /* it may run anew */
+    list_remove(&r->timing_out_node); /* the request may run for the second time */
     find_permit(c, r);
     cl = r->claim;
     if ((cl->lost || cl->state == CLAIM_LOST) && ends_with_loss(c, r)) {
@@ -424,8 +429,8 @@ request_run(struct core *c, struct request *r)
         join_holder(c, r);
         return;
     case CLAIM_CACHED:
-        if (r->verb == CORE_LOCK && claim_reuse_cached(c, cl, r)) {
-            claim_serve(c, cl);
+        if (r->verb == CORE_LOCK && handoff_reuse(c, cl, r)) {
+            serve_claim(c, cl);
         } else if (r->verb == CORE_LOCK) {
             join_holder(c, r);
         } else {
@@ -453,10 +458,10 @@ request_run(struct core *c, struct request *r)
 }
 
 void
-requests_freed(struct core *c)
+requests_rerun(struct core *c)
 {
-    while (!list_empty(&c->freed)) {
-        struct request *r = container_of(c->freed.next, struct request, claim_node);
+    while (!list_empty(&c->to_rerun)) {
+        struct request *r = container_of(c->to_rerun.next, struct request, claim_node);
 
         list_remove(&r->claim_node);
         request_run(c, r);
@@ -493,9 +498,8 @@ request_timer(struct core *c, struct request *r)
         struct claim *cl = gives_all_back(r) ? r->claim : NULL;
 
         request_finish(c, r, CORE_UNAVAILABLE, 0);
-        if (cl != NULL) { /* the UNLOCK had to wait until the claim was verified: the release follows as if it had been
-                             sent */
-            claim_release(c, cl, NULL);
+        if (cl != NULL) { /* the UNLOCK waited for the claim to be verified: releases the claim all the same */
+            op_release(c, cl, NULL);
         }
     } else if (c->now_us < r->due_us) {
         assert(c->now_us >= r->ask_us && !r->timing_out);

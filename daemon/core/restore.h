@@ -10,6 +10,6 @@ struct claim;
 struct lock;
 
 /* restore.c */
-void restore(struct core *c, struct core_restored *a);
+void restore(struct core *c, struct core_restored *rs);
 
 #endif

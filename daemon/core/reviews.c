@@ -1,6 +1,6 @@
 /*
- * reviews.c -- every lock of a domain is reviewed: because Redis may have lost its data, grants again, or is reachable
- * again. What a review does with a claim is in reclaim.c.
+ * reviews.c -- the review of one lock: Redis may have lost it, a clock has jumped, or it may have been broken. And what
+ * is done with the lock when Redis grants again, or can be reached again. What follows for each claim is in reclaim.c.
  */
 #include "daemon/core/reviews.h"
 
@@ -8,14 +8,15 @@
 #include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 
 void
-lock_suspect(struct core *c, struct lock *l)
+review_suspect(struct core *c, struct lock *l)
 {
-    lock_release_cached(c, l);
-    lock_review(c, l, REVIEW_JUMPED);
+    op_release_cached(c, l);
+    round_review(c, l, REVIEW_JUMPED);
 }
 
 static void
@@ -25,34 +26,34 @@ try_now(struct core *c, struct lock *l)
         l->queue->hinted = l->queue->trying_n > 0;
         l->queue->retry_us = l->queue->yield_until_us;
         l->queue->failed_n = 0;
-        lock_wake(c, l);
+        dirty_mark_lock(c, l);
     }
 }
 
-/* Redis grants again: claims in doubt and waiters ask now. */
+/* Redis grants again: claims that are to be verified, and waiters, ask now. */
 void
-lock_redis_grants(struct core *c, struct lock *l)
+review_redis_grants(struct core *c, struct lock *l)
 {
-    lock_round(c, l, ROUND_WAKE);
+    round_run(c, l, ROUND_WAKE);
     try_now(c, l);
 }
 
-/* Lets the pending review of the domain come to this lock now; of very many claims each follows in a round. */
+/* The pending review of the domain reviews this lock now; very many claims follow in a round. */
 void
-lock_join_review(struct core *c, struct lock *l)
+review_join(struct core *c, struct lock *l)
 {
     const struct review *rv = &lock_domain(c, l)->review;
 
-    l->review = rv->number & ((1u << REVIEW_BITS) - 1);
-    lock_release_cached(c, l);
-    lock_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_JUMPED : 0));
+    l->domain_review = rv->number & ((1u << DOMAIN_REVIEW_BITS) - 1);
+    op_release_cached(c, l);
+    round_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_JUMPED : 0));
     if (rv->lost) {
         try_now(c, l);
     }
 }
 
 void
-lock_redis_reached(struct core *c, struct lock *l)
+review_redis_reached(struct core *c, struct lock *l)
 {
-    lock_round(c, l, ROUND_REACHED);
+    round_run(c, l, ROUND_REACHED);
 }

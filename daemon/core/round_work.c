@@ -7,30 +7,31 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/timing_out.h"
 
-enum { REVIEWS = 1 << REVIEWS_BITS };
+enum { REVIEWS = 1 << CLAIM_REVIEW_BITS };
 
 static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
-    [ROUND_REVIEW] = claim_review,
-    [ROUND_WAKE] = claim_redis_grants,
-    [ROUND_REACHED] = claim_redis_reached,
+    [ROUND_REVIEW] = reclaim_review,
+    [ROUND_WAKE] = reclaim_redis_grants,
+    [ROUND_REACHED] = reclaim_redis_reached,
     [ROUND_DRAIN] = claim_drain,
 };
 
 /* The next claim. False: there is none. */
 static bool
-step(struct core *c, struct round *rd)
+next_claim(struct core *c, struct round *rd)
 {
     struct claim *cl;
 
-    round_find_home(rd);
-    if (rd->at == NULL) {
+    round_find_list(rd);
+    if (rd->next == NULL) {
         return false;
     }
-    cl = container_of(rd->at, struct claim, node);
+    cl = container_of(rd->next, struct claim, node);
     if (rd->kind != ROUND_DRAIN || list_empty(&cl->requests) || list_alone(&cl->requests)) {
         round_move_on(rd); /* else it has more than one request, and is drained of them one by one */
     }
@@ -41,10 +42,10 @@ step(struct core *c, struct round *rd)
 bool
 round_next(struct core *c, struct round *rd)
 {
-    if (step(c, rd)) {
+    if (next_claim(c, rd)) {
         return true;
     }
-    lock_wake(c, rd->lock);
+    dirty_mark_lock(c, rd->lock);
     round_free(c, rd);
     return false;
 }
@@ -53,23 +54,23 @@ round_next(struct core *c, struct round *rd)
 static void
 at_once(struct core *c, struct round *rd)
 {
-    while (step(c, rd)) {
+    while (next_claim(c, rd)) {
     }
 }
 
 /* Begins a round; a pending one begins anew. */
 void
-lock_round(struct core *c, struct lock *l, enum round_kind kind)
+round_run(struct core *c, struct lock *l, enum round_kind kind)
 {
     struct round *rd = round_find(c, l, kind), now;
 
     if (rd != NULL) {
-        rd->home = round_first_home(kind);
-        rd->at = NULL;
+        rd->list_index = round_first_list(kind);
+        rd->next = NULL;
         rd->begun_n++;
         return;
     }
-    rd = lock_is_long(c, l) ? freelist_take(&c->freelist, sizeof(*rd)) : NULL;
+    rd = round_is_needed(c, l) ? freelist_take(&c->freelist, sizeof(*rd)) : NULL;
     if (rd != NULL) {
         round_begin(c, rd, l, kind);
         job_begin(c, &rd->job);
@@ -81,7 +82,7 @@ lock_round(struct core *c, struct lock *l, enum round_kind kind)
 }
 
 void
-lock_review(struct core *c, struct lock *l, unsigned why)
+round_review(struct core *c, struct lock *l, unsigned why)
 {
     struct round *rd = round_find(c, l, ROUND_REVIEW);
 
@@ -91,5 +92,5 @@ lock_review(struct core *c, struct lock *l, unsigned why)
     }
     l->reviews_n = (l->reviews_n + 1u) % REVIEWS;
     l->review_why |= why & (REVIEW_LOST | REVIEW_JUMPED);
-    lock_round(c, l, ROUND_REVIEW);
+    round_run(c, l, ROUND_REVIEW);
 }

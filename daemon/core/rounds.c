@@ -22,50 +22,50 @@
  * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.review_why has
  *     the reasons until all claims have the last number: a round that begins anew takes them over.
  * R3  Of a lock there is one round of each sort. A short list is done at once: the record of such a round is on the
- *     stack, is in core.rounds until lock_round() returns, and is no job.
+ *     stack, is in core.rounds until round_run() returns, and is no job.
  */
 
-enum { HOMES = 3 };
+enum { LISTS = 3 };
 
 static struct list *
-home_of(const struct round *rd)
+list_of(const struct round *rd)
 {
     struct lock *l = rd->lock;
-    struct list *homes[HOMES] = {&l->holders, &l->rest, &l->queue->claims};
+    struct list *lists[LISTS] = {&l->holders, &l->rest, &l->queue->claims};
 
-    return homes[rd->home];
+    return lists[rd->list_index];
 }
 
 /* Moves to the first of the lists, from this one on, that has a claim. */
 void
-round_find_home(struct round *rd)
+round_find_list(struct round *rd)
 {
-    while (rd->at == NULL && rd->home < HOMES) {
-        struct list *home = home_of(rd);
+    while (rd->next == NULL && rd->list_index < LISTS) {
+        struct list *list = list_of(rd);
 
-        rd->at = list_empty(home) ? NULL : home->next;
-        rd->home += rd->at == NULL;
+        rd->next = list_empty(list) ? NULL : list->next;
+        rd->list_index += rd->next == NULL;
     }
 }
 
 void
 round_move_on(struct round *rd)
 {
-    rd->at = rd->at->next != home_of(rd) ? rd->at->next : NULL;
-    rd->home += rd->at == NULL;
+    rd->next = rd->next->next != list_of(rd) ? rd->next->next : NULL;
+    rd->list_index += rd->next == NULL;
 }
 
 /* Only claims in the queue wait. */
 int
-round_first_home(enum round_kind kind)
+round_first_list(enum round_kind kind)
 {
-    return kind == ROUND_DRAIN ? HOMES - 1 : 0;
+    return kind == ROUND_DRAIN ? LISTS - 1 : 0;
 }
 
 void
 round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind)
 {
-    *rd = (struct round){.lock = l, .kind = kind, .home = round_first_home(kind)};
+    *rd = (struct round){.lock = l, .kind = kind, .list_index = round_first_list(kind)};
     job_init(&rd->job, JOB_ROUND);
     list_push_back(&c->rounds, &rd->node);
     l->has_round = true;
@@ -99,7 +99,7 @@ round_end(struct core *c, struct round *rd)
     list_remove(&rd->node);
     if (rd->kind == ROUND_REVIEW) {
         l->review_why = 0;
-        domain_wake(c, lock_domain(c, l));
+        dirty_mark_domain(c, lock_domain(c, l));
     }
     for (int i = 0; i < ROUNDS; i++) {
         others = others || round_find(c, l, (enum round_kind)i) != NULL;
@@ -110,26 +110,26 @@ round_end(struct core *c, struct round *rd)
 void
 round_free(struct core *c, struct round *rd)
 {
-    assert(job_is_pending(&rd->job)); /* R3: else it is not ours to free */
+    assert(job_is_pending(&rd->job)); /* R3: else the round was freed when it ended */
     round_end(c, rd);
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
 
 /* The lock has more claims than one turn of a job looks at. */
 bool
-lock_is_long(const struct core *c, const struct lock *l)
+round_is_needed(const struct core *c, const struct lock *l)
 {
     return l->claims_n > job_records_max(c);
 }
 
 bool
-lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind)
+round_is_pending(const struct core *c, const struct lock *l, enum round_kind kind)
 {
     return round_find(c, l, kind) != NULL;
 }
 
 bool
-rounds_review(const struct core *c, const struct domain *d)
+rounds_review_pending(const struct core *c, const struct domain *d)
 {
     struct list *pos, *nxt;
 
@@ -153,7 +153,7 @@ rounds_leave(struct core *c, const struct claim *cl)
     {
         struct round *rd = container_of(pos, struct round, node);
 
-        if (rd->at == &cl->node) {
+        if (rd->next == &cl->node) {
             round_move_on(rd);
         }
     }
@@ -171,8 +171,8 @@ rounds_swap(struct core *c, struct claim *cl, const struct claim *before)
     {
         struct round *rd = container_of(pos, struct round, node);
 
-        if (rd->at == &before->node) {
-            rd->at = &cl->node;
+        if (rd->next == &before->node) {
+            rd->next = &cl->node;
         }
     }
 }

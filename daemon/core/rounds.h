@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "daemon/base/list.h"
-#include "daemon/core/jobs.h"
+#include "daemon/core/job.h"
 
 struct claim;
 struct core;
@@ -29,32 +29,25 @@ struct round {
     struct lock *lock;
     enum round_kind kind;
     unsigned begun_n;    /* how often it began anew */
-    int home;            /* which list of the lock's */
-    struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
+    int list_index;      /* which list of the lock's */
+    struct list *next;   /* claim.node, on that list; NULL: the first one there, or there is none */
 };
 
 /* it has more claims than a job looks at in one turn */
-bool lock_is_long(const struct core *c, const struct lock *l);
-bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
-bool rounds_review(const struct core *c, const struct domain *d); /* one of them reviews a lock of the domain */
+bool round_is_needed(const struct core *c, const struct lock *l);
+bool round_is_pending(const struct core *c, const struct lock *l, enum round_kind kind);
+bool rounds_review_pending(const struct core *c, const struct domain *d); /* one reviews a lock of the domain */
 void rounds_leave(struct core *c, const struct claim *cl);      /* the claim leaves its list; of a lock with a round */
 /* The claim is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* the lock is about to be freed */
 
-/* round_work.c */
-/* does one claim; false: none was left, and rd is freed */
-bool round_next(struct core *c, struct round *rd);
-void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
-void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
-
-/* rounds.c */
 void round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind);
 void round_end(struct core *c, struct round *rd);
 void round_free(struct core *c, struct round *rd);
 struct round *round_find(const struct core *c, const struct lock *l, enum round_kind kind); /* NULL: none is pending */
-int round_first_home(enum round_kind kind);
-void round_find_home(struct round *rd); /* to the first of the lists, from this one on, that has a claim */
+int round_first_list(enum round_kind kind);
+void round_find_list(struct round *rd); /* to the first of the lists, from this one on, that has a claim */
 void round_move_on(struct round *rd);
 
 #endif

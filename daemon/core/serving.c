@@ -12,7 +12,7 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
@@ -32,15 +32,16 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
             cl->holds = 0;
             r->last_exclusive = true;
         }
-        claim_begin_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else if (!claim_hand_over(c, cl, r) && !claim_cache(c, cl, r)) {
-        claim_release(c, cl, r);
+        op_begin(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+    } else if (!handoff_to_next(c, cl, r) && !handoff_cache(c, cl, r)) {
+        op_release(c, cl, r);
     }
 }
 
 /*
- * A release of some of the holds may still run, and would take away a hold that is added now. But that release may be
- * repeated, and all holds may be given back (the next hold has another number then, see claim_forget_op()).
+ * A release of some of the holds may still run, and would take away a hold that is added now. Whether r may run beside
+ * it: as the repetition of that release, or as the release of all holds (the next hold has another redis_owner then,
+ * see op_forget()).
  */
 static bool
 is_safe_beside_release(const struct claim *cl, const struct request *r)
@@ -60,16 +61,16 @@ request_waits_for_itself(const struct request *r)
 }
 
 /*
- * HELD: serves the next request that came for it, one operation at a time. Of very many requests that need none
+ * HELD: serves the claim's next requests, one operation at a time. Of very many requests that need no operation
  * (repetitions by ONCE), the claim's timer serves the rest; they count as timers of the turn.
  */
 void
-claim_serve(struct core *c, struct claim *cl)
+serve_claim(struct core *c, struct claim *cl)
 {
     uint32_t n = 0, most = job_records_max(c);
 
     if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
-        claim_verify_now(c, cl);
+        reclaim_verify_now(c, cl);
         claim_arm(c, cl);
         return;
     }
@@ -80,7 +81,7 @@ claim_serve(struct core *c, struct claim *cl)
 
         if (n++ == most) {
             cl->retry_us = c->now_us;
-            slice_spend(&c->left.timers, most);
+            budget_spend(&c->budget.timers, most);
             break;
         }
         if (!claim_may(c, cl, MAY_ADD_HOLD) && !is_safe_beside_release(cl, r)) {
@@ -99,16 +100,16 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_LOCK) {
             /* A re-entry never shortens the lease of the earlier holds. */
             lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_begin_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
-                           lease_us > left_us ? lease_us : left_us, r);
+            op_begin(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
+                     lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
-        } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
+        } else if (r->verb == CORE_RENEW && cl->renewal_sent) {
             break; /* two commands that set the expiry are under way: either may run last */
         } else if (r->verb == CORE_RENEW) {
             cl->hold.unrenewed_us = cl->hold.deadline_us; /* the RENEW may shorten the lease, at an unknown time */
             cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_begin_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
+            op_begin(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
         } else {
             serve_unlock(c, cl, r);
         }

@@ -11,6 +11,6 @@ struct core;
 struct request;
 
 /* serving.c */
-void claim_serve(struct core *c, struct claim *cl);      /* HELD: serves the next requests of its owner */
+void serve_claim(struct core *c, struct claim *cl);      /* HELD: serves the next requests of its owner */
 
 #endif

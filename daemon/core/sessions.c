@@ -3,7 +3,7 @@
  *
  * A session's own owner ends with the session. A named owner lives while it has requests or claims; when the last
  * session that used it has gone it keeps what it has for its owner grace, then ends. An owner that ends releases
- * everything and is freed when Redis has been told.
+ * everything and is freed when Redis has confirmed that.
  */
 #include "daemon/core/sessions.h"
 
@@ -19,26 +19,28 @@
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 #include "daemon/core/turns.h"
 
 uint64_t
 core_session_open(struct core *c, uint64_t user)
 {
-    struct core_session *p = mem_zalloc(sizeof(*p));
+    struct core_session *s = mem_zalloc(sizeof(*s));
 
-    p->id = ++c->serial;
-    list_init(&p->requests);
-    list_init(&p->session_owners);
-    job_init(&p->job, JOB_SESSION);
-    p->owner = owner_new(c, p->id);
-    p->owner->session = p->id;
-    user_enter(c, p, user);
-    map_add(&c->sessions, &p->by_id, p->id);
+    s->id = ++c->serial;
+    list_init(&s->requests);
+    list_init(&s->session_owners);
+    job_init(&s->job, JOB_SESSION);
+    s->owner = owner_new(c, s->id);
+    s->owner->session = s->id;
+    user_enter(c, s, user);
+    map_add(&c->sessions, &s->by_id, s->id);
     c->sessions_n++;
-    return p->id;
+    return s->id;
 }
 
 /* From now on the owner takes no request; what it has is given back, by its job. */
@@ -51,26 +53,26 @@ owner_end(struct core *c, struct owner *o)
     if (o->name != NULL) {
         map_remove(&c->owners, &o->by_name);
     }
-    list_move_all(&o->unended, &o->claims);
+    list_move_all(&o->unreleased, &o->claims);
     job_begin(c, &o->job);
 }
 
 bool
 owner_release_next(struct core *c, struct owner *o)
 {
-    if (!list_empty(&o->unended)) {
-        struct claim *cl = container_of(o->unended.next, struct claim, owner_node);
+    if (!list_empty(&o->unreleased)) {
+        struct claim *cl = container_of(o->unreleased.next, struct claim, owner_node);
 
         list_remove(&cl->owner_node);
         list_push_back(&o->claims, &cl->owner_node);
         claim_catch_up(c, cl);
-        requests_freed(c);
+        requests_rerun(c);
     }
-    if (!list_empty(&o->unended)) {
+    if (!list_empty(&o->unreleased)) {
         return true;
     }
     job_end(&o->job);
-    owner_wake(c, o);
+    dirty_mark_owner(c, o);
     return false;
 }
 
@@ -88,18 +90,18 @@ owner_timer(struct core *c, struct owner *o)
 static void
 owner_release_early(struct core *c, struct owner *o)
 {
-    struct core_session *p = core_session_find(c, o->session);
+    struct core_session *s = core_session_find(c, o->session);
     struct owner *next;
 
-    assert(p != NULL && p->owner == o);
+    assert(s != NULL && s->owner == o);
     if (o->claims_n == 0 || !list_empty(&o->fifo)) {
         return;
     }
     next = owner_new(c, ++c->serial);
-    next->session = p->id;
+    next->session = s->id;
     next->unreachable = true;
-    user_own(next, p->user);
-    p->owner = next;
+    user_own(next, s->user);
+    s->owner = next;
     owner_end(c, o);
 }
 
@@ -113,10 +115,10 @@ owner_advance(struct core *c, struct owner *o)
 
         if (r != NULL) {
             claim_catch_up(c, r->claim);
-            requests_freed(c);
-            request_run(c, r); /* when it finishes at once, the owner is woken again */
-            if (order_next(c, o) != NULL) { /* else the request before it wakes the owner when it ends */
-                owner_wake(c, o);
+            requests_rerun(c);
+            request_run(c, r); /* when it finishes at once, the owner is marked dirty again */
+            if (order_next(c, o) != NULL) { /* else the request before it marks the owner when it ends */
+                dirty_mark_owner(c, o);
             }
         }
         return;
@@ -139,17 +141,17 @@ owner_advance(struct core *c, struct owner *o)
 
 /* The session sends nothing more: none of its LOCKs goes on waiting. */
 void
-core_session_eof(struct core *c, struct core_session *p)
+core_session_eof(struct core *c, struct core_session *s)
 {
     struct list todo;
 
     list_init(&todo);
-    list_move_all(&todo, &p->requests);
+    list_move_all(&todo, &s->requests);
     while (!list_empty(&todo)) { /* the end of one request may end others */
         struct request *r = container_of(todo.next, struct request, session_node);
 
         list_remove(&r->session_node);
-        list_push_back(&p->requests, &r->session_node);
+        list_push_back(&s->requests, &r->session_node);
         if (!r->waits || r->due_us <= c->now_us) {
             continue;
         }
@@ -161,17 +163,17 @@ core_session_eof(struct core *c, struct core_session *p)
 }
 
 /*
- * Ends the waiting of the request with this id; of a multilock, of all its requests. Returns the request that waits
- * now, also for an operation in flight; else one that has not begun, behind requests of its owner on other connections.
- * NULL: there is neither.
+ * From now on the request with this id has no time to wait; nor has any request of its multilock. Returns the one that
+ * waits now, also for an operation in flight; else one that has not begun, behind requests of its owner on other
+ * connections. NULL: there is neither.
  */
 static struct request *
-stop_waiting(const struct core_session *p, uint64_t id)
+end_time_to_wait(const struct core_session *s, uint64_t id)
 {
     struct request *waits = NULL, *behind = NULL;
     struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, &p->requests)
+    list_for_each_safe(pos, nxt, &s->requests)
     {
         struct request *r = container_of(pos, struct request, session_node);
 
@@ -192,9 +194,9 @@ stop_waiting(const struct core_session *p, uint64_t id)
  * UNLOCK could not come first.)
  */
 void
-core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
+core_session_crowded(struct core *c, const struct core_session *s, uint64_t id)
 {
-    struct request *r = list_empty(&p->session_owners) ? NULL : stop_waiting(p, id);
+    struct request *r = list_empty(&s->session_owners) ? NULL : end_time_to_wait(s, id);
 
     if (r == NULL) {
         return;
@@ -208,18 +210,18 @@ core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
 
 /* No answer reaches the session any more. Requests of its own owner that have arrived are still done. */
 void
-core_session_unreachable(struct core *c, struct core_session *p)
+core_session_unreachable(struct core *c, struct core_session *s)
 {
-    p->owner->unreachable = true;
-    owner_release_early(c, p->owner);
+    s->owner->unreachable = true;
+    owner_release_early(c, s->owner);
 }
 
 /* The session has ended: its waits are over, its own owner ends, named owners have one session less. */
 void
-core_session_gone(struct core *c, struct core_session *p)
+core_session_gone(struct core *c, struct core_session *s)
 {
-    while (!list_empty(&p->requests)) {
-        struct request *r = container_of(p->requests.next, struct request, session_node);
+    while (!list_empty(&s->requests)) {
+        struct request *r = container_of(s->requests.next, struct request, session_node);
 
         if (r->multilock != NULL) {
             multilock_leave(c, r);
@@ -228,24 +230,24 @@ core_session_gone(struct core *c, struct core_session *p)
             request_drop(c, r);
         }
     }
-    owner_end(c, p->owner);
-    p->owner = NULL;
-    user_leave(c, p);
-    map_remove(&c->sessions, &p->by_id);
+    owner_end(c, s->owner);
+    s->owner = NULL;
+    user_leave(c, s);
+    map_remove(&c->sessions, &s->by_id);
     c->sessions_n--;
-    job_begin(c, &p->job);
+    job_begin(c, &s->job);
 }
 
 bool
-core_session_leave_next(struct core *c, struct core_session *p)
+core_session_leave_next(struct core *c, struct core_session *s)
 {
-    if (!list_empty(&p->session_owners)) {
-        session_owner_free(c, container_of(p->session_owners.next, struct session_owner, session_node));
+    if (!list_empty(&s->session_owners)) {
+        session_owner_free(c, container_of(s->session_owners.next, struct session_owner, session_node));
     }
-    if (!list_empty(&p->session_owners)) {
+    if (!list_empty(&s->session_owners)) {
         return true;
     }
-    job_end(&p->job);
-    free(p);
+    job_end(&s->job);
+    free(s);
     return false;
 }

@@ -4,9 +4,10 @@
  *   session  --<  session_owner  >--  owner  --<  claim  >--  lock
  *        \______________ request ______/
  *
- * No record is freed in the middle of a step. A lock or owner that has changed is put on core.dirty_locks or
- * core.dirty_owners; the end of the step looks at each once, does what has become possible, and frees empty records. So
- * no function has to fear that a record it was handed disappears under it; only request_finish() frees its request.
+ * No lock, claim or owner in use is freed in the middle of a step. A lock or owner that has changed is put on
+ * core.dirty_locks or core.dirty_owners; the end of the step looks at each once, does what has become possible, and
+ * frees empty records. So such a record outlives the function that was given it. A request is freed where it ends:
+ * request_grant(), request_finish(), request_deadlock() and request_drop() free theirs (one granted to an MLOCK stays).
  */
 #ifndef RLOCKD_CORE_STATE_H
 #define RLOCKD_CORE_STATE_H
@@ -36,7 +37,7 @@ struct core {
     int64_t now_us;         /* of this step */
     uint64_t serial;        /* ids of everything */
     uint64_t turn;          /* of the loop, see core_end_turn() */
-    int64_t set_back_us;    /* sum of the steps by which Redis's clock was set back, seen from ours: CLOCK_BACK */
+    int64_t set_back_us;    /* sum of the steps by which Redis's clock was set back, relative to now_us: CLOCK_BACK */
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
@@ -51,25 +52,25 @@ struct core {
     struct map tokens;      /* claim_token_node() */
     struct map permit_sets; /* permit_set.by_pair */
     struct map by_name;     /* locks */
-    struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
-    struct map queues;      /* of those that have one */
+    struct map by_key;      /* locks whose key is not their name: lock_key_node(). The others are found by name */
+    struct map queues;      /* of locks that have one */
     struct domain *domain;  /* by number */
     uint32_t domains_n;
-    uint64_t *domain_has;   /* owned: a bit for each that has locks */
+    uint64_t *domain_has;   /* owned: a bit for each domain that has locks */
     struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
-    struct queue empty_queue; /* of all locks that nobody waits for: never written */
+    struct queue empty_queue; /* of all locks without waiters: never written */
     struct {
         struct lock *first, **end;
     } dirty_locks;          /* lock.dirty_next: first come, first served */
     struct list dirty_owners;
     struct list dirty_domains; /* domain.dirty_node */
     struct list dirty_multilocks; /* multilock.dirty_node */
-    struct list freed;      /* request.claim_node: their claim is freed, so they run anew in its new state */
+    struct list to_rerun;   /* request.claim_node: their claim is gone in Redis: they run anew in its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct list rounds;     /* round.node */
-    struct slice_left left; /* of this turn's slice, if that has a bound */
-    struct freelist freelist; /* of all records but sessions and multilocks */
+    struct slice_budget budget; /* of this turn's slice, if that has a bound */
+    struct freelist freelist; /* of all records but sessions, users and multilocks */
     struct waiter_poll waiter_poll;
     uint64_t searches;      /* graph.serial */
     struct graph graph[GRAPHS];
@@ -91,25 +92,25 @@ core_act(struct core *c, const struct core_action *a)
 
 /* Whether there is something left of that part of the turn's slice. */
 static inline bool
-slice_has(const struct core *c, uint32_t left)
+budget_has(const struct core *c, uint32_t left)
 {
     return c->conf.slice == 0 || left > 0;
 }
 
 static inline void
-slice_spend(uint32_t *left, uint32_t n)
+budget_spend(uint32_t *left, uint32_t n)
 {
     *left -= n < *left ? n : *left;
 }
 
-/* Something is to be done by a job, and something is left of the slice. */
+/* A job has work, and the slice has some left for it. */
 static inline bool
 jobs_may_run(const struct core *c)
 {
-    return !list_empty(&c->jobs) && slice_has(c, c->left.records);
+    return !list_empty(&c->jobs) && budget_has(c, c->budget.records);
 }
 
-/* Some claim that waits for its turn may leave now. */
+/* A claim that waits for its turn in a window may send now. */
 static inline bool
 windows_open(const struct core *c)
 {

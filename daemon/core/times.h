@@ -33,7 +33,7 @@ later(int64_t a_us, int64_t b_us)
     return a_us > b_us ? a_us : b_us;
 }
 
-/* Within 0..most_us, which is short. */
+/* The time, but at least 0 and at most most_us, which fits 32 bits. */
 static inline uint32_t
 short_us(int64_t us, int64_t most_us)
 {

@@ -4,11 +4,11 @@
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
  *
- * S1  An outcome is for the requests that are on the list when it comes; above JOB_RECORDS, a job answers the rest.
- *     Outcomes are numbered, and a request has the number of the last one before it: so those that are still to be
- *     answered are in front.
- * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If its own attempt
- *     is under way by then, or has room by then, it waits on.
+ * S1  An outcome is for the requests that are on the list when it comes; if there are more than JOB_RECORDS, a job
+ *     answers the rest. Outcomes are numbered, and a request has the number of the last outcome before it joined: so
+ *     the requests that an outcome has still to answer are in front.
+ * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If by then its own
+ *     attempt is under way, or there is room for it, it waits on.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -20,9 +20,10 @@
 #include "daemon/core/lock_room.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 
 static bool
 wanted_to_wait(const struct request *r)
@@ -46,9 +47,10 @@ is_waited_in(const struct claim *cl)
 }
 
 /*
- * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind a
- * crowd the answer is yes without a look at each request: otherwise a crowd would cost the square of its size. If no
- * request wants to wait, the others in the queue are positions that are kept without a request, and are not in the way.
+ * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind
+ * more than NOWAIT_BEHIND_MAX the answer is yes without a look at each: that would cost the square of them. If no other
+ * request wants to wait, the other claims in the queue are positions that are kept without a request, and are not in
+ * the way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
@@ -56,7 +58,7 @@ is_busy_for(const struct core *c, const struct request *r)
     const struct claim *cl = r->claim;
     const struct lock *l = cl->lock;
     uint32_t most = lock_holders_max(l), room = most > l->held_n ? most - l->held_n : 1;
-    int before = 0, crowd = lock_may_be_many(l) ? 16 * CROWD : CROWD;
+    int before = 0, behind_max = lock_allows_several(l) ? 16 * NOWAIT_BEHIND_MAX : NOWAIT_BEHIND_MAX;
 
     if (cl->state == CLAIM_TRYING) {
         return false;
@@ -74,7 +76,7 @@ is_busy_for(const struct core *c, const struct request *r)
     for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* cl is on the list */
         const struct claim *other = container_of(pos, struct claim, node);
 
-        if (++before > crowd) {
+        if (++before > behind_max) {
             return true;
         }
         if (is_waited_in(other) && !(r->shared && claim_wants_shared(other)) && --room == 0) {
@@ -86,8 +88,8 @@ is_busy_for(const struct core *c, const struct request *r)
 
 /*
  * How long Redis may take for one operation before a LOCK that must not wait is answered UNAVAILABLE. Replicas that
- * have to acknowledge a grant need time of their own (backend/replicas.h). And where there are many domains, this one
- * may be used for the first time, which takes some round trips more.
+ * have to acknowledge a grant need time of their own (backend/replicas.h). And the first use of one of many domains
+ * takes some round trips more.
  */
 static int64_t
 patience_us(const struct core *c, const struct lock *l)
@@ -109,7 +111,7 @@ has_newer_outcome(const struct request *r)
     return list_linked(&r->timing_out_node) && r->outcome_n != r->claim->lock->queue->settle.outcome_n;
 }
 
-/* The last outcome is its answer. */
+/* The last outcome answers the request. */
 static bool
 is_settled(const struct request *r)
 {
@@ -198,7 +200,7 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
     for (; more && n < most; n++) {
         more = queue_settle_next(c, q);
     }
-    slice_spend(&c->left.records, n);
+    budget_spend(&c->budget.records, n);
     if (more) {
         job_begin(c, &q->settle.job);
     }

@@ -4,9 +4,9 @@
  * A wait older than deadlock_us, of an owner that holds something, starts a search. Its path, the trail, is extended on
  * this daemon up to names that are held elsewhere, then broadcast; the daemon of a holder extends it further. A trail
  * that comes back to its start is a cycle, unless one of its waits has ended meanwhile: so the start searches again,
- * and believes only the same waits seen twice, which all lasted from one search to the next. Searches have numbers;
- * only the newest one of a wait counts. Several starts may find the same cycle: all name the same victim, whose daemon
- * answers it, if that very wait still lasts.
+ * and believes a cycle only if two searches have found the same waits, which then all lasted from one search to the
+ * next. Searches have numbers; only the newest one of a wait counts. Several starts may find the same cycle: all name
+ * the same victim, whose daemon answers DEADLOCK if that very wait still lasts.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
@@ -15,17 +15,17 @@
 #include "daemon/core/deadlock.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/waits.h"
 
 enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one search */
 
 /* One owner on the trail, which waits for `name`. Slices point into records of this step, or into the received text. */
-struct stop {
+struct trail_hop {
     struct slice daemon;
     uint64_t owner, wait;
     uint64_t shared; /* 1: it wants a shared hold, and does not wait for shared holders */
@@ -34,7 +34,7 @@ struct stop {
 
 struct trail {
     uint64_t search; /* number of the search; request.search of the first wait */
-    struct stop stop[HOPS_MAX];
+    struct trail_hop hop[HOPS_MAX];
     size_t n;
 };
 
@@ -46,7 +46,7 @@ broadcast_trail(struct core *c, const struct trail *t, enum broadcast_type what)
     broadcast_begin(c, what);
     broadcast_number(c, t->search);
     for (size_t i = 0; i < t->n; i++) {
-        const struct stop *s = &t->stop[i];
+        const struct trail_hop *s = &t->hop[i];
 
         broadcast_word(c, s->daemon);
         broadcast_number(c, s->owner);
@@ -55,7 +55,7 @@ broadcast_trail(struct core *c, const struct trail *t, enum broadcast_type what)
         broadcast_word(c, s->name);
         broadcast_word(c, s->key);
     }
-    broadcast_send(c); /* not sent if the names are too long: those waits have to time out */
+    broadcast_send(c); /* not if the names are too long: a deadlock of such waits ends by their timeouts */
 }
 
 /* False: the text is no trail. */
@@ -63,15 +63,15 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
-    if (!received_number(&text, &t->search)) {
+    if (!broadcast_take_number(&text, &t->search)) {
         return false;
     }
     while (text.n > 0) {
-        struct stop *s = &t->stop[t->n];
+        struct trail_hop *s = &t->hop[t->n];
 
-        if (t->n == HOPS_MAX || !received_word(&text, &s->daemon) || !received_number(&text, &s->owner) ||
-            !received_number(&text, &s->wait) || !received_number(&text, &s->shared) ||
-            !received_word(&text, &s->name) || !received_word(&text, &s->key)) {
+        if (t->n == HOPS_MAX || !broadcast_take_word(&text, &s->daemon) || !broadcast_take_number(&text, &s->owner) ||
+            !broadcast_take_number(&text, &s->wait) || !broadcast_take_number(&text, &s->shared) ||
+            !broadcast_take_word(&text, &s->name) || !broadcast_take_word(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -81,17 +81,19 @@ read_trail(struct slice text, struct trail *t)
 
 /* ---- over several daemons ---- */
 
+/* The hop is this owner here. */
 static bool
-is_at(const struct core *c, const struct stop *s, const struct owner *o)
+is_at(const struct core *c, const struct trail_hop *s, const struct owner *o)
 {
     return s->owner == o->id && slice_eq(s->daemon, broadcast_self(c));
 }
 
+/* The owner is on the trail already. */
 static bool
 was_at(const struct core *c, const struct trail *t, const struct owner *o)
 {
     for (size_t i = 0; i < t->n; i++) {
-        if (is_at(c, &t->stop[i], o)) {
+        if (is_at(c, &t->hop[i], o)) {
             return true;
         }
     }
@@ -109,31 +111,31 @@ index_wait(struct core *c, struct request *r)
 }
 
 static struct request *
-wait_at(struct core *c, const struct stop *s)
+wait_at(struct core *c, const struct trail_hop *s)
 {
     struct map_node *n = map_find(&c->trail_waits, s->wait);
-    const struct core_session *p;
+    const struct core_session *session;
 
     if (n != NULL) {
         return container_of(n, struct request, by_wait);
     }
-    p = core_session_find(c, s->owner);
-    return p != NULL ? deadlock_wait_of(p->owner) : NULL;
+    session = core_session_find(c, s->owner);
+    return session != NULL ? wait_of_owner(session->owner) : NULL;
 }
 
-/* The wait here that a stop names; NULL: it has ended. */
+/* The wait here that a hop names; NULL: it has ended. */
 static struct request *
-still_waits(struct core *c, const struct stop *s)
+still_waits(struct core *c, const struct trail_hop *s)
 {
     struct request *r = slice_eq(s->daemon, broadcast_self(c)) ? wait_at(c, s) : NULL;
-    bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && deadlock_wait_of(r->owner) == r;
+    bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && wait_of_owner(r->owner) == r;
 
     return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
 }
 
 /* One total order of the owners of all daemons, also if one uuid is a prefix of another. */
 static bool
-comes_after(const struct stop *a, const struct stop *b)
+comes_after(const struct trail_hop *a, const struct trail_hop *b)
 {
     size_t n = a->daemon.n < b->daemon.n ? a->daemon.n : b->daemon.n;
     int cmp = memcmp(a->daemon.p, b->daemon.p, n);
@@ -144,14 +146,14 @@ comes_after(const struct stop *a, const struct stop *b)
     return cmp != 0 ? cmp > 0 : a->owner > b->owner;
 }
 
-/* The same for all daemons that find the same cycle. */
+/* The victim of the cycle, on which all daemons agree: the last owner in their common order. */
 static size_t
 victim_of(const struct trail *t)
 {
     size_t victim = 0;
 
     for (size_t i = 1; i < t->n; i++) {
-        victim = comes_after(&t->stop[i], &t->stop[victim]) ? i : victim;
+        victim = comes_after(&t->hop[i], &t->hop[victim]) ? i : victim;
     }
     return victim;
 }
@@ -161,22 +163,22 @@ static void
 answer_victim(struct core *c, const struct trail *t)
 {
     size_t victim = victim_of(t);
-    struct request *r = still_waits(c, &t->stop[victim]);
+    struct request *r = still_waits(c, &t->hop[victim]);
     struct core_hop hop[HOPS_MAX];
 
     if (r == NULL || t->n < 2) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
-        const struct stop *s = &t->stop[(victim + i) % t->n];
-        const struct request *ours = still_waits(c, s);
+        const struct trail_hop *s = &t->hop[(victim + i) % t->n];
+        const struct request *waits = still_waits(c, s); /* NULL: not here */
 
-        if (ours == NULL && slice_eq(s->daemon, broadcast_self(c))) {
+        if (waits == NULL && slice_eq(s->daemon, broadcast_self(c))) {
             return;
         }
         hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
-        if (ours != NULL) {
-            hop[i] = deadlock_hop(ours->owner, ours->claim->lock);
+        if (waits != NULL) {
+            hop[i] = wait_hop(waits->owner, waits->claim->lock);
         }
     }
     request_deadlock(c, r, hop, t->n);
@@ -184,7 +186,10 @@ answer_victim(struct core *c, const struct trail *t)
 
 static void follow(struct core *c, struct trail t, const struct owner *o, int *steps);
 
-/* Of several permits only a daemon that has all of them could say whether all are stuck. */
+/*
+ * Whether a cycle may go through the holders here. Not through one of several permits: only a daemon that has all of
+ * them could say whether all are stuck.
+ */
 static bool
 may_follow(const struct lock *l)
 {
@@ -197,16 +202,16 @@ send_to_holder(struct core *c, const struct trail *t, const struct lock *l)
 {
     bool taken = l->queue->taken_until_us != 0;
 
-    if (policy(l)->any_makes_room ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
+    if (policy(l)->any_makes_room ? taken && l->queue->redis_holders_n <= 1 : taken || l->held_n > 0) {
         broadcast_trail(c, t, BROADCAST_TRAIL);
     }
 }
 
-/* The trail is back at its start, which is ours. The cycle is believed when the search before has found it too. */
+/* The trail is back at its start, in this daemon. The cycle is believed when the search before has found it too. */
 static void
 close_cycle(struct core *c, const struct trail *t)
 {
-    struct request *r = still_waits(c, &t->stop[0]);
+    struct request *r = still_waits(c, &t->hop[0]);
     uint64_t sum = 0;
 
     if (r == NULL || r->search != t->search) {
@@ -214,14 +219,14 @@ close_cycle(struct core *c, const struct trail *t)
     }
     for (size_t i = 0; i < t->n; i++) {
         struct { uint64_t sum, owner, wait, daemon; } in = {
-            sum, t->stop[i].owner, t->stop[i].wait, hash_bytes(&c->key, t->stop[i].daemon.p, t->stop[i].daemon.n)};
+            sum, t->hop[i].owner, t->hop[i].wait, hash_bytes(&c->key, t->hop[i].daemon.p, t->hop[i].daemon.n)};
 
         sum = hash_bytes(&c->key, &in, sizeof(in));
     }
     if (r->cycle != sum) {
         r->cycle = sum;
         trail_begin(c, r);
-    } else if (slice_eq(t->stop[victim_of(t)].daemon, broadcast_self(c))) {
+    } else if (slice_eq(t->hop[victim_of(t)].daemon, broadcast_self(c))) {
         answer_victim(c, t);
     } else {
         broadcast_trail(c, t, BROADCAST_VERDICT);
@@ -242,12 +247,12 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
         if (--*steps <= 0) {
             return;
         }
-        if (deadlock_hold_is_over(c, cl)) {
+        if (wait_hold_is_over(c, cl)) {
             continue;
         }
-        if (is_at(c, &t->stop[0], o)) {
+        if (is_at(c, &t->hop[0], o)) {
             close_cycle(c, t);
-            *steps = 0; /* the answer may give back holds, also the next ones on the lists of this search */
+            *steps = 0; /* the answer may release holds, also the next ones on the list of this loop */
             return;
         }
         if (!was_at(c, t, o)) {
@@ -260,7 +265,7 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 static void
 follow(struct core *c, struct trail t, const struct owner *o, int *steps)
 {
-    struct request *r = deadlock_wait_of(o);
+    struct request *r = wait_of_owner(o);
     const struct lock *l;
 
     if (r == NULL || t.n == HOPS_MAX) {
@@ -268,8 +273,8 @@ follow(struct core *c, struct trail t, const struct owner *o, int *steps)
     }
     index_wait(c, r);
     l = r->claim->lock;
-    t.stop[t.n++] = (struct stop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
-    if (deadlock_waits_for_holders(l, r->shared) && may_follow(l)) {
+    t.hop[t.n++] = (struct trail_hop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
+    if (wait_is_for_holders(l, r->shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
     if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
@@ -291,7 +296,7 @@ void
 trail_received(struct core *c, enum broadcast_type what, struct slice text)
 {
     struct trail t;
-    const struct stop *last;
+    const struct trail_hop *last;
     int steps = STEPS_MAX;
     struct lock *l;
 
@@ -302,10 +307,10 @@ trail_received(struct core *c, enum broadcast_type what, struct slice text)
         answer_victim(c, &t);
         return;
     }
-    last = &t.stop[t.n - 1];
+    last = &t.hop[t.n - 1];
     l = lock_find(c, last->name);
     if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) &&
-        deadlock_waits_for_holders(l, last->shared != 0)) {
+        wait_is_for_holders(l, last->shared != 0)) {
         branch(c, &t, l, &steps);
     }
 }

@@ -10,6 +10,7 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
@@ -27,14 +28,14 @@ claim_owner_ends(struct core *c, struct claim *cl)
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
         cl->queued.kept_until_us = 0;
-    } else if (claim_hand_over(c, cl, NULL)) {
-        claim_serve(c, cl); /* for its next owner */
+    } else if (handoff_to_next(c, cl, NULL)) {
+        serve_claim(c, cl); /* for its next owner */
         return;
-    } else if (claim_cache(c, cl, NULL)) {
+    } else if (handoff_cache(c, cl, NULL)) {
         return;
     }
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->uncertain.acquire_unresolved)) {
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
         claim_move(c, cl, CLAIM_IDLE);
@@ -50,49 +51,49 @@ held_timer(struct core *c, struct claim *cl)
         return;
     }
     if (c->now_us >= cl->hold.deadline_us) {
-        claim_lapsed(c, cl);
+        end_lapsed(c, cl);
         return;
     }
     if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->hold.jeopardy_us) {
         cl->jeopardy = true;
         c->metrics->jeopardies++;
-        lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
+        news_publish(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
         if (cl->uncertain.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only JEOPARDY was due */
             return;
         }
     }
     if (cl->uncertain.verify != 0) {
-        claim_serve(c, cl);
+        serve_claim(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
-        claim_serve(c, cl);
+        serve_claim(c, cl);
     } else {
         assert(cl->watchdog);
-        if (cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
-            claim_renew_in_turn(c, cl);
+        if (!cl->renewal_sent && !claim_busy(cl)) {
+            op_renew_in_turn(c, cl);
         }
     }
     claim_arm(c, cl);
 }
 
-/* Every path must re-arm the timer by claim_arm(), except the review, which comes once. */
+/* Every path must re-arm the timer by claim_arm(), except the review, after which the timer fires once more. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {
     /* the review may change time and state */
-    if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->review_n != cl->lock->reviews_n) {
+    if (cl->lock->domain_review != lock_domain(c, cl->lock)->review.number || cl->review_n != cl->lock->reviews_n) {
         lock_catch_up(c, cl->lock);
-        claim_review(c, cl);
+        reclaim_review(c, cl);
         return;
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->queued.kept_until_us <= c->now_us) { /* no request came back for it */
-            claim_give_up_position(c, cl);
+            position_give_up(c, cl);
         } else { /* perhaps a little early: see renew_slack_us() */
-            assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
-            claim_renew_in_turn(c, cl);
+            assert(cl->has_ticket && !cl->renewal_sent);
+            op_renew_in_turn(c, cl);
         }
         claim_arm(c, cl);
         break;
@@ -100,21 +101,21 @@ claim_timer(struct core *c, struct claim *cl)
         held_timer(c, cl);
         break;
     case CLAIM_CACHED:
-        claim_release(c, cl, NULL);
+        op_release(c, cl, NULL);
         break;
     case CLAIM_RELEASING:
-        claim_release(c, cl, claim_op_request(cl));
+        op_release(c, cl, claim_op_request(cl));
         break;
-    /* a late attempt may have taken the lock; none can run any more, unless Redis's clock was set back */
+    /* a late attempt may have taken the lock; by now none can run any more, unless Redis's clock was set back */
     case CLAIM_STRAGGLING:
         if (!claim_may(c, cl, MAY_FORGET)) {
             claim_arm(c, cl);
         } else {
-            claim_release(c, cl, NULL);
+            op_release(c, cl, NULL);
         }
         break;
     case CLAIM_LOST:
-        claim_loss_expired(c, cl);
+        end_loss_expired(c, cl);
         break;
     case CLAIM_TRYING: /* its position is kept no longer; what the attempt brings is given back */
     case CLAIM_IDLE:
@@ -136,25 +137,25 @@ claim_catch_up(struct core *c, struct claim *cl)
 {
     lock_catch_up(c, cl->lock);
     if (cl->review_n != cl->lock->reviews_n) {
-        claim_review(c, cl);
+        reclaim_review(c, cl);
     }
     if (job_is_pending(&cl->owner->job)) {
         claim_owner_ends(c, cl);
     }
     if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
-        claim_lapsed(c, cl);
+        end_lapsed(c, cl);
     } else if (is_due(c, &cl->timer)) {
         claim_timer(c, cl);
     }
 }
 
-/* The turn of the claim has come. A renewal is left to its timer, which is due: a RENEW may have come meanwhile. */
+/* The claim's turn in its window has come. Its timer, which is due, sends a renewal; a RENEW may come first. */
 static void
 take_turn(struct core *c, struct claim *cl)
 {
-    claim_leave_window(c, cl);
+    window_leave(c, cl);
     if (cl->state == CLAIM_RELEASING) {
-        claim_release(c, cl, claim_op_request(cl));
+        op_release(c, cl, claim_op_request(cl));
     } else if (cl->uncertain.verify != 0) {
         claim_timer(c, cl);
     } else {
@@ -162,9 +163,9 @@ take_turn(struct core *c, struct claim *cl)
     }
 }
 
-/* Gives back the memory of a heap that many waited in, when none does. */
+/* Gives back the memory of a window's heap, if very many claims have waited in it and none does now. */
 static void
-close_gap(struct heap *waiting)
+trim_heap(struct heap *waiting)
 {
     if (waiting->count == 0 && waiting->room > WINDOW_MAX) {
         heap_fini(waiting);
@@ -172,8 +173,8 @@ close_gap(struct heap *waiting)
 }
 
 /*
- * Gives claims that wait in a window their turns, one of each sort after the other, as many as this turn's slice has;
- * of each sort no more than had room at the begin. They come before the timers, of which a hundred thousand may be due
+ * Gives claims that wait in windows their turns, one window after the other, as many as the slice allows, and from each
+ * window no more than it had room for at the start. They come before the timers, of which a hundred thousand may be due
  * as well.
  */
 void
@@ -194,12 +195,12 @@ windows_advance(struct core *c)
         for (int i = 0; i < WINDOWS; i++) {
             struct heap_node *first = heap_min(&c->window[i].waiting);
 
-            if (first != NULL && left[i] > 0 && slice_has(c, c->left.turns)) {
+            if (first != NULL && left[i] > 0 && budget_has(c, c->budget.windowed)) {
                 left[i]--;
                 taken++;
-                slice_spend(&c->left.turns, 1);
+                budget_spend(&c->budget.windowed, 1);
                 take_turn(c, container_of(first, struct claim, window_node));
-                close_gap(&c->window[i].waiting);
+                trim_heap(&c->window[i].waiting);
             }
         }
     } while (taken > 0);

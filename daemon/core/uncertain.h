@@ -10,16 +10,16 @@
 #include "daemon/core/state.h"
 
 /* uncertain.c */
-void claim_raise_redis_until(struct claim *cl, int64_t from_us, int64_t lease_us);
+void uncertain_raise_expiry_max(struct claim *cl, int64_t from_us, int64_t lease_us);
 /* what: STRAGGLER_* */
-void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us);
-void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
+void uncertain_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t guard_us);
+void uncertain_move_guards(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
 
-/* The end of the stragglers by our clock. A guard is by Redis's clock, and moves when that is set back. */
+/* The end of the stragglers by the core's clock. A guard is by Redis's clock, and moves when that is set back. */
 static inline int64_t
 stragglers_end_us(const struct core *c, const struct claim *cl)
 {
-    return cl->uncertain.until_us + c->set_back_us;
+    return cl->uncertain.guard_us + c->set_back_us;
 }
 
 /* True when one of the stragglers `what` (STRAGGLER_*) may still run. */
@@ -30,11 +30,10 @@ claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what
 }
 
 /*
- * From this time on no command that this process or the former one has sent until now can run; clocks may differ a
- * little.
+ * The guard of no command that this process or the former one has sent until now is later; clocks may differ a little.
  */
 static inline int64_t
-stragglers_until_us(const struct core *c)
+latest_guard_us(const struct core *c)
 {
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
@@ -45,7 +44,7 @@ enum claim_question {
     MAY_HAND_OVER,   /* to another owner, without an operation in Redis? */
     MAY_ADD_HOLD,    /* that no command on its way takes away again? */
     MAY_FORGET,      /* that Redis ever had the claim? */
-    MAY_KEEP_NUMBER, /* the owner's, for its next hold? */
+    MAY_KEEP_REDIS_OWNER, /* for the next hold of the owner? */
 };
 
 static inline bool
@@ -62,7 +61,7 @@ claim_may(const struct core *c, const struct claim *cl, enum claim_question ques
         return !claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
     case MAY_FORGET:
         return !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
-    case MAY_KEEP_NUMBER:
+    case MAY_KEEP_REDIS_OWNER:
         return !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);
     }
     return false;

@@ -17,10 +17,10 @@ enum {
     VERIFY_BITS = 4,
 };
 
-/* Operations without an answer that may still run, until uncertain.until_us; see claim_add_straggler(). */
+/* Operations without an answer that may still run, until uncertain.guard_us; see uncertain_add_straggler(). */
 enum {
-    STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
-    STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
+    STRAGGLER_ACQUIRE = 1, /* an acquire may yet take the key in Redis */
+    STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of the next hold of the redis_owner */
     STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.unanswered of the UNLOCK that asked for it */
     STRAGGLER_ANY = 7,
     STRAGGLER_BITS = 3,
@@ -32,13 +32,13 @@ enum {
  * uncertain.h says what these forbid.
  */
 struct uncertain {
-    int64_t redis_until_us;                /* after this time Redis cannot have us as the owner any more */
-    int64_t until_us;                      /* stragglers may run until then; by our clock stragglers_end_us() */
-    int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
+    int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */
+    int64_t guard_us;                      /* the latest guard of them, by Redis's clock: see stragglers_end_us() */
+    int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: the lease that the RENEW sets */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
-    bool acquire_unresolved : 1;           /* Redis may name us as the owner */
-    bool release_unresolved : 1;           /* "not yours" then means "done" */
+    bool acquire_unresolved : 1;           /* Redis may have this claim */
+    bool release_unresolved : 1;           /* the answer GONE_IN_REDIS then means that the release was done */
     bool broken_since_sent : 1;            /* the name was broken since the acquire was sent: the OK proves nothing */
 };
 

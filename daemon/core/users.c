@@ -11,7 +11,7 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/state.h"
 
-/* NULL: the user has no session and no owner. */
+/* NULL: the user has neither a session nor an owner. */
 static struct user *
 user_find(const struct core *c, uint64_t key)
 {
@@ -39,7 +39,7 @@ user_drop(struct core *c, struct user *u)
 }
 
 void
-user_enter(struct core *c, struct core_session *p, uint64_t key)
+user_enter(struct core *c, struct core_session *s, uint64_t key)
 {
     struct user *u = user_find(c, key);
 
@@ -49,17 +49,17 @@ user_enter(struct core *c, struct core_session *p, uint64_t key)
     u = u != NULL ? u : user_new(c, key);
     u->refs++;
     u->sessions_n++;
-    p->user = u;
-    user_own(p->owner, u);
+    s->user = u;
+    user_own(s->owner, u);
 }
 
 void
-user_leave(struct core *c, struct core_session *p)
+user_leave(struct core *c, struct core_session *s)
 {
-    if (p->user != NULL) {
-        p->user->sessions_n--;
-        user_drop(c, p->user);
-        p->user = NULL;
+    if (s->user != NULL) {
+        s->user->sessions_n--;
+        user_drop(c, s->user);
+        s->user = NULL;
     }
 }
 
@@ -97,10 +97,10 @@ user_claims(const struct owner *o)
 }
 
 void
-user_count_blocked(const struct core_session *p, int by)
+user_count_blocked(const struct core_session *s, int by)
 {
-    if (p->user != NULL) {
-        p->user->blocked_n += (uint32_t)by;
+    if (s->user != NULL) {
+        s->user->blocked_n += (uint32_t)by;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
@@ -21,7 +22,7 @@ owner_view(const struct claim *cl)
     const struct owner *o = cl->owner;
 
     return (struct core_owner_view){
-        .id = o->id, .number = cl->redis_owner, .name = {o->name, o->name_n}, .session = o->session};
+        .id = o->id, .redis_owner = cl->redis_owner, .name = {o->name, o->name_n}, .session = o->session};
 }
 
 enum {
@@ -49,13 +50,13 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     }
 }
 
-/* The first in one of these states, if it is among the first of the list. */
+/* The first claim in one of these states, if it is among the first NEAR of the list. */
 static const struct claim *
-near_in(const struct list *home, unsigned states)
+near_in(const struct list *list, unsigned states)
 {
-    struct list *pos = home->next;
+    struct list *pos = list->next;
 
-    for (int i = 0; i < NEAR && pos != home; i++, pos = pos->next) {
+    for (int i = 0; i < NEAR && pos != list; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (states & (1u << cl->state)) {
@@ -66,9 +67,9 @@ near_in(const struct list *home, unsigned states)
 }
 
 /*
- * A claim whose deadline lies ahead: a lease that has ended is no hold, also before its timer has had its turn. Until
- * then there may be very many of those; so only some of the first and of the last claims are looked at, and NULL may be
- * returned though another claim holds the lock.
+ * A claim that is held, and whose lease has not ended. Very many claims may have leases that have ended while their
+ * timers are still due; so only some of the first and of the last claims are looked at, and NULL may be returned though
+ * another claim holds the lock.
  */
 static const struct claim *
 first_held(const struct lock *l, int64_t now_us)
@@ -143,12 +144,12 @@ view_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_wait
                                  .kept = list_empty(&cl->requests)};
     struct list *rpos, *rnxt;
 
-    v.deadline_us = v.kept ? cl->queued.kept_until_us : 0;
+    v.due_us = v.kept ? cl->queued.kept_until_us : 0;
     list_for_each_safe(rpos, rnxt, &cl->requests)
     {
         const struct request *r = container_of(rpos, struct request, claim_node);
 
-        v.deadline_us = r->due_us > v.deadline_us ? r->due_us : v.deadline_us;
+        v.due_us = r->due_us > v.due_us ? r->due_us : v.due_us;
         v.shared = r->shared;
     }
     fn(ctx, &v);
@@ -238,7 +239,7 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
 void
 core_cursor_begin(struct core *c, struct core_cursor *w)
 {
-    *w = (struct core_cursor){.at = NULL};
+    *w = (struct core_cursor){.next = NULL};
     list_init(&w->node);
     list_push_back(&c->cursors, &w->node);
     cursor_at_domain(c, w, 0);
@@ -254,11 +255,11 @@ core_cursor_end(struct core_cursor *w)
 static void
 cursor_next(const struct core *c, struct core_cursor *w)
 {
-    if (w->at == w->last) {
-        cursor_at_domain(c, w, container_of(w->at, struct lock, all)->domain + 1u);
+    if (w->next == w->last) {
+        cursor_at_domain(c, w, container_of(w->next, struct lock, all)->domain + 1u);
         return;
     }
-    w->at = w->at->next;
+    w->next = w->next->next;
     w->waiter = w->position = 0;
 }
 
@@ -267,7 +268,7 @@ core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct 
                   core_lock_fn *fn, void *ctx)
 {
     for (; n > 0 && list_linked(&w->node); n--) {
-        const struct lock *l = container_of(w->at, struct lock, all);
+        const struct lock *l = container_of(w->next, struct lock, all);
         struct core_lock_view v;
 
         if (glob.n == 0 || glob_match(glob, lock_name(l))) {
@@ -279,7 +280,7 @@ core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct 
     return list_linked(&w->node);
 }
 
-/* The claim at the cursor: none leaves the queue without cursors_pass(). NULL: the queue is at its end. */
+/* The claim at the cursor; when it leaves the queue, cursors_pass() moves the cursor on. NULL: the end of the queue. */
 static struct claim *
 next_waiter(const struct core *c, const struct lock *l, const struct core_cursor *w)
 {
@@ -299,7 +300,7 @@ core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struc
                     core_waiter_fn *fn, void *ctx)
 {
     while (n > 0 && list_linked(&w->node)) {
-        const struct lock *l = container_of(w->at, struct lock, all);
+        const struct lock *l = container_of(w->next, struct lock, all);
         const struct list *queue = &l->queue->claims;
         struct claim *cl = NULL;
 
@@ -343,7 +344,7 @@ core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct c
     return true;
 }
 
-/* The holds of the owner by this session; above the number that may be looked at, the owner's own counter. */
+/* The locks and permits that this session acquired for the owner; of more than *left claims: all or none. */
 static uint32_t
 held_by(const struct owner *o, uint64_t session, uint32_t *left)
 {
@@ -369,20 +370,20 @@ core_session_count(const struct core *c, uint64_t session)
     struct core_session_counts n = {0, 0};
     uint32_t left = COUNTED, session_owners = COUNTED;
     struct list *pos, *nxt;
-    const struct core_session *p = core_session_find(c, session);
+    const struct core_session *s = core_session_find(c, session);
 
-    if (p == NULL) {
+    if (s == NULL) {
         return n;
     }
-    n.held = held_by(p->owner, session, &left);
-    list_for_each_safe(pos, nxt, &p->session_owners)
+    n.held = held_by(s->owner, session, &left);
+    list_for_each_safe(pos, nxt, &s->session_owners)
     {
         if (session_owners-- == 0) {
             break;
         }
         n.held += held_by(container_of(pos, struct session_owner, session_node)->owner, session, &left);
     }
-    list_for_each_safe(pos, nxt, &p->requests)
+    list_for_each_safe(pos, nxt, &s->requests)
     {
         const struct request *r = container_of(pos, struct request, session_node);
 
@@ -399,6 +400,6 @@ core_totals(const struct core *c)
                                 .waiters = c->waiting_n,
                                 .owners = c->owners_n,
                                 .sessions = c->sessions_n,
-                                .freeing = c->releasing_n,
+                                .releasing = c->releasing_n,
                                 .serial = c->serial};
 }

@@ -1,12 +1,11 @@
 /*
  * waiter_polls.c -- asks Redis for remote waiters of locks that stay here while Redis keeps them for this daemon.
  *
- * Remote waiters subscribe to the lock's channel. A daemon whose rule for the name allows linger says that it waits,
- * see lock_attempt_failed(); but broadcasts get lost, and Redisson, or a daemon with another rule, says nothing. So
+ * Remote waiters subscribe to the lock's channel. A daemon whose rule for the name allows linger broadcasts that it
+ * waits (attempt_failed()); but broadcasts get lost, and Redisson, or a daemon with another rule, sends none. So
  * Redis is asked for the number of subscribers: by one WAITER_POLL at a time, for all locks that are CACHED or in a
- * cohort. If there are subscribers besides us, a CACHED claim is given back at once, and a held one is not cached
- * again. If there are none, the time of the cohort begins anew: a later remote waiter waits no longer than without
- * polls.
+ * cohort. If other daemons subscribe, a CACHED claim is given back at once, and a held one is not cached again. If
+ * there are none, the time of the cohort begins anew: a later remote waiter waits no longer than without polls.
  */
 #include "daemon/core/waiter_polls.h"
 
@@ -25,10 +24,10 @@
 #include "daemon/core/times.h"
 
 /*
- * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen, and while one is there the timer is
- *     armed.
+ * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen; only queues of such locks and of locks
+ *     in a cohort are. While there is one, the timer is armed.
  * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
- *     leaves only for locks that were not asked about in this round, or after enough grants to pay for it.
+ *     leaves only for locks that were not asked about in this pass, or after enough grants to pay for it.
  * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
  */
 
@@ -78,7 +77,7 @@ claim_that_stays(const struct lock *l)
     return l->has_cached ? lock_cached(l) : lock_newest(l);
 }
 
-/* CACHED, or in a cohort, which a long hold ends. Of permits all there are must be held. */
+/* CACHED, or in a cohort, which a long hold ends. Permits are in a cohort only while all are held here. */
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
@@ -89,7 +88,10 @@ stays_here(const struct core *c, const struct lock *l)
            c->now_us - claim_that_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
-/* A cohort that ends by handoff.max needs no more time. */
+/*
+ * Whether the poll asks about the lock. If it cannot be cached, only when half of the cohort's time is over: a cohort
+ * that handoff.max ends sooner needs no more time.
+ */
 static bool
 is_asked_about(const struct core *c, const struct lock *l)
 {
@@ -116,7 +118,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
 
         list_remove(&l->queue->waiter_poll_node);
         if (!stays_here(c, l)) {
-            lock_wake(c, l); /* the lock may need no queue any more */
+            dirty_mark_lock(c, l); /* the lock may need no queue any more */
             continue;
         }
         list_push_back(looked, &l->queue->waiter_poll_node);
@@ -129,7 +131,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
     }
 }
 
-/* Chooses the locks whose turn it is in this round, and if there is room, others; or the next round begins. */
+/* Chooses the locks that are left of this pass, and if there is room, others; when none is left a pass begins. */
 static void
 choose(struct core *c, struct core_waiter_poll_name *name)
 {
@@ -180,26 +182,26 @@ waiter_poll_timer(struct core *c)
 }
 
 void
-lock_wanted_elsewhere(struct core *c, struct lock *l)
+waiter_poll_found(struct core *c, struct lock *l)
 {
     l->remote_waiters = l->has_cached || l->held_n + l->releasing_n > 0;
     l->wanted_since_poll = true;
     if (l->has_cached) {
         c->metrics->linger_yields++;
-        lock_release_cached(c, l);
+        op_release_cached(c, l);
     }
-    lock_send_releases(c, l);
+    op_send_releases(c, l);
 }
 
 /* Takes the number of subscribers of the lock's channel, the daemon's own among them. */
 static void
 take_count(struct core *c, struct lock *l, int64_t subscribers)
 {
-    bool ours = l->subscribed_at_poll && l->queue->watch == WATCH_ON;
+    bool counted = l->subscribed_at_poll && l->queue->watch == WATCH_ON; /* this daemon is one of the subscribers */
 
     l->remote_waiters = false;
-    if (subscribers > ours || l->wanted_since_poll) {
-        lock_wanted_elsewhere(c, l);
+    if (subscribers > counted || l->wanted_since_poll) {
+        waiter_poll_found(c, l);
     } else if (!l->tracking) { /* clients that poll do not subscribe, and must find the lock free */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
         if (l->has_cached) {

@@ -17,7 +17,7 @@ struct lock;
 /* The poll for remote waiters of locks that stay here, see waiter_polls.c. */
 struct waiter_poll {
     struct timer timer; /* the next poll; or the time limit of the one in flight */
-    struct list todo;   /* queue.waiter_poll_node: to be asked about in this round, the first one next ... */
+    struct list todo;   /* queue.waiter_poll_node: to be asked about in this pass, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
     uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
@@ -30,6 +30,6 @@ struct waiter_poll {
 void waiter_poll_join(struct core *c, struct lock *l); /* the lock stays here: Redis is asked for remote waiters */
 void waiter_poll_timer(struct core *c);
 void waiter_poll_done(struct core *c, const struct core_waiters_polled *d);
-void lock_wanted_elsewhere(struct core *c, struct lock *l); /* a remote waiter is known */
+void waiter_poll_found(struct core *c, struct lock *l); /* a remote waiter is known */
 
 #endif

@@ -10,9 +10,9 @@
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
-/* The request by which the owner waits: its running LOCK, if that is in a queue and its time is not over. */
+/* The wait of the owner: its LOCK that has begun, if that is in a queue and its time is not over. NULL: none. */
 struct request *
-deadlock_wait_of(const struct owner *o)
+wait_of_owner(const struct owner *o)
 {
     struct request *r;
 
@@ -26,9 +26,9 @@ deadlock_wait_of(const struct owner *o)
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
 }
 
-/* A waiter for the name waits at least for its holders here: all permits are out, or the hold is not shared. */
+/* Whether a waiter has to wait for the holders here: there is no room, and the waiter or the holder is exclusive. */
 bool
-deadlock_waits_for_holders(const struct lock *l, bool shared)
+wait_is_for_holders(const struct lock *l, bool shared)
 {
     if (l->held_n < lock_holders_max(l)) {
         return false;
@@ -37,24 +37,24 @@ deadlock_waits_for_holders(const struct lock *l, bool shared)
 }
 
 /*
- * HELD, but the lease has ended, or the name was broken, and only the report is still to come: no wait leads to the
- * claim.
+ * The claim is HELD, but its lease has ended, or its name was broken, and only the loss is still to be published: no
+ * wait leads to it.
  */
 bool
-deadlock_hold_is_over(const struct core *c, const struct claim *cl)
+wait_hold_is_over(const struct core *c, const struct claim *cl)
 {
     return !claim_is_held(cl, c->now_us);
 }
 
 struct core_hop
-deadlock_hop(const struct owner *o, const struct lock *waits_for)
+wait_hop(const struct owner *o, const struct lock *waits_for)
 {
     return (struct core_hop){
         .owner = o->id, .owner_name = {o->name, o->name_n}, .name = lock_name(waits_for)};
 }
 
 void
-trail_forget(struct core *c, struct request *r)
+wait_leave_trail(struct core *c, struct request *r)
 {
     if (r->in_trail) {
         map_remove(&c->trail_waits, &r->by_wait);

@@ -13,10 +13,10 @@ struct owner;
 struct request;
 
 /* waits.c */
-struct request *deadlock_wait_of(const struct owner *o);
-bool deadlock_waits_for_holders(const struct lock *l, bool shared);
-bool deadlock_hold_is_over(const struct core *c, const struct claim *cl);
-struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
-void trail_forget(struct core *c, struct request *r); /* the request waits no more */
+struct request *wait_of_owner(const struct owner *o);
+bool wait_is_for_holders(const struct lock *l, bool shared);
+bool wait_hold_is_over(const struct core *c, const struct claim *cl);
+struct core_hop wait_hop(const struct owner *o, const struct lock *waits_for);
+void wait_leave_trail(struct core *c, struct request *r); /* the request waits no more */
 
 #endif

@@ -8,7 +8,7 @@
  * that a short one outlives any number of long ones; releases go in order of arrival.
  *
  * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Releases that
- * no request waits for have the smallest one, so that operations beside them are answered soon.
+ * no request waits for have the smallest window, so that operations beside them are answered soon.
  */
 #include "daemon/core/window.h"
 
@@ -36,7 +36,7 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* The claim's place in the order of a window's turns, as a time. */
+/* Orders the turns of a window, smaller ones first: about when what the claim has would end. */
 static int64_t
 window_key_us(const struct core *c, const struct claim *cl)
 {
@@ -51,11 +51,11 @@ window_key_us(const struct core *c, const struct claim *cl)
 }
 
 void
-claim_join_window(struct core *c, struct claim *cl, enum window_sort sort)
+window_join(struct core *c, struct claim *cl, enum window_sort sort)
 {
     struct heap *waiting = &c->window[sort].waiting;
 
-    cl->renewal = RENEWAL_WAITS;
+    cl->in_window = true;
     c->windowed_n++;
     cl->window_node = (struct heap_node){.what = sort};
     heap_set(waiting, &cl->window_node, window_key_us(c, cl));
@@ -66,14 +66,14 @@ claim_join_window(struct core *c, struct claim *cl, enum window_sort sort)
  * renew_done() and held_next_us().
  */
 bool
-claim_may_send(struct core *c, struct claim *cl, enum window_sort sort)
+window_may_send(struct core *c, struct claim *cl, enum window_sort sort)
 {
     if (window_has_room(c, sort)) {
-        claim_leave_window(c, cl);
+        window_leave(c, cl);
         return true;
     }
-    if (cl->renewal == RENEWAL_NONE) {
-        claim_join_window(c, cl, sort);
+    if (!claim_renewal_pending(cl)) {
+        window_join(c, cl, sort);
     }
     return false;
 }
@@ -81,15 +81,15 @@ claim_may_send(struct core *c, struct claim *cl, enum window_sort sort)
 void
 window_remove(struct core *c, struct claim *cl)
 {
-    cl->renewal = RENEWAL_NONE;
+    cl->in_window = false;
     c->windowed_n--;
     heap_remove(&c->window[cl->window_node.what].waiting, &cl->window_node);
 }
 
 void
-claim_update_turn(struct core *c, struct claim *cl)
+window_update_turn(struct core *c, struct claim *cl)
 {
-    struct heap *waiting = cl->renewal == RENEWAL_WAITS ? &c->window[cl->window_node.what].waiting : NULL;
+    struct heap *waiting = cl->in_window ? &c->window[cl->window_node.what].waiting : NULL;
 
     if (waiting != NULL && heap_at(waiting, &cl->window_node) != window_key_us(c, cl)) {
         heap_set(waiting, &cl->window_node, window_key_us(c, cl));
@@ -97,7 +97,7 @@ claim_update_turn(struct core *c, struct claim *cl)
 }
 
 enum window_sort
-claim_release_sort(const struct claim *cl, const struct request *r)
+window_release_sort(const struct claim *cl, const struct request *r)
 {
     bool wanted = cl->lock->queue->waiting_n > 0 || cl->lock->remote_waiters || !list_empty(&cl->requests);
 

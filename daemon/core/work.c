@@ -19,51 +19,54 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/reviews.h"
+#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/timing_out.h"
 #include "daemon/core/turns.h"
 #include "daemon/core/waiter_polls.h"
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
     [WALK_REVIEW] = lock_catch_up,
-    [WALK_WAKE] = lock_redis_grants,
-    [WALK_REACHED] = lock_redis_reached,
+    [WALK_WAKE] = review_redis_grants,
+    [WALK_REACHED] = review_redis_reached,
     [WALK_DRAIN] = lock_drain,
 };
 
 /*
- * Does the next lock of the walk; its claims count as records, unless a round does them. False: that was the last lock.
+ * Does the next lock of the walk; *n counts its claims as records, unless a round does them later. False: that was the
+ * last lock.
  */
 static bool
 walk_next(struct core *c, struct walk *w, uint32_t *n)
 {
-    struct lock *l = container_of(w->at, struct lock, all);
-    bool more = w->at != w->last;
+    struct lock *l = container_of(w->next, struct lock, all);
+    bool more = w->next != w->last;
 
-    w->at = w->at->next;
+    w->next = w->next->next;
     if (!more) {
         walk_end(c, lock_domain(c, l), w);
     }
-    *n += lock_is_long(c, l) ? 0 : l->claims_n;
+    *n += round_is_needed(c, l) ? 0 : l->claims_n;
     walk_does[w->kind](c, l); /* frees no lock: that is for the end of the step */
     return more;
 }
 
-/* Runs requests whose claim was freed, and ends multilocks that are whole or have failed. */
+/* Runs requests whose claim is gone in Redis, and ends multilocks that are whole or have failed. */
 void
 work_requests(struct core *c)
 {
-    while (!list_empty(&c->dirty_multilocks) || !list_empty(&c->freed)) {
+    while (!list_empty(&c->dirty_multilocks) || !list_empty(&c->to_rerun)) {
         multilocks_advance(c);
-        requests_freed(c);
+        requests_rerun(c);
     }
 }
 
 /* Does the next record of the job. False: there is none, and the job has ended itself. */
 static bool
-job_step(struct core *c, struct job *j, uint32_t *n)
+job_next(struct core *c, struct job *j, uint32_t *n)
 {
     ++*n;
     switch (j->kind) {
@@ -72,7 +75,7 @@ job_step(struct core *c, struct job *j, uint32_t *n)
     case JOB_SESSION:
         return core_session_leave_next(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
-        return lock_lose_next(c, container_of(j, struct queue, break_job)->lock);
+        return break_next(c, container_of(j, struct queue, break_job)->lock);
     case JOB_SETTLE:
         return queue_settle_next(c, container_of(j, struct queue, settle.job));
     case JOB_WALK:
@@ -85,7 +88,7 @@ job_step(struct core *c, struct job *j, uint32_t *n)
 }
 
 void
-walk_finish(struct core *c, struct walk *w)
+work_finish_walk(struct core *c, struct walk *w)
 {
     uint32_t n = 0;
 
@@ -95,24 +98,24 @@ walk_finish(struct core *c, struct walk *w)
 }
 
 void
-jobs_run(struct core *c)
+work_jobs(struct core *c)
 {
     while (jobs_may_run(c)) {
         struct job *j = container_of(c->jobs.next, struct job, node);
-        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_RECORDS ? c->left.records : JOB_RECORDS;
+        uint32_t n = 0, most = c->conf.slice != 0 && c->budget.records < JOB_RECORDS ? c->budget.records : JOB_RECORDS;
         bool more;
 
         list_remove(&j->node);
         list_push_back(&c->jobs, &j->node); /* J3 */
         do {
-            more = job_step(c, j, &n);
+            more = job_next(c, j, &n);
             work_requests(c);
         } while (more && n < most);
-        slice_spend(&c->left.records, n);
+        budget_spend(&c->budget.records, n);
     }
 }
 
-/* A claim re-arms its timer in any case: to move it costs less than to take it out and put it in again. */
+/* Every claim re-arms its timer, so the timer stays in the heap: moving it costs less than removing and adding it. */
 static void
 timer_fire(struct core *c, struct timer *t)
 {
@@ -127,7 +130,7 @@ timer_fire(struct core *c, struct timer *t)
         claim_timer(c, container_of(t, struct claim, timer));
         break;
     case TIMER_QUEUE:
-        queue_timer(c, container_of(t, struct queue, timer));
+        lock_queue_timer(c, container_of(t, struct queue, timer));
         break;
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));
@@ -166,7 +169,7 @@ fire_due(struct core *c)
 
     windows_advance(c);
     work_requests(c);
-    while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
+    while ((n = heap_min(&c->timers)) != NULL && budget_has(c, c->budget.timers)) {
         struct timer *t = container_of(n, struct timer, node);
         int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
 
@@ -178,12 +181,12 @@ fire_due(struct core *c)
             return;
         }
         renewed += slack_us > 0;
-        slice_spend(&c->left.timers, 1);
+        budget_spend(&c->budget.timers, 1);
         timer_fire(c, t);
     }
 }
 
-/* Does the work that events and timers left; each round may leave more, for other records. */
+/* Does the work that events and timers left; advancing one record may mark others dirty. */
 void
 work_dirty(struct core *c)
 {
@@ -206,8 +209,8 @@ work_dirty(struct core *c)
 static bool
 may_fire(const struct core *c)
 {
-    return (heap_min_at(&c->timers) <= c->now_us && slice_has(c, c->left.timers)) ||
-           (windows_open(c) && slice_has(c, c->left.turns));
+    return (heap_min_at(&c->timers) <= c->now_us && budget_has(c, c->budget.timers)) ||
+           (windows_open(c) && budget_has(c, c->budget.windowed));
 }
 
 /*
@@ -215,11 +218,11 @@ may_fire(const struct core *c)
  * again and again for a time that has passed.
  */
 void
-catch_up(struct core *c)
+work_catch_up(struct core *c)
 {
     while (may_fire(c) || jobs_may_run(c)) {
         fire_due(c);
-        jobs_run(c);
+        work_jobs(c);
         work_dirty(c);
     }
 }

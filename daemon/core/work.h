@@ -11,10 +11,11 @@
 struct core;
 
 /* work.c */
-void walk_finish(struct core *c, struct walk *w);       /* does the rest of the walk in this step, however long it is */
-void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
-void catch_up(struct core *c); /* does what is due, and the work that follows from it */
+/* does the rest of the walk in this step, however long it is */
+void work_finish_walk(struct core *c, struct walk *w);
+void work_jobs(struct core *c); /* as much as is left of this turn's slice */
+void work_catch_up(struct core *c); /* does what is due, and the work that follows from it */
 void work_dirty(struct core *c); /* advances dirty owners and locks */
-void work_requests(struct core *c); /* requests whose claim was freed, and dirty multilocks */
+void work_requests(struct core *c); /* requests whose claim is gone in Redis, and dirty multilocks */
 
 #endif

@@ -4,7 +4,7 @@
  * The table has a fixed size and exists from the first wrong password on. A client without an entry replaces, in its
  * row, the one whose last failure is oldest, but none with waiting AUTHs. A guesser with more addresses than the table
  * has entries is not slowed down.
- * AL1 auth_limits.waiting is in the order of the deadlines, except after a reload that changes auth.timeout.
+ * AL1 auth_limits.waiting is in the order of auth_wait.due_us, except after a reload that changes auth.timeout.
  * AL2 entry.waiting is the number of waits on the list with its key.
  */
 #include "daemon/serve/auth_limit.h"
@@ -14,15 +14,16 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/sessions.h"
 
 #define ROWS 128
 #define WAYS 8
-#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* at most: so a client that stops guessing is soon without a delay */
+#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* so low that a client which stops guessing soon has no delay any more */
 #define LOG_EVERY_US (60 * US_PER_S)
 
 struct entry {
     uint64_t key; /* 0: none */
-    int64_t at_us;      /* when `score` was reckoned */
+    int64_t at_us;      /* when `score` was computed */
     int64_t logged_us;
     uint32_t score;     /* wrong passwords, less those that time has given back */
     uint32_t waiting;
@@ -119,7 +120,7 @@ auth_limit_look(struct session *s, enum command_id id, const struct words *w)
     struct auth_wait *wait = s->auth_wait;
     struct entry *at;
 
-    if (wait != NULL) { /* this is the request that has waited: nothing is read behind it */
+    if (wait != NULL) { /* the request is the AUTH that has waited: nothing was read after it */
         s->auth_wait = NULL;
         free(wait);
         return AUTH_LIMIT_GO;

@@ -9,7 +9,7 @@
 #ifndef RLOCKD_SERVE_AUTH_LIMIT_H
 #define RLOCKD_SERVE_AUTH_LIMIT_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 enum {
     AUTH_LIMIT_FREE = 32,     /* wrong passwords without a delay; REGAIN gives one back */
@@ -22,17 +22,17 @@ enum {
 enum auth_limit { AUTH_LIMIT_GO, AUTH_LIMIT_WAIT, AUTH_LIMIT_REFUSE };
 
 /*
- * May this request run now? WAIT: session.auth_wait is set until the delay is over; then the session is woken, and the
- * next call answers GO. REFUSE: too many wait already. A request without a password may always GO.
+ * May this request run now? WAIT: session.auth_wait is set; when the delay is over the session is woken, and the next
+ * call clears it and answers GO. REFUSE: too many wait already. A request without a password may always GO.
  */
 enum auth_limit auth_limit_look(struct session *s, enum command_id id, const struct words *w);
 
 static inline enum auth_limit
 auth_limit_ask(struct session *s, enum command_id id, const struct words *w)
 {
-    bool nobody_guesses = s->auth_wait == NULL && s->engine->auth_limits == NULL;
+    bool no_limits = s->auth_wait == NULL && s->engine->auth_limits == NULL;
 
-    return nobody_guesses ? AUTH_LIMIT_GO : auth_limit_look(s, id, w);
+    return no_limits ? AUTH_LIMIT_GO : auth_limit_look(s, id, w);
 }
 
 /* True: the oldest request is an AUTH that waits, and nothing is read behind it. */

@@ -2,17 +2,22 @@
  * channels.c -- events for sessions that subscribed to a channel.
  *
  * Clients decide how many sessions subscribe to a channel, so one turn of the loop sends to TURN_SUBS of them at most.
- * A channel lags while some sessions have not been sent an event yet: it keeps that event and the later ones, and sends
- * them in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. AT_ONCE sessions get a
- * new event in any case, so a channel with few does not wait for one with many. No session is closed for kept events:
- * the session that causes them waits, see pubsub_holds_up().
- *
- * Owns the events that channels keep.
- * C1  A channel is on pubsub.channels iff it keeps events; topic.at is the session that is sent the first of them next.
+ * A channel lags while some sessions have not got an event yet: it keeps that event and the later ones, and sends them
+ * in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. A new event of
+ * a channel that does not lag goes to AT_ONCE sessions in any case, so a channel with few subscribers does not wait for
+ * one with many. No session is closed because of kept events: the session that causes them waits, see
+ * pubsub_holds_up().
  */
 #include "daemon/serve/pubsub_private.h"
 
 #include <stdlib.h>
+
+#include "daemon/serve/sessions.h"
+
+/*
+ * Owns the events that channels keep.
+ * C1  A channel is on pubsub.channels iff it keeps events; topic.at is the subscription that gets the oldest one next.
+ */
 
 enum {
     TURN_SUBS = 4096, /* sends in a turn, of all channels: half a microsecond each, or one with cold memory */
@@ -71,14 +76,14 @@ channels_send(struct pubsub *p, struct topic *t, const struct pubsub_event *even
         s->events_kept++;
     }
     p->engine->events_kept++;
-    list_push_back(&t->kept, &event_keep(event)->node);
+    list_push_back(&t->kept, &pubsub_keep_event(event)->node);
 }
 
 /* Sends the oldest event of a lagging channel to some more sessions. */
 static void
 visit(struct pubsub *p, struct topic *t)
 {
-    struct pubsub_event event = event_of(container_of(t->kept.next, struct event_record, node));
+    struct pubsub_event event = pubsub_event_of(container_of(t->kept.next, struct event_record, node));
 
     list_remove(&t->node);
     list_push_back(&p->channels, &t->node);

@@ -9,9 +9,12 @@
 
 #include <assert.h>
 
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands_check.h"
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
+#include "daemon/serve/session_record.h"
 
 static cmd_fn *const handlers[COMMANDS] = {
 #define COMMAND(name, least, most, role, when, handler, group, usage, summary) [CMD_##name] = cmd_##handler,

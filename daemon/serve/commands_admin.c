@@ -6,6 +6,13 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/drain.h"
+#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 void
 command_kill(struct session *victim, struct session *by)

@@ -3,12 +3,16 @@
  *
  * Owns nothing. Below the handlers and the table of them (commands.c): it calls neither.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands_check.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/fields.h"
+#include "daemon/serve/session_record.h"
 
 void
 command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES])

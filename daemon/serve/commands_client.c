@@ -1,8 +1,8 @@
 /*
  * commands_client.c -- CLIENT: what connections report of themselves, the list of them, and KILL as Redis spells it.
  *
- * Owns the subcommands' table. Refuses words that would break the lines of CLIENT LIST. SESSIONS and KILL are our own
- * forms of the same.
+ * Owns the subcommands' table. Refuses words that would break the lines of CLIENT LIST. SESSIONS and KILL are rlockd's
+ * own forms of CLIENT LIST and CLIENT KILL.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -12,10 +12,16 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 /* ---- what a client reports of itself ---- */
 
@@ -111,8 +117,8 @@ client_switch(struct cmd *c)
 /* ---- client-side caching ---- */
 
 /*
- * Nothing is tracked here. With OPTIN nothing would be in Redis either before CLIENT CACHING YES, so ON OPTIN, with
- * which clients begin a connection (rueidis), promises nothing; any other form would promise to tell of changes.
+ * rlockd tracks no keys. With OPTIN Redis tracks none either before CLIENT CACHING YES, so ON OPTIN, with which clients
+ * begin a connection (rueidis), promises nothing; any other form would promise messages about changes.
  */
 static void
 client_tracking(struct cmd *c)
@@ -291,7 +297,7 @@ add_line(const struct session *s, int64_t now_us, struct buf *out)
 
 /* ---- LIST and KILL, in slices ---- */
 
-enum { STEP_SESSIONS = 8 };
+enum { SLICE_SESSIONS = 8 };
 
 struct client_work {
     struct listing_work work;
@@ -320,13 +326,13 @@ do_session(struct client_work *w, struct engine *e, struct session *s)
 }
 
 static bool
-step(struct listing_work *lw, struct engine *e)
+advance(struct listing_work *lw, struct engine *e)
 {
     struct client_work *w = container_of(lw, struct client_work, work);
 
     struct session *s = session_after(e, w->session), *next;
 
-    for (int i = 0; i < STEP_SESSIONS; i++, s = next) {
+    for (int i = 0; i < SLICE_SESSIONS; i++, s = next) {
         if (s == NULL || s->id > w->newest || w->lines.failed) {
             return false;
         }
@@ -345,7 +351,7 @@ finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct wri
     (void)e;
     (void)box;
     if (!w->kills) {
-        text_send(&w->lines, out);
+        fields_send_text(&w->lines, out);
     } else if (!w->old_form) {
         writer_int(out, w->killed);
     } else if (w->killed > 0) {
@@ -371,7 +377,7 @@ work_new(const struct cmd *c)
 {
     struct client_work *w = mem_zalloc(sizeof(*w) + listing_words_bytes(c->words));
 
-    w->work = (struct listing_work){step, finish, drop, NULL};
+    w->work = (struct listing_work){advance, finish, drop, NULL};
     listing_copy_words(c->words, &w->words, w->text);
     w->filter.words = &w->words;
     w->asked_by = c->session->id;
@@ -407,7 +413,7 @@ client_info(struct cmd *c)
 
     buf_init(&text, 0);
     add_line(c->session, clock_now_us(), &text);
-    text_send(&text, c->out);
+    fields_send_text(&text, c->out);
 }
 
 static enum cmd_result

@@ -2,7 +2,7 @@
  * commands_conn.c -- a connection's own affairs: its identity, its version of RESP, its health.
  *
  * Owns authentication. Answers in the words of Redis 7, which client libraries match. Invariant: comparing a password
- * takes a time that does not depend on how much of it was right, and no password is stored.
+ * takes a time that does not depend on how much of it was right, and no password of a client is stored.
  */
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/listing.h"
@@ -12,14 +12,20 @@
 #include "daemon/base/glob.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
+#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_record.h"
 
 #define AUTH_FAILURES_MAX 3 /* then the connection is closed */
 
 /* ---- AUTH ---- */
 
-/* Looks at every byte that was given, whatever it finds. */
+/* Compares every byte that was given, also after one that differs: the time must not depend on the secret. */
 static bool
 same_secret(const char *secret, struct slice given)
 {
@@ -33,9 +39,9 @@ same_secret(const char *secret, struct slice given)
 }
 
 /*
- * `user` NULL: the user whose password it is. If `default` has no password, any password is right for `default` by
- * name, as in Redis: clients with a password in their settings work on a daemon without one. False: the password is
- * wrong.
+ * `user` NULL: either user, whichever has this password. If `default` has no password, any password is right for the
+ * user name `default`, as in Redis: clients with a password in their settings work with a daemon that has none. False:
+ * the password is wrong.
  */
 static bool
 authenticate(struct session *s, const struct slice *user, struct slice password)
@@ -48,7 +54,7 @@ authenticate(struct session *s, const struct slice *user, struct slice password)
         {"default", cf->auth_password, false},
         {"admin", cf->auth_admin_password, true},
     };
-    bool found = false, proved = false; /* what needs no password proves nothing */
+    bool found = false, proved = false; /* a user without a password proves nothing */
     size_t i;
 
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -319,10 +325,10 @@ config_now(struct cmd *c)
         writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'config|get' command");
         return CMD_DONE;
     }
-    rows_init(&g.rows, c->out, 0);
+    fields_rows_init(&g.rows, c->out, 0);
     config_redis(&g);
     conf_each(c->session->engine->conf, config_key, &g);
-    rows_send(&g.rows, c->out, true);
+    fields_rows_send(&g.rows, c->out, true);
     return CMD_DONE;
 }
 

@@ -9,7 +9,12 @@
 
 #include "daemon/backend/sha1.h"
 #include "daemon/base/clock.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/step.h"
 
 static size_t
 name_bytes_max(const struct cmd *c)
@@ -20,7 +25,7 @@ name_bytes_max(const struct cmd *c)
 /* ---- asking the core ---- */
 
 static enum core_event_type
-of_many(enum core_event_type event)
+multilock_event(enum core_event_type event)
 {
     switch (event) {
     case CORE_LOCK:
@@ -41,9 +46,9 @@ ask_core(struct cmd *c, enum core_event_type event, enum reply_form form, const 
     if (n == 1) {
         ev.request = *rq;
     } else {
-        ev.type = of_many(event);
-        ev.many.request = rq;
-        ev.many.n = n;
+        ev.type = multilock_event(event);
+        ev.multilock.request = rq;
+        ev.multilock.n = n;
     }
     *c->form = form;
     engine_step(c->session->engine, &ev);
@@ -53,7 +58,7 @@ ask_core(struct cmd *c, enum core_event_type event, enum reply_form form, const 
 static enum cmd_result
 run_call(struct cmd *c, const struct front_call *fc)
 {
-    struct core_request many[CORE_MANY_MAX];
+    struct core_request many[CORE_MULTILOCK_MAX];
     unsigned i;
 
     for (i = 0; i < fc->names; i++) {
@@ -133,15 +138,15 @@ counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *
 static void
 write_holder(const struct engine *e, const struct core_lock_view *v, struct outbox *box, struct writer *w)
 {
-    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
-    struct outbox_claim claim = outbox_begin(box);
+    struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
+    struct outbox_group group = outbox_begin(box);
 
     writer_bulk(w, v->owner.name);
     outbox_rely(box, &g, e->metrics.lost);
-    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, w->proto);
+    outbox_end(box, group, OUTBOX_STALE, FORM_NATIVE, w->proto);
 }
 
-/* Writes a digest of a value that others have set: the value may be the proof of its owner, or no lock at all. */
+/* The answer to GET. Of a value that others have set only a digest: it may prove its owner, or be no lock at all. */
 static void
 write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
 {
@@ -179,7 +184,7 @@ cmd_get(struct cmd *c)
 }
 
 static bool
-said_before(const struct words *w, unsigned at)
+given_before(const struct words *w, unsigned at)
 {
     unsigned i;
 
@@ -202,7 +207,7 @@ cmd_del(struct cmd *c)
     for (i = 1; i < c->words->n; i++) {
         struct slice name = c->words->word[i];
 
-        if (!said_before(c->words, i) && held_here(c->session->engine, name, &v) && v.fresh) {
+        if (!given_before(c->words, i) && held_here(c->session->engine, name, &v) && v.fresh) {
             many[n] = command_request(c, name);
             many[n++].token = v.token;
         }
@@ -214,7 +219,7 @@ cmd_del(struct cmd *c)
     return ask_core(c, CORE_UNLOCK, FORM_COUNT, many, n);
 }
 
-_Static_assert(READER_WORDS_MAX <= CORE_MANY_MAX, "the core takes as many names as a request can say");
+_Static_assert(READER_WORDS_MAX <= CORE_MULTILOCK_MAX, "the core takes as many names as a request can say");
 
 /* ---- EVAL, EVALSHA ---- */
 

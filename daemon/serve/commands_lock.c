@@ -1,14 +1,19 @@
 /*
  * commands_lock.c -- LOCK, UNLOCK, RENEW, CANCEL, MLOCK, MUNLOCK, BREAK.
  *
- * Owns the way from words to a core request; the way from a core reply to bytes is commands_reply.c's.
- * Decides nothing about locks: every answer but a syntax error is the core's.
- * Invariant: a handler that stepped the core returns CMD_LATER and has written
- * nothing; the core's one reply reaches the slot by session_answer().
+ * Owns the way from words to a core request; the way from a core reply to bytes is commands_reply.c's. Decides nothing
+ * about locks: every answer but a syntax error is the core's. Invariant: a handler that stepped the core returns
+ * CMD_LATER and has written nothing; the core's one reply reaches the slot by slots_answer().
  *
  * Redis keys are built in engine.key and nothing else is allocated: this is the hot path.
  */
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
 #include "daemon/serve/commands_private.h"
+#include "daemon/serve/fields.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/step.h"
 #include "proto/options.h"
 
 /* Accepts names longer than limits.name_bytes that are in use: a reload may have lowered the limit. */
@@ -56,7 +61,7 @@ add_kinds(struct buf *out, unsigned flag)
     }
 }
 
-/* True: the name is in use as a kind that takes the option, whatever its rule says now; the request gets that kind. */
+/* True: the name is in use with a kind that takes the option, whatever its rule says now: the request gets it. */
 static bool
 is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
 {
@@ -70,7 +75,7 @@ is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_re
     return true;
 }
 
-/* An option that the kind knows nothing of is refused: a rule may have said the kind, so the client may not know it. */
+/* Refuses options that the kind does not have: if a rule chose the kind, the client may not know which it is. */
 static bool
 check_kind(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {
@@ -90,7 +95,7 @@ check_kind(struct cmd *c, const struct lock_options *o, struct core_request *rq)
             buf_printf(&text, "%s is for kind ", needs[i].word);
             add_kinds(&text, needs[i].flag);
             buf_adds(&text, ", and ");
-            name_quote(rq->name, &text);
+            fields_quote_name(rq->name, &text);
             command_print_usage(c->id, usage);
             buf_printf(&text, " is of kind %s; usage: %s", kind->name, usage);
             writer_error(c->out, ERR_SYNTAX, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
@@ -105,22 +110,22 @@ bool
 command_check_key(struct cmd *c, const struct core_request *rq)
 {
     char usage[COMMAND_USAGE_BYTES];
-    const char *taken = conf_key_taken(rq->spec.key);
+    const char *refusal = conf_key_refusal(rq->spec.key);
     struct buf name;
     enum kind kind;
     char why[160];
 
-    if (taken == NULL && !backend_takes(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
-        taken = why;
+    if (refusal == NULL && !backend_takes(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
+        refusal = why;
     }
-    if (taken == NULL || core_name_in_use(c->session->engine->core, rq->name, &kind)) {
+    if (refusal == NULL || core_name_in_use(c->session->engine->core, rq->name, &kind)) {
         return true;
     }
     buf_init(&name, 0);
-    name_quote(rq->name, &name);
+    fields_quote_name(rq->name, &name);
     command_print_usage(c->id, usage);
     writer_error(c->out, ERR_SYNTAX, "the key of %.*s in Redis %s; usage: %s", (int)name.n,
-                 name.p == NULL ? "" : name.p, taken, usage);
+                 name.p == NULL ? "" : name.p, refusal, usage);
     buf_fini(&name);
     return false;
 }
@@ -160,7 +165,7 @@ read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
     }
     engine_specs(c->session->engine, rq, o->names);
     for (i = 0; i < o->names; i++) {
-        if (!command_check_key(c, &rq[i]) || !apply_options(c, o, &rq[i])) {
+        if (!apply_options(c, o, &rq[i]) || !command_check_key(c, &rq[i])) {
             return false;
         }
     }
@@ -181,20 +186,20 @@ cmd_lock(struct cmd *c)
     return CMD_LATER;
 }
 
-_Static_assert(CORE_MANY_MAX >= READER_WORDS_MAX, "the core takes as many names as a request can say");
+_Static_assert(CORE_MULTILOCK_MAX >= READER_WORDS_MAX, "the core takes as many names as a request can say");
 
 enum cmd_result
 cmd_mlock(struct cmd *c)
 {
-    struct core_request many[CORE_MANY_MAX];
+    struct core_request many[CORE_MULTILOCK_MAX];
     struct core_event ev = {.type = CORE_MLOCK};
     struct lock_options o;
 
     if (!read_locks(c, &o, many)) {
         return CMD_DONE;
     }
-    ev.many.request = many;
-    ev.many.n = o.names;
+    ev.multilock.request = many;
+    ev.multilock.n = o.names;
     engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }
@@ -248,7 +253,7 @@ cmd_cancel(struct cmd *c)
 enum cmd_result
 cmd_munlock(struct cmd *c)
 {
-    struct core_request many[CORE_MANY_MAX];
+    struct core_request many[CORE_MULTILOCK_MAX];
     struct core_event ev = {.type = CORE_MUNLOCK};
     struct lock_options o;
     unsigned i;
@@ -259,8 +264,8 @@ cmd_munlock(struct cmd *c)
     for (i = 0; i < o.names; i++) {
         many[i] = held_request(c, &o, o.name[i]);
     }
-    ev.many.request = many;
-    ev.many.n = o.names;
+    ev.multilock.request = many;
+    ev.multilock.n = o.names;
     engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }

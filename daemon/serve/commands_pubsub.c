@@ -1,17 +1,19 @@
 /*
  * commands_pubsub.c -- SUBSCRIBE and its family, in Redis's own frames.
  *
- * Owns the limits on subscriptions. One frame per channel, as a push in RESP3
- * and without any other reply, which is what every client library expects. A
- * command that would pass a limit, or names a channel that no event has, is refused whole, before its first frame.
+ * Owns the limits on subscriptions. One frame per channel, as a push in RESP3 and without any other reply, which is
+ * what every client library expects. A command that would pass a limit, or names a channel that no event has, is
+ * refused whole, before its first frame.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "daemon/base/units.h"
+#include "daemon/serve/cmd.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/session_record.h"
 
 #define SUBSCRIPTIONS_MAX 1024   /* of one session */
 #define CHANNEL_EXTRA_BYTES 16   /* "lock:" and some: a channel is as long as a name and these */

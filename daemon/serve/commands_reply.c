@@ -1,15 +1,17 @@
 /*
  * commands_reply.c -- a reply of the core as bytes.
  *
- * Owns the words of each answer, to requests and to grants that come later. Calls no command. Nothing is allocated for
+ * Owns the words of each answer, whether it comes at once or later. Calls no command. Nothing is allocated for
  * a grant: this is the hot path.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands_reply.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/fields.h"
+#include "daemon/serve/session_record.h"
 
 /* The error row and the text of each refusal of the core; `text` NULL = the usual text of that row. */
 static const struct {
@@ -35,26 +37,26 @@ static const struct {
 };
 
 void
-owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
+command_print_owner(const struct engine *e, uint64_t redis_owner, char out[OWNER_BYTES])
 {
-    snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, number);
+    snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, redis_owner);
 }
 
-/* `ms` gets the place of "lease_ms". */
+/* `ms` gets the spot of "lease_ms". */
 static void
 write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_spot *ms)
 {
     struct fields f = {.n = 0};
     char owner[OWNER_BYTES];
 
-    owner_print(e, r->owner, owner);
+    command_print_owner(e, r->owner, owner);
     fields_text(&f, "name", r->name);
     fields_number(&f, "token", (int64_t)r->token);
     fields_text(&f, "owner", slice_of(owner));
     fields_text(&f, "kind", slice_of(kind_rows[r->kind].name));
     fields_number(&f, "holds", r->holds);
     fields_ms(&f, "lease_ms", r->lease_us);
-    fields_find(&f, ms);
+    fields_note_spot(&f, ms);
     fields_ms(&f, "waited_ms", r->waited_us);
     if (r->replicas_wanted > 0) {
         fields_number(&f, "replicas", r->replicas);
@@ -71,13 +73,13 @@ add_hop_owner(struct buf *out, const struct core_hop *hop)
 {
     if (hop->owner_name.n > 0) {
         buf_adds(out, "owner ");
-        name_quote(hop->owner_name, out);
+        fields_quote_name(hop->owner_name, out);
     } else {
         buf_printf(out, "session %" PRIu64, hop->owner);
     }
     if (hop->daemon.n > 0) {
         buf_adds(out, " of daemon ");
-        name_print(hop->daemon, out);
+        fields_print_name(hop->daemon, out);
     }
 }
 
@@ -89,12 +91,12 @@ add_cycle(struct buf *out, const struct core_hop *hop, size_t n)
 
     add_hop_owner(out, &hop[0]);
     buf_adds(out, " waits for ");
-    name_quote(hop[0].name, out);
+    fields_quote_name(hop[0].name, out);
     for (i = 1; i < n && i < HOPS_SHOWN; i++) {
         buf_adds(out, ", held by ");
         add_hop_owner(out, &hop[i]);
         buf_adds(out, ", which waits for ");
-        name_quote(hop[i].name, out);
+        fields_quote_name(hop[i].name, out);
     }
     if (i < n) {
         buf_printf(out, ", and so on over %zu more owners", n - i);
@@ -112,7 +114,7 @@ add_self(struct buf *out, const struct core_reply *r)
         buf_printf(out, "%s %" PRIu64, r->owner == r->session ? "session" : "owner", r->owner);
     }
     buf_adds(out, " already holds ");
-    name_quote(r->name, out);
+    fields_quote_name(r->name, out);
     buf_adds(out, " and would wait for itself");
 }
 
@@ -139,9 +141,9 @@ write_key_in_use(struct writer *out, const struct core_reply *r)
     struct buf text;
 
     buf_init(&text, 0);
-    name_quote(r->name, &text);
+    fields_quote_name(r->name, &text);
     buf_adds(&text, " has a key in Redis that is in use by another name, ");
-    name_quote(r->other, &text);
+    fields_quote_name(r->other, &text);
     writer_error(out, ERR_WRONG_KIND, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
     buf_fini(&text);
 }
@@ -186,7 +188,7 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
 {
     enum error_code code = core_errors[r->answer].code;
     const char *text = core_errors[r->answer].text;
-    struct buf name;
+    struct buf tail;
 
     if (r->answer == CORE_DEADLOCK) {
         write_deadlock(out, r);
@@ -196,26 +198,26 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
         write_key_in_use(out, r);
         return;
     }
-    buf_init(&name, 0);
+    buf_init(&tail, 0);
     if (r->answer == CORE_UNAVAILABLE) {
-        add_reason(e, r, &name);
+        add_reason(e, r, &tail);
     } else if (r->answer == CORE_FEW_REPLICAS) {
-        buf_printf(&name, ": %u of %u", r->replicas, r->replicas_wanted);
+        buf_printf(&tail, ": %u of %u", r->replicas, r->replicas_wanted);
     }
     if (named || r->answer == CORE_FORBIDDEN) {
-        buf_adds(&name, ": ");
-        name_quote(r->name, &name);
+        buf_adds(&tail, ": ");
+        fields_quote_name(r->name, &tail);
     }
-    writer_error(out, code, "%s%.*s", text != NULL ? text : error_rows[code].text, (int)name.n,
-                 name.p == NULL ? "" : name.p);
-    buf_fini(&name);
+    writer_error(out, code, "%s%.*s", text != NULL ? text : error_rows[code].text, (int)tail.n,
+                 tail.p == NULL ? "" : tail.p);
+    buf_fini(&tail);
 }
 
 /* Where an answer is written, with the grants that it relies on. */
 struct answer {
     const struct engine *engine;
     struct outbox *box;
-    struct outbox_claim claim;
+    struct outbox_group group;
     struct writer *out;
 };
 
@@ -238,7 +240,7 @@ write_held(const struct answer *a, const struct core_reply *r, bool full)
     }
     outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
     if (r->relies.claim != 0 && ms.to > ms.from) {
-        outbox_says_ms(a->box, a->claim, ms.from, ms.to, left_ms);
+        outbox_says_ms(a->box, a->group, ms.from, ms.to, left_ms);
     }
 }
 
@@ -281,7 +283,7 @@ write_parts(const struct answer *a, const struct core_reply *r)
 void
 command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r)
 {
-    struct answer a = {.engine = e, .box = box, .claim = outbox_begin(box), .out = out};
+    struct answer a = {.engine = e, .box = box, .group = outbox_begin(box), .out = out};
 
     if (r->parts > 0 && (r->answer == CORE_GRANTED || r->answer == CORE_LEFT)) {
         write_parts(&a, r);

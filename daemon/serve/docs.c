@@ -1,11 +1,15 @@
 /*
  * docs.c -- COMMAND and HELP: the command table, for client libraries and for people.
  *
- * Owns the shapes that redis-cli insists on (it aborts on a wrong one): names and texts are bulk strings, flags are
- * simple strings. usage.c makes everything from commands.def; there is no second table of commands.
+ * Owns the reply types that redis-cli insists on (it aborts on a wrong one): names and texts are bulk strings, flags
+ * are simple strings. usage.c makes everything from commands.def; there is no second table of commands.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/session_record.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -255,7 +259,7 @@ command_docs(struct cmd *c)
     struct rows rows;
     unsigned i;
 
-    rows_init(&rows, c->out, 0);
+    fields_rows_init(&rows, c->out, 0);
     if (c->words->n == 2) {
         for (rows.n = 0; rows.n < COMMANDS; rows.n++) {
             write_doc((enum command_id)rows.n, &rows.w);
@@ -269,7 +273,7 @@ command_docs(struct cmd *c)
             rows.n++;
         }
     }
-    rows_send(&rows, c->out, true);
+    fields_rows_send(&rows, c->out, true);
 }
 
 static void
@@ -407,7 +411,7 @@ help_now(struct cmd *c)
     struct rows rows;
     int id;
 
-    rows_init(&rows, c->out, 0);
+    fields_rows_init(&rows, c->out, 0);
     if (c->words->n == 2) {
         id = command_find(c->words->word[1]);
         if (id < 0) {
@@ -427,7 +431,7 @@ help_now(struct cmd *c)
         }
         add_summary(&rows, (enum command_id)id);
     }
-    rows_send(&rows, c->out, false);
+    fields_rows_send(&rows, c->out, false);
     return CMD_DONE;
 }
 

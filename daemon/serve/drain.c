@@ -12,9 +12,11 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/core/view.h"
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/fields.h"
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/step.h"
 
 #define NAMES_SHOWN 8
 #define NAMES_LOOKED_AT 1024
@@ -24,7 +26,7 @@ struct naming {
     struct buf *out;
     struct outbox *box;
     bool for_log; /* the log escapes names itself */
-    uint64_t shown, counted; /* locks that were named; their holds, or 1 for each that is being freed */
+    uint64_t shown, counted; /* locks that were named; their holds, or 1 for each that is being released */
 };
 
 static void
@@ -33,7 +35,7 @@ add_name(const struct naming *n, struct slice name)
     bool cut = name.n > FIELD_NAME_SHOWN;
 
     if (!n->for_log) {
-        name_print(name, n->out);
+        fields_print_name(name, n->out);
         return;
     }
     buf_add(n->out, name.p, cut ? FIELD_NAME_SHOWN : name.n);
@@ -45,10 +47,10 @@ static void
 add_lock(void *ctx, const struct core_lock_view *v)
 {
     struct naming *n = ctx;
-    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
     bool freeing = strcmp(v->state, "freeing") == 0;
 
-    if ((v->token == 0 && !freeing) || n->shown == NAMES_SHOWN) {
+    if ((v->holders == 0 && !freeing) || n->shown == NAMES_SHOWN) {
         return;
     }
     buf_adds(n->out, n->shown++ > 0 ? ", " : "");
@@ -83,7 +85,7 @@ print_locks(struct naming *n)
 {
     struct core *core = n->engine->core;
     struct core_totals t = core_totals(core);
-    uint64_t all = t.held + t.freeing;
+    uint64_t all = t.held + t.releasing;
     struct core_cursor cursor = {.position = 0};
 
     if (!n->engine->draining || all == 0) {
@@ -112,7 +114,7 @@ log_drain(const struct engine *e, enum log_level level, const char *event)
     buf_init(&names, 0);
     print_locks(&(struct naming){.engine = e, .out = &names, .for_log = true});
     log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held), "releasing",
-              LOG_N(t.freeing), "locks", LOG_B(buf_slice(&names)), NULL);
+              LOG_N(t.releasing), "locks", LOG_B(buf_slice(&names)), NULL);
     buf_fini(&names);
 }
 
@@ -140,7 +142,7 @@ engine_idle(const struct engine *e)
 {
     struct core_totals t = core_totals(e->core);
 
-    return t.held == 0 && t.waiters == 0 && t.freeing == 0 && backend_idle(e->backend);
+    return t.held == 0 && t.waiters == 0 && t.releasing == 0 && backend_idle(e->backend);
 }
 
 void

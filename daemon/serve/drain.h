@@ -1,9 +1,10 @@
 /*
- * drain.h -- the locks that a drain waits for. The drain itself: engine_drain() and others, see engine.h.
+ * drain.h -- a drain: nothing is granted any more, and the engine ends when nothing is held; what it waits for.
  */
 #ifndef RLOCKD_SERVE_DRAIN_H
 #define RLOCKD_SERVE_DRAIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/buf.h"
@@ -11,13 +12,23 @@
 struct engine;
 struct outbox;
 
+/* Stops grants. engine_idle(): nothing is held and nothing is in flight any more. */
+void engine_drain(struct engine *e);
+bool engine_idle(const struct engine *e);
+
+/* drain_timeout is over: logs what the drain still waits for. */
+void engine_drain_over(struct engine *e);
+
+/* Closes every session; the core releases what they hold. */
+void engine_close_sessions(struct engine *e, const char *reason);
+
 /* During a drain, the number of locks still held; else 0. */
 uint64_t drain_held(const struct engine *e);
 
 /*
- * Appends the first of these locks with their holders, and of those that are being released, printable and in a bounded
- * time: `a (session 7), b (owner w), c (freeing) and 9 more`. `box` notes the grants that the text relies on; NULL
- * outside of a reply.
+ * Appends some of the locks that a drain waits for, with their holders: `a (session 7), b (owner w), c (freeing) and 9
+ * more`. The text is printable, and takes a bounded time. `box` notes the grants that the text relies on; NULL: it is
+ * no part of a reply.
  */
 void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
 

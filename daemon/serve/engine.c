@@ -1,8 +1,8 @@
 /*
  * engine.c -- the middle of the house: sessions on one side, core and backend on the other.
  *
- * Owns the core, the backend, the sessions' lists and the one timer. Does not
- * read, write or parse. All times are clock_now_us(). What a turn of the loop does, and in which order, is in turn.c.
+ * Owns the core, the backend, the sessions' lists and the one timer. Does not read, write or parse. All times are
+ * clock_now_us(). What a turn of the loop does, and in which order, is in turn.c.
  */
 #include "daemon/serve/engine.h"
 
@@ -16,12 +16,17 @@
 #include "daemon/base/memory.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/commands.h"
+#include "daemon/serve/drain.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/keymap.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/replies.h"
 #include "daemon/serve/roles.h"
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 /* The records that the core's jobs look at in one turn: about a millisecond. */
 #define SLICE 512
@@ -33,11 +38,11 @@ note_reply(struct engine *e, const struct core_reply *r)
 {
     struct session *s = session_find(e, r->session);
     enum reply_form form;
-    struct outbox *out = s != NULL ? session_reply(s, r->id, &form) : NULL;
+    struct outbox *out = s != NULL ? slots_reply(s, r->id, &form) : NULL;
 
     if (out != NULL) {
         form_write(e, out, s->proto, form, r);
-        session_replied(s, r->id);
+        slots_replied(s, r->id);
     }
 }
 
@@ -95,7 +100,7 @@ note_news(struct engine *e, const struct core_publish *news)
         log_news(e, news, s);
     }
     if (s != NULL && conf_locks_for(e->conf, news->name)->on_loss == CONF_LOSS_CLOSE) {
-        s->lost = true;
+        s->lock_lost = true;
         session_wake(s);
     }
 }
@@ -158,7 +163,7 @@ on_post(void *ctx, const struct core_event *ev)
 static void
 on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 {
-    command_seen(ctx, id, seen);
+    look_seen(ctx, id, seen);
 }
 
 static void
@@ -213,7 +218,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         /* Each node has links of its own. */
         .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
                     backend_domains(e->backend) <= 1,
-        .keeps_records = e->state_store.held != NULL,
+        .keeps_records = e->state_store.file != NULL,
     };
 
     snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);
@@ -266,7 +271,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
     e->timer_at_us = CORE_FOREVER; /* engine_turn_end() does what is due */
 }
 
-/* Where Redis is, and how to get in. Texts are the conf's. */
+/* Where Redis is, and how to log in there. The texts belong to the conf. */
 static struct backend_conf
 redis_settings(const struct conf *cf)
 {
@@ -283,8 +288,9 @@ redis_settings(const struct conf *cf)
         .backoff_max_us = cf->redis_backoff_max_us,
         .links = (unsigned)cf->redis_links,
         .batch_max = (unsigned)cf->redis_batch,
-        .grace_us = conf_longest_lease_us(cf),
+        .longest_lease_us = conf_longest_lease_us(cf),
         .strict = cf->redis_strict,
+        .publishes_both = cf->redis_publish == CONF_PUBLISH_BOTH,
     };
 }
 
@@ -300,7 +306,7 @@ static bool
 open_backend(struct engine *e, char error[160])
 {
     const struct conf *cf = e->conf;
-    char surplus_key[CONF_OUTSIDE_BYTES];
+    char surplus_key[CONF_SURPLUS_KEY_BYTES];
     struct buf patterns;
     struct backend_conf bc = redis_settings(cf);
     struct backend_env env = {
@@ -348,7 +354,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     e->timer_at_us = CORE_FOREVER;
     list_init(&e->sessions);
     list_init(&e->ready);
-    list_init(&e->rest);
+    list_init(&e->unfinished);
     list_init(&e->writing);
     list_init(&e->writing_late);
     list_init(&e->writing_events);

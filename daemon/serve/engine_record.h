@@ -23,6 +23,11 @@
 #include "daemon/serve/state_store.h"
 #include "proto/reader.h"
 
+#define ENGINE_SCRATCH_BYTES (64 * 1024)
+#define ENGINE_INPUT_US (4 * US_PER_MS) /* the longest time for input in one turn */
+
+enum { ENGINE_FILES_BESIDE = 64 }; /* descriptors that are needed besides those of sessions */
+
 struct event;
 struct event_base;
 struct session;
@@ -40,7 +45,7 @@ struct engine {
     struct backend *backend;  /* owned */
     struct pubsub *pubsub;    /* owned */
     char uuid[37];            /* of this daemon */
-    struct state_store state_store;     /* owned; our uuid, and what outlives the process */
+    struct state_store state_store;     /* owned; the daemon's uuid, and what outlives the process */
     struct hash_key hash;
     int64_t started_us;
     int64_t op_timeout_us;    /* as the backend was opened with: redis.timeout needs a restart */
@@ -49,8 +54,8 @@ struct engine {
     uint32_t sessions_n;
     struct list sessions;     /* session.node, in order of arrival */
     struct list ready;        /* session.ready_node: to be read */
-    struct list rest;         /* session.ready_node: cut short by a turn; read behind engine.ready */
-    bool rest_waits;          /* the last turn did not read `rest`, because replies had to leave first */
+    struct list unfinished;   /* session.ready_node: cut short by a turn; read behind engine.ready */
+    bool unfinished_waits;    /* the last turn did not read `unfinished`, because replies had to leave first */
     struct list writing;      /* session.write_node: sessions that may have a reply to write; each session that is read
                                  joins them ... */
     struct list writing_late; /* ... those that the last turn did not reach, in their order */
@@ -64,7 +69,7 @@ struct engine {
     int64_t recheck_us;       /* when recheck[0] is checked; see recheck.c */
     uint64_t input_session;   /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */
-    int64_t input_us;         /* when its input began */
+    int64_t input_us;         /* when the input of this turn began */
     int64_t seen_us;          /* when engine_input_late() looked last */
 
     struct map processes;     /* of peer.c: the processes at the other end of Unix sockets */
@@ -85,11 +90,29 @@ struct engine {
 
     struct event *timer;      /* owned */
     int64_t timer_at_us;      /* its time: the earliest deadline, or before that */
-    uint64_t steps_n, stirs_n; /* steps of the core; steps and requests at the end of the last turn */
+    uint64_t steps_n, progress_n; /* steps of the core; steps and requests at the end of the last turn */
     struct spin spin;
     bool stepping;            /* inside core_step: another step is a bug */
     bool draining;
     bool redis_up;            /* by the last report of the backend */
 };
+
+/*
+ * True: by the last look at the clock, the input of this turn has used up its time. From then on each session runs two
+ * requests at most (LATE_SHARE). A turn runs fewer requests if each of them takes longer.
+ */
+static inline bool
+engine_was_late(const struct engine *e)
+{
+    return e->seen_us - e->input_us > ENGINE_INPUT_US;
+}
+
+/* The same, by a look at the clock. */
+static inline bool
+engine_input_late(struct engine *e)
+{
+    e->seen_us = clock_now_us();
+    return engine_was_late(e);
+}
 
 #endif

@@ -22,7 +22,7 @@ struct head {
 };
 
 struct slot {
-    uint64_t domain; /* of the table */
+    uint64_t domain; /* the slot's id, see slot_file.h */
     uint64_t epoch;
 };
 

@@ -1,5 +1,5 @@
 /*
- * epochs_file.h -- the epochs of the domains above 0, in the file `epochs`; that of domain 0 is in `held`.
+ * epochs_file.h -- the epochs of the domains above 0, in the file `epochs`; that of domain 0 is in the state file.
  *
  * The file is there only when some such domain has had an epoch: with one Redis there is none.
  */

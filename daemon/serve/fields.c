@@ -63,7 +63,7 @@ fields_brief(struct fields *f, const char *text)
 }
 
 void
-fields_find(struct fields *f, struct fields_spot *spot)
+fields_note_spot(struct fields *f, struct fields_spot *spot)
 {
     f->spotted = f->n;
     f->spot = spot;
@@ -71,7 +71,7 @@ fields_find(struct fields *f, struct fields_spot *spot)
 
 /* Notes where a text or number was just written; its line ends behind it. */
 static void
-note_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
+set_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
 {
     size_t line_end = 2;
 
@@ -104,13 +104,13 @@ fields_write_map(const struct fields *f, struct writer *w)
             break;
         }
         if (f->spot != NULL && i + 1 == f->spotted) {
-            note_spot(fd, before, w->out->n, f->spot);
+            set_spot(fd, before, w->out->n, f->spot);
         }
     }
 }
 
 void
-rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
+fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
 {
     *r = (struct rows){.w = {.proto = out->proto}};
     buf_init(&r->buf, bytes_max);
@@ -118,16 +118,16 @@ rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
 }
 
 void
-refuse_length(struct writer *out)
+fields_refuse_length(struct writer *out)
 {
     writer_error(out, ERR_LIMIT, "the answer is too long: narrow it down with a glob");
 }
 
 void
-text_send(struct buf *text, struct writer *out)
+fields_send_text(struct buf *text, struct writer *out)
 {
     if (text->failed) {
-        refuse_length(out);
+        fields_refuse_length(out);
     } else {
         writer_verbatim(out, buf_slice(text));
     }
@@ -135,10 +135,10 @@ text_send(struct buf *text, struct writer *out)
 }
 
 void
-rows_send(struct rows *r, struct writer *out, bool map)
+fields_rows_send(struct rows *r, struct writer *out, bool map)
 {
     if (r->buf.failed) {
-        refuse_length(out);
+        fields_refuse_length(out);
     } else {
         if (map) {
             writer_map(out, r->n);
@@ -151,7 +151,7 @@ rows_send(struct rows *r, struct writer *out, bool map)
 }
 
 void
-span_print(int64_t ms, char out[24])
+fields_print_span(int64_t ms, char out[24])
 {
     int64_t s = ms / 1000;
 
@@ -171,7 +171,7 @@ span_print(int64_t ms, char out[24])
 }
 
 void
-name_print(struct slice name, struct buf *out)
+fields_print_name(struct slice name, struct buf *out)
 {
     bool cut = name.n > FIELD_NAME_SHOWN;
 
@@ -182,22 +182,22 @@ name_print(struct slice name, struct buf *out)
 }
 
 void
-name_quote(struct slice name, struct buf *out)
+fields_quote_name(struct slice name, struct buf *out)
 {
     buf_adds(out, "\"");
-    name_print(name, out);
+    fields_print_name(name, out);
     buf_adds(out, "\"");
 }
 
 void
-table_init(struct table *t, size_t rows_max)
+fields_table_init(struct table *t, size_t rows_max)
 {
     *t = (struct table){.rows_max = rows_max};
     buf_init(&t->cells, 0);
 }
 
 void
-table_fini(struct table *t)
+fields_table_fini(struct table *t)
 {
     buf_fini(&t->cells);
 }
@@ -245,13 +245,13 @@ add_cell(struct table *t, unsigned column, const struct field *fd)
     case FIELD_NONE:
         break; /* "-" below, as for an empty text */
     case FIELD_TEXT:
-        name_print(fd->text, &t->cells);
+        fields_print_name(fd->text, &t->cells);
         break;
     case FIELD_NUMBER:
         buf_printf(&t->cells, "%" PRId64, fd->number);
         break;
     case FIELD_MS:
-        span_print(fd->number, span);
+        fields_print_span(fd->number, span);
         buf_adds(&t->cells, span);
         break;
     }
@@ -262,7 +262,7 @@ add_cell(struct table *t, unsigned column, const struct field *fd)
 }
 
 void
-table_add(struct table *t, const struct fields *f)
+fields_add_row(struct table *t, const struct fields *f)
 {
     unsigned i, column = 0;
 
@@ -287,7 +287,7 @@ table_add(struct table *t, const struct fields *f)
 }
 
 void
-table_print(const struct table *t, const char *empty, struct buf *out)
+fields_print_table(const struct table *t, const char *empty, struct buf *out)
 {
     const char *cell = t->cells.p;
     size_t row;

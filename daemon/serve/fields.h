@@ -1,8 +1,7 @@
 /*
  * fields.h -- one record for two readers: a map for programs, a row of an aligned table for people.
  *
- * Private to the commands that look. Each kind of record is described once, as
- * a short array of fields; fields_write_map() and table_add() print it.
+ * Each kind of record is described once, as a short array of fields; fields_write_map() and fields_add_row() print it.
  */
 #ifndef RLOCKD_SERVE_FIELDS_H
 #define RLOCKD_SERVE_FIELDS_H
@@ -36,17 +35,17 @@ struct fields {
     struct field field[FIELDS_MAX];
     unsigned n;
     unsigned spotted;         /* field, from 1 on ... */
-    struct fields_spot *spot; /* ... whose value's place is noted here; NULL: of none */
+    struct fields_spot *spot; /* ... whose value's spot is noted here; NULL: of none */
 };
 
 void fields_text(struct fields *f, const char *key, struct slice text);
 void fields_number(struct fields *f, const char *key, int64_t n);
 void fields_ms(struct fields *f, const char *key, int64_t us); /* whole ms; below zero: -1, "-" */
 void fields_none(struct fields *f, const char *key);
-/* The next three are about the field added last. Tables leave it out. */
+/* The next three are about the field that was added last. This one: tables leave the field out. */
 void fields_map_only(struct fields *f);
-/* `spot` gets the place of its value in the bytes of the map. */
-void fields_find(struct fields *f, struct fields_spot *spot);
+/* Notes where its value is in the bytes of the map. */
+void fields_note_spot(struct fields *f, struct fields_spot *spot);
 /* Tables show this static text instead of its value. */
 void fields_brief(struct fields *f, const char *text);
 
@@ -60,22 +59,22 @@ struct rows {
 };
 
 /*
- * The longest answer, as a multiple of limits.output_bytes (a session lets one long reply drain). A longer one is
+ * The longest answer, as a multiple of limits.output_bytes (a session lets one long reply leave). A longer one is
  * answered -LIMIT, so that no client makes rlockd hold any amount of memory.
  */
 #define ANSWER_TIMES_OUTPUT 64
 
 /* bytes_max 0 = any. */
-void rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
+void fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
 
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
-void rows_send(struct rows *r, struct writer *out, bool map);
+void fields_rows_send(struct rows *r, struct writer *out, bool map);
 
 /* Refuses an answer that is too long: see ANSWER_TIMES_OUTPUT. */
-void refuse_length(struct writer *out);
+void fields_refuse_length(struct writer *out);
 
 /* Sends text for people, verbatim in RESP3, and frees it. */
-void text_send(struct buf *text, struct writer *out);
+void fields_send_text(struct buf *text, struct writer *out);
 
 /* Rows are gathered, then printed with every column as wide as its widest cell. */
 struct table {
@@ -86,22 +85,22 @@ struct table {
     size_t rows_max;
 };
 
-void table_init(struct table *t, size_t rows_max);
-void table_fini(struct table *t);
+void fields_table_init(struct table *t, size_t rows_max);
+void fields_table_fini(struct table *t);
 
 /* The first row gives the columns. Past rows_max it is only counted. */
-void table_add(struct table *t, const struct fields *f);
+void fields_add_row(struct table *t, const struct fields *f);
 
 /* CRLF lines; nothing but `empty` when there is no row. */
-void table_print(const struct table *t, const char *empty, struct buf *out);
+void fields_print_table(const struct table *t, const char *empty, struct buf *out);
 
 /* "850ms", "21.4s", "12m34s", "5h12m", "3d4h"; "-" below zero. */
-void span_print(int64_t ms, char out[24]);
+void fields_print_span(int64_t ms, char out[24]);
 
 /* Escaped, cut after FIELD_NAME_SHOWN bytes (then with "..."). */
-void name_print(struct slice name, struct buf *out);
+void fields_print_name(struct slice name, struct buf *out);
 
 /* The same between double quotes. */
-void name_quote(struct slice name, struct buf *out);
+void fields_quote_name(struct slice name, struct buf *out);
 
 #endif

@@ -5,12 +5,13 @@
  */
 #include "daemon/serve/forms.h"
 
-#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_reply.h"
 #include "daemon/serve/outbox.h"
+#include "daemon/serve/session_record.h"
 
 _Static_assert(FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
 
-/* What an answer is to a client that knows only yes, no and errors. */
+/* The answers of a reply, counted as a client sees them that knows only yes, no and errors. */
 enum verdict { SAYS_ERROR, SAYS_YES, SAYS_NO };
 
 static const enum verdict verdicts[CORE_ANSWERS] = {
@@ -117,7 +118,7 @@ void
 form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r)
 {
     struct writer out = {.out = &box->bytes, .proto = proto};
-    struct outbox_claim claim = outbox_begin(box);
+    struct outbox_group group = outbox_begin(box);
     struct tally t;
 
     if (form == FORM_NATIVE) {
@@ -133,7 +134,7 @@ form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form
             rely(box, r, e->metrics.lost);
         }
     }
-    outbox_end(box, claim, OUTBOX_LOST, form, proto);
+    outbox_end(box, group, OUTBOX_LOST, form, proto);
 }
 
 /* The reply as if the lock had been lost before: clients that know no LOST get the `no` of their command. */

@@ -1,8 +1,9 @@
 /*
- * front.c -- what lock libraries made for Redis say, in the core's terms.
+ * front.c -- translates the commands of lock libraries made for Redis into the core's terms.
  *
- * Owns the table of scripts, by the SHA-1 of their texts, and what each shape of them means. A call is whole only
- * when a function here returns true; then its names and its owner are of allowed lengths, and the names differ.
+ * Owns the table of scripts, by the SHA-1 of their texts, and what each layout of their arguments means. A call is
+ * filled in only when a function here returns true; then its names and its owner are of allowed lengths, and the names
+ * differ.
  */
 #include "daemon/serve/front.h"
 
@@ -140,30 +141,30 @@ front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *
 
 /* ---- scripts ---- */
 
-/* What scripts do to locks, and where their words are. Libraries share shapes. */
-enum shape_id { PY_RELEASE, PY_EXTEND, PY_REACQUIRE, MANY_ACQUIRE, MANY_EXTEND, MANY_RELEASE, WL_RELOCK };
+/* What scripts do to locks, and where their words are. Libraries share layouts. */
+enum layout_id { PY_RELEASE, PY_EXTEND, PY_REACQUIRE, MANY_ACQUIRE, MANY_EXTEND, MANY_RELEASE, WL_RELOCK };
 
-static const struct shape {
+static const struct layout {
     const char *what;
     enum core_event_type event;
     enum reply_form form;
     unsigned keys_min, keys_max, args; /* words, as the client counts them */
     unsigned names;                    /* the number of keys that are names of locks; 0 = all */
     int owner, lease_ms, replaces;     /* which of the words behind the names; NONE = there is none */
-} shapes[] = {
+} layouts[] = {
     [PY_RELEASE] = {"release", CORE_UNLOCK, FORM_COUNT, 1, 1, 1, 0, 0, NONE, NONE},
     [PY_EXTEND] = {"extend", CORE_RENEW, FORM_ALL, 1, 1, 3, 0, 0, 1, 2},
     [PY_REACQUIRE] = {"reacquire", CORE_RENEW, FORM_ALL, 1, 1, 2, 0, 0, 1, NONE},
-    [MANY_ACQUIRE] = {"acquire", CORE_LOCK, FORM_ALL, 1, CORE_MANY_MAX, 2, 0, 0, 1, NONE},
-    [MANY_EXTEND] = {"extend", CORE_RENEW, FORM_ALL, 1, CORE_MANY_MAX, 2, 0, 0, 1, NONE},
-    [MANY_RELEASE] = {"release", CORE_UNLOCK, FORM_COUNT, 1, CORE_MANY_MAX, 1, 0, 0, NONE, NONE},
-    /* Value and time are passed as keys: so does the author of warlock's script. */
+    [MANY_ACQUIRE] = {"acquire", CORE_LOCK, FORM_ALL, 1, CORE_MULTILOCK_MAX, 2, 0, 0, 1, NONE},
+    [MANY_EXTEND] = {"extend", CORE_RENEW, FORM_ALL, 1, CORE_MULTILOCK_MAX, 2, 0, 0, 1, NONE},
+    [MANY_RELEASE] = {"release", CORE_UNLOCK, FORM_COUNT, 1, CORE_MULTILOCK_MAX, 1, 0, 0, NONE, NONE},
+    /* The author of warlock's script passes value and time as keys. */
     [WL_RELOCK] = {"touch", CORE_RENEW, FORM_STATUS, 3, 3, 0, 1, 1, 0, NONE},
 };
 
 struct front_script {
     const char *sha;     /* of the text, as the library sends it */
-    enum shape_id shape;
+    enum layout_id layout;
     const char *library;
 };
 
@@ -208,7 +209,7 @@ front_by_text(struct slice text)
 static bool
 count_words(const struct front_script *sc, const struct words *w, unsigned *keys, char error[FRONT_ERROR_BYTES])
 {
-    const struct shape *sh = &shapes[sc->shape];
+    const struct layout *lo = &layouts[sc->layout];
     int64_t n;
 
     if (!number_parse(w->word[2], &n)) {
@@ -218,9 +219,9 @@ count_words(const struct front_script *sc, const struct words *w, unsigned *keys
         return fail(error, "Number of keys can't be greater than number of args");
     }
     *keys = (unsigned)n;
-    if (*keys < sh->keys_min || *keys > sh->keys_max || w->n - 3 - *keys != sh->args) {
-        return fail(error, "the script to %s of %s takes %u%s and %u more, not %u and %u", sh->what, sc->library,
-                    sh->keys_min, sh->keys_max > sh->keys_min ? " or more keys" : " key(s)", sh->args, *keys,
+    if (*keys < lo->keys_min || *keys > lo->keys_max || w->n - 3 - *keys != lo->args) {
+        return fail(error, "the script to %s of %s takes %u%s and %u more, not %u and %u", lo->what, sc->library,
+                    lo->keys_min, lo->keys_max > lo->keys_min ? " or more keys" : " key(s)", lo->args, *keys,
                     w->n - 3 - *keys);
     }
     return true;
@@ -230,22 +231,22 @@ bool
 front_read_script(const struct front_script *sc, const struct words *w, size_t name_bytes_max, struct front_call *out,
                   char error[FRONT_ERROR_BYTES])
 {
-    const struct shape *sh = &shapes[sc->shape];
+    const struct layout *lo = &layouts[sc->layout];
     const struct slice *rest;
     unsigned keys = 0;
 
     if (!count_words(sc, w, &keys, error)) {
         return false;
     }
-    *out = (struct front_call){.event = sh->event, .form = sh->form, .name = &w->word[3]};
-    out->names = sh->names != 0 ? sh->names : keys;
+    *out = (struct front_call){.event = lo->event, .form = lo->form, .name = &w->word[3]};
+    out->names = lo->names != 0 ? lo->names : keys;
     rest = out->name + out->names;
-    out->owner = rest[sh->owner];
-    if (sh->lease_ms != NONE && !read_time(rest[sh->lease_ms], 1, &out->lease_us)) {
+    out->owner = rest[lo->owner];
+    if (lo->lease_ms != NONE && !read_time(rest[lo->lease_ms], 1, &out->lease_us)) {
         return fail(error, "the time must be a whole number of milliseconds, " TIME_BOUNDS ", not '%.*s'",
-                    shown_n(rest[sh->lease_ms]), rest[sh->lease_ms].p);
+                    shown_n(rest[lo->lease_ms]), rest[lo->lease_ms].p);
     }
-    out->adds = sh->replaces != NONE && slice_eq(rest[sh->replaces], SLICE_LIT("0"));
+    out->adds = lo->replaces != NONE && slice_eq(rest[lo->replaces], SLICE_LIT("0"));
     return check_names(out, name_bytes_max, error) && check_owner(out->owner, error);
 }
 
@@ -261,5 +262,5 @@ front_in_turn(enum command_id id, const struct words *w)
     } else if (id == CMD_EVALSHA) {
         sc = front_by_sha(w->word[1]);
     }
-    return id == CMD_DEL || (sc != NULL && shapes[sc->shape].replaces != NONE);
+    return id == CMD_DEL || (sc != NULL && layouts[sc->layout].replaces != NONE);
 }

@@ -1,5 +1,5 @@
 /*
- * front.h -- what lock libraries made for Redis say, in the core's terms.
+ * front.h -- translates the commands of lock libraries made for Redis into the core's terms.
  *
  * Such clients send SET ... NX and a handful of fixed Lua scripts, which are known here by their SHA-1. Nothing is run:
  * a script that is known stands for what it does to a lock, any other is refused.
@@ -24,9 +24,9 @@ struct front_call {
     enum core_event_type event; /* CORE_LOCK, CORE_UNLOCK or CORE_RENEW, of each name */
     enum reply_form form;
     const struct slice *name;   /* in the words, one behind the other, all different */
-    unsigned names;             /* 1 .. CORE_MANY_MAX */
+    unsigned names;             /* 1 .. CORE_MULTILOCK_MAX */
     struct slice owner;         /* 1 .. OPTIONS_OWNER_BYTES_MAX bytes */
-    int64_t lease_us;           /* 0 = none said */
+    int64_t lease_us;           /* 0 = none given */
     bool adds;                  /* the lease is to be added to the time that is left */
 };
 
@@ -34,7 +34,7 @@ struct front_call {
 bool front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *out,
                     char error[FRONT_ERROR_BYTES]);
 
-/* The script of that SHA-1, in any case of its digits; or of that text. NULL when it is none of ours. */
+/* The script of that SHA-1, in any case of its digits; or of that text. NULL: the front does not know it. */
 const struct front_script *front_by_sha(struct slice sha);
 const struct front_script *front_by_text(struct slice text);
 
@@ -43,8 +43,8 @@ bool front_read_script(const struct front_script *sc, const struct words *w, siz
                        struct front_call *out, char error[FRONT_ERROR_BYTES]);
 
 /*
- * Must the request wait until all requests before it on its connection are answered, although its row says OWNER? It
- * must when it depends on what is held at that moment, which is looked up, not asked of the core.
+ * Must the request wait until all requests before it on its connection are answered, although its row says WHEN_OWNER?
+ * It must if its handler looks up what is held at that moment.
  */
 bool front_in_turn(enum command_id id, const struct words *w);
 

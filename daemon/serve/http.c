@@ -2,12 +2,12 @@
  * http.c -- /healthz, /readyz and /metrics: one request for each connection, one answer. Owns its listener and visits.
  *
  * Refuses everything but GET and HEAD, bodies, and more than a few KiB of headers. Names of locks never appear here:
- * clients choose them, without bound. Not evhttp 2.1.12: it accepts all callers in one turn, cannot list those that
+ * clients choose them, without bound. Not evhttp 2.1.12: it accepts all visits in one turn, cannot list those that
  * have sent nothing, and spins when descriptors run out.
  * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
- * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new caller replaces the one
- *     that has been silent longest; a visit whose whole request has come always gets its answer.
+ * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new one replaces the one that
+ *     has been silent longest; a visit whose whole request has come always gets its answer.
  */
 #include "daemon/serve/http.h"
 
@@ -31,7 +31,7 @@
 #define HEADERS_BYTES_MAX 8192
 #define VISITS_MAX 64
 #define IDLE_US (5 * US_PER_S)
-#define VISIT_US (10 * US_PER_S) /* from the call to the last byte of the answer */
+#define VISIT_US (10 * US_PER_S) /* from the connection to the last byte of the answer */
 
 struct http {
     struct engine *engine;     /* borrowed */
@@ -263,7 +263,7 @@ end_visit(struct visit *v)
     char piece[4096];
 
     for (int i = 0; v->out.n > 0 && i < 16 && recv(v->fd, piece, sizeof(piece), MSG_DONTWAIT) > 0; i++) {
-        /* unread input would reset the connection, and our reply with it */
+        /* close() with unread input would reset the connection, and the reply would be lost */
     }
     list_remove(&v->node);
     v->http->visits_n--;
@@ -293,9 +293,9 @@ is_over(ssize_t n)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/* Keeps H2. */
+/* Bytes of the visit have moved: keeps H2. */
 static void
-moved(struct visit *v)
+note_progress(struct visit *v)
 {
     list_remove(&v->node);
     list_push_back(&v->http->visits, &v->node);
@@ -313,7 +313,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     }
     if (n > 0) {
         buf_drop(&v->out, (size_t)n);
-        moved(v);
+        note_progress(v);
     }
     await(v, v->writes);
 }
@@ -333,7 +333,7 @@ receive(struct visit *v)
     if (n <= 0) {
         return is_over(n) ? RECEIVED_END : RECEIVED_PART;
     }
-    moved(v);
+    note_progress(v);
     buf_add(&v->in, piece, (size_t)n);
     status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
     if (status == 0) {
@@ -362,7 +362,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Keeps H2: when many call at once, the whole request of the visit may have come and not been read yet. */
+/* Keeps H2: when many connect at once, the whole request of the visit may have come and not been read yet. */
 static void
 give_way(struct visit *v)
 {

@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_HTTP_H
 #define RLOCKD_SERVE_HTTP_H
 
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 
 struct http;
 struct listening;

@@ -22,7 +22,7 @@
 enum { ID_ROOM = 512 };
 
 bool
-identity_dir(const char *configured, char dir[IDENTITY_DIR])
+identity_dir(const char *configured, char dir[IDENTITY_DIR_BYTES])
 {
     const char *systemd = getenv("STATE_DIRECTORY");
     const char *from = configured[0] != '\0' || systemd == NULL ? configured : systemd;
@@ -30,7 +30,7 @@ identity_dir(const char *configured, char dir[IDENTITY_DIR])
     if (strcmp(configured, "none") == 0) {
         return false;
     }
-    snprintf(dir, IDENTITY_DIR, "%.*s", (int)strcspn(from, from == systemd ? ":" : ""), from);
+    snprintf(dir, IDENTITY_DIR_BYTES, "%.*s", (int)strcspn(from, from == systemd ? ":" : ""), from);
     return dir[0] != '\0';
 }
 
@@ -112,7 +112,7 @@ read_id(struct identity *id, char error[160])
     if (n < 0 || fstat(fd, &st) != 0) {
         snprintf(error, 160, "id: %s", strerror(errno));
     } else if (!S_ISREG(st.st_mode) || (st.st_mode & 077) != 0 || st.st_uid != geteuid()) {
-        snprintf(error, 160, "id: others may read it (mode %04o, uid %d): it must be ours alone, mode 0600",
+        snprintf(error, 160, "id: others may read it (mode %04o, uid %d): it must be the daemon's alone, mode 0600",
                  (unsigned)(st.st_mode & 07777), (int)st.st_uid);
     } else {
         text[n] = '\0';
@@ -175,9 +175,9 @@ read_boot(char boot[40])
 }
 
 /*
- * `lock` names the last process that had locked it. This process has locked it now, so the last one has ended, unless
- * this directory is a copy, and the process uses the original. A pid that was used again only delays the start, until
- * Redis has not heard of the daemon for a while.
+ * Whether the process that `lock` names, the last one to lock it, has ended. This process has locked it now, so the
+ * last one has ended, unless this directory is a copy, and that process uses the original. If another process has its
+ * pid by now, the start is only delayed until the daemon's registration in Redis has lapsed.
  */
 static bool
 has_ended(const char *last, const char *boot)

@@ -3,8 +3,8 @@
  *
  * With a state directory a daemon stays the same after a restart: it keeps its uuid, and the secret from which values
  * of `simple` locks and permits are derived. One process at a time may use it: the file `lock` is locked for the life
- * of the process. A copy of the directory on another machine shows by the nonces: each process has its own, and knows
- * those of the processes before it.
+ * of the process. A copy of the directory on another machine is noticed by the nonces: each process has its own, and
+ * knows those of the processes before it.
  */
 #ifndef RLOCKD_SERVE_IDENTITY_H
 #define RLOCKD_SERVE_IDENTITY_H
@@ -14,7 +14,7 @@
 
 #include "daemon/base/hash.h"
 
-enum { IDENTITY_NONCES = 4, IDENTITY_DIR = 256 };
+enum { IDENTITY_NONCES = 4, IDENTITY_DIR_BYTES = 256 };
 
 struct identity_nonces {
     uint64_t now;                  /* of this process, never 0 */
@@ -26,16 +26,16 @@ struct identity {
     char uuid[37];
     struct hash_key secret;
     struct identity_nonces nonces;
-    bool follows; /* the process before this one is known to have ended: Redis need not wait until it is silent */
+    bool follows; /* the former process is known to have ended: its registration in Redis need not lapse first */
     int lock; /* owned: the locked file; -1 = for this process only */
     int dir;  /* owned: the state directory; -1 = none */
 };
 
 /*
- * The state directory by the configuration: "none": no directory; "": the one that systemd made for us, if any. False:
- * there is none.
+ * The state directory by the configuration: "none": no directory; "": the one that systemd made for the daemon, if any.
+ * False: there is none.
  */
-bool identity_dir(const char *configured, char dir[IDENTITY_DIR]);
+bool identity_dir(const char *configured, char dir[IDENTITY_DIR_BYTES]);
 
 /* Draws a new identity, for this process only. False: no random bytes. */
 bool identity_draw(struct identity *id);

@@ -17,8 +17,13 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
 #include "daemon/serve/drain.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/session_record.h"
 #include "daemon/version.h"
 
 #define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all */
@@ -107,21 +112,21 @@ info_memory(struct info *in)
 static void
 info_persistence(struct info *in)
 {
-    const struct state_store *k = &in->engine->state_store;
+    const struct state_store *store = &in->engine->state_store;
     struct state_file_counts c;
 
     line(in, "loading:0");
-    if (k->held == NULL) {
+    if (store->file == NULL) {
         return;
     }
-    c = state_file_count(k->held);
+    c = state_file_count(store->file);
     line(in, "state_kept:%" PRIu64, c.kept);
     line(in, "state_owners:%" PRIu64, c.owners);
     line(in, "state_bytes:%" PRIu64, c.bytes);
     line(in, "state_not_kept:%" PRIu64, c.unkept);
-    line(in, "state_adopted:%zu", k->adopted);
-    line(in, "state_freed:%zu", k->freed);
-    line(in, "state_lost:%zu", k->lost);
+    line(in, "state_adopted:%zu", store->restored);
+    line(in, "state_freed:%zu", store->released);
+    line(in, "state_lost:%zu", store->lost);
 }
 
 static size_t
@@ -163,7 +168,7 @@ idle_session_bytes(struct engine *e)
 static size_t
 held_lock_bytes(const struct engine *e)
 {
-    struct core_weight w = core_memory_of_locks(e->core, SAMPLE);
+    struct core_memory w = core_memory_of_locks(e->core, SAMPLE);
 
     return w.n > 0 ? w.bytes / w.n : 0;
 }
@@ -237,7 +242,7 @@ info_redis(struct info *in)
     line(in, "redis_watched:%" PRIu64, st.watched);
     line(in, "redis_epoch:%" PRIu64, st.epoch);
     line(in, "redis_grace:%d", st.grace);
-    line(in, "redis_other_daemons:%zu", st.daemons);
+    line(in, "redis_other_daemons:%zu", st.other_daemons);
     line(in, "redis_last_error:%s", st.last_error);
     line(in, "redis_refusal:%s", st.refusal);
     nodes = backend_nodes(in->engine->backend, node);
@@ -256,7 +261,7 @@ info_keyspace(struct info *in)
     line(in, "db0:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0", t.held, t.held);
     line(in, "locks_known:%" PRIu64, t.locks);
     line(in, "locks_held:%" PRIu64, t.held);
-    line(in, "locks_freeing:%" PRIu64, t.freeing);
+    line(in, "locks_freeing:%" PRIu64, t.releasing);
 }
 
 static void
@@ -274,16 +279,16 @@ info_config(struct info *in)
 
 /* ---- one lock ---- */
 
-struct tabling {
+struct info_rows {
     const struct info *in;
     struct table table;
 };
 
-/* The row added last says that it is held, if there was room for it. */
+/* The row that was added last, if there was room for it, relies on this grant. */
 static void
-rely(const struct tabling *t, uint64_t claim, uint64_t token, int64_t deadline_us)
+rely(const struct info_rows *t, uint64_t claim, uint64_t token, int64_t deadline_us)
 {
-    struct core_grant g = {.claim = claim, .token = token, .until_us = deadline_us};
+    struct core_grant g = {.claim = claim, .token = token, .deadline_us = deadline_us};
 
     if (t->table.left_out == 0) {
         outbox_rely(t->in->box, &g, t->in->engine->metrics.lost);
@@ -293,54 +298,54 @@ rely(const struct tabling *t, uint64_t claim, uint64_t token, int64_t deadline_u
 static void
 waiter_row(void *ctx, const struct core_waiter_view *v)
 {
-    struct tabling *t = ctx;
+    struct info_rows *t = ctx;
     struct look_text text;
     struct fields f = {.n = 0};
 
     look_waiter(t->in->engine, v, t->in->now_us, &text, &f);
-    table_add(&t->table, &f);
+    fields_add_row(&t->table, &f);
 }
 
 static void
 holder_row(void *ctx, const struct core_holder_view *v)
 {
-    struct tabling *t = ctx;
+    struct info_rows *t = ctx;
     struct look_text text;
     struct fields f = {.n = 0};
 
     look_holder(t->in->engine, v, t->in->now_us, &text, &f);
-    table_add(&t->table, &f);
+    fields_add_row(&t->table, &f);
     rely(t, v->claim, v->token, v->deadline_us);
 }
 
-static struct tabling
+static struct info_rows
 begin_table(const struct info *in)
 {
-    struct tabling t = {.in = in};
+    struct info_rows t = {.in = in};
 
-    table_init(&t.table, ROWS_MAX);
+    fields_table_init(&t.table, ROWS_MAX);
     return t;
 }
 
 /* `all`: rows that there are, shown or not. */
 static void
-end_table(struct info *in, struct tabling *t, size_t all, const char *empty)
+end_table(struct info *in, struct info_rows *t, size_t all, const char *empty)
 {
     t->table.left_out = all > t->table.rows ? all - t->table.rows : 0;
     if (empty != NULL || t->table.rows > 0) {
-        table_print(&t->table, empty, &in->out);
+        fields_print_table(&t->table, empty, &in->out);
     }
-    table_fini(&t->table);
+    fields_table_fini(&t->table);
 }
 
 static void
-lock_row(const struct tabling *t, const struct core_lock_view *v, struct table *table)
+lock_row(const struct info_rows *t, const struct core_lock_view *v, struct table *table)
 {
     struct look_text text;
     struct fields f = {.n = 0};
 
     look_lock(t->in->engine, v, t->in->now_us, &text, &f, NULL);
-    table_add(table, &f);
+    fields_add_row(table, &f);
     rely(t, v->claim, v->token, v->deadline_us);
 }
 
@@ -348,7 +353,7 @@ lock_row(const struct tabling *t, const struct core_lock_view *v, struct table *
 static void
 info_lock(struct info *in)
 {
-    struct tabling locks = begin_table(in), holders = begin_table(in), waiters = begin_table(in);
+    struct info_rows locks = begin_table(in), holders = begin_table(in), waiters = begin_table(in);
     struct core_lock_view v = {.waiters = 0};
 
     if (core_lock_info(in->engine->core, in->now_us, in->glob, &v)) {
@@ -426,7 +431,7 @@ print_no_section(struct info *in)
 }
 
 static bool
-step(struct listing_work *lw, struct engine *e)
+advance(struct listing_work *lw, struct engine *e)
 {
     struct info_work *w = container_of(lw, struct info_work, work);
 
@@ -447,12 +452,12 @@ static void
 finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
 {
     struct info_work *w = container_of(lw, struct info_work, work);
-    struct outbox_claim claim = outbox_begin(box);
+    struct outbox_group group = outbox_begin(box);
 
     (void)e;
-    text_send(&w->in.out, out);
+    fields_send_text(&w->in.out, out);
     outbox_take_marks(box, &w->aside, 0);
-    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);
+    outbox_end(box, group, OUTBOX_STALE, FORM_NATIVE, out->proto);
 }
 
 static void
@@ -493,7 +498,7 @@ cmd_info(struct cmd *c)
     }
     w = mem_zalloc(sizeof(*w) + glob.n);
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
-    w->work = (struct listing_work){step, finish, drop, NULL};
+    w->work = (struct listing_work){advance, finish, drop, NULL};
     outbox_init(&w->aside);
     w->in = (struct info){.engine = c->session->engine, .box = &w->aside, .glob = {w->glob, glob.n}};
     w->all = means_all(section);

@@ -9,26 +9,32 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/tree.h"
 
-enum { STEP_SESSIONS = 8 };
+enum { SLICE_SESSIONS = 8 };
 
 struct table_work;
 
-static bool step_locks(struct table_work *w);
-static bool step_waiters(struct table_work *w);
-static bool step_sessions(struct table_work *w);
-static bool step_tree(struct table_work *w);
+static bool advance_locks(struct table_work *w);
+static bool advance_waiters(struct table_work *w);
+static bool advance_sessions(struct table_work *w);
+static bool advance_tree(struct table_work *w);
 
 static const struct table_kind {
     const char *section, *title;
-    bool (*step)(struct table_work *w); /* false: all is seen */
+    bool (*advance)(struct table_work *w); /* false: all is seen */
     const char *empty;                  /* instead of a table without rows; NULL: it is the tree */
 } kinds[] = {
-    {"locks", "Locks", step_locks, "no locks"},
-    {"waiters", "Waiters", step_waiters, "nobody waits"},
-    {"sessions", "Sessions", step_sessions, "no sessions"},
-    {"tree", "Tree", step_tree, NULL},
+    {"locks", "Locks", advance_locks, "no locks"},
+    {"waiters", "Waiters", advance_waiters, "nobody waits"},
+    {"sessions", "Sessions", advance_sessions, "no sessions"},
+    {"tree", "Tree", advance_tree, NULL},
 };
 
 struct table_work {
@@ -63,7 +69,7 @@ static void
 lock_row(void *ctx, const struct core_lock_view *v)
 {
     struct table_work *w = ctx;
-    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
     struct look_text text;
     struct fields f = {.n = 0};
 
@@ -71,7 +77,7 @@ lock_row(void *ctx, const struct core_lock_view *v)
         look_lock(w->engine, v, w->now_us, &text, &f, NULL);
         outbox_rely(&w->aside, &g, w->engine->metrics.lost);
     }
-    table_add(&w->table, &f);
+    fields_add_row(&w->table, &f);
 }
 
 static void
@@ -84,32 +90,32 @@ waiter_row(void *ctx, const struct core_waiter_view *v)
     if (!is_full(w)) {
         look_waiter(w->engine, v, w->now_us, &text, &f);
     }
-    table_add(&w->table, &f);
+    fields_add_row(&w->table, &f);
 }
 
 static bool
-step_locks(struct table_work *w)
+advance_locks(struct table_work *w)
 {
-    unsigned n = look_step_records(glob_of(w));
+    unsigned n = lists_records_at_once(glob_of(w));
 
     return core_cursor_locks(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, lock_row, w);
 }
 
 static bool
-step_waiters(struct table_work *w)
+advance_waiters(struct table_work *w)
 {
-    unsigned n = look_step_records(glob_of(w));
+    unsigned n = lists_records_at_once(glob_of(w));
 
     return core_cursor_waiters(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, waiter_row, w);
 }
 
 static bool
-step_sessions(struct table_work *w)
+advance_sessions(struct table_work *w)
 {
     struct session *s = session_after(w->engine, w->session);
     struct look_text text;
 
-    for (int i = 0; i < STEP_SESSIONS; i++) {
+    for (int i = 0; i < SLICE_SESSIONS; i++) {
         struct fields f = {.n = 0};
 
         if (s == NULL || s->id > w->newest) {
@@ -118,7 +124,7 @@ step_sessions(struct table_work *w)
         if (!is_full(w)) {
             look_session(s, w->now_us, &text, &f);
         }
-        table_add(&w->table, &f);
+        fields_add_row(&w->table, &f);
         w->session = s->id;
         s = session_after(w->engine, s->id);
     }
@@ -126,26 +132,26 @@ step_sessions(struct table_work *w)
 }
 
 static bool
-step_tree(struct table_work *w)
+advance_tree(struct table_work *w)
 {
-    return tree_step(w->tree, w->now_us);
+    return tree_advance(w->tree, w->now_us);
 }
 
 static bool
-step(struct listing_work *lw, struct engine *e)
+advance(struct listing_work *lw, struct engine *e)
 {
     struct table_work *w = container_of(lw, struct table_work, work);
 
     (void)e;
     w->now_us = clock_now_us();
-    return w->kind->step(w);
+    return w->kind->advance(w);
 }
 
 static void
 finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
 {
     struct table_work *w = container_of(lw, struct table_work, work);
-    struct outbox_claim claim = outbox_begin(box);
+    struct outbox_group group = outbox_begin(box);
     struct buf text;
 
     (void)e;
@@ -154,11 +160,11 @@ finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct wri
     if (w->tree != NULL) {
         tree_print(w->tree, &text, box);
     } else {
-        table_print(&w->table, w->kind->empty, &text);
+        fields_print_table(&w->table, w->kind->empty, &text);
     }
-    text_send(&text, out);
+    fields_send_text(&text, out);
     outbox_take_marks(box, &w->aside, 0);
-    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);
+    outbox_end(box, group, OUTBOX_STALE, FORM_NATIVE, out->proto);
 }
 
 static void
@@ -168,7 +174,7 @@ drop(struct listing_work *lw, struct engine *e)
 
     (void)e;
     core_cursor_end(&w->cursor);
-    table_fini(&w->table);
+    fields_table_fini(&w->table);
     outbox_fini(&w->aside);
     if (w->tree != NULL) {
         tree_free(w->tree);
@@ -199,7 +205,7 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     struct engine *e = c->session->engine;
     struct table_work *w = mem_zalloc(sizeof(*w) + glob.n);
 
-    w->work = (struct listing_work){step, finish, drop, NULL};
+    w->work = (struct listing_work){advance, finish, drop, NULL};
     w->kind = find_kind(section);
     w->engine = e;
     w->bytes_max = command_answer_bytes_max(c);
@@ -207,7 +213,7 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     w->glob_n = glob.n;
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
     outbox_init(&w->aside);
-    table_init(&w->table, rows_max);
+    fields_table_init(&w->table, rows_max);
     list_init(&w->cursor.node);
     if (w->kind->empty != NULL) {
         core_cursor_begin(e->core, &w->cursor);

@@ -3,8 +3,8 @@
  * holders. A reload cannot cause this (conf_same_keys()), a rolling restart can.
  *
  * Owns two messages on the channel of core/broadcast.c: the query "K<uuid> <fingerprint>?", and the reply "K<uuid>
- * <fingerprint>" of daemons with another fingerprint. Replies are never replied to. A warning is all, since some fleets
- * use separate rules for separate names.
+ * <fingerprint>" of daemons with another fingerprint. A reply gets no reply. Only warns, since some fleets use separate
+ * rules for separate names.
  */
 #include "daemon/serve/keymap.h"
 
@@ -12,16 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 
-enum { LETTER = 'K', UUID_N = 36, PRINT_N = 16, SAID_N = 1 + UUID_N + 1 + PRINT_N };
+enum { LETTER = 'K', UUID_N = 36, FINGERPRINT_N = 16, MESSAGE_N = 1 + UUID_N + 1 + FINGERPRINT_N };
 
 static void
 broadcast(const struct engine *e, const char *asks)
 {
-    char text[SAID_N + 2];
+    char text[MESSAGE_N + 2];
 
-    snprintf(text, sizeof(text), "%c%s %016" PRIx64 "%s", LETTER, e->uuid, conf_keys_print(e->conf), asks);
+    snprintf(text, sizeof(text), "%c%s %016" PRIx64 "%s", LETTER, e->uuid, conf_keys_fingerprint(e->conf), asks);
     backend_broadcast(e->backend, slice_of(text));
 }
 
@@ -34,24 +34,24 @@ keymap_broadcast(struct engine *e)
 bool
 keymap_received(struct engine *e, struct slice what)
 {
-    struct slice uuid = {what.p + 1, UUID_N}, print = {what.p + 1 + UUID_N + 1, PRINT_N};
-    char ours[PRINT_N + 1];
+    struct slice uuid = {what.p + 1, UUID_N}, fingerprint = {what.p + 1 + UUID_N + 1, FINGERPRINT_N};
+    char own[FINGERPRINT_N + 1];
 
     if (what.n == 0 || what.p[0] != LETTER) {
         return false;
     }
-    if (what.n != SAID_N && !(what.n == SAID_N + 1 && what.p[SAID_N] == '?')) {
+    if (what.n != MESSAGE_N && !(what.n == MESSAGE_N + 1 && what.p[MESSAGE_N] == '?')) {
         return true; /* a message of a later version of rlockd */
     }
-    snprintf(ours, sizeof(ours), "%016" PRIx64, conf_keys_print(e->conf));
-    if (slice_eq(uuid, slice_of(e->uuid)) || slice_eq(print, slice_of(ours))) {
+    snprintf(own, sizeof(own), "%016" PRIx64, conf_keys_fingerprint(e->conf));
+    if (slice_eq(uuid, slice_of(e->uuid)) || slice_eq(fingerprint, slice_of(own))) {
         return true;
     }
     log_event(e->log, LOG_WARN, "rules",
               "another daemon on this Redis gives names other keys: if both use one name, it has two holders", "daemon",
               LOG_B(uuid), "remedy",
               LOG_S("the same key, prefix and order of rules everywhere: stop all, then start them"), NULL);
-    if (what.n > SAID_N) {
+    if (what.n > MESSAGE_N) {
         broadcast(e, "");
     }
     return true;

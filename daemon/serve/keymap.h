@@ -10,7 +10,7 @@
 
 struct engine;
 
-/* Redis was reached, or another daemon has joined: broadcasts our fingerprint as a query. */
+/* Redis was reached, or another daemon has joined: broadcasts this daemon's fingerprint as a query. */
 void keymap_broadcast(struct engine *e);
 
 /* A broadcast of any daemon, also of this one. False: it is no message of keymap.c. */

@@ -1,10 +1,10 @@
 /*
  * listener.c -- listening sockets: unix:PATH and tcp:HOST:PORT, or passed by systemd.
  *
- * Owns the sockets and the paths it made; removes only a path that is still
- * its own, or a stale one while it has PATH.lock: a socket between bind() and
- * listen() of its owner looks stale to everybody else. When file descriptors run out, a spare one is spent to refuse
- * the caller in words, and the listener rests for a moment: a full table must not make the loop spin.
+ * Owns the sockets and the paths it made; removes only a path that is still its own, or a stale one while it has
+ * PATH.lock: a socket between bind() and listen() of its owner looks stale to every other process. When file
+ * descriptors run out, a spare one is used to send the client the reason, and the listener accepts nothing for a
+ * moment: a full table must not make the loop spin.
  */
 #include "daemon/serve/listener.h"
 
@@ -24,6 +24,7 @@
 
 #include "daemon/base/memory.h"
 #include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 #define BACKLOG 511
 #define ACCEPTS_PER_TURN 64
@@ -142,7 +143,7 @@ bind_unix(const char *addr, const struct sockaddr_un *un, unsigned mode, char er
     int fd, res = clear_path(un);
 
     if (res <= 0) {
-        return res == 0 ? fail(error, addr, "already running: somebody answers there") : fail_errno(error, addr);
+        return res == 0 ? fail(error, addr, "already running: another process answers there") : fail_errno(error, addr);
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -284,7 +285,7 @@ describe(struct listening *l)
         return false;
     }
     l->is_unix = a.any.sa_family == AF_UNIX;
-    l->beyond = !is_loopback(&a);
+    l->other_hosts = !is_loopback(&a);
     switch (a.any.sa_family) {
     case AF_UNIX:
         snprintf(l->addr, sizeof(l->addr), "unix:%.*s", (int)sizeof(a.un.sun_path), a.un.sun_path);
@@ -341,7 +342,7 @@ listening_adopt(struct listening *l, int fd, char error[160])
 
     memset(l, 0, sizeof(*l));
     l->fd = fd;
-    l->lock = PATH_LOCK_NONE; /* the path is not ours to replace */
+    l->lock = PATH_LOCK_NONE; /* systemd made the socket: its path must not be replaced */
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &n) != 0 || !yes || !describe(l)) {
         close(fd);
         fail(error, "passed socket", "is not a listening Unix or TCP socket");
@@ -384,7 +385,7 @@ open_spare(struct listener *l)
     }
 }
 
-/* No descriptor is left: refuses one caller with the spare one, then accepts no connection for a moment. */
+/* No descriptor is left: refuses one client with the spare one, then accepts no connection for a moment. */
 static void
 refuse_and_rest(struct listener *l)
 {
@@ -402,9 +403,9 @@ refuse_and_rest(struct listener *l)
         }
         open_spare(l);
     }
-    log_event(l->engine->log, LOG_WARN, "listener", "resting", "addr", LOG_S(l->on.addr), "error", LOG_S(strerror(why)),
-              "ms", LOG_N(REST_US / 1000), NULL);
-    if (event_add(l->rest, &rest) == 0) { /* else there is no rest: it would have no end */
+    log_event(l->engine->log, LOG_WARN, "listener", "resting", "address", LOG_S(l->on.addr), "error",
+              LOG_S(strerror(why)), "ms", LOG_N(REST_US / 1000), NULL);
+    if (event_add(l->rest, &rest) == 0) { /* else the listener does not rest: nothing would end that */
         event_del(l->ev);
     }
 }
@@ -440,7 +441,7 @@ on_connect(evutil_socket_t lfd, short what, void *arg)
             refuse_and_rest(l);
             return;
         }
-        /* Anything else is the end of that caller alone (accept(2) says so of the network's errors). */
+        /* any other error concerns that client alone: see "network errors" in accept(2) */
     }
 }
 

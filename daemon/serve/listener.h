@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/path_lock.h"
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 
 struct listener;
 
@@ -15,12 +15,12 @@ struct listener;
 struct listening {
     int fd;         /* owned by its opener */
     bool is_unix;
-    bool beyond;    /* other hosts may reach it */
+    bool other_hosts; /* other hosts may reach it, too */
     char addr[160]; /* where it really is */
-    char *path;     /* owned; the Unix socket's that we made, else NULL */
+    char *path;     /* owned; of a Unix socket that this process made, else NULL */
     dev_t dev;      /* of that path */
     ino_t ino;
-    struct path_lock lock; /* owned: PATH.lock, as long as the path is ours */
+    struct path_lock lock; /* owned: PATH.lock, as long as the path belongs to this process */
 };
 
 /* "unix:/run/x.sock" or "tcp:127.0.0.1:5625", with the real port. */
@@ -30,7 +30,7 @@ const char *listener_addr(const struct listener *l);
 struct listener_callbacks {
     void (*connected)(void *ctx, int fd, const struct listening *on);
     void *ctx;
-    const char *full; /* sent to a caller when no descriptor is left */
+    const char *full; /* sent to a client that connects when no descriptor is left */
 };
 
 /* Accepts clients at a listening socket (taken over, also on failure). NULL with a message in `error`. */
@@ -45,7 +45,7 @@ void listener_close(struct listener **l);
 
 /*
  * Opens one address ("unix:PATH", "tcp:HOST:PORT", tcp port 0 = any free one). A stale Unix socket is replaced only by
- * the process that has locked PATH.lock, and only when nobody answers on it. False with a message in `error`; then
+ * the process that has locked PATH.lock, and only when no process answers on it. False with a message in `error`; then
  * nothing is left behind.
  */
 bool listening_open(struct listening *l, const char *addr, unsigned mode, char error[160]);

@@ -12,7 +12,10 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/cmd.h"
 #include "daemon/serve/longs.h"
+#include "daemon/serve/replies.h"
+#include "daemon/serve/sessions.h"
 
 enum {
     TURN_US = 1000, /* of all listings in one turn of the loop */
@@ -28,7 +31,7 @@ struct listing {
     size_t counted;            /* its bytes that engine.longs_bytes counts */
 };
 
-/* Works on the listing for that time at most. True: the work is done. */
+/* Works on the listing, for about most_us. True: the work is done. */
 static bool
 work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 {
@@ -36,7 +39,7 @@ work_on(struct engine *e, struct listing_work *w, int64_t most_us)
     bool more = true;
 
     while (more && spent_us < most_us) {
-        more = w->step(w, e);
+        more = w->advance(w, e);
         spent_us = clock_now_us() - began_us;
     }
     e->listings_left_us -= spent_us;
@@ -63,7 +66,7 @@ answer(struct engine *e, struct listing *l)
     began_us = clock_now_us();
     l->work->finish(l->work, e, &reply, &w);
     e->listings_left_us -= clock_now_us() - began_us;
-    session_answer(e, l->session, l->slot, &reply, l->work->more);
+    slots_answer(e, l->session, l->slot, &reply, l->work->more);
     outbox_fini(&reply);
 }
 
@@ -101,7 +104,7 @@ listing_run(struct cmd *c, struct listing_work *w)
     if (e->listings_left_us > 0 && list_empty(&e->listings) && work_on(e, w, e->listings_left_us)) {
         began_us = clock_now_us();
         w->finish(w, e, c->box, c->out);
-        session_append(c->session, w->more);
+        slots_append(c->session, w->more);
         w->drop(w, e);
         e->listings_left_us -= clock_now_us() - began_us;
         return CMD_DONE;
@@ -165,7 +168,7 @@ struct once {
 };
 
 static bool
-once_step(struct listing_work *w, struct engine *e)
+once_advance(struct listing_work *w, struct engine *e)
 {
     (void)w;
     (void)e;
@@ -204,7 +207,7 @@ listing_once(struct cmd *c, cmd_fn *handler)
         return res;
     }
     o = mem_zalloc(sizeof(*o) + listing_words_bytes(c->words));
-    o->work = (struct listing_work){once_step, once_finish, once_drop, NULL};
+    o->work = (struct listing_work){once_advance, once_finish, once_drop, NULL};
     o->handler = handler;
     o->session = c->session->id;
     o->id = c->id;

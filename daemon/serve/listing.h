@@ -9,12 +9,13 @@
 #ifndef RLOCKD_SERVE_LISTING_H
 #define RLOCKD_SERVE_LISTING_H
 
-#include "daemon/serve/commands.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/session_record.h"
 
 /* What a kind of listing does with its work, a record of its own whose first member is this. */
 struct listing_work {
     /* Some tens of microseconds of it. False: all is done. */
-    bool (*step)(struct listing_work *w, struct engine *e);
+    bool (*advance)(struct listing_work *w, struct engine *e);
     /* Writes the one reply; `out` writes into box, which notes the grants that it relies on. */
     void (*finish)(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out);
     /* Frees it, finished or not. */
@@ -32,7 +33,7 @@ enum cmd_result listing_run(struct cmd *c, struct listing_work *w);
 /* The same for a command that answers at once, but whose answer costs much: the handler runs when there is time. */
 enum cmd_result listing_once(struct cmd *c, cmd_fn *handler);
 
-/* Once in a turn: those that wait go on. While engine.listings has any, the loop must not sleep. */
+/* To be called once in a turn: works on listings that wait. While engine.listings has any, the loop must not sleep. */
 void listings_turn(struct engine *e);
 
 /* Drops them all, unanswered: the engine is going. */

@@ -10,11 +10,17 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 enum what { LOCKS_LISTED, WAITERS_LISTED, SESSIONS_LISTED };
 
-enum { STEP_BYTES = 512, STEP_SESSIONS = 8 };
+enum { SLICE_BYTES = 512, SLICE_SESSIONS = 8 };
 
 struct list_work {
     struct listing_work work;
@@ -71,12 +77,12 @@ send_waiter(void *ctx, const struct core_waiter_view *v)
 }
 
 static bool
-step_sessions(struct list_work *l, struct engine *e)
+advance_sessions(struct list_work *l, struct engine *e)
 {
     struct session *s = session_after(e, l->session);
     struct look_text text;
 
-    for (int i = 0; i < STEP_SESSIONS; i++) {
+    for (int i = 0; i < SLICE_SESSIONS; i++) {
         struct outbox *box = pieces_end(&l->rows);
         struct fields f = {.n = 0};
 
@@ -93,17 +99,17 @@ step_sessions(struct list_work *l, struct engine *e)
 
 /* The number of records that take some tens of microseconds, if each is compared with the glob. */
 unsigned
-look_step_records(struct slice glob)
+lists_records_at_once(struct slice glob)
 {
-    return 1 + STEP_BYTES / (16 + (unsigned)(glob.n < STEP_BYTES ? glob.n : STEP_BYTES));
+    return 1 + SLICE_BYTES / (16 + (unsigned)(glob.n < SLICE_BYTES ? glob.n : SLICE_BYTES));
 }
 
 static bool
-step(struct listing_work *w, struct engine *e)
+advance(struct listing_work *w, struct engine *e)
 {
     struct list_work *l = container_of(w, struct list_work, work);
     struct slice glob = {l->glob, l->glob_n};
-    unsigned n = look_step_records(glob);
+    unsigned n = lists_records_at_once(glob);
 
     l->now_us = clock_now_us();
     if (!pieces_whole(&l->rows)) { /* too long */
@@ -117,7 +123,7 @@ step(struct listing_work *w, struct engine *e)
     case SESSIONS_LISTED:
         break;
     }
-    return step_sessions(l, e);
+    return advance_sessions(l, e);
 }
 
 static void
@@ -129,7 +135,7 @@ finish(struct listing_work *w, struct engine *e, struct outbox *box, struct writ
     (void)e;
     if (!pieces_whole(&l->rows)) {
         pieces_fini(&l->rows);
-        refuse_length(out);
+        fields_refuse_length(out);
         return;
     }
     writer_array(out, l->rows_n);
@@ -155,7 +161,7 @@ list_all(struct cmd *c, enum what what)
     struct slice glob = c->words->n > 1 ? c->words->word[1] : SLICE_LIT("");
     struct list_work *l = mem_alloc(sizeof(*l) + glob.n);
 
-    *l = (struct list_work){.work = {step, finish, drop, NULL}, .what = what, .engine = c->session->engine,
+    *l = (struct list_work){.work = {advance, finish, drop, NULL}, .what = what, .engine = c->session->engine,
                             .newest = session_newest(c->session->engine), .proto = c->out->proto, .glob_n = glob.n};
     memcpy(l->glob, glob.p, glob.n);
     pieces_init(&l->rows, command_answer_bytes_max(c));

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "daemon/serve/fields.h"
+#include "daemon/serve/sessions.h"
 
 void
 longs_make(struct engine *e, size_t was, size_t now)
@@ -55,7 +56,7 @@ longs_crowded(struct engine *e)
     while (e->longs_bytes > most && !list_empty(&e->longs)) {
         struct session *s = container_of(e->longs.next, struct session, long_node);
 
-        s->overflow = true; /* it ends in its turn to write */
+        s->output_overflow = true; /* it ends in its turn to write */
         longs_over(s);
         session_wake(s);
     }

@@ -1,13 +1,13 @@
 /*
  * longs.h -- the memory of long answers of all sessions together: those being made, and those that wait to be read.
  *
- * The bound is LONGS_TIMES answers of the greatest length. Beyond it, the session that has left one unread for longest
- * is closed, like one that does not read its output; and if that is not enough, answers being made are refused.
+ * The bound is LONGS_TIMES answers of the greatest length. Beyond it, the session that has left a long answer unread
+ * for longest is closed, like one that does not read its output; if that is not enough, answers being made are refused.
  */
 #ifndef RLOCKD_SERVE_LONGS_H
 #define RLOCKD_SERVE_LONGS_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 enum { LONGS_TIMES = 16 };
 

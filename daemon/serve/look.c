@@ -14,7 +14,16 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_check.h"
+#include "daemon/serve/commands_reply.h"
+#include "daemon/serve/fields.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/replies.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 /* ---- the records ---- */
 
@@ -22,12 +31,12 @@
 static void
 add_owner(const struct engine *e, const struct core_owner_view *v, struct look_text *text, struct fields *f)
 {
-    if (v->number == 0) {
+    if (v->redis_owner == 0) {
         fields_none(f, "owner");
     } else if (v->name.n > 0) {
         fields_text(f, "owner", v->name);
     } else {
-        owner_print(e, v->number, text->owner);
+        command_print_owner(e, v->redis_owner, text->owner);
         fields_text(f, "owner", slice_of(text->owner));
         fields_brief(f, "(session)"); /* its number is in the column beside */
     }
@@ -80,8 +89,8 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
     fields_text(f, "name", v->name);
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
-    fields_find(f, state);
-    add_mode(f, v->owner.number != 0 && !permits, v->shared);
+    fields_note_spot(f, state);
+    add_mode(f, v->owner.redis_owner != 0 && !permits, v->shared);
     fields_number(f, "holders", v->holders);
     if (permits && v->limit > 0) {
         fields_number(f, "limit", v->limit);
@@ -89,7 +98,7 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
         fields_none(f, "limit");
     }
     add_owner(e, &v->owner, text, f);
-    add_id(f, "session", v->owner.number == 0 ? 0 : v->owner.session);
+    add_id(f, "session", v->owner.redis_owner == 0 ? 0 : v->owner.session);
     add_id(f, "token", v->token);
     fields_number(f, "holds", v->holds);
     add_lease(f, v->deadline_us, now_us);
@@ -103,7 +112,7 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
 void
 look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
 {
-    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
 
     if (state.to > state.from) {
         outbox_says_held(box, &g, state.from, e->metrics.lost);
@@ -132,7 +141,7 @@ look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t no
     add_id(f, "session", v->owner.session);
     fields_number(f, "position", v->position);
     fields_ms(f, "waited_ms", v->waited_us);
-    fields_ms(f, "deadline_ms", v->deadline_us == CORE_FOREVER ? -1 : left_us(v->deadline_us, now_us));
+    fields_ms(f, "deadline_ms", v->due_us == CORE_FOREVER ? -1 : left_us(v->due_us, now_us));
     fields_number(f, "shared", v->shared);
     fields_number(f, "kept", v->kept);
 }
@@ -266,7 +275,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     return CMD_LATER;
 }
 
-/* Does Redis name another owner than this daemon's? */
+/* Does Redis name an owner that does not belong to this daemon? */
 static bool
 is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen)
 {
@@ -282,7 +291,7 @@ is_foreign(const struct engine *e, const struct core_lock_view *v, const struct 
         return strncmp(seen->owner, e->uuid, n) != 0 || seen->owner[n] != ':';
     }
     /* The value of other kinds does not name the owner; but this daemon knows its own claims. */
-    return v->owner.number == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
+    return v->owner.redis_owner == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
 }
 
 static void
@@ -345,7 +354,7 @@ cmd_lockinfo(struct cmd *c)
 }
 
 void
-command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
+look_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
 {
     struct map_node *n = map_find(&e->looks, id);
     struct look *lk;
@@ -360,7 +369,7 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
         outbox_init(&reply);
         w = (struct writer){.out = &reply.bytes, .proto = s->proto};
         lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &reply, &w);
-        session_answer(e, lk->session, lk->slot, &reply, NULL);
+        slots_answer(e, lk->session, lk->slot, &reply, NULL);
         outbox_fini(&reply);
     }
     drop_look(e, lk);

@@ -1,5 +1,5 @@
 /*
- * monitor.c -- MONITOR: every command, in Redis's own lines, to the admins who asked.
+ * monitor.c -- MONITOR: every command, in Redis's own lines, to the admins that sent MONITOR.
  *
  * Owns the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ... Passwords of AUTH and HELLO ... AUTH appear as
  * "(redacted)". Costs one comparison while there is no such session.
@@ -9,6 +9,10 @@
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/cmd.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
 
 /* Is word i a secret? May hide one word too many: of HELLO, the two words after every AUTH. */
 static bool
@@ -22,7 +26,7 @@ is_secret(const struct cmd *c, unsigned i)
     return c->id == CMD_HELLO && ((i > 2 && slice_is(word[i - 1], "AUTH")) || (i > 3 && slice_is(word[i - 2], "AUTH")));
 }
 
-/* Quoted so that redis-cli --pipe, and our own reader, read the same word from it. */
+/* Quoted so that redis-cli --pipe, and proto/reader.c, read the same word from it. */
 static void
 add_quoted(struct buf *out, struct slice word)
 {

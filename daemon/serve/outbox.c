@@ -5,7 +5,7 @@
  * O1  Marks stand in the order of their bytes; those of one answer have the same bytes, and all but the last have
  *     `more`.
  * O2  outbox.good_until_us is at most that of any mark.
- * O3  Of bytes that have left in part (at < gone) only a whole "ms left" is changed.
+ * O3  In bytes that have left in part (at < gone) only an "ms left" is changed of which no byte has left.
  * O4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
  */
 #include "daemon/serve/outbox.h"
@@ -35,7 +35,7 @@ static void
 free_marks(struct outbox *box)
 {
     if (box->pool != NULL && box->marks != NULL && box->marks->room == MARKS_FIRST) {
-        pool_take_marks(box->pool, box->marks);
+        pool_take_back_marks(box->pool, box->marks);
     } else {
         free(box->marks);
     }
@@ -81,7 +81,7 @@ widen(struct outbox *box, uint32_t n, uint64_t losses)
     while (room < n) {
         room *= 2;
     }
-    m = room == MARKS_FIRST && box->pool != NULL ? pool_marks(box->pool) : NULL;
+    m = room == MARKS_FIRST && box->pool != NULL ? pool_lend_marks(box->pool) : NULL;
     m = m != NULL ? m : mem_alloc(sizeof(*m) + room * sizeof(m->mark[0]));
     m->gone = old != NULL ? old->gone : 0;
     m->losses = losses;
@@ -108,7 +108,7 @@ reserve(struct outbox *box, uint32_t n, uint64_t losses)
     return m->n + n <= m->room ? m : widen(box, m->n + n, m->losses);
 }
 
-/* The bytes have "ms left", and none of it has left: it can be written anew. */
+/* The bytes contain "ms left", of which no byte has been sent: it can be written anew. */
 static bool
 may_rewrite_ms(const struct outbox_mark *k, uint64_t gone)
 {
@@ -117,23 +117,23 @@ may_rewrite_ms(const struct outbox_mark *k, uint64_t gone)
 
 /* The deadline of the mark, or the time at which fewer ms are left than its bytes say. */
 static int64_t
-good_until_us(const struct outbox_mark *k)
+mark_good_until_us(const struct outbox_mark *k)
 {
-    return k->grant.until_us - (k->ms_n > 0 ? k->left_ms * US_PER_MS : 0);
+    return k->grant.deadline_us - (k->ms_n > 0 ? k->left_ms * US_PER_MS : 0);
 }
 
 static void
-good_until(struct outbox *box, int64_t us)
+lower_good_until(struct outbox *box, int64_t us)
 {
     box->good_until_us = us < box->good_until_us ? us : box->good_until_us;
 }
 
-/* ---- claims ---- */
+/* ---- marks ---- */
 
-struct outbox_claim
+struct outbox_group
 outbox_here(const struct outbox *box)
 {
-    return (struct outbox_claim){box->marks->n, box->bytes.n};
+    return (struct outbox_group){box->marks->n, box->bytes.n};
 }
 
 void
@@ -147,37 +147,37 @@ outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses)
 }
 
 void
-outbox_says_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms)
+outbox_says_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms)
 {
     struct outbox_marks *m = box->marks;
 
-    if (m != NULL && m->n > c.first) {
+    if (m != NULL && m->n > group.first) {
         struct outbox_mark *k = &m->mark[m->n - 1];
 
-        k->ms_at = (uint32_t)(from - c.from);
+        k->ms_at = (uint32_t)(from - group.from);
         k->ms_n = (uint32_t)(to - from);
         k->left_ms = ms;
     }
 }
 
 void
-outbox_close(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
+outbox_close(struct outbox *box, struct outbox_group group, enum outbox_late late, unsigned form, int proto)
 {
     struct outbox_marks *m = box->marks;
     uint32_t i;
 
-    if (m->n == c.first) {
+    if (m->n == group.first) {
         return;
     }
-    for (i = c.first; i < m->n; i++) {
+    for (i = group.first; i < m->n; i++) {
         struct outbox_mark *k = &m->mark[i];
 
-        k->at = m->gone + c.from;
-        k->n = (uint32_t)(box->bytes.n - c.from);
+        k->at = m->gone + group.from;
+        k->n = (uint32_t)(box->bytes.n - group.from);
         k->late = late;
         k->form = form & 15;
         k->proto = proto & 3;
-        good_until(box, good_until_us(k));
+        lower_good_until(box, mark_good_until_us(k));
     }
     m->mark[m->n - 1].more = false;
 }
@@ -190,7 +190,7 @@ outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint
     if (m != NULL) {
         m->mark[m->n++] = (struct outbox_mark){
             .grant = *g, .at = m->gone + at, .n = sizeof(lost_word) - 1, .late = OUTBOX_WORD};
-        good_until(box, g->until_us);
+        lower_good_until(box, g->deadline_us);
     }
 }
 
@@ -208,7 +208,7 @@ outbox_take_marks(struct outbox *to, struct outbox *from, size_t at)
         k->at = k->at - f->gone + m->gone + at;
     }
     if (m != NULL) {
-        good_until(to, from->good_until_us);
+        lower_good_until(to, from->good_until_us);
     }
     drop_marks(from);
 }
@@ -262,30 +262,30 @@ group_end(const struct outbox_marks *m, uint32_t i)
 static bool
 is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
 {
-    int64_t until_us;
+    int64_t deadline_us;
 
-    switch (core_grant_state(env->core, &k->grant, now_us, &until_us)) {
+    switch (core_grant_state(env->core, &k->grant, now_us, &deadline_us)) {
     case CORE_GRANT_HELD:
-        k->grant.until_us = until_us;
+        k->grant.deadline_us = deadline_us;
         return false;
     case CORE_GRANT_LOST:
         return true;
     case CORE_GRANT_ENDED: /* the owner gave it back, or knows of the loss: the bytes stay true until the deadline */
         break;
     }
-    return now_us >= k->grant.until_us;
+    return now_us >= k->grant.deadline_us;
 }
 
 /* The core takes back the other grants of a reply that is not sent; their owner learns of that by LOST. */
 static void
 give_back(struct outbox *box, uint32_t from, uint32_t to, int64_t now_us, const struct outbox_env *env)
 {
-    int64_t until_us;
+    int64_t deadline_us;
 
     for (uint32_t i = from; i < to && box->marks->mark[i].late == OUTBOX_LOST; i++) {
         struct core_event ev = {.type = CORE_UNDELIVERED, .grant = box->marks->mark[i].grant};
 
-        if (core_grant_state(env->core, &ev.grant, now_us, &until_us) == CORE_GRANT_HELD) {
+        if (core_grant_state(env->core, &ev.grant, now_us, &deadline_us) == CORE_GRANT_HELD) {
             env->step(env->ctx, &ev);
         }
     }
@@ -299,7 +299,7 @@ write_word(struct outbox *box, const struct outbox_mark *k, const struct outbox_
     *env->late += 1;
 }
 
-/* Marks the group as late; false when some of it has left. */
+/* Notes that the bytes of this group of marks are to be replaced. False: some of them have left. */
 static bool
 doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *env)
 {
@@ -318,7 +318,7 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
 }
 
 /*
- * Dooms late bytes. TORN: some late bytes have left, or part of a "ms left" that is too high by now. *looked: how many
+ * Dooms late bytes. TORN: some late bytes have left, or part of an "ms left" that is too high by now. *looked: how many
  * marks, from the first, were looked at.
  */
 static enum outbox_fate
@@ -335,7 +335,7 @@ look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t 
             struct outbox_mark *mark = &m->mark[k];
 
             mark->lost = is_late(mark, now_us, env);
-            mark->patch = mark->ms_n > 0 && now_us >= good_until_us(mark);
+            mark->patch = mark->ms_n > 0 && now_us >= mark_good_until_us(mark);
             torn = torn || (mark->patch && !may_rewrite_ms(mark, m->gone));
             late = late || mark->lost;
         }
@@ -373,7 +373,7 @@ copy_up_to(struct copying *cp, int64_t end)
 static void
 copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
 {
-    int64_t left_ms = (k->grant.until_us - cp->now_us) / US_PER_MS;
+    int64_t left_ms = (k->grant.deadline_us - cp->now_us) / US_PER_MS;
     int64_t from;
 
     copy_up_to(cp, at + k->ms_at);
@@ -390,7 +390,7 @@ copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
     k->patch = false;
 }
 
-/* Copies one group: leaves it out, writes it anew, or copies it with the time that is left now. */
+/* Copies the bytes of a group of marks: leaves them out, writes them anew, or copies them with the time left now. */
 static void
 copy_group(struct copying *cp, uint32_t i, uint32_t end)
 {
@@ -449,11 +449,11 @@ copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 }
 
 /*
- * Takes settled marks off the list, and returns how many losses their owners know of now; `reported` lists these. If
- * some were not looked at, deadlines and losses of the outbox stay.
+ * Removes the marks of doomed bytes. Returns the number of losses that the new bytes report to their owners, which
+ * `reported` lists. If some marks were not looked at, good_until_us and losses of the outbox stay.
  */
 static uint32_t
-sweep(struct outbox *box, uint32_t looked, struct core_grant *reported, const struct outbox_env *env)
+remove_doomed(struct outbox *box, uint32_t looked, struct core_grant *reported, const struct outbox_env *env)
 {
     struct outbox_marks *m = box->marks;
     uint32_t i, kept = 0, n = 0;
@@ -465,8 +465,8 @@ sweep(struct outbox *box, uint32_t looked, struct core_grant *reported, const st
         const struct outbox_mark *k = &m->mark[i];
 
         if (!k->doomed) {
-            good_until(box, good_until_us(k));
-            box->fit_until_us = k->grant.until_us < box->fit_until_us ? k->grant.until_us : box->fit_until_us;
+            lower_good_until(box, mark_good_until_us(k));
+            box->fit_until_us = k->grant.deadline_us < box->fit_until_us ? k->grant.deadline_us : box->fit_until_us;
             m->mark[kept++] = *k;
         } else if (k->late == OUTBOX_LOST && k->lost) {
             reported[n++] = k->grant;
@@ -500,7 +500,7 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
         copy(box, now_us, env);
     }
     reported = mem_alloc(looked * sizeof(*reported));
-    n = sweep(box, looked, reported, env);
+    n = remove_doomed(box, looked, reported, env);
     for (i = 0; i < n; i++) {
         env->step(env->ctx, &(struct core_event){.type = CORE_LOSS_REPORTED, .grant = reported[i]});
     }

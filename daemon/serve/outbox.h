@@ -1,11 +1,11 @@
 /*
  * outbox.h -- bytes on their way to a client, and until when they are true.
  *
- * Bytes that say that a lock is held carry a mark for each grant they rely on: their place, the grant, its deadline.
+ * Bytes that say that a lock is held carry a mark for each grant they rely on: where they are, the grant, its deadline.
  * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
- * lock was lost since, outbox_fit() asks the core about each grant. If it stands, the bytes stay, and "ms left" is
- * written anew where it is less by now. If it is lost, a reply becomes that of the loser (-LOST), an event is dropped,
- * a table says so.
+ * lock was lost since, outbox_fit() asks the core about each grant. If the grant stands, the bytes stay, and "ms left"
+ * is written anew where it is less by now. If the grant is lost, a reply becomes -LOST, an event is dropped, and a
+ * table says "lost".
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
  * No socket and no clock: the time is an argument.
@@ -32,21 +32,23 @@ enum { OUTBOX_LATE_BITS = 4, OUTBOX_FORM_BITS = 4, OUTBOX_PROTO_BITS = 2 };
 
 _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what late bytes become");
 
-/* One grant that some bytes rely on. Those of one answer stand together, and share its bytes. */
+/* One grant that some bytes rely on. The marks of one answer are a group: they stand together, and share its bytes. */
 struct outbox_mark {
     struct core_grant grant;
     int64_t left_ms;          /* "ms left" */
     uint64_t at;              /* first byte, counted from the first byte that this outbox ever had */
     uint32_t n;               /* bytes */
-    uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = not said */
+    uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = there is none */
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
     bool more : 1;            /* the next mark is of the same bytes */
-    bool lost : 1, doomed : 1, patch : 1; /* within outbox_fit() */
+    bool lost : 1;            /* within outbox_fit(): the grant is lost, or over ... */
+    bool doomed : 1;          /* ... one of the group is: its bytes are to be replaced ... */
+    bool patch : 1;           /* ... "ms left" is too high */
 };
 
 struct outbox {
     struct buf bytes;
-    struct outbox_marks *marks; /* owned; NULL = no claim */
+    struct outbox_marks *marks; /* owned; NULL = none */
     struct pool *pool;          /* borrowed: the memory of few marks; NULL = malloc */
     int64_t good_until_us;      /* before this time all bytes are true; CORE_FOREVER without marks */
     size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last ... */
@@ -78,33 +80,33 @@ void outbox_fini(struct outbox *box);
 size_t outbox_memory(const struct outbox *box);
 
 /*
- * A claim: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the last byte
- * is there. A grant with claim 0 is none. losses: env.losses now.
+ * A group of marks: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the
+ * last byte is there. A grant with claim 0 is none. losses: env.losses now.
  */
-struct outbox_claim {
+struct outbox_group {
     uint32_t first; /* mark */
     size_t from;    /* byte */
 };
-struct outbox_claim outbox_here(const struct outbox *box);
+struct outbox_group outbox_here(const struct outbox *box);
 void outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses);
-void outbox_close(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto);
+void outbox_close(struct outbox *box, struct outbox_group group, enum outbox_late late, unsigned form, int proto);
 
-static inline struct outbox_claim
+static inline struct outbox_group
 outbox_begin(const struct outbox *box)
 {
-    return box->marks != NULL ? outbox_here(box) : (struct outbox_claim){0, box->bytes.n};
+    return box->marks != NULL ? outbox_here(box) : (struct outbox_group){0, box->bytes.n};
 }
 
 static inline void
-outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
+outbox_end(struct outbox *box, struct outbox_group group, enum outbox_late late, unsigned form, int proto)
 {
     if (box->marks != NULL) {
-        outbox_close(box, c, late, form, proto);
+        outbox_close(box, group, late, form, proto);
     }
 }
 
 /* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
-void outbox_says_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);
+void outbox_says_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms);
 
 /* Marks a word "held", from `at` on, in an answer with many. */
 void outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);

@@ -24,9 +24,9 @@ struct head {
 };
 
 struct slot {
-    uint64_t id;  /* of the table */
+    uint64_t id;  /* the slot's id, see slot_file.h */
     uint64_t sum; /* of all behind it */
-    int64_t until_us;
+    int64_t owner_grace_until_us;
     uint16_t name_n;
     char name[OPTIONS_OWNER_BYTES_MAX];
 };
@@ -45,7 +45,7 @@ sum_of(const struct slot *s)
 {
     static const struct hash_key key = {0x726c6f636b64, VERSION};
 
-    return hash_bytes(&key, &s->until_us, sizeof(*s) - offsetof(struct slot, until_us));
+    return hash_bytes(&key, &s->owner_grace_until_us, sizeof(*s) - offsetof(struct slot, owner_grace_until_us));
 }
 
 static void
@@ -86,11 +86,11 @@ owners_file_close(struct owners_file *f)
 static bool
 is_whole(const struct slot *s)
 {
-    return s->name_n >= 1 && s->name_n <= sizeof(s->name) && s->until_us > 0 && s->sum == sum_of(s);
+    return s->name_n >= 1 && s->name_n <= sizeof(s->name) && s->owner_grace_until_us > 0 && s->sum == sum_of(s);
 }
 
 void
-owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
+owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct core_owner_record **out, size_t *n,
                  uint64_t *torn)
 {
     size_t used = f->table.used_n;
@@ -99,7 +99,7 @@ owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct cor
     *n = 0;
     *out = mem_alloc(used * (sizeof(**out) + OPTIONS_OWNER_BYTES_MAX) + 1);
     text = (char *)(*out + used);
-    if (!counts || head_of(f)->serial != serial) {
+    if (!same_boot || head_of(f)->serial != serial) {
         clear(f);
     }
     for (uint32_t i = 0; i < f->table.slots_n; i++) {
@@ -114,7 +114,7 @@ owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct cor
             continue;
         }
         memcpy(text, s->name, s->name_n);
-        (*out)[(*n)++] = (struct core_owner_record){slot_file_id(s), {text, s->name_n}, s->until_us};
+        (*out)[(*n)++] = (struct core_owner_record){slot_file_id(s), {text, s->name_n}, s->owner_grace_until_us};
         text += s->name_n;
     }
     slot_file_index(&f->table); /* without those that are gone */
@@ -127,21 +127,21 @@ owners_file_serial(struct owners_file *f, uint64_t serial)
 }
 
 bool
-owners_file_keep(struct owners_file *f, const struct core_owner_record *k)
+owners_file_keep(struct owners_file *f, const struct core_owner_record *rec)
 {
     struct slot *s;
 
-    (void)slot_file_remove(&f->table, k->id);
-    s = k->name.n <= sizeof(s->name) ? slot_file_free_slot(&f->table) : NULL;
+    (void)slot_file_remove(&f->table, rec->id);
+    s = rec->name.n <= sizeof(s->name) ? slot_file_free_slot(&f->table) : NULL;
     if (s == NULL) {
         return false;
     }
     memset((char *)s + sizeof(s->id), 0, sizeof(*s) - sizeof(s->id));
-    s->until_us = k->until_us;
-    s->name_n = (uint16_t)k->name.n;
-    memcpy(s->name, k->name.p, k->name.n);
+    s->owner_grace_until_us = rec->owner_grace_until_us;
+    s->name_n = (uint16_t)rec->name.n;
+    memcpy(s->name, rec->name.p, rec->name.n);
     s->sum = sum_of(s);
-    slot_file_commit(&f->table, k->id);
+    slot_file_commit(&f->table, rec->id);
     return true;
 }
 

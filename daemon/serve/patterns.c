@@ -2,10 +2,10 @@
  * patterns.c -- events for sessions that subscribed by pattern. Owns the kept events and the lists of such sessions.
  *
  * Patterns have to be tried one by one, and clients decide how many there are and how slow, so one turn of the loop
- * spends TURN_COST on them at most. A session whose patterns had no turn for an event lags: the event is kept, and the
- * session goes on in the next turns, VISIT_COST at a time, in turn with others, so one pattern is not late because of a
- * thousand. Kept events are bounded by EVENTS_BYTES; a session behind more is closed, like one that does not read its
- * output.
+ * spends TURN_COST on them at most. A session lags while some of its patterns have not been compared with an event: the
+ * event is kept, and the session goes on in the next turns, VISIT_COST at a time, in turn with others, so that one
+ * pattern is not late because of another session's thousand. EVENTS_BYTES bounds the kept events; a session that lags
+ * further behind is closed, like one that does not read its output.
  * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
  *     which counts it), unless it was cut off.
  * P2  Some session is at the first of the kept events (subs.event).
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
+#include "daemon/serve/sessions.h"
 
 enum {
     TURN_COST = 500 * 1000,        /* of all patterns in a turn; in about a nanosecond each, see cost_of() */
@@ -76,13 +77,13 @@ cut_off(struct pubsub *p, struct subs *subs)
 {
     subs->cut = true;
     patterns_leave(p, subs);
-    subs->session->overflow = true;
+    subs->session->output_overflow = true;
     session_wake(subs->session);
 }
 
 /* Too many bytes are kept: cuts off the sessions that are in the older half of the events. */
 static void
-cut_off_last(struct pubsub *p)
+cut_off_older_half(struct pubsub *p)
 {
     const struct event_record *first = container_of(p->events.next, struct event_record, node);
     uint64_t middle = first->serial + (p->serial - first->serial) / 2;
@@ -100,7 +101,7 @@ cut_off_last(struct pubsub *p)
 static struct event_record *
 keep_event(struct pubsub *p, const struct pubsub_event *t)
 {
-    struct event_record *ev = event_keep(t);
+    struct event_record *ev = pubsub_keep_event(t);
 
     list_push_back(&p->events, &ev->node);
     p->events_bytes += sizeof(*ev) + ev->channel_n + ev->payload_n;
@@ -167,7 +168,7 @@ patterns_send(struct pubsub *p, const struct pubsub_event *event)
         go_to(subs, ev);
     }
     if (p->events_bytes > EVENTS_BYTES) {
-        cut_off_last(p);
+        cut_off_older_half(p);
     }
 }
 
@@ -179,7 +180,7 @@ visit(struct pubsub *p, struct subs *subs)
 
     while (budget > 0 && subs->event != NULL) {
         struct event_record *ev = subs->event;
-        struct pubsub_event event = event_of(ev);
+        struct pubsub_event event = pubsub_event_of(ev);
 
         if (compare(p, subs, &event, &budget)) {
             go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));

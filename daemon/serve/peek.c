@@ -1,11 +1,11 @@
 /*
  * peek.c -- reading ahead: a request is copied out of the socket, and its bytes stay in the kernel until the answer.
  *
- * Taking bytes out of a Unix socket wakes a process that sleeps at its other end, for there is room again: one in
- * recv() finds no answer and sleeps again, once for each request, which costs more than the request. A process with one
- * connection most likely sleeps there, so its request is only peeked at, and taken out behind the answer, which wakes
- * it in any case. Price: one more system call. Sessions of processes with several connections (epoll sleeps through
- * it), and of processes with several requests under way, are read as usual. PK1 to PK3 below.
+ * Taking bytes out of a Unix socket wakes a process that sleeps at its other end, because there is room again: a
+ * process in recv() finds no answer and sleeps again, once for each request, which costs more than the request. A
+ * process with one connection most likely sleeps in recv(), so its request is only peeked at, and taken out after the
+ * answer was sent, which wakes the process in any case. The price is one more system call. Sessions of processes with
+ * several connections (which sleep in epoll, and are not woken), or with several requests under way, are read as usual.
  */
 #include "daemon/serve/peek.h"
 
@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "daemon/serve/peer.h"
+#include "daemon/serve/session_end.h"
 
 /*
  * PK1 session.peeked bytes at the head of the socket have been read already; at most as many as engine.scratch takes.
@@ -25,7 +26,7 @@
 ssize_t
 peek_read(struct session *s, char *p, size_t n)
 {
-    bool looks = peer_is_alone(s) && !s->hangup;
+    bool looks = peer_is_alone(s) && !s->hung_up;
     ssize_t got;
 
     peek_take(s);

@@ -1,10 +1,10 @@
 /*
- * peek.h -- requests that were read, and are still in the socket. For session.c.
+ * peek.h -- requests that were read, and are still in the socket.
  */
 #ifndef RLOCKD_SERVE_PEEK_H
 #define RLOCKD_SERVE_PEEK_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 /*
  * As recv() without waiting, of bytes that were not read yet; if possible without waking the process at the other end.

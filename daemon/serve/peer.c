@@ -1,14 +1,10 @@
 /*
  * peer.c -- the process or host at the other end of a session's socket, and whether it is still there.
  *
- * Refuses nothing: what the kernel does not report stays "?" or -1, and a process that cannot be watched is not. A
- * forked child may have inherited the socket of a process that has ended, and would hold its locks for ever. So the
- * process that connected over a Unix socket is watched by a pidfd, one for all its sessions; also while dead_process is
- * off, because a reload may turn it on when the process is gone and its number is another's.
- * PR1 A process is in engine.processes as long as it has sessions, and no session outlives its entry there.
- * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New ones have it.
- * PR3 Watching takes only descriptors that limits.sessions does not need; if there are none, at most an eighth of all
- *     descriptors.
+ * Refuses nothing: what the kernel does not report stays "?" or -1, and a process that cannot be watched stays
+ * unwatched. A forked child may have inherited the socket of a process that has ended, and would hold its locks for
+ * ever. So the process that connected over a Unix socket is watched by a pidfd, one for all its sessions; also while
+ * dead_process is off, because a reload may turn it on when the process has gone and another process has its pid.
  */
 #include "daemon/serve/peer.h"
 
@@ -27,6 +23,15 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/sessions.h"
+
+/*
+ * PR1 A process is in engine.processes as long as some session.process is it. When it ends all its sessions leave it.
+ * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New sockets get
+ *     it when they connect.
+ * PR3 Watching takes only descriptors that limits.sessions does not need; if there are none, at most an eighth of all
+ *     descriptors.
+ */
 
 enum { SOCKETS_PER_TURN = 256 }; /* sockets that get a reload's dead_peer in one turn: each takes three system calls */
 
@@ -42,7 +47,7 @@ struct peer_process {
 };
 
 static void
-know_unix_peer(struct session *s)
+identify_unix_peer(struct session *s)
 {
     struct ucred cred;
     socklen_t n = sizeof(cred);
@@ -59,7 +64,7 @@ know_unix_peer(struct session *s)
 }
 
 static void
-know_tcp_peer(struct session *s)
+identify_tcp_peer(struct session *s)
 {
     union {
         struct sockaddr any;
@@ -122,12 +127,12 @@ watch_tcp_peer(const struct session *s)
 }
 
 void
-peer_know(struct session *s)
+peer_identify(struct session *s)
 {
     if (s->is_unix) {
-        know_unix_peer(s);
+        identify_unix_peer(s);
     } else {
-        know_tcp_peer(s);
+        identify_tcp_peer(s);
         watch_tcp_peer(s);
     }
 }

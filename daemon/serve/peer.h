@@ -1,13 +1,13 @@
 /*
- * peer.h -- the other end of a session's socket, and whether it is still there. For session.c and engine.c.
+ * peer.h -- the other end of a session's socket, and whether it is still there.
  */
 #ifndef RLOCKD_SERVE_PEER_H
 #define RLOCKD_SERVE_PEER_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 /* Fills session.peer (and pid, uid, gid of a Unix peer); has the kernel watch a TCP peer. */
-void peer_know(struct session *s);
+void peer_identify(struct session *s);
 
 /*
  * From now on, while dead_process is on, the session ends when the process that connected ends, even if a child of that

@@ -14,7 +14,7 @@ struct pieces {
     struct list list; /* of pieces, owned */
     size_t bytes;     /* in all of them but the last */
     size_t max;       /* cap in bytes; 0 = none */
-    bool failed;      /* sticky: past max */
+    bool failed;      /* for good: the bytes have passed max */
 };
 
 void pieces_init(struct pieces *p, size_t bytes_max);

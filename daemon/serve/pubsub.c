@@ -1,5 +1,5 @@
 /*
- * pubsub.c -- subscriptions. Owns topics (a channel, or a pattern) and subscriptions.
+ * pubsub.c -- subscriptions, and the text of each event. Owns topics (a channel, or a pattern) and subscriptions.
  *
  * A subscription is on two lists, its topic's and its session's; a topic lives as long as it has a subscription.
  * pubsub_frame.c writes one event, channels.c and patterns.c bring it to many sessions.
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 
 #include "daemon/base/memory.h"
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands_reply.h"
+#include "daemon/serve/session_record.h"
 
 struct pubsub *
 pubsub_new(struct engine *e)
@@ -309,7 +310,7 @@ add_owner(struct pubsub *p, const struct core_publish *news)
     if (news->owner_name.n > 0) {
         add_word(&p->payload, news->owner_name);
     } else {
-        owner_print(p->engine, news->owner, owner);
+        command_print_owner(p->engine, news->owner, owner);
         buf_adds(&p->payload, owner);
     }
 }

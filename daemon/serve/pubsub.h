@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_PUBSUB_H
 #define RLOCKD_SERVE_PUBSUB_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 struct pubsub;
 
@@ -24,7 +24,7 @@ void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, st
 /* The session ends. */
 void pubsub_drop(struct pubsub *p, struct session *s);
 
-/* Once in a turn: channels and patterns that lag behind go on, for a bounded time. */
+/* To be called once in a turn: sends more events of channels and patterns that lag behind, for a bounded time. */
 void pubsub_turn(struct pubsub *p);
 
 /* Some channels or patterns lag: the loop must not sleep. */

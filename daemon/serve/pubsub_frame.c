@@ -1,6 +1,6 @@
 /*
  * pubsub_frame.c -- one event: as it is kept, and as a frame, to one session. Below pubsub.c, patterns.c and
- * channels.c, which say to whom and when.
+ * channels.c, which decide to which sessions and when.
  *
  * Owns pubsub.frame. Talks to no socket: frames go to session_push().
  */
@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "daemon/base/memory.h"
+#include "daemon/serve/session_out.h"
 #include "proto/writer.h"
 
 struct event_record *
-event_keep(const struct pubsub_event *t)
+pubsub_keep_event(const struct pubsub_event *t)
 {
     struct event_record *ev = mem_alloc(sizeof(*ev) + t->channel.n + t->payload.n);
 
@@ -25,7 +26,7 @@ event_keep(const struct pubsub_event *t)
 }
 
 struct pubsub_event
-event_of(const struct event_record *ev)
+pubsub_event_of(const struct event_record *ev)
 {
     return (struct pubsub_event){.serial = ev->serial,
                                  .channel = {ev->text, ev->channel_n},

@@ -14,10 +14,10 @@ struct topic {
     struct list subs; /* sub.in_topic */
     struct list kept; /* of a channel: event_record.node, oldest first; owned by channels.c ... */
     struct list node; /* ... pubsub.channels while there are some ... */
-    struct list *at;  /* ... and the session that is sent the first of them next */
+    struct list *at;  /* ... and the subscription (sub.in_topic) that gets the oldest of them next */
     unsigned sets;    /* of a pattern: the number of its `[` */
     uint64_t tried;   /* the event it was compared with last ... */
-    bool hit;         /* ... and whether it matched: others may have the same pattern */
+    bool hit;         /* ... and whether it matched, for all sessions with this pattern */
     struct slice name; /* points behind this struct */
 };
 
@@ -47,8 +47,8 @@ struct subs {
     struct list list; /* sub.in_session, oldest first */
     int n, patterns_n;
     struct list node;         /* pubsub.current or pubsub.lagging */
-    struct event_record *event; /* lagging: the one that it is at ... */
-    struct list *at;          /* ... and its next subscription to be looked at */
+    struct event_record *event; /* lagging: the event that its patterns are compared with next ... */
+    struct list *at;          /* ... from this subscription on */
     bool cut;                 /* it was too far behind: the session ends with this turn */
 };
 
@@ -74,7 +74,7 @@ struct pubsub_event {
     struct slice channel, payload;
     struct core_grant relies; /* the grant that it relies on; claim 0: none */
     uint64_t losses;          /* metrics.lost then */
-    uint64_t cause;         /* the session whose request caused it, or whose lock it is about */
+    uint64_t cause;           /* the session whose request caused it, or whose lock it is about */
 };
 
 /* patterns.c: one event, for all sessions that have patterns. */
@@ -94,8 +94,8 @@ void channels_pass(struct topic *t, const struct list *sub);
 void channels_drop(struct pubsub *p, struct topic *t);
 
 /* pubsub_frame.c: a copy, on no list, to be freed by free(); and its contents. */
-struct event_record *event_keep(const struct pubsub_event *event);
-struct pubsub_event event_of(const struct event_record *ev);
+struct event_record *pubsub_keep_event(const struct pubsub_event *event);
+struct pubsub_event pubsub_event_of(const struct event_record *ev);
 
 /* pubsub_frame.c: one event as a frame of this topic, to one session. */
 void pubsub_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s);

@@ -1,8 +1,8 @@
 /*
  * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.recheck_us.
  *
- * There are two lists, so that one check serves many sessions, and checks none sooner than LOOK_AGAIN_US after its
- * read. Most sessions have no input, so one poll() asks for all: a read of each would cost more than all the rest of a
+ * There are two lists, so that one check serves many sessions, and checks no session sooner than LOOK_AGAIN_US after
+ * its read. Most sessions have no input, so one poll() asks about all: reading each would cost more than the rest of a
  * hand-off. A check also takes peeked bytes out of the socket: see PK3 of peek.c.
  */
 #include "daemon/serve/recheck.h"
@@ -11,6 +11,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/peek.h"
+#include "daemon/serve/sessions.h"
 
 #define LOOK_AGAIN_US (2 * US_PER_MS)
 #define LOOK_AT_ONCE 64
@@ -24,7 +25,7 @@ recheck_add(struct engine *e, struct session *s)
     }
 }
 
-/* Checks the first sessions of the list: those with input are read, and all of these if poll() fails. */
+/* Checks the first sessions of the list: wakes those with input, or all of them if poll() fails. */
 static void
 look_at_some(struct list *recheck)
 {
@@ -42,7 +43,7 @@ look_at_some(struct list *recheck)
     polled = poll(p, n, 0) >= 0;
     for (i = 0; i < n; i++) {
         if (!polled || p[i].revents != 0) {
-            s[i]->readable = s[i]->stirred = true; /* a session that is held up may be broken */
+            s[i]->readable = s[i]->unchecked = true; /* a session that is held up may be broken */
             session_wake(s[i]);
         }
     }

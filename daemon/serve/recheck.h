@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_RECHECK_H
 #define RLOCKD_SERVE_RECHECK_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 /* A session that has left engine.recheck by then is not looked at. */
 void recheck_add(struct engine *e, struct session *s);

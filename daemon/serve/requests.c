@@ -1,7 +1,7 @@
 /*
  * requests.c -- one session's requests: run when they may, in order.
  *
- * Owns the words of a request that waits for its turn, in its slot. Between the commands and slots.c: nothing that a
+ * Owns the words of a request that waits for its turn, in its slot. Above the commands and slots.c: nothing that a
  * command calls comes back here.
  *
  * RQ1 A WHEN_TURN command runs only as the oldest slot, and writes only to session.out.
@@ -14,9 +14,12 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
 
 /* The head of a deferred request; each word follows as its length and its bytes. */
 struct packed {
@@ -43,8 +46,8 @@ follow_auth(struct session *s)
 }
 
 /*
- * Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once),
- * and the session may be closed (KILL of itself).
+ * Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once), and the
+ * session may be closed (KILL of itself).
  */
 static void
 run(struct session *s, uint64_t slot, const struct words *w, int id)
@@ -108,7 +111,7 @@ unpack(const struct buf *bytes, unsigned words_n, struct words *out)
     assert(p == bytes->p + bytes->n);
 }
 
-/* Closes the session: the verb shows a browser, or a proxy, that was tricked into talking to us. */
+/* Closes the session: the verb shows a browser, or a proxy, that was tricked into talking to the daemon. */
 static void
 refuse_cross_protocol(struct session *s, const struct words *w)
 {
@@ -191,7 +194,7 @@ requests_take(struct session *s, const struct words *w)
 bool
 requests_may_run(const struct session *s)
 {
-    return !s->closed && !s->quit && !auth_limit_waits(s) && !session_out_over_limit(s);
+    return !s->closed && !s->quitting && !auth_limit_waits(s) && !session_out_over_limit(s);
 }
 
 void

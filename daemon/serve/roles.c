@@ -2,15 +2,15 @@
  * roles.c -- the role of a session, from the configuration and the passwords it has proved to know.
  *
  * R1  An admin is authenticated.
- * R2  By TCP nobody is an admin without the admin's password, unless protected mode is off and there is no password at
- *     all.
+ * R2  A session by TCP is no admin without the admin's password, unless protected mode is off and there is no password
+ *     at all.
  */
 #include "daemon/serve/roles.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A Unix socket has permissions; a port is open to everybody on the host. */
+/* A Unix socket has permissions; a port is open to every process of the host. */
 static bool
 is_trusted(const struct session *s)
 {
@@ -90,9 +90,9 @@ roles_refuse_admin(const struct session *s, const char *command, struct writer *
 }
 
 bool
-roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char error[160])
+roles_refuse_listener(const struct conf *cf, const char *addr, bool other_hosts, char error[160])
 {
-    if (!beyond || !cf->protected_mode || cf->auth_password != NULL) {
+    if (!other_hosts || !cf->protected_mode || cf->auth_password != NULL) {
         return false;
     }
     snprintf(error, 160,
@@ -101,9 +101,9 @@ roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char
 }
 
 const char *
-roles_warn_of_page(const struct conf *cf, bool beyond)
+roles_warn_of_page(const struct conf *cf, bool other_hosts)
 {
-    return beyond && cf->protected_mode
+    return other_hosts && cf->protected_mode
                ? "other hosts may reach it without a password: set http.listen to an address of this host, "
                  "or protected_mode: false"
                : NULL;

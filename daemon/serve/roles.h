@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_ROLES_H
 #define RLOCKD_SERVE_ROLES_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 #include "proto/writer.h"
 
 /* The role before any password was sent; RESET goes back to it. */
@@ -19,19 +19,19 @@ void roles_prove(struct session *s, bool admin);
  */
 void roles_reload(struct engine *e, const struct conf *was);
 
-/* -NOPERM, and what to configure where the connection cannot become an admin. */
+/* Writes -NOPERM; if the connection cannot become an admin, with the settings that would allow it. */
 void roles_refuse_admin(const struct session *s, const char *command, struct writer *out);
 
 /*
- * Protected mode: other hosts may reach what listens there, and no password keeps them out. True: it must not be
- * served; why is in `error`.
+ * Protected mode: whether other hosts may reach that address without a password. True: it must not be served; the
+ * reason is in `error`.
  */
-bool roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char error[160]);
+bool roles_refuse_listener(const struct conf *cf, const char *addr, bool other_hosts, char error[160]);
 
 /*
- * Protected mode for the page for health checks, which has no password: what to warn of where other hosts reach it, or
- * NULL. It shows no names and changes nothing, so it is served all the same.
+ * Protected mode for the page for health checks, which has no password: the warning if other hosts may reach it; NULL:
+ * none is needed. The page shows no names and changes nothing, so it is served all the same.
  */
-const char *roles_warn_of_page(const struct conf *cf, bool beyond);
+const char *roles_warn_of_page(const struct conf *cf, bool other_hosts);
 
 #endif

@@ -6,7 +6,7 @@
  * ends. Events are edge-triggered: none is deleted while a session is held up, so the hang-up of its peer is seen even
  * then.
  * S1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
- * S2  The core gets GONE exactly once, from session_close(), and nothing of the session after it.
+ * S2  The core gets GONE exactly once, from session_close(), and no event of the session after it.
  * S3  No buffer is held while nothing is half read, half written or unanswered.
  * S4  A session that owes AUTH, or has to read before it may end, has a deadline in engine.due.
  */
@@ -25,13 +25,18 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/peek.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
-#include "daemon/serve/roles.h"
-#include "daemon/serve/requests.h"
-#include "daemon/serve/peek.h"
 #include "daemon/serve/recheck.h"
+#include "daemon/serve/requests.h"
+#include "daemon/serve/roles.h"
+#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
 #include "daemon/serve/session_write.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 #include "daemon/serve/unreachable.h"
 #include "daemon/serve/user.h"
 
@@ -54,8 +59,8 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     struct session *s = arg;
 
     (void)fd;
-    s->hangup = s->hangup || (what & EV_CLOSED) != 0;
-    s->readable = s->stirred = true;
+    s->hung_up = s->hung_up || (what & EV_CLOSED) != 0;
+    s->readable = s->unchecked = true;
     session_wake(s);
 }
 
@@ -127,7 +132,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     roles_begin(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
     snprintf(s->addr, sizeof(s->addr), "%s", addr);
-    peer_know(s);
+    peer_identify(s);
     s->user = user_key(s);
     may = may_enter(s);
     if (!may || !enrol(s)) {
@@ -181,7 +186,9 @@ held_up(const struct session *s)
 static bool
 may_ask(const struct session *s)
 {
-    return !s->closed && !s->quit && !s->bad && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
+    bool ends = s->closed || s->quitting || s->framing_lost;
+
+    return !ends && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
 }
 
 /* May the session run another request now? */
@@ -202,7 +209,7 @@ make_room(struct session *s)
     if (!may_ask(s)) {
         return false;
     }
-    if (slots_full(s) && !s->hangup) {
+    if (slots_full(s) && !s->hung_up) {
         slots_refuse_oldest(s);
         return may_run(s);
     }
@@ -213,7 +220,7 @@ static void
 lose_framing(struct session *s, const char *why)
 {
     s->buffered = false;
-    s->bad = true;
+    s->framing_lost = true;
     s->engine->metrics.protocol_errors++;
     slots_protocol_error(s, why);
 }
@@ -296,11 +303,11 @@ receive(struct session *s)
     ssize_t n;
 
     list_remove(&s->recheck_node);
-    s->stirred = false;
+    s->unchecked = false;
     do {
         n = peek_read(s, scratch + got, ENGINE_SCRATCH_BYTES - got);
         got += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hangup);
+    } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hung_up);
     if (n > 0 && got < ENGINE_SCRATCH_BYTES) {
         s->readable = false;
         recheck_add(s->engine, s);
@@ -321,7 +328,7 @@ receive(struct session *s)
 static bool
 input_ended(const struct session *s)
 {
-    return s->bad || (s->eof && !s->buffered);
+    return s->framing_lost || (s->eof && !s->buffered);
 }
 
 /*
@@ -333,9 +340,9 @@ ask_for_peer(struct session *s)
 {
     struct pollfd p = {.fd = s->fd};
 
-    s->stirred = false;
+    s->unchecked = false;
     if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0) {
-        s->shut = (p.revents & POLLERR) == 0;
+        s->peer_closed = (p.revents & POLLERR) == 0;
         session_lose_peer(s);
     }
 }
@@ -351,20 +358,20 @@ report_end(struct session *s)
 {
     struct core_event eof = {.type = CORE_EOF, .session = s->id};
     struct core_event unreachable = {.type = CORE_UNREACHABLE, .session = s->id};
-    bool is_news = s->unreachable && !s->unreachable_sent;
-    bool ends = is_news || input_ended(s) || (s->hangup && held_up(s));
-    bool due = s->eof_sent_below != s->next_slot && s->slots_n > 0 && ends;
+    bool is_news = s->unreachable && !s->unreachable_reported;
+    bool ends = is_news || input_ended(s) || (s->hung_up && held_up(s));
+    bool due = s->eof_reported_below != s->next_slot && s->slots_n > 0 && ends;
 
-    s->eof_waits = due && s->slots_n > END_LONG && !s->eof_waits;
-    if (s->eof_waits) {
+    s->eof_put_off = due && s->slots_n > END_LONG && !s->eof_put_off;
+    if (s->eof_put_off) {
         return;
     }
     if (due) {
-        s->eof_sent_below = s->next_slot;
+        s->eof_reported_below = s->next_slot;
         engine_step(s->engine, &eof);
     }
     if (is_news && !s->closed) {
-        s->unreachable_sent = true;
+        s->unreachable_reported = true;
         engine_step(s->engine, &unreachable);
     }
 }
@@ -373,22 +380,22 @@ report_end(struct session *s)
 static bool
 has_no_input(const struct session *s)
 {
-    bool ended = s->hangup || s->eof || s->bad;
+    bool ended = s->hung_up || s->eof || s->framing_lost;
 
-    return s->closed || !(s->buffered || s->readable || s->stirred || ended || requests_can_settle(s));
+    return s->closed || !(s->buffered || s->readable || s->unchecked || ended || requests_can_settle(s));
 }
 
 bool
 session_input(struct session *s)
 {
     unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
-    bool asks = s->stirred, held;
+    bool asks = s->unchecked, held;
 
     s->cut_short = false;
     if (has_no_input(s)) {
         return false;
     }
-    if (asks && !s->unreachable && (s->hangup || s->buffered)) {
+    if (asks && !s->unreachable && (s->hung_up || s->buffered)) {
         ask_for_peer(s);
         asks = false;
     }
@@ -406,7 +413,7 @@ session_input(struct session *s)
         }
     }
     s->cut_short = budget == 0;
-    if (!s->closed && !s->unreachable && ((s->stirred && held_up(s)) || (asks && s->cut_short))) {
+    if (!s->closed && !s->unreachable && ((s->unchecked && held_up(s)) || (asks && s->cut_short))) {
         ask_for_peer(s);
     }
     if (!s->closed) {
@@ -421,21 +428,21 @@ static enum close_reason
 ending_reason(const struct session *s)
 {
     return s->orphan ? CLOSE_PROCESS
-           : s->unreachable && !s->shut ? CLOSE_ERROR
-           : s->bad  ? CLOSE_PROTOCOL
-           : s->quit ? CLOSE_QUIT
-                     : CLOSE_EOF;
+           : s->unreachable && !s->peer_closed ? CLOSE_ERROR
+           : s->framing_lost ? CLOSE_PROTOCOL
+           : s->quitting ? CLOSE_QUIT
+           : CLOSE_EOF;
 }
 
 /* After the write: closes the session if it has to end, else sets its deadline. */
 static void
 maybe_close(struct session *s, bool moved)
 {
-    bool ending = s->quit || (input_ended(s) && s->slots_n == 0);
+    bool ending = s->quitting || (input_ended(s) && s->slots_n == 0);
 
-    if (s->lost) {
+    if (s->lock_lost) {
         session_close(s, CLOSE_LOST);
-    } else if (s->overflow) {
+    } else if (s->output_overflow) {
         s->engine->metrics.output_overflows++;
         session_close(s, CLOSE_OUTPUT);
     } else if (ending && s->out.bytes.n == 0) {
@@ -451,7 +458,7 @@ has_more(const struct session *s)
 {
     bool more = s->buffered || (s->readable && !s->eof);
 
-    return (s->eof_waits && !s->closed) || (more && (may_run(s) || (s->cut_short && may_ask(s))));
+    return (s->eof_put_off && !s->closed) || (more && (may_run(s) || (s->cut_short && may_ask(s))));
 }
 
 bool

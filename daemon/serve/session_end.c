@@ -12,10 +12,14 @@
 #include "daemon/serve/longs.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
-#define DRAIN_BYTES (16 * 1024) /* the bytes of one read ... */
-#define DRAIN_READS 64          /* ... and the number of reads, at most, before a socket with unread input is closed */
+#define DISCARD_BYTES (16 * 1024) /* the bytes of one read ... */
+#define DISCARD_READS 64          /* ... and the most reads, before a socket with unread input is closed */
 
 static const char *const reason_text[CLOSE_REASONS] = {
 #define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
@@ -32,14 +36,14 @@ static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_PROCESS] = LOG_INFO, [CLOSE_LATE] = LOG_WARN,
 };
 
-/* close() with unread input would reset a TCP connection, and the reset could overtake our last words. */
+/* close() with unread input would reset a TCP connection, and the reset could overtake the last replies. */
 static void
 discard_input(struct session *s)
 {
-    char bin[DRAIN_BYTES]; /* not engine.scratch: requests of the session that sent KILL may still lie there */
+    char bin[DISCARD_BYTES]; /* not engine.scratch: requests of the session that sent KILL may still lie there */
     int i;
 
-    for (i = 0; i < DRAIN_READS; i++) {
+    for (i = 0; i < DISCARD_READS; i++) {
         if (recv(s->fd, bin, sizeof(bin), MSG_DONTWAIT) <= 0) {
             return;
         }
@@ -89,6 +93,6 @@ session_close(struct session *s, enum close_reason reason)
 void
 session_quit(struct session *s)
 {
-    s->quit = true;
+    s->quitting = true;
     session_wake(s);
 }

@@ -7,6 +7,9 @@
 #include "daemon/serve/session_out.h"
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 enum { LOOKS_MAX = 3 }; /* at one outbox before a send */
 
@@ -24,7 +27,7 @@ rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
     form_rewrite(ctx, m, out);
 }
 
-/* Rewrites replies whose claim of a hold is over, or ends soon. False: one of them is partly sent. */
+/* Rewrites replies that rely on a grant that is over, and "ms left" that is too high. False: one is partly sent. */
 static bool
 make_fit(struct session *s, int64_t now_us)
 {
@@ -39,7 +42,7 @@ make_fit(struct session *s, int64_t now_us)
     if (e->metrics.late_replies != late) {
         log_event(e->log, LOG_WARN, "session", "late", "session", LOG_N(s->id), "peer", LOG_S(s->peer), "replies",
                   LOG_N(e->metrics.late_replies - late), "reason",
-                  LOG_S("the lease was over, or lost, before the reply could leave; told so"), NULL);
+                  LOG_S("the lease was over, or lost, before the reply could leave; the client got LOST"), NULL);
     }
     return true;
 }
@@ -86,20 +89,20 @@ void
 session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses)
 {
     struct outbox *out;
-    struct outbox_claim claim;
+    struct outbox_group group;
 
-    if (s->closed || s->quit) {
+    if (s->closed || s->quitting) {
         return;
     }
     if (session_out_over_limit(s)) {
-        s->overflow = true;
+        s->output_overflow = true;
     } else {
         out = session_out_end(s);
-        claim = outbox_begin(out);
+        group = outbox_begin(out);
         buf_add_slice(&out->bytes, bytes);
         if (g != NULL) {
             outbox_rely(out, g, losses);
-            outbox_end(out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
+            outbox_end(out, group, OUTBOX_DROP, FORM_NATIVE, s->proto);
         }
     }
     session_wake_to_write(s);

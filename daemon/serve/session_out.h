@@ -1,10 +1,10 @@
 /*
- * session_out.h -- the output of a session. session_push() is in session.h.
+ * session_out.h -- the output of a session.
  */
 #ifndef RLOCKD_SERVE_SESSION_OUT_H
 #define RLOCKD_SERVE_SESSION_OUT_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 /*
  * To be called right before a send(). Makes the output true, by a clock that is read now, and says how many bytes may
@@ -33,5 +33,10 @@ session_out_over_limit(const struct session *s)
 {
     return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;
 }
+
+/*
+ * A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then.
+ */
+void session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * session_record.h -- the record of one connection, and its slots. What is done with it is in session.h.
+ * session_record.h -- the record of one connection, and its slots. What is done with it is in session.h and
+ * sessions.h.
  *
  * Owns the socket, the reader, the output and the slots. A slot is one request whose reply is not out yet: WAITING for
  * the core or for Redis, READY with its bytes, or DEFERRED: a command that runs in its turn (see WHEN_TURN), its words
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/forms.h"
 #include "daemon/serve/outbox.h"
 #include "daemon/serve/pieces.h"
@@ -46,7 +47,7 @@ struct session {
     struct engine *engine;     /* borrowed */
     struct map_node by_id;     /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
-    struct list ready_node;    /* engine.ready, engine.rest */
+    struct list ready_node;    /* engine.ready, engine.unfinished */
     struct list write_node;    /* engine.writing, engine.writing_late, engine.writing_events */
     struct list recheck_node;   /* engine.recheck */
     struct list monitor_node;  /* engine.monitors */
@@ -69,27 +70,37 @@ struct session {
     bool proved_admin;         /* by the admin's password */
     unsigned auth_failures;    /* wrong passwords since a right one; see commands_conn.c */
     struct auth_wait *auth_wait; /* owned; NULL = no AUTH of it waits; see auth_limit.c */
-    bool eof;                  /* the peer sends nothing more */
-    bool quit;                 /* close when the output is out */
-    bool closed;               /* on engine.dying */
+
+    /* of its input */
+    bool readable;             /* the socket may have more of it */
+    bool unchecked;            /* an event came since the last read or poll(): the connection may be broken */
+    bool buffered;             /* the reader may hold a whole request */
     bool input_done;           /* its input has had a turn since the last turn of its output */
     bool input_skipped;        /* ... and was skipped in the next turn of input: it stays on engine.ready */
-    bool only_events;          /* write_node is on engine.writing_events */
     bool cut_short;            /* the session has run its share of this turn, and may have more input */
-    bool unsent;               /* the socket may take more of its output, and no edge will report that */
-    bool readable;             /* the socket may have more input */
-    bool stirred;              /* an event came since the last read, or the connection may be broken */
-    bool buffered;             /* the reader may hold a whole request */
-    bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
-    bool unreachable;          /* the peer cannot receive: replies are dropped; see unreachable.h */
-    bool unreachable_sent;     /* the core has got UNREACHABLE */
-    bool shut;                 /* unreachable because the peer has closed the socket */
-    bool bad;                  /* framing is lost: nothing more is read */
-    bool eof_waits;            /* its next turn has to end many of its requests */
-    uint64_t eof_sent_below;   /* the core has got EOF for the requests below this number */
     size_t unauthed_bytes;     /* of requests before AUTH */
-    bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
-    bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
+
+    /* of its output */
+    bool may_send_more;        /* the socket may take more, and no edge will report that */
+    bool only_events;          /* write_node is on engine.writing_events */
+
+    /* of the end of its input */
+    bool hung_up;              /* the peer has ended its side; what it sent before may still be unread */
+    bool eof;                  /* nothing more is to be read from the socket */
+    bool framing_lost;         /* no more requests can be found in the input */
+    bool unreachable;          /* the peer cannot receive: replies are dropped; see unreachable.h */
+    bool peer_closed;          /* ... because it has closed the socket; else the connection is broken */
+    bool unreachable_reported; /* the core has got UNREACHABLE */
+    bool eof_put_off;          /* many of its requests have to end: EOF is reported in its next turn */
+    uint64_t eof_reported_below; /* the core has got EOF for the requests below this number */
+
+    /* of its end */
+    bool lock_lost;            /* ends in this turn: a lock was lost, and its rule says `on_loss: close` */
+    bool output_overflow;      /* ends in this turn: too much of its output is not read */
+    bool quitting;             /* ends when its output is out, whatever input is left */
+    bool orphan;               /* its process has ended; a child of that may still have the socket */
+    bool closed;               /* has ended: on engine.dying */
+
     int64_t loss_quiet_us;     /* a loss before this time has no log line of its own, see engine.c */
     struct heap_node due;      /* engine.due: by then it must have sent AUTH, or its socket must take output */
 

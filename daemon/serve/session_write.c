@@ -2,7 +2,7 @@
  * session_write.c -- the output of a session on its way to the socket.
  *
  * Owns session.out, session.later and session.write_ev while the session is open; closes the session where its output
- * cannot be sent whole. When a turn writes, and whether the session ends behind it, is session.c's.
+ * cannot be sent whole. When a turn writes, and whether the session then ends, session.c decides.
  *
  * SW1 session.later is empty while session.out is, once session_write() has returned.
  */
@@ -15,7 +15,10 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/longs.h"
 #include "daemon/serve/peek.h"
+#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 static void
 on_writable(evutil_socket_t fd, short what, void *arg)
@@ -53,7 +56,7 @@ send_some(struct session *s, size_t most)
         session_lose_peer(s);
         n = (ssize_t)s->out.bytes.n;
     } else if (n == (ssize_t)most && most < session_out_bytes(s)) {
-        s->unsent = true; /* once the output behind it is true as well */
+        s->may_send_more = true; /* once the output behind it has been checked, too (SO1) */
     }
     return n;
 }
@@ -67,7 +70,7 @@ shift(struct session *s)
     }
     if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
-        s->unsent = true;
+        s->may_send_more = true;
         longs_leave(s, s->out.bytes.n);
         if (list_empty(&s->later.list)) {
             longs_over(s);

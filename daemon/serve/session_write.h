@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_SESSION_WRITE_H
 #define RLOCKD_SERVE_SESSION_WRITE_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 /* There is, or was, something to send. */
 static inline bool

@@ -4,7 +4,8 @@
  * Owns nothing. Called from every floor of the room; calls none of them. Waking only notes that a session has work to
  * do: the work is done in the turn.
  */
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 struct session *
 session_find(struct engine *e, uint64_t id)
@@ -69,7 +70,7 @@ session_wake_to_write(struct session *s)
 void
 session_lose_peer(struct session *s)
 {
-    s->unreachable = s->hangup = s->readable = true;
+    s->unreachable = s->hung_up = s->readable = true;
     session_wake(s);
 }
 

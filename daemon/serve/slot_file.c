@@ -27,15 +27,15 @@ enum {
     SLOTS_MAX = 1 << 24,
     BUCKETS_MIN = 64,
     GROW_BYTES = 16 << 20,
-    SPARSE = 8, /* a file shrinks when fewer than one of this many slots is used ... */
-    ROOMY = 4,  /* ... to this many slots for each used one */
+    SPARSE = 8, /* a file shrinks when fewer than one slot in so many is used ... */
+    ROOMY = 4,  /* ... to this many slots for each used one, at least */
     TIDY = 1024,
 };
 
 static size_t
 bytes_of(const struct slot_file *t, uint32_t slots_n)
 {
-    return TABLE_HEAD + slots_n * t->slot_bytes;
+    return SLOT_FILE_HEAD + slots_n * t->slot_bytes;
 }
 
 void *
@@ -47,7 +47,7 @@ slot_file_head(const struct slot_file *t)
 void *
 slot_file_slot(const struct slot_file *t, uint32_t i)
 {
-    return t->map + TABLE_HEAD + i * t->slot_bytes;
+    return t->map + SLOT_FILE_HEAD + i * t->slot_bytes;
 }
 
 uint64_t
@@ -72,7 +72,7 @@ slot_file_clear(void *slot)
 
 /* ---- the index ---- */
 
-/* The bucket of an id, by linear hashing: ids of a bucket that is not there yet are in the one that will be divided. */
+/* By linear hashing: ids of a bucket that does not exist yet are in the bucket from which it will split. */
 static uint32_t *
 bucket_of(const struct slot_file *t, uint64_t id)
 {
@@ -90,9 +90,9 @@ chain(struct slot_file *t, uint32_t i)
     *b = i;
 }
 
-/* One bucket more. */
+/* Splits one bucket. */
 static void
-divide(struct slot_file *t)
+add_bucket(struct slot_file *t)
 {
     uint32_t old, i;
 
@@ -112,9 +112,9 @@ divide(struct slot_file *t)
     }
 }
 
-/* One bucket less. */
+/* Merges two buckets. */
 static void
-unite(struct slot_file *t)
+remove_bucket(struct slot_file *t)
 {
     uint32_t last = --t->buckets_n, *at = &t->bucket[last & t->mask >> 1];
 
@@ -131,7 +131,7 @@ add(struct slot_file *t, uint32_t i)
     chain(t, i);
     t->used_n++;
     if (t->used_n > t->buckets_n) {
-        divide(t);
+        add_bucket(t);
     }
 }
 
@@ -163,7 +163,7 @@ free_take(struct slot_file *t, uint32_t i)
 
 /* Room for n slots in the arrays. */
 static void
-arrays(struct slot_file *t, uint32_t slots_n)
+resize_arrays(struct slot_file *t, uint32_t slots_n)
 {
     t->next = mem_array(t->next, slots_n, sizeof(*t->next));
     t->prev = mem_array(t->prev, slots_n, sizeof(*t->prev));
@@ -172,7 +172,7 @@ arrays(struct slot_file *t, uint32_t slots_n)
 void
 slot_file_index(struct slot_file *t)
 {
-    arrays(t, t->slots_n);
+    resize_arrays(t, t->slots_n);
     t->bucket = mem_array(t->bucket, BUCKETS_MIN, sizeof(*t->bucket));
     memset(t->bucket, 0xff, BUCKETS_MIN * sizeof(*t->bucket));
     t->buckets_n = BUCKETS_MIN;
@@ -218,7 +218,7 @@ slot_file_remove(struct slot_file *t, uint64_t id)
             free_push(t, i);
             t->used_n--;
             for (int n = 0; n < ROOMY && t->buckets_n > BUCKETS_MIN && t->used_n < t->buckets_n / ROOMY; n++) {
-                unite(t);
+                remove_bucket(t);
             }
             return true;
         }
@@ -228,7 +228,7 @@ slot_file_remove(struct slot_file *t, uint64_t id)
 
 /* ---- the file ---- */
 
-/* Blocks, not a hole: a store that finds no room on the disk would kill us. */
+/* Blocks, not a hole: a store into a hole that finds no room on the disk would kill the daemon (SIGBUS). */
 static bool
 grow(struct slot_file *t)
 {
@@ -240,7 +240,7 @@ grow(struct slot_file *t)
         posix_fallocate(t->fd, (off_t)t->mapped, (off_t)(bytes - t->mapped)) != 0) {
         return false;
     }
-    arrays(t, t->slots_n + more);
+    resize_arrays(t, t->slots_n + more);
     p = mremap(t->map, t->mapped, bytes, MREMAP_MAYMOVE);
     if (p == MAP_FAILED) {
         return false;
@@ -303,7 +303,7 @@ cut(struct slot_file *t)
         t->slots_n = t->target;
         t->high = t->high < t->target ? t->high : t->target;
         (void)!ftruncate(t->fd, (off_t)bytes); /* on failure the file only stays as large as it was */
-        arrays(t, t->slots_n);
+        resize_arrays(t, t->slots_n);
         t->bucket = mem_array(t->bucket, t->mask + 1, sizeof(*t->bucket));
     }
     t->target = 0;
@@ -353,7 +353,7 @@ slot_file_open(struct slot_file *t, int dir, const char *file, size_t slot_bytes
         return false;
     }
     if ((size_t)st.st_size > bytes_of(t, first_n)) {
-        t->slots_n = (uint32_t)(((size_t)st.st_size - TABLE_HEAD) / slot_bytes);
+        t->slots_n = (uint32_t)(((size_t)st.st_size - SLOT_FILE_HEAD) / slot_bytes);
     }
     t->slots_n = t->slots_n > SLOTS_MAX ? SLOTS_MAX : t->slots_n;
     t->mapped = bytes_of(t, t->slots_n);

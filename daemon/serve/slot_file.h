@@ -6,6 +6,8 @@
  *
  * Stores reach the kernel's pages in the order of the program, even if the process is killed: only the compiler must
  * not reorder them (slot_file_in_order). After a loss of power any of them may be missing.
+ *
+ * The index is not a map (map.h): slots are numbers in a file, and have no node that a map could link.
  */
 #ifndef RLOCKD_SERVE_SLOT_FILE_H
 #define RLOCKD_SERVE_SLOT_FILE_H
@@ -15,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TABLE_HEAD = 4096 };
+enum { SLOT_FILE_HEAD = 4096 };
 
 struct slot_file {
     int fd;
@@ -48,7 +50,7 @@ void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is 
 void *slot_file_free_slot(struct slot_file *t);
 void slot_file_commit(struct slot_file *t, uint64_t id);
 
-/* One step of making the file smaller, if few of its slots are used. True: call again soon. */
+/* One slice of making the file smaller, if few of its slots are used. True: call again soon. */
 bool slot_file_tidy(struct slot_file *t);
 
 bool slot_file_remove(struct slot_file *t, uint64_t id); /* false: there is none */

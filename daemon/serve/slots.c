@@ -1,11 +1,11 @@
 /*
- * slots.c -- the reply slots of a session: one for each request, so that replies leave in order. Owns session.slots.
+ * slots.c -- the reply slots of a session: one for each request, so that replies leave in order. Owns session.slot.
  *
  * Does not touch the socket, and runs nothing: that is requests.c. A slot is opened for every request before it runs,
  * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to session.out, any other
- * waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
- * Without pipelining it is a single one, in the session itself.
- * SL1 The oldest slot is WAITING or DEFERRED once a function here returns: READY ones have left.
+ * reply waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
+ * Without pipelining the ring is the one slot in the session itself.
+ * SL1 Once a function here returns, the oldest slot is WAITING or DEFERRED: READY slots at the head have been sent.
  * SL2 Once the session is closed, nothing here writes any more.
  */
 #include "daemon/serve/slots.h"
@@ -15,7 +15,11 @@
 
 #include "daemon/base/memory.h"
 #include "daemon/serve/longs.h"
+#include "daemon/serve/replies.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 #define RING 16 /* slots of the first ring; those of that size come from the pool */
 
@@ -32,7 +36,7 @@ static void
 drop_ring(struct session *s)
 {
     if (s->slots_room == RING) {
-        pool_take_ring(&s->engine->pool, s->slot);
+        pool_take_back_ring(&s->engine->pool, s->slot);
     } else if (s->slots_room > RING) {
         free(s->slot);
     }
@@ -44,7 +48,7 @@ static void
 widen(struct session *s)
 {
     uint32_t room = s->slots_room < RING ? RING : 2 * s->slots_room;
-    struct slot *ring = room == RING ? pool_ring(&s->engine->pool) : NULL;
+    struct slot *ring = room == RING ? pool_lend_ring(&s->engine->pool) : NULL;
     uint64_t id;
 
     ring = ring != NULL ? ring : mem_alloc(room * sizeof(*ring));
@@ -104,7 +108,7 @@ drop_head(struct session *s)
 
 /* ---- requests and replies ---- */
 
-/* Restores SL1: the replies that nothing holds up any more go out. */
+/* Restores SL1: moves the replies behind which no earlier request waits to the output. */
 static void
 send_ready(struct session *s)
 {
@@ -184,7 +188,7 @@ find_waiting(const struct session *s, uint64_t id)
 }
 
 struct outbox *
-session_reply(struct session *s, uint64_t id, enum reply_form *form)
+slots_reply(struct session *s, uint64_t id, enum reply_form *form)
 {
     struct slot *sl = find_waiting(s, id);
 
@@ -196,13 +200,13 @@ session_reply(struct session *s, uint64_t id, enum reply_form *form)
 }
 
 void
-session_replied(struct session *s, uint64_t id)
+slots_replied(struct session *s, uint64_t id)
 {
     slots_done(s, slot_at(s, id));
 }
 
 void
-session_append(struct session *s, struct pieces *more)
+slots_append(struct session *s, struct pieces *more)
 {
     if (more != NULL) {
         longs_wait(s, pieces_bytes(more));
@@ -211,16 +215,16 @@ session_append(struct session *s, struct pieces *more)
 }
 
 void
-session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more)
+slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more)
 {
     struct session *s = session_find(e, session);
     enum reply_form form;
-    struct outbox *out = s != NULL ? session_reply(s, id, &form) : NULL;
+    struct outbox *out = s != NULL ? slots_reply(s, id, &form) : NULL;
 
     if (out != NULL) {
         outbox_move(out, reply);
         assert(more == NULL || id == slots_first_id(s));
-        session_append(s, more);
-        session_replied(s, id);
+        slots_append(s, more);
+        slots_replied(s, id);
     }
 }

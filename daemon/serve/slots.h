@@ -1,11 +1,12 @@
 /*
  * slots.h -- one session's slots: each keeps the reply of one request until it may leave. Private to session.c and
- * requests.c; what answers a request by its number is in session.h.
+ * requests.c; what answers a request by its number is in replies.h.
  */
 #ifndef RLOCKD_SERVE_SLOTS_H
 #define RLOCKD_SERVE_SLOTS_H
 
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_record.h"
 
 void slots_init(struct session *s);
 

@@ -1,12 +1,12 @@
 /*
  * state_file.c -- the records in the slots, and the first page, of the state file.
  *
- * A record is in the first slot file whose slots have room for it: a name of usual length takes 512 bytes, the longest
- * one fits as well. (A former version may have had fewer files: a record is found in any.) Each file begins with its
- * version, shape and boot id; the first one also with ids and tokens.
+ * A record is in the first slot file whose slots have room for it: with a name of usual length it takes 512 bytes, and
+ * the last file has room for the longest name. (A former version may have had fewer files: a record is looked for in
+ * all.) Each file begins with its version, slot size and boot id; the first one also with ids and tokens.
  * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
- * SF2 The part that changes is there twice, each copy with a turn and a checksum. A change writes the older copy; of
- *     the whole copies the later one counts. So one copy is valid whenever the process ends.
+ * SF2 The part that changes is there twice, each copy with the number of its change and a checksum. A change writes the
+ *     older copy; of the copies that are whole the later one counts. So one is valid whenever the process ends.
  */
 #include "daemon/serve/state_file.h"
 
@@ -28,21 +28,21 @@
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
-/* more ids than are used between two times that the kernel writes a page to the disk */
-enum { POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
+/* more ids than the daemon can use before the kernel writes the page with the last id to the disk */
+enum { POWER_LOSS_IDS = 64 * STATE_FILE_IDS };
 
 struct head {
     char magic[8];
     uint64_t serial; /* ids up to this one may be in use; here in every version */
     uint64_t token;
     uint32_t version, slot_bytes, part_bytes, kinds;
-    char boot[STATE_FILE_BOOT];
-    uint64_t epoch; /* of domain 0, in which all that is held there was last; of the others: epochs_file.h */
+    char boot[STATE_FILE_BOOT_BYTES];
+    uint64_t epoch; /* in which all holds of domain 0 were last; of the other domains: epochs_file.h */
     uint64_t others; /* 1: there were other daemons on that Redis */
 };
 
 struct copy {
-    uint64_t turn, sum; /* sum: of turn and part */
+    uint64_t change_n, sum; /* sum: of change_n and part */
     struct core_record_part part;
 };
 
@@ -54,7 +54,7 @@ struct fixed {
 };
 
 struct slot {
-    uint64_t claim; /* of the table */
+    uint64_t claim; /* the slot's id, see slot_file.h */
     struct copy copy[2];
     uint64_t fixed_sum; /* of fixed and text */
     struct fixed fixed;
@@ -66,13 +66,13 @@ static const struct {
     const char *file;
     size_t slot_bytes;
     uint32_t first_n;
-} shapes[TABLES] = {{"held", 512, 128}, {"held-1k", 1024, 64}, {"held-2k", 2048, 32}, {"held-long", 16 * 1024, 8}};
+} files[TABLES] = {{"held", 512, 128}, {"held-1k", 1024, 64}, {"held-2k", 2048, 32}, {"held-long", 16 * 1024, 8}};
 
 struct state_file {
     struct slot_file table[TABLES];
     struct owners_file owners;
     struct epochs_file epochs;
-    char boot[STATE_FILE_BOOT];
+    char boot[STATE_FILE_BOOT_BYTES];
     bool same_boot;
     struct state_file_counts counts;
 };
@@ -93,7 +93,7 @@ head_of(const struct slot_file *t)
 }
 
 static bool
-is_ours(const struct slot_file *t)
+is_valid(const struct slot_file *t)
 {
     const struct head *h = head_of(t);
 
@@ -138,7 +138,7 @@ fixed_sum(const struct slot *s)
 static uint64_t
 copy_sum(const struct copy *c)
 {
-    return sum_of(&c->part, sizeof(c->part)) ^ (c->turn * UINT64_C(0x9e3779b97f4a7c15));
+    return sum_of(&c->part, sizeof(c->part)) ^ (c->change_n * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* The copy that counts; NULL: none is whole. */
@@ -150,7 +150,7 @@ newest(struct slot *s)
     for (int i = 0; i < 2; i++) {
         struct copy *c = &s->copy[i];
 
-        if (c->turn != 0 && c->sum == copy_sum(c) && (found == NULL || c->turn > found->turn)) {
+        if (c->change_n != 0 && c->sum == copy_sum(c) && (found == NULL || c->change_n > found->change_n)) {
             found = c;
         }
     }
@@ -161,9 +161,9 @@ newest(struct slot *s)
 static void
 put_part(struct slot *s, const struct core_record_part *part)
 {
-    int older = s->copy[0].turn <= s->copy[1].turn ? 0 : 1;
+    int older = s->copy[0].change_n <= s->copy[1].change_n ? 0 : 1;
     struct copy *c = &s->copy[older];
-    struct copy made = {.turn = s->copy[!older].turn + 1, .part = *part};
+    struct copy made = {.change_n = s->copy[!older].change_n + 1, .part = *part};
 
     made.sum = copy_sum(&made);
     *c = made;
@@ -172,37 +172,37 @@ put_part(struct slot *s, const struct core_record_part *part)
 
 /* The slot does not count yet. */
 static void
-fill(struct slot *s, const struct core_record *k)
+fill(struct slot *s, const struct core_record *rec)
 {
-    bool same = slice_eq(k->name, k->key);
+    bool same = slice_eq(rec->name, rec->key);
     char *at = s->text;
 
     memset(s->copy, 0, sizeof(s->copy));
     memset(&s->fixed, 0, sizeof(s->fixed));
-    s->fixed.limit = k->limit;
-    s->fixed.kind = (uint8_t)k->kind;
-    s->fixed.value = (uint8_t)k->value;
-    s->fixed.owner_grace_us = k->owner_grace_us;
-    s->fixed.queue_grace_us = k->queue_grace_us;
-    s->fixed.name_n = (uint16_t)k->name.n;
-    s->fixed.key_n = (uint16_t)(same ? 0 : k->key.n);
-    s->fixed.owner_n = (uint16_t)k->owner.n;
-    memcpy(at, k->name.p, k->name.n);
-    at += k->name.n;
+    s->fixed.limit = rec->limit;
+    s->fixed.kind = (uint8_t)rec->kind;
+    s->fixed.value = (uint8_t)rec->value;
+    s->fixed.owner_grace_us = rec->owner_grace_us;
+    s->fixed.queue_grace_us = rec->queue_grace_us;
+    s->fixed.name_n = (uint16_t)rec->name.n;
+    s->fixed.key_n = (uint16_t)(same ? 0 : rec->key.n);
+    s->fixed.owner_n = (uint16_t)rec->owner.n;
+    memcpy(at, rec->name.p, rec->name.n);
+    at += rec->name.n;
     if (!same) {
-        memcpy(at, k->key.p, k->key.n);
-        at += k->key.n;
+        memcpy(at, rec->key.p, rec->key.n);
+        at += rec->key.n;
     }
-    if (k->owner.n > 0) {
-        memcpy(at, k->owner.p, k->owner.n);
+    if (rec->owner.n > 0) {
+        memcpy(at, rec->owner.p, rec->owner.n);
     }
     s->fixed_sum = fixed_sum(s);
-    put_part(s, &k->part);
+    put_part(s, &rec->part);
 }
 
-/* Reads a slot; k points into it. Drops a change that was not finished. False: the slot is broken. */
+/* Reads a slot; rec points into it. Drops a change that was not finished. False: the slot is broken. */
 static bool
-read_slot(const struct slot_file *t, struct slot *s, struct core_record *k)
+read_slot(const struct slot_file *t, struct slot *s, struct core_record *rec)
 {
     const struct fixed *f = &s->fixed;
     const struct copy *c = newest(s);
@@ -216,16 +216,16 @@ read_slot(const struct slot_file *t, struct slot *s, struct core_record *k)
         s->fixed_sum != fixed_sum(s) || f->kind >= KINDS || f->value >= VALUES || f->name_n == 0) {
         return false;
     }
-    *k = (struct core_record){.part = c->part,
-                            .name = {s->text, f->name_n},
-                            .key = {s->text + f->name_n, f->key_n},
-                            .owner = {s->text + f->name_n + f->key_n, f->owner_n},
-                            .kind = (enum kind)f->kind,
-                            .value = (enum value_format)f->value,
-                            .limit = f->limit,
-                            .owner_grace_us = f->owner_grace_us,
-                            .queue_grace_us = f->queue_grace_us};
-    k->key = f->key_n == 0 ? k->name : k->key;
+    *rec = (struct core_record){.part = c->part,
+                                .name = {s->text, f->name_n},
+                                .key = {s->text + f->name_n, f->key_n},
+                                .owner = {s->text + f->name_n + f->key_n, f->owner_n},
+                                .kind = (enum kind)f->kind,
+                                .value = (enum value_format)f->value,
+                                .limit = f->limit,
+                                .owner_grace_us = f->owner_grace_us,
+                                .queue_grace_us = f->queue_grace_us};
+    rec->key = f->key_n == 0 ? rec->name : rec->key;
     return true;
 }
 
@@ -246,7 +246,7 @@ read_line(const char *path, char *out, size_t room)
 }
 
 void
-state_file_boot(char boot[STATE_FILE_BOOT])
+state_file_boot(char boot[STATE_FILE_BOOT_BYTES])
 {
     char offsets[256], *boottime;
     int fd = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
@@ -257,49 +257,49 @@ state_file_boot(char boot[STATE_FILE_BOOT])
     }
     offsets[n > 0 ? n : 0] = '\0';
     boottime = strstr(offsets, "boottime"); /* of a container with a clock of its own */
-    memset(boot, 0, STATE_FILE_BOOT);
+    memset(boot, 0, STATE_FILE_BOOT_BYTES);
     n = (ssize_t)read_line("/proc/sys/kernel/random/boot_id", boot, 48);
-    snprintf(boot + n, STATE_FILE_BOOT - (size_t)n, " %016llx",
+    snprintf(boot + n, STATE_FILE_BOOT_BYTES - (size_t)n, " %016llx",
              (unsigned long long)(boottime != NULL ? sum_of(boottime, strcspn(boottime, "\n")) : 0));
 }
 
 struct state_file *
 state_file_open(int dir, const char *boot, char error[160])
 {
-    struct state_file *h = mem_zalloc(sizeof(*h));
+    struct state_file *sf = mem_zalloc(sizeof(*sf));
     bool anew = false;
 
-    snprintf(h->boot, sizeof(h->boot), "%s", boot);
+    snprintf(sf->boot, sizeof(sf->boot), "%s", boot);
     for (int i = 0; i < TABLES; i++) {
-        h->table[i].fd = -1;
+        sf->table[i].fd = -1;
     }
-    h->owners.table.fd = h->epochs.table.fd = -1;
+    sf->owners.table.fd = sf->epochs.table.fd = -1;
     for (int i = 0; i < TABLES; i++) {
-        struct slot_file *t = &h->table[i];
+        struct slot_file *t = &sf->table[i];
 
-        if (!slot_file_open(t, dir, shapes[i].file, shapes[i].slot_bytes, shapes[i].first_n)) {
-            snprintf(error, 160, "%s: %s", shapes[i].file, strerror(errno));
+        if (!slot_file_open(t, dir, files[i].file, files[i].slot_bytes, files[i].first_n)) {
+            snprintf(error, 160, "%s: %s", files[i].file, strerror(errno));
             goto fail;
         }
-        if (!is_ours(t)) {
+        if (!is_valid(t)) {
             begin(t);
             anew = anew || i == SHORT;
         }
         slot_file_index(t);
     }
-    if (!owners_file_open(&h->owners, dir)) {
+    if (!owners_file_open(&sf->owners, dir)) {
         snprintf(error, 160, OWNERS_FILE ": %s", strerror(errno));
         goto fail;
     }
-    if (!epochs_file_open(&h->epochs, dir, anew)) {
+    if (!epochs_file_open(&sf->epochs, dir, anew)) {
         snprintf(error, 160, EPOCHS_FILE ": %s", strerror(errno));
         goto fail;
     }
-    h->same_boot = strncmp(head_of(&h->table[SHORT])->boot, h->boot, STATE_FILE_BOOT) == 0;
-    return h;
+    sf->same_boot = strncmp(head_of(&sf->table[SHORT])->boot, sf->boot, STATE_FILE_BOOT_BYTES) == 0;
+    return sf;
 
 fail:
-    state_file_close(&h);
+    state_file_close(&sf);
     return NULL;
 }
 
@@ -327,213 +327,213 @@ copy_text(char *at, struct slice *s)
 }
 
 static void
-load_table(struct state_file *h, struct slot_file *t, struct core_restored *a, char **text)
+load_table(struct state_file *sf, struct slot_file *t, struct core_restored *rs, char **text)
 {
     for (uint32_t i = 0; i < t->slots_n; i++) {
         struct slot *s = slot_file_slot(t, i);
-        struct core_record *k = &a->kept[a->n];
+        struct core_record *rec = &rs->kept[rs->n];
         bool same;
 
         if (slot_file_id(s) == 0) {
             continue;
         }
-        if (!read_slot(t, s, k)) {
-            h->counts.torn++;
+        if (!read_slot(t, s, rec)) {
+            sf->counts.torn++;
             slot_file_clear(s);
             continue;
         }
-        same = k->key.p == k->name.p;
-        *text = copy_text(*text, &k->name);
+        same = rec->key.p == rec->name.p;
+        *text = copy_text(*text, &rec->name);
         if (same) {
-            k->key = k->name;
+            rec->key = rec->name;
         } else {
-            *text = copy_text(*text, &k->key);
+            *text = copy_text(*text, &rec->key);
         }
-        *text = copy_text(*text, &k->owner);
-        if (!h->same_boot) {
-            k->part.deadline_us = k->part.granted_us = 0;
+        *text = copy_text(*text, &rec->owner);
+        if (!sf->same_boot) {
+            rec->part.deadline_us = rec->part.granted_us = 0;
         }
-        a->n++;
+        rs->n++;
     }
     slot_file_index(t); /* without the broken ones */
 }
 
 /* Sets the serial of both files, in which it must be the same. */
 static void
-set_serial(struct state_file *h, uint64_t serial)
+set_serial(struct state_file *sf, uint64_t serial)
 {
-    head_of(&h->table[SHORT])->serial = serial;
-    owners_file_serial(&h->owners, serial);
+    head_of(&sf->table[SHORT])->serial = serial;
+    owners_file_serial(&sf->owners, serial);
 }
 
 bool
-state_file_load(struct state_file *h, struct core_restored *a)
+state_file_load(struct state_file *sf, struct core_restored *rs)
 {
-    struct head *head = head_of(&h->table[SHORT]);
+    struct head *head = head_of(&sf->table[SHORT]);
     struct core_owner_record *owner;
     size_t used = 0, room = 0, records;
     char *text;
 
-    *a = (struct core_restored){.serial = head->serial, .token = head->token};
-    if (!h->same_boot && head->serial != 0) {
-        a->serial += POWER_LOSS_IDS;
+    *rs = (struct core_restored){.serial = head->serial, .token = head->token};
+    if (!sf->same_boot && head->serial != 0) {
+        rs->serial += POWER_LOSS_IDS;
     }
     for (int i = 0; i < TABLES; i++) {
-        used += h->table[i].used_n;
-        room += h->table[i].used_n * shapes[i].slot_bytes;
+        used += sf->table[i].used_n;
+        room += sf->table[i].used_n * files[i].slot_bytes;
     }
-    records = used * sizeof(*a->kept);
-    a->kept = mem_alloc(records + room + 1);
-    owners_file_load(&h->owners, h->same_boot, head->serial, &owner, &a->owners_n, &h->counts.torn);
-    a->owner = owner;
-    text = (char *)a->kept + records;
+    records = used * sizeof(*rs->kept);
+    rs->kept = mem_alloc(records + room + 1);
+    owners_file_load(&sf->owners, sf->same_boot, head->serial, &owner, &rs->owners_n, &sf->counts.torn);
+    rs->owner = owner;
+    text = (char *)rs->kept + records;
     for (int i = 0; i < TABLES; i++) {
-        load_table(h, &h->table[i], a, &text);
+        load_table(sf, &sf->table[i], rs, &text);
     }
-    set_serial(h, a->serial + 2 * STATE_FILE_BLOCK);
-    return msync(head, TABLE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;
+    set_serial(sf, rs->serial + 2 * STATE_FILE_IDS);
+    return msync(head, SLOT_FILE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;
 }
 
 void
-state_file_loaded_free(struct core_restored *a)
+state_file_loaded_free(struct core_restored *rs)
 {
-    free(a->kept);
-    free((void *)(uintptr_t)a->owner);
-    a->kept = NULL;
-    a->owner = NULL;
-    a->n = a->owners_n = 0;
+    free(rs->kept);
+    free((void *)(uintptr_t)rs->owner);
+    rs->kept = NULL;
+    rs->owner = NULL;
+    rs->n = rs->owners_n = 0;
 }
 
 void
-state_file_restored(struct state_file *h)
+state_file_restored(struct state_file *sf)
 {
-    memcpy(head_of(&h->table[SHORT])->boot, h->boot, STATE_FILE_BOOT);
-    h->same_boot = true;
+    memcpy(head_of(&sf->table[SHORT])->boot, sf->boot, STATE_FILE_BOOT_BYTES);
+    sf->same_boot = true;
 }
 
 static bool
-add(struct state_file *h, const struct core_record *k)
+add(struct state_file *sf, const struct core_record *rec)
 {
-    size_t n = k->name.n + (slice_eq(k->name, k->key) ? 0 : k->key.n) + k->owner.n;
+    size_t n = rec->name.n + (slice_eq(rec->name, rec->key) ? 0 : rec->key.n) + rec->owner.n;
     struct slot *s = NULL;
     int i = 0;
 
-    while (i < TABLES && sizeof(*s) + n > shapes[i].slot_bytes) {
+    while (i < TABLES && sizeof(*s) + n > files[i].slot_bytes) {
         i++;
     }
-    s = i < TABLES ? slot_file_free_slot(&h->table[i]) : NULL;
+    s = i < TABLES ? slot_file_free_slot(&sf->table[i]) : NULL;
     if (s == NULL) {
         return false;
     }
-    fill(s, k);
-    slot_file_commit(&h->table[i], k->part.claim);
+    fill(s, rec);
+    slot_file_commit(&sf->table[i], rec->part.claim);
     return true;
 }
 
 bool
-state_file_keep(struct state_file *h, const struct core_record *k)
+state_file_keep(struct state_file *sf, const struct core_record *rec)
 {
-    struct head *head = head_of(&h->table[SHORT]);
+    struct head *head = head_of(&sf->table[SHORT]);
 
-    if (k->part.token > head->token) {
-        head->token = k->part.token;
+    if (rec->part.token > head->token) {
+        head->token = rec->part.token;
     }
     for (int i = 0; i < TABLES; i++) {
-        struct slot *s = slot_file_find(&h->table[i], k->part.claim);
+        struct slot *s = slot_file_find(&sf->table[i], rec->part.claim);
 
         if (s != NULL) {
-            put_part(s, &k->part);
+            put_part(s, &rec->part);
             return true;
         }
     }
-    if (!add(h, k)) {
-        h->counts.unkept++;
+    if (!add(sf, rec)) {
+        sf->counts.unkept++;
         return false;
     }
     return true;
 }
 
 void
-state_file_forget(struct state_file *h, uint64_t claim)
+state_file_forget(struct state_file *sf, uint64_t claim)
 {
-    for (int i = 0; i < TABLES && !slot_file_remove(&h->table[i], claim); i++) {
+    for (int i = 0; i < TABLES && !slot_file_remove(&sf->table[i], claim); i++) {
     }
 }
 
 bool
-state_file_keep_owner(struct state_file *h, const struct core_owner_record *k)
+state_file_keep_owner(struct state_file *sf, const struct core_owner_record *rec)
 {
-    bool kept = owners_file_keep(&h->owners, k);
+    bool kept = owners_file_keep(&sf->owners, rec);
 
-    h->counts.unkept += !kept;
+    sf->counts.unkept += !kept;
     return kept;
 }
 
 void
-state_file_forget_owner(struct state_file *h, uint64_t id)
+state_file_forget_owner(struct state_file *sf, uint64_t id)
 {
-    owners_file_forget(&h->owners, id);
+    owners_file_forget(&sf->owners, id);
 }
 
 bool
-state_file_tidy(struct state_file *h)
+state_file_tidy(struct state_file *sf)
 {
-    bool more = slot_file_tidy(&h->owners.table);
+    bool more = slot_file_tidy(&sf->owners.table);
 
     for (int i = 0; i < TABLES; i++) {
-        more |= slot_file_tidy(&h->table[i]);
+        more |= slot_file_tidy(&sf->table[i]);
     }
     return more;
 }
 
 void
-state_file_serial(struct state_file *h, uint64_t serial)
+state_file_serial(struct state_file *sf, uint64_t serial)
 {
-    struct head *head = head_of(&h->table[SHORT]);
+    struct head *head = head_of(&sf->table[SHORT]);
 
-    if (serial + STATE_FILE_BLOCK > head->serial) {
-        set_serial(h, serial + 2 * STATE_FILE_BLOCK);
+    if (serial + STATE_FILE_IDS > head->serial) {
+        set_serial(sf, serial + 2 * STATE_FILE_IDS);
     }
 }
 
 uint64_t
-state_file_epoch(const struct state_file *h, uint16_t domain)
+state_file_epoch(const struct state_file *sf, uint16_t domain)
 {
-    return domain == 0 ? head_of(&h->table[SHORT])->epoch : epochs_file_get(&h->epochs, domain);
+    return domain == 0 ? head_of(&sf->table[SHORT])->epoch : epochs_file_get(&sf->epochs, domain);
 }
 
 void
-state_file_set_epoch(struct state_file *h, uint16_t domain, uint64_t epoch)
+state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch)
 {
     if (domain == 0) {
-        head_of(&h->table[SHORT])->epoch = epoch;
-    } else if (!epochs_file_set(&h->epochs, domain, epoch)) {
-        h->counts.unkept++;
+        head_of(&sf->table[SHORT])->epoch = epoch;
+    } else if (!epochs_file_set(&sf->epochs, domain, epoch)) {
+        sf->counts.unkept++;
     }
 }
 
 bool
-state_file_others(const struct state_file *h)
+state_file_others(const struct state_file *sf)
 {
-    return head_of(&h->table[SHORT])->others == 1;
+    return head_of(&sf->table[SHORT])->others == 1;
 }
 
 void
-state_file_set_others(struct state_file *h, bool others)
+state_file_set_others(struct state_file *sf, bool others)
 {
-    head_of(&h->table[SHORT])->others = others;
+    head_of(&sf->table[SHORT])->others = others;
 }
 
 struct state_file_counts
-state_file_count(const struct state_file *h)
+state_file_count(const struct state_file *sf)
 {
-    struct state_file_counts c = h->counts;
+    struct state_file_counts c = sf->counts;
 
     for (int i = 0; i < TABLES; i++) {
-        c.kept += h->table[i].used_n;
-        c.bytes += h->table[i].mapped;
+        c.kept += sf->table[i].used_n;
+        c.bytes += sf->table[i].mapped;
     }
-    c.owners = h->owners.table.used_n;
-    c.bytes += h->owners.table.mapped + h->epochs.table.mapped;
+    c.owners = sf->owners.table.used_n;
+    c.bytes += sf->owners.table.mapped + sf->epochs.table.mapped;
     return c;
 }

@@ -14,7 +14,7 @@
 
 #include "daemon/core/core.h"
 
-enum { STATE_FILE_BOOT = 96, STATE_FILE_BLOCK = 1 << 20 };
+enum { STATE_FILE_BOOT_BYTES = 96, STATE_FILE_IDS = 1 << 20 }; /* IDS: ids that are reserved at a time */
 
 struct state_file;
 
@@ -26,8 +26,8 @@ struct state_file_counts {
     uint64_t unkept; /* not written: no room on the disk, or too long a name */
 };
 
-/* Identifies the boot of this machine, and the clock by which deadlines are reckoned. */
-void state_file_boot(char boot[STATE_FILE_BOOT]);
+/* Identifies the boot of this machine, and the clock by which deadlines are measured. */
+void state_file_boot(char boot[STATE_FILE_BOOT_BYTES]);
 
 /* Opens or creates the files in the directory (borrowed); empties those of another version. NULL with a message. */
 struct state_file *state_file_open(int dir, const char *boot, char error[160]);
@@ -38,34 +38,34 @@ void state_file_close(struct state_file **h);
  * named owners without a session (of another boot: none), the last id and token. Higher ids are reserved from now on.
  * False: errno says why. The caller frees the records.
  */
-bool state_file_load(struct state_file *h, struct core_restored *a);
-void state_file_loaded_free(struct core_restored *a);
+bool state_file_load(struct state_file *sf, struct core_restored *rs);
+void state_file_loaded_free(struct core_restored *rs);
 
 /* All that was loaded has been restored: records are of this boot from now on. */
-void state_file_restored(struct state_file *h);
+void state_file_restored(struct state_file *sf);
 
 /* False: there is no record of it (any more). */
-bool state_file_keep(struct state_file *h, const struct core_record *k);
-void state_file_forget(struct state_file *h, uint64_t claim);
+bool state_file_keep(struct state_file *sf, const struct core_record *rec);
+void state_file_forget(struct state_file *sf, uint64_t claim);
 
 /* The same for named owners that no session uses; see owners_file.h. */
-bool state_file_keep_owner(struct state_file *h, const struct core_owner_record *k);
-void state_file_forget_owner(struct state_file *h, uint64_t id);
+bool state_file_keep_owner(struct state_file *sf, const struct core_owner_record *rec);
+void state_file_forget_owner(struct state_file *sf, uint64_t id);
 
-/* One step of making mostly empty files smaller. True: call again soon. */
-bool state_file_tidy(struct state_file *h);
+/* One slice of making mostly empty files smaller. True: call again soon. */
+bool state_file_tidy(struct state_file *sf);
 
 /* Ids up to this one have been used: those above it stay reserved. */
-void state_file_serial(struct state_file *h, uint64_t serial);
+void state_file_serial(struct state_file *sf, uint64_t serial);
 
 /* The epoch (backend/epoch.h) to which all held locks of the domain belong; 0 = not known. */
-uint64_t state_file_epoch(const struct state_file *h, uint16_t domain);
-void state_file_set_epoch(struct state_file *h, uint16_t domain, uint64_t epoch);
+uint64_t state_file_epoch(const struct state_file *sf, uint16_t domain);
+void state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch);
 
 /* Whether there were other daemons on that Redis. */
-bool state_file_others(const struct state_file *h);
-void state_file_set_others(struct state_file *h, bool others);
+bool state_file_others(const struct state_file *sf);
+void state_file_set_others(struct state_file *sf, bool others);
 
-struct state_file_counts state_file_count(const struct state_file *h);
+struct state_file_counts state_file_count(const struct state_file *sf);
 
 #endif

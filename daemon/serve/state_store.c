@@ -8,51 +8,54 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
+#include "daemon/serve/step.h"
 
 bool
 state_store_open(struct engine *e, char error[160])
 {
-    char dir[IDENTITY_DIR], boot[STATE_FILE_BOOT], why[160] = "no random bytes";
-    struct state_store *k = &e->state_store;
+    char dir[IDENTITY_DIR_BYTES], boot[STATE_FILE_BOOT_BYTES], why[160] = "no random bytes";
+    struct state_store *store = &e->state_store;
 
-    k->identity.lock = k->identity.dir = -1;
+    store->identity.lock = store->identity.dir = -1;
     if (!identity_dir(e->conf->state_dir, dir)) {
         snprintf(error, 160, "%s", why);
-        if (!identity_draw(&k->identity)) {
+        if (!identity_draw(&store->identity)) {
             return false;
         }
-        memcpy(e->uuid, k->identity.uuid, sizeof(e->uuid));
+        memcpy(e->uuid, store->identity.uuid, sizeof(e->uuid));
         return true;
     }
-    if (identity_take(&k->identity, dir, why)) {
+    if (identity_take(&store->identity, dir, why)) {
         state_file_boot(boot);
-        k->held = state_file_open(k->identity.dir, boot, why);
+        store->file = state_file_open(store->identity.dir, boot, why);
     }
-    if (k->held == NULL) {
+    if (store->file == NULL) {
         snprintf(error, 160, "state directory %.60s: %.80s", dir, why);
         return false;
     }
-    memcpy(e->uuid, k->identity.uuid, sizeof(e->uuid));
-    log_event(e->log, LOG_INFO, "state", "opened", "dir", LOG_S(dir), "uuid", LOG_S(k->identity.uuid), NULL);
+    memcpy(e->uuid, store->identity.uuid, sizeof(e->uuid));
+    log_event(e->log, LOG_INFO, "state", "opened", "dir", LOG_S(dir), "uuid", LOG_S(store->identity.uuid), NULL);
     return true;
 }
 
 void
-state_store_close(struct state_store *k)
+state_store_close(struct state_store *store)
 {
-    state_file_close(&k->held);
-    identity_release(&k->identity);
+    state_file_close(&store->file);
+    identity_release(&store->identity);
 }
 
-/* Restored holds are renewed with their old leases: other daemons must wait that long for us if we are cut off. */
+/*
+ * Restored holds are renewed with their old leases: for that long other daemons must wait if this one is cut off.
+ */
 static void
-announce_leases(struct engine *e, const struct core_restored *a)
+announce_leases(struct engine *e, const struct core_restored *rs)
 {
     int64_t longest_us = 0;
 
-    for (size_t i = 0; i < a->n; i++) {
-        const struct core_record_part *p = &a->kept[i].part;
+    for (size_t i = 0; i < rs->n; i++) {
+        const struct core_record_part *p = &rs->kept[i].part;
 
         longest_us = p->watchdog && p->lease_us > longest_us ? p->lease_us : longest_us;
     }
@@ -62,13 +65,13 @@ announce_leases(struct engine *e, const struct core_restored *a)
 bool
 state_store_restore(struct engine *e, char error[160])
 {
-    struct state_store *k = &e->state_store;
+    struct state_store *store = &e->state_store;
     struct core_restored a;
 
-    if (k->held == NULL) {
+    if (store->file == NULL) {
         return true;
     }
-    if (!state_file_load(k->held, &a)) {
+    if (!state_file_load(store->file, &a)) {
         snprintf(error, 160, "state directory: msync: %s", strerror(errno));
         state_file_loaded_free(&a);
         return false;
@@ -82,15 +85,15 @@ state_store_restore(struct engine *e, char error[160])
         a.kept[i].domain = spec.domain;
     }
     engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
-    state_file_restored(k->held);
+    state_file_restored(store->file);
     announce_leases(e, &a);
-    k->adopted = a.held + a.positions;
-    k->freed = a.freed;
-    k->lost = a.lost;
-    k->freeing = a.freed + a.lost > 0;
-    log_event(e->log, a.failed > 0 || a.lost > 0 ? LOG_WARN : LOG_INFO, "state", "adopted", "held", LOG_N(a.held),
-              "places", LOG_N(a.positions), "to_free", LOG_N(a.freed), "lost", LOG_N(a.lost), "left", LOG_N(a.failed),
-              "torn", LOG_N(state_file_count(k->held).torn), NULL);
+    store->restored = a.held + a.positions;
+    store->released = a.released;
+    store->lost = a.lost;
+    store->releasing = a.released + a.lost > 0;
+    log_event(e->log, a.failed > 0 || a.lost > 0 ? LOG_WARN : LOG_INFO, "state", "restored", "held", LOG_N(a.held),
+              "positions", LOG_N(a.positions), "to_free", LOG_N(a.released), "lost", LOG_N(a.lost), "left",
+              LOG_N(a.failed), "torn", LOG_N(state_file_count(store->file).torn), NULL);
     state_file_loaded_free(&a);
     return true;
 }
@@ -98,12 +101,12 @@ state_store_restore(struct engine *e, char error[160])
 void
 state_store_keep(struct engine *e, const struct core_record *what)
 {
-    struct state_store *k = &e->state_store;
+    struct state_store *store = &e->state_store;
 
-    if (!state_file_keep(k->held, what) && !k->warned) {
-        k->warned = true;
+    if (!state_file_keep(store->file, what) && !store->warned) {
+        store->warned = true;
         log_event(e->log, LOG_WARN, "state",
-                  "not everything can be kept: after a crash some locks wait for their lease", "name",
+                  "a record cannot be kept: after a crash its lock stays taken until the lease ends", "name",
                   LOG_B(what->name), NULL);
     }
 }
@@ -111,75 +114,75 @@ state_store_keep(struct engine *e, const struct core_record *what)
 void
 state_store_keep_owner(struct engine *e, const struct core_owner_record *what)
 {
-    /* a failure is counted; after a crash the owner has its grace anew */
-    (void)state_file_keep_owner(e->state_store.held, what);
+    /* a failure is counted; after a crash the owner has its owner grace anew */
+    (void)state_file_keep_owner(e->state_store.file, what);
 }
 
 void
 state_store_forget_owner(struct engine *e, uint64_t id)
 {
-    state_file_forget_owner(e->state_store.held, id);
+    state_file_forget_owner(e->state_store.file, id);
 }
 
 void
 state_store_forget(struct engine *e, uint64_t claim)
 {
-    state_file_forget(e->state_store.held, claim);
+    state_file_forget(e->state_store.file, claim);
 }
 
 uint64_t
-state_store_epoch(const struct state_store *k, uint16_t domain)
+state_store_epoch(const struct state_store *store, uint16_t domain)
 {
-    return k->held != NULL ? state_file_epoch(k->held, domain) : 0;
+    return store->file != NULL ? state_file_epoch(store->file, domain) : 0;
 }
 
 void
-state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoch)
+state_store_reclaimed(struct state_store *store, uint16_t domain, uint64_t epoch)
 {
-    if (k->held != NULL) {
-        state_file_set_epoch(k->held, domain, epoch);
+    if (store->file != NULL) {
+        state_file_set_epoch(store->file, domain, epoch);
     }
 }
 
 bool
-state_store_others(const struct state_store *k)
+state_store_others(const struct state_store *store)
 {
-    return k->held != NULL && state_file_others(k->held);
+    return store->file != NULL && state_file_others(store->file);
 }
 
 void
-state_store_others_changed(struct state_store *k, bool others)
+state_store_others_changed(struct state_store *store, bool others)
 {
-    if (k->held != NULL) {
-        state_file_set_others(k->held, others);
+    if (store->file != NULL) {
+        state_file_set_others(store->file, others);
     }
 }
 
 void
 state_store_reached(struct engine *e)
 {
-    struct state_store *k = &e->state_store;
+    struct state_store *store = &e->state_store;
 
-    k->reached_us = k->reached_us != 0 ? k->reached_us : clock_now_us();
+    store->reached_us = store->reached_us != 0 ? store->reached_us : clock_now_us();
     engine_step(e, &(struct core_event){.type = CORE_REACHED});
 }
 
 bool
 state_store_turn(struct engine *e)
 {
-    struct state_store *k = &e->state_store;
+    struct state_store *store = &e->state_store;
     struct core_totals t;
 
-    if (k->held == NULL) {
+    if (store->file == NULL) {
         return false;
     }
     t = core_totals(e->core);
-    state_file_serial(k->held, t.serial);
-    if (k->freeing && t.freeing == 0) { /* other locks that were freed meanwhile included */
-        k->freeing = false;
-        log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(k->freed + k->lost), "start_us",
-                  LOG_N(clock_now_us() - e->started_us), k->reached_us != 0 ? "redis_us" : NULL,
-                  LOG_N(clock_now_us() - k->reached_us), NULL); /* all leases may have ended before Redis was reached */
+    state_file_serial(store->file, t.serial);
+    if (store->releasing && t.releasing == 0) { /* other locks that were released meanwhile included */
+        store->releasing = false;
+        log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(store->released + store->lost), "start_us",
+                  LOG_N(clock_now_us() - e->started_us), store->reached_us != 0 ? "redis_us" : NULL,
+                  LOG_N(clock_now_us() - store->reached_us), NULL); /* perhaps all leases had ended before */
     }
-    return state_file_tidy(k->held);
+    return state_file_tidy(store->file);
 }

@@ -12,16 +12,16 @@ struct engine;
 
 struct state_store {
     struct identity identity;
-    struct state_file *held;    /* owned; NULL: no state directory, nothing outlives this process */
-    size_t adopted, freed, lost; /* claims of the former process: restored, freed, lost */
-    bool freeing;         /* some of `freed` and `lost` are not free in Redis yet */
+    struct state_file *file;    /* owned; NULL: no state directory, nothing outlives this process */
+    size_t restored, released, lost; /* claims of the former process */
+    bool releasing;       /* Redis still has some of `released` and `lost` */
     int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
-    bool warned;          /* logged that not everything can be kept */
+    bool warned;          /* it is logged that some records cannot be kept */
 };
 
 /* Reads the daemon's identity and opens the state file. False with a message. */
 bool state_store_open(struct engine *e, char error[160]);
-void state_store_close(struct state_store *k);
+void state_store_close(struct state_store *store);
 
 /* The first step of the core, before any session is there. False with a message. */
 bool state_store_restore(struct engine *e, char error[160]);
@@ -33,12 +33,12 @@ void state_store_keep_owner(struct engine *e, const struct core_owner_record *wh
 void state_store_forget_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data in which this process, or the former one, was last; 0 = not known. */
-uint64_t state_store_epoch(const struct state_store *k, uint16_t domain);
-void state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoch);
+uint64_t state_store_epoch(const struct state_store *store, uint16_t domain);
+void state_store_reclaimed(struct state_store *store, uint16_t domain, uint64_t epoch);
 
 /* Whether there were, or are, other daemons on that Redis. */
-bool state_store_others(const struct state_store *k);
-void state_store_others_changed(struct state_store *k, bool others);
+bool state_store_others(const struct state_store *store);
+void state_store_others_changed(struct state_store *store, bool others);
 
 /* Redis is up: does what was postponed until then. */
 void state_store_reached(struct engine *e);

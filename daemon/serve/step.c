@@ -1,14 +1,15 @@
 /*
  * step.c -- one event into the core, and the rules of a name.
  *
- * The lowest floor of the room: every other file may call it, and it calls none of them. Actions of the core come up by
- * the sink of engine.c, which only notes them.
- * ST1 The core is stepped here alone, and never from inside a step.
+ * The lowest floor of the room: every other file may call it, and it calls none of them. Actions of the core go to the
+ * sink of engine.c, which only notes them.
+ * ST1 The core is stepped only here, and never from inside a step.
  */
 #include <assert.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
+#include "daemon/serve/step.h"
 
 void
 engine_step(struct engine *e, const struct core_event *ev)
@@ -20,7 +21,7 @@ engine_step(struct engine *e, const struct core_event *ev)
     e->stepping = false;
 }
 
-/* Adds the settings of a name; its key goes behind those in the buffer, which may move while it grows. */
+/* Fills the spec of a name; its key is appended to `keys`, whose memory may move while it grows. */
 static void
 add_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
 {

@@ -6,18 +6,19 @@
  * it holds, below a name its queue, below a waiter the names that it holds in turn. Behind these trees come names
  * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark says so.
  *
- * Each step copies some records, because the core lends its bytes for one callback only, and there may be a
- * million.
+ * Each step copies some records, because the core lends its bytes for one callback only, and there may be a million
+ * records.
  */
-#include "daemon/serve/tree_private.h"
+#include "daemon/serve/tree.h"
 
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/tree_private.h"
 
 #define RECORDS_MAX 20000 /* of each sort; further ones are only counted. Drawing them takes some milliseconds */
-#define STEP_RECORDS 16   /* records in one step */
+#define SLICE_RECORDS 16   /* records in one step */
 #define HOLDERS_MAX 1000  /* of one name */
 
 /* ---- taking notes ---- */
@@ -82,9 +83,9 @@ note_wait(void *ctx, const struct core_waiter_view *v)
         return;
     }
     *w = (struct wait){.owner = copy_owner(t, &v->owner), .name = t->names.n - 1, .position = v->position,
-                       .waited_us = v->waited_us, .deadline_us = v->deadline_us, .shared = v->shared, .kept = v->kept};
+                       .waited_us = v->waited_us, .due_us = v->due_us, .shared = v->shared, .kept = v->kept};
     c->waits_n++;
-    if (!v->kept) { /* an owner without a request, whose ticket is kept, waits for nothing */
+    if (!v->kept) { /* an owner without a request, whose position is kept, waits for nothing */
         note_owner(t, &t->waits_by_owner, w->owner.id, w->name, t->waits.n - 1);
     }
 }
@@ -106,7 +107,7 @@ note_hold(void *ctx, const struct core_holder_view *v)
     }
     *h = (struct hold){.owner = copy_owner(t, &v->owner),
                        .name = note->name,
-                       .grant = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us},
+                       .grant = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us},
                        .held_us = v->held_us,
                        .shared = v->shared};
     name_of(t, note->name)->holds_n++;
@@ -155,12 +156,12 @@ sort(struct records *r)
 
 /* Marks the name; true when it was not marked before. */
 static bool
-want(struct contended *c)
+mark_wanted(struct contended *c)
 {
-    bool news = !c->wanted;
+    bool first_time = !c->wanted;
 
     c->wanted = true;
-    return news;
+    return first_time;
 }
 
 static bool
@@ -171,7 +172,7 @@ is_asked_for(const struct tree *t, const struct contended *c)
     return glob.n == 0 || glob_match(glob, bytes_of(t, c->at, c->n));
 }
 
-/* The names that match are wanted; so are those above them: what their holders wait for, up to the roots. */
+/* Marks the names that match, and the names above them: those for which their holders wait, up to the roots. */
 static void
 choose(struct tree *t)
 {
@@ -189,7 +190,7 @@ choose(struct tree *t)
             const struct of_owner *end, *o = tree_first_of(&t->waits_by_owner, hold_of(t, i)->owner.id, &end);
 
             for (; o < end; o++) {
-                if (want(name_of(t, o->name))) {
+                if (mark_wanted(name_of(t, o->name))) {
                     todo[n++] = o->name;
                 }
             }
@@ -227,14 +228,14 @@ tree_free(struct tree *t)
 }
 
 bool
-tree_step(struct tree *t, int64_t now_us)
+tree_advance(struct tree *t, int64_t now_us)
 {
     t->now_us = now_us;
     if (!t->begun) {
         core_cursor_begin(t->engine->core, &t->cursor);
         t->begun = true;
     }
-    if (core_cursor_waiters(t->engine->core, &t->cursor, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
+    if (core_cursor_waiters(t->engine->core, &t->cursor, now_us, SLICE_LIT(""), SLICE_RECORDS, note_wait, t)) {
         return true;
     }
     if (t->noted < t->names.n) {

@@ -5,6 +5,9 @@
 
 #include <inttypes.h>
 
+#include "daemon/serve/fields.h"
+#include "daemon/serve/sessions.h"
+
 const struct of_owner *
 tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end)
 {
@@ -65,7 +68,7 @@ print_owner(const struct tree *t, const struct tree_owner *owner)
 
     if (owner->n > 0) {
         buf_adds(t->out, "owner \"");
-        name_print(bytes_of(t, owner->at, owner->n), t->out);
+        fields_print_name(bytes_of(t, owner->at, owner->n), t->out);
         buf_printf(t->out, "\" by session %" PRIu64, owner->session);
     } else {
         buf_printf(t->out, "session %" PRIu64, owner->session);
@@ -78,7 +81,7 @@ print_owner(const struct tree *t, const struct tree_owner *owner)
 static void
 print_name(const struct tree *t, const struct contended *c)
 {
-    name_print(bytes_of(t, c->at, c->n), t->out);
+    fields_print_name(bytes_of(t, c->at, c->n), t->out);
 }
 
 static void
@@ -86,7 +89,7 @@ print_span(const struct tree *t, const char *before, int64_t us, const char *beh
 {
     char span[24];
 
-    span_print(us > 0 ? us / 1000 : 0, span);
+    fields_print_span(us > 0 ? us / 1000 : 0, span);
     buf_printf(t->out, "%s%s%s", before, span, behind);
 }
 
@@ -109,8 +112,8 @@ print_queue(struct tree *t, struct contended *c, unsigned depth)
             print_span(t, ", waiting ", w->waited_us, "");
             if (w->kept) {
                 buf_adds(t->out, ", place kept");
-            } else if (w->deadline_us != CORE_FOREVER) {
-                print_span(t, ", ", w->deadline_us - t->now_us, " more");
+            } else if (w->due_us != CORE_FOREVER) {
+                print_span(t, ", ", w->due_us - t->now_us, " more");
             }
             end_line(t);
         }

@@ -4,7 +4,7 @@
 #ifndef RLOCKD_SERVE_TREE_PRIVATE_H
 #define RLOCKD_SERVE_TREE_PRIVATE_H
 
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/session_record.h"
 
 struct tree_owner {
     uint64_t id, session;
@@ -21,7 +21,7 @@ struct contended {
     uint32_t limit;        /* 0 = a kind without permits */
     bool wanted;           /* it is to be printed */
     bool printed;
-    bool open;             /* we are inside its queue */
+    bool open;             /* its queue is being printed */
     bool deep;             /* its queue stands too far to the right: it is printed behind the trees */
 };
 
@@ -29,7 +29,7 @@ struct wait {
     struct tree_owner owner;
     size_t name; /* in tree.names */
     uint32_t position;
-    int64_t waited_us, deadline_us;
+    int64_t waited_us, due_us;
     bool shared, kept;
 };
 
@@ -54,7 +54,7 @@ struct records {
 
 struct tree {
     struct engine *engine;
-    int64_t now_us;           /* the time of the step; in the end that of the printing */
+    int64_t now_us;           /* the time of the step; at last the time of printing */
     struct core_cursor cursor;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;

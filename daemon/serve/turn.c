@@ -2,8 +2,8 @@
  * turn.c -- a turn of the loop: deadlines, input, output, and their order.
  *
  * Owns the lists of sessions to be read and to be written, and the time of the timer: libevent's clock is coarser than
- * ours, and only wakes us. Input and output have a bounded time each. Replies leave before events: the time for input
- * bounds how many sessions ask in a turn; nothing bounds how many receive an event.
+ * base/clock.h, and only wakes the loop. Input and output have a bounded time each. Replies leave before events: the
+ * time for input bounds how many sessions ask in a turn; nothing bounds how many receive an event.
  * TU1 Deadlines of a turn are served before its input.
  * TU2 A closed session is freed at the end of the turn, never inside it.
  */
@@ -14,17 +14,21 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
-#include "daemon/serve/session.h"
 #include "daemon/serve/recheck.h"
+#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/step.h"
 
 /* The requests of all sessions together in one turn; the share of one session is between SHARE_MIN and SHARE_MAX. */
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
-#define REST_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
+#define UNFINISHED_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
 #define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
 #define EVENTS_US (1 * US_PER_MS) /* ... and for sessions that have events alone */
 #define WRITE_LOOK 8             /* sessions that write before the clock is read, and between two such reads */
@@ -102,10 +106,10 @@ ready_session(struct list *node)
 static bool
 stays_awake(struct engine *e)
 {
-    uint64_t stirs_n = e->metrics.requests + e->steps_n;
-    bool busy = stirs_n != e->stirs_n;
+    uint64_t progress_n = e->metrics.requests + e->steps_n;
+    bool busy = progress_n != e->progress_n;
 
-    e->stirs_n = stirs_n;
+    e->progress_n = progress_n;
     return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
 }
 
@@ -125,32 +129,32 @@ count_sharers(const struct list *list, unsigned n)
 static void
 set_share(struct engine *e)
 {
-    unsigned n = count_sharers(&e->rest, count_sharers(&e->ready, 0));
+    unsigned n = count_sharers(&e->unfinished, count_sharers(&e->ready, 0));
 
     e->share = n > 0 ? REQUESTS_PER_TURN / n : SHARE_MAX;
     e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
 }
 
-/* True: the next turn must come at once; also for listings and patterns that this turn has begun after their turns. */
+/* True: the next turn must come at once, also for listings and events that this turn has begun and not served yet. */
 static bool
 has_more(const struct engine *e)
 {
-    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) ||
+    return !list_empty(&e->ready) || !list_empty(&e->unfinished) || !list_empty(&e->writing) ||
            !list_empty(&e->writing_late) || !list_empty(&e->writing_events) || !list_empty(&e->listings) ||
            pubsub_lags(e->pubsub);
 }
 
 /*
- * Runs the input of the sessions on the list, one after the other, until the time is over; of one at least, so that
- * each has its turn. They join engine.ready, which no session leaves meanwhile (closed ones stay on it until they are
- * freed); sessions that are woken join at its end, and have their turn, too. A session that was read in a former turn
- * and has not written since is skipped, for its output would grow: it stays on engine.ready, and is read when it has
- * written.
+ * Runs the input of the sessions on the list, one after the other, until the time is over; of one session at least, so
+ * that each has its turn in the end. They join engine.ready, which no session leaves meanwhile (closed ones stay on it
+ * until they are freed); sessions that are woken join at its end, and have their turn, too. A session that was read in
+ * a former turn and has not written since is skipped, or its output would grow: it stays on engine.ready, and is read
+ * when it has written.
  */
 static void
 run_input(struct engine *e, struct list *from)
 {
-    struct list *node = e->ready.prev; /* the last one that has had its turn, or the head */
+    struct list *node = e->ready.prev; /* of the last session that has had its turn; or the head of the list */
 
     while (!list_empty(from)) {
         struct list *first = from->next;
@@ -185,7 +189,7 @@ write_one(struct session *s)
 {
     bool more;
 
-    s->unsent = s->only_events = false;
+    s->may_send_more = s->only_events = false;
     more = session_turn(s);
     list_remove(&s->write_node);
     return more;
@@ -193,18 +197,18 @@ write_one(struct session *s)
 
 /* The output of one turn. */
 struct output {
-    struct list again;  /* ready_node: they have written, and have more input */
-    struct list unsent; /* write_node: their sockets took all, and get more in the next turn */
+    struct list again;  /* ready_node: sessions that have written, and have more input */
+    struct list unsent; /* write_node: sessions whose sockets took all, and which have more to send in the next turn */
     unsigned n;         /* sessions that have written */
     int64_t began_us, spent_us;
     int64_t events_end_us; /* spent_us at which no more events leave; 0: none has left yet */
 };
 
 /*
- * The next session to write. First those with a reply: for half of the time those that the last turn has not reached,
- * in their order; then those of this turn, newest first, because a grant matters more than the reply to the UNLOCK that
- * caused it. So no request waits for all sessions to which one step has replied. Then those that have only events,
- * whose socket was full, or that have more of a long reply. NULL: none, or no time is left.
+ * The next session to write. Sessions with a reply come first: for half of the time those that the last turn has not
+ * reached, in their order; then those of this turn, newest first, because a grant matters more than the reply to the
+ * UNLOCK that caused it. So no request waits for all sessions to which one step has replied. Then come sessions that
+ * have only events, whose socket was full, or that have more of a long reply. NULL: none, or no time is left.
  */
 static struct session *
 next_to_write(struct engine *e, struct output *o)
@@ -225,22 +229,22 @@ next_to_write(struct engine *e, struct output *o)
 }
 
 /*
- * A session that has written, and has more input, goes to engine.rest, which is read after engine.ready. It stays on
- * engine.ready if it was skipped meanwhile and was not cut short before.
+ * A session that has written, and has more input, goes to engine.unfinished, which is read after engine.ready. It stays
+ * on engine.ready if it was skipped meanwhile and was not cut short before.
  */
 static void
 wrote(struct output *o, struct session *s, bool more)
 {
-    bool comes = s->input_skipped && !s->cut_short;
+    bool stays_ready = s->input_skipped && !s->cut_short;
 
-    if (s->input_done && !comes) {
+    if (s->input_done && !stays_ready) {
         list_remove(&s->ready_node);
     }
     if ((more || s->input_skipped) && !list_linked(&s->ready_node)) {
         list_push_front(&o->again, &s->ready_node);
     }
     s->input_done = s->input_skipped = false;
-    if (s->unsent && !s->closed) {
+    if (s->may_send_more && !s->closed) {
         list_push_back(&o->unsent, &s->write_node);
         s->only_events = true;
     }
@@ -270,7 +274,7 @@ write_all(struct engine *e)
         list_remove(last);
         list_push_back(&e->writing_late, last);
     }
-    list_move_all(&e->rest, &o.again);
+    list_move_all(&e->unfinished, &o.again);
     list_move_all(&e->writing_events, &o.unsent);
 }
 
@@ -287,11 +291,11 @@ engine_reap(struct engine *e)
  * replies of the last turn have still to leave, they are read in every second turn only.
  */
 static void
-run_rest(struct engine *e)
+run_unfinished(struct engine *e)
 {
-    e->rest_waits = !list_empty(&e->writing_late) && !e->rest_waits;
-    if (!e->rest_waits) {
-        run_input(e, &e->rest);
+    e->unfinished_waits = !list_empty(&e->writing_late) && !e->unfinished_waits;
+    if (!e->unfinished_waits) {
+        run_input(e, &e->unfinished);
     }
 }
 
@@ -302,7 +306,7 @@ run_rest(struct engine *e)
 bool
 engine_turn_end(struct engine *e)
 {
-    struct list come;
+    struct list waiting;
     uint64_t steps_n;
     int64_t at_us;
     bool more_files, more_sockets;
@@ -313,19 +317,19 @@ engine_turn_end(struct engine *e)
     }
     listings_turn(e);
     set_share(e);
-    list_init(&come);
-    list_move_all(&come, &e->ready);
+    list_init(&waiting);
+    list_move_all(&waiting, &e->ready);
     e->input_us = e->seen_us = clock_now_us();
-    run_input(e, &come);
+    run_input(e, &waiting);
     if (engine_was_late(e)) {
-        e->input_us = e->seen_us - (ENGINE_INPUT_US - REST_US);
+        e->input_us = e->seen_us - (ENGINE_INPUT_US - UNFINISHED_US);
     }
-    run_rest(e);
+    run_unfinished(e);
     send_all(e);
     steps_n = e->steps_n;
     write_all(e);
-    list_move_all(&come, &e->ready);
-    list_move_all(&e->ready, &come);
+    list_move_all(&waiting, &e->ready); /* those that had no turn yet stay in front */
+    list_move_all(&e->ready, &waiting);
     if (e->steps_n != steps_n) { /* sessions have run deferred requests, or have ended */
         send_all(e);
     }

@@ -2,7 +2,7 @@
  * usage.c -- the usage line of a command, read back into arguments.
  *
  * Owns the grammar; a unit test reads every row of commands.def through it.
- * Reads our own text only, so it is small rather than forgiving.
+ * Reads nothing but the text of that table, so it is small rather than forgiving.
  */
 #include "daemon/serve/usage.h"
 
@@ -195,7 +195,7 @@ usage_parse(const char *text, struct usage *out)
 {
     struct parser p = {.u = out, .at = text};
 
-    memset(out, 0, sizeof(*out)); /* a broken line may leave us at an argument that was never made */
+    memset(out, 0, sizeof(*out)); /* a broken line may end at an argument that was never made */
     out->first = read_sequence(&p, false);
     if (p.bad || *p.at != '\0') {
         return false;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
 
 uint64_t
 user_key(const struct session *s)

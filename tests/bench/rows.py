@@ -214,6 +214,19 @@ def _quorum():
         yield Row("quorum-%s-cpu" % name, "the same: rlockd's processor time", daemon_cpu, ours, theirs)
 
 
+def _quorum_away():
+    """The same with a fixed trip to each node, which takes longer than two cores need for their part of a pair."""
+    far, node, direct_node = Cell("far-quorum", "rlockd"), Cell("far-node", "rlockd"), Cell("far-direct", "classic")
+    title = "1 client, own name, nodes 0.5 ms away each way: p50 of a pair by a quorum of three / by one of them"
+    yield Row("quorum-one-p50-far", title, p50, far, node, "<= 1.3")
+    yield Row("quorum-one-p50-far-direct", "the same / direct classic, at one of them", p50, far, direct_node, "<= 1.3")
+    uneven = Cell("uneven-quorum", "rlockd")
+    title = "1 client, own name, nodes 0.4, 0.5 and 2 ms away: p50 of a pair by a quorum of them / by the one at 0.5"
+    yield Row("quorum-one-p50-uneven", title, p50, uneven, node, "<= 1.3")
+    yield Row("quorum-one-p50-uneven-direct", "the same / direct classic, at the one at 0.5", p50, uneven, direct_node,
+              "<= 1.3")
+
+
 def _cluster():
     """What slots cost: a cluster of three masters, each call at its slot's, beside one server. Both by TCP."""
     for name, title, load, most in (("one", "1 client, own name", {}, None),
@@ -228,7 +241,7 @@ def _cluster():
 
 
 CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin(), *_tls(), *_replicated(),
-        *_quorum(), *_cluster()]
+        *_quorum(), *_quorum_away(), *_cluster()]
 
 
 def cells(rows):

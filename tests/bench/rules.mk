@@ -1,6 +1,6 @@
 # Benchmarks: the load generator, the floor, and what runs them; see tests/bench/README.md.
 BENCH_LOAD := $(patsubst %.c,$(B)/%.o,$(wildcard tests/bench/load*.c))
-BENCH := $(addprefix $(B)/tests/bench/,load floor)
+BENCH := $(addprefix $(B)/tests/,bench/load bench/floor chaos/proxy)
 
 $(B)/tests/bench/%.o: tests/bench/%.c
 	@mkdir -p $(@D)

@@ -5,6 +5,7 @@ A server is a name in SERVERS; what cannot be had raises Skip with the reason, a
 """
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -23,8 +24,13 @@ import sentinels  # noqa: E402
 BUILD = harness.BUILD
 LOAD = os.path.join(BUILD, "tests", "bench", "load")
 FLOOR = os.path.join(BUILD, "tests", "bench", "floor")
+PROXY = os.path.join(BUILD, "tests", "chaos", "proxy")
 # Defaults but for the limits, which some rows go up to.
 LIMITS = "limits: { sessions: 30000, waiters: 1000000, locks: 10000000 }\n"
+
+
+# Trips to the nodes of a quorum, in us each way. UNEVEN: the slowest of the two fastest is as far as those of FAR.
+FAR, UNEVEN = (500, 500, 500), (400, 500, 2000)
 
 
 class Skip(Exception):
@@ -131,6 +137,58 @@ class OfQuorum(Server):
         return isinstance(self.daemon.cmd("LOCK", "begin", "NOWAIT"), int)
 
 
+class Trips:
+    """Routes of the fault proxy (tests/chaos), in which each byte takes so many us, each way."""
+
+    def __init__(self, stage, directory):
+        path = os.path.join(directory, "proxy.ctl")
+        stage.keep(harness.Process([PROXY, "unix:" + path], directory, "proxy"))
+        self.control = socket.socket(socket.AF_UNIX)  # the proxy ends with its first connection
+        harness.until(lambda: self.control.connect_ex(path) == 0)
+        self.lines = self.control.makefile("r")
+
+    def say(self, *words):
+        self.control.sendall((" ".join(map(str, words)) + "\n").encode())
+        return self.lines.readline().split()
+
+    def route(self, name, target, us):
+        """The port of a route to it."""
+        ok, port = self.say("route", name, "tcp:127.0.0.1:0", "unix:" + target)
+        assert ok == "ok" and self.say("set", name, "both", "trip", us) == ["ok"]
+        return int(port)
+
+
+class Away(Server):
+    """
+    Three masters, each so many us away, each way: rlockd with all of them as a quorum (one is None), or with one alone;
+    or that one itself.
+    """
+
+    takes = OfQuorum.takes
+
+    def __init__(self, stage, name, trips, one=None, daemon=True):
+        case = Keeps(stage, name)
+        nodes = quorums.Masters(case)
+        way = Trips(stage, case.dir)
+        at = ["127.0.0.1:%d" % way.route("node%d" % i, node.path, us)
+              for i, (node, us) in enumerate(zip(nodes.nodes, trips))]
+        self.process, self.way = nodes.nodes[one or 0], way
+        urls = ["redis://" + place for place in at]
+        if daemon:
+            url = urls[one] if one is not None else "quorum:" + ",".join(urls)
+            self.daemon = stage.keep(harness.Rlockd(case.dir, name=name, conf=LIMITS, redis=url))
+            harness.until(self.takes)
+            super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid})
+        else:
+            super().__init__("tcp:" + at[one], {"redis": self.process.pid}, self.process.url)
+
+    def rest(self):
+        if self.daemon:
+            Rlockd.rest(self)
+
+    is_empty = Rlockd.is_empty
+
+
 class OfCluster(Server):
     """rlockd with a cluster of three masters."""
 
@@ -207,6 +265,10 @@ SERVERS = {
     "quorum": lambda stage: OfQuorum(stage, "quorum", True),
     "cluster": lambda stage: OfCluster(stage, "cluster"),
     "of-quorum": lambda stage: OfQuorum(stage, "of-quorum", False),
+    "far-quorum": lambda stage: Away(stage, "far-quorum", FAR),
+    "far-node": lambda stage: Away(stage, "far-node", FAR, one=1),
+    "far-direct": lambda stage: Away(stage, "far-direct", FAR, one=1, daemon=False),
+    "uneven-quorum": lambda stage: Away(stage, "uneven-quorum", UNEVEN),
     "floor-echo": lambda stage: Floor(stage, "echo"),
     "floor-hot": lambda stage: Floor(stage, "hot"),
 }

@@ -95,8 +95,8 @@ class InCluster:
     def __init__(self, stage):
         self.there = Cluster(stage.dir, stage._keep)
         self.url = self.there.url()
-        names = ["name%d" % i for i in range(100)]
-        self.held, self.first = [n for n in names if self.there.owner(slot_of(n)) is self.there.masters[1]][:2]
+        names, owners = ["name%d" % i for i in range(100)], self.there.owners()
+        self.held, self.first = [n for n in names if owners[slot_of(n)] is self.there.masters[1]][:2]
 
     def kill(self):
         replica, other = self.there.nodes[4], self.there.masters[0]

@@ -71,10 +71,13 @@ TRIED = {
         "flat, getNodeByQuery 4.5 %). Tried: the whole script of a verb in a function for each name (17 to 20 us: its "
         "closures cost more than its commands). Not done: record and clock in one key, which would save one command.",
     "quorum-":
-        "A pair is six commands, one trip to three nodes and back for each of both, no second round. Instructions of "
-        "rlockd 78.7 k -> 69.5 k a pair since links with nothing gathered are not walked (one node alone: 31 k). Three "
-        "nodes, rlockd and the load share two cores, so the second fastest node waits for a core: with a core each the "
-        "ratio would be another; not measured.",
+        "A pair is six commands, one trip to three nodes and back for each of both, no second round. Instructions "
+        "of rlockd 78.7 k -> 69.5 k a pair since links with nothing gathered are not walked (one node alone: 31 k). "
+        "Three nodes, rlockd and the load share two cores, so the second fastest node waits for a core. With a trip "
+        "of 0.5 ms to each node, each way, the trips decide (`quorum-one-p50-far`): 1.08 (0.95..1.15) of one node, "
+        "1.18 (1.06..1.21) of a direct client; with trips of 0.4, 0.5 and 2 ms 1.09 (0.97..1.25) and 1.20 "
+        "(1.06..1.29) of the node at 0.5, although the load of the machine was 26. With 0.4, 2 and 2 ms it is 3.8. "
+        "With a core for each process and no trip: not measured.",
     "mem-lock":
         "A claim has 264 bytes, a lock 136 and its name, tables 40, and malloc makes 272 and 176 of them. Tried: "
         "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "

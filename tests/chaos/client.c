@@ -1,13 +1,5 @@
 /*
- * client.c -- a client process under chaos: `client key=value ...`, until TERM.
- *
- *   id=c1 tag=A daemon=unix:PATH history=FILE resource=unix:PATH seed=1 names=re:0,si:1
- *   mode=mix    locks and unlocks: waiting or not, re-entering, looking, renewing, adding one under the lock
- *   mode=hot    locks and unlocks without a pause between: where several do, the name goes round in runs of hand-overs
- *   mode=etcd   reads, is stopped for pause=MS, writes: what Jepsen did to etcd
- *   mode=fifo   see client_fifo.c
- *   mode=listen hears what is lost (PSUBSCRIBE), and writes that down
- *   wait=MS lease=MS (0: the watchdog's; else told) watchdog=MS (its lease) named=1 (owners) think=MS
+ * client.c -- a client process under chaos: `client key=value ...`, until TERM; its arguments stand below the includes.
  *
  * The first two letters of a name say its kind, see the rules of the daemon's configuration. Words of LOCK that a kind
  * does not know are not sent. Each critical section adds one to two numbers of the resource, one of them fenced.
@@ -22,6 +14,16 @@
 #include <unistd.h>
 
 #include "tests/chaos/session.h"
+
+/*
+ *   id=c1 tag=A daemon=unix:PATH history=FILE resource=unix:PATH seed=1 names=re:0,si:1
+ *   mode=mix    locks and unlocks: waiting or not, re-entering, looking, renewing, adding one under the lock
+ *   mode=hot    locks and unlocks without a pause between: where several do, the name goes round in runs of hand-overs
+ *   mode=etcd   reads, is stopped for pause=MS, writes: what Jepsen did to etcd
+ *   mode=fifo   see client_fifo.c
+ *   mode=listen receives losses (PSUBSCRIBE), and writes them down
+ *   wait=MS lease=MS (0: the watchdog's) watchdog=MS (its lease) named=1 (owners) think=MS
+ */
 
 #define MARGIN_US 3000000 /* a reply that is later than its WAIT by so much will not come */
 

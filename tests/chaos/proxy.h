@@ -21,6 +21,7 @@ enum way { UP, DOWN, WAYS };
 /* What may be wrong with one way; 0 = nothing. One row each: the word of the control protocol is its name. */
 #define FAULTS(X)                                                                                                      \
     X(delay)     /* ms that each byte takes */                                                                         \
+    X(trip)      /* us that each byte takes besides: for figures, where a ms is much */                                \
     X(jitter)    /* ... and up to so many ms more; order is kept */                                                    \
     X(slice)     /* at most so many bytes are written in a turn of the loop */                                         \
     X(cut)       /* a connection is reset when so many bytes have passed (since this was said, or it began) */         \

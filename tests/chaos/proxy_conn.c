@@ -117,7 +117,7 @@ may_write(struct pipe *p, const struct chunk *c, int64_t now)
     long slice = fault_of(p, FAULT_slice), cut = fault_of(p, FAULT_cut);
 
     if (c->due_us > now) {
-        happened(p, FAULT_delay);
+        happened(p, fault_of(p, FAULT_trip) != 0 ? FAULT_trip : FAULT_delay);
         wake_in(p, c->due_us - now);
         return 0;
     }
@@ -233,16 +233,17 @@ keep(struct pipe *p, const char *bytes, size_t n)
 {
     struct chunk *c = malloc(sizeof(*c) + n);
     long jitter = fault_of(p, FAULT_jitter);
-    int64_t wait = fault_of(p, FAULT_delay);
+    int64_t wait_ms = fault_of(p, FAULT_delay), wait_us;
 
     if (c == NULL) {
         abort();
     }
     if (jitter > 0) {
         happened(p, FAULT_jitter);
-        wait += (int64_t)(random_of(p->conn->route->proxy) % (uint64_t)(jitter + 1));
+        wait_ms += (int64_t)(random_of(p->conn->route->proxy) % (uint64_t)(jitter + 1));
     }
-    *c = (struct chunk){.due_us = wait == 0 ? 0 : proxy_now_us() + wait * 1000, .n = n};
+    wait_us = wait_ms * 1000 + fault_of(p, FAULT_trip);
+    *c = (struct chunk){.due_us = wait_us == 0 ? 0 : proxy_now_us() + wait_us, .n = n};
     memcpy(c->bytes, bytes, n);
     *p->last = c;
     p->last = &c->next;

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,7 @@ main(int argc, char **argv)
         fprintf(stderr, "usage: resource unix:PATH: %s\n", strerror(errno));
         return 64;
     }
+    signal(SIGPIPE, SIG_IGN); /* a client may be killed before it has read its answer */
     x->base = event_base_new();
     event_add(event_new(x->base, fd, EV_READ | EV_PERSIST, on_accept, x), NULL);
     event_base_dispatch(x->base);

@@ -10,6 +10,7 @@ Besides the clients' lines it knows those of the one who ran them (process `-`):
     TIME - steady ROUTE        ... until now
     TIME - limit NAME N        a semaphore
     TIME - left KEY            a key that was still there when all was over
+    TIME - lasts               Redis loses nothing that a lock needs: none may be lost before its deadline
 
 What a client may believe. It holds a name from the moment it is told so until the first of: the deadline it was told
 (LOCK FULL's lease_ms, counted from the earliest moment at which that can have been written), its own UNLOCK, the end of
@@ -26,6 +27,8 @@ Checked, per name:
     unique      no token is granted twice
     reentry     a re-entry has the token of the first entry, and counts
     claim       no "held" at or behind the deadline; no "held" to who was told LOST
+    early       nobody is told LOST before the deadline that he was told, where locks last (`lasts`): the event ends the
+                hold, so exclusion says nothing of who is granted the name then
     fifo        who was seen in the daemon's queue before another one asked is granted first
     leak        nothing is left when all is over
     model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock
@@ -95,6 +98,7 @@ class History:
         self.downs = collections.defaultdict(list)
         self.windows = collections.defaultdict(list)
         self.limits = {}
+        self.lasts = False
         self.left = []
         self.broken = []
 
@@ -137,6 +141,8 @@ class History:
             self.limits[rest[0]] = int(rest[1])
         elif what == "left":
             self.left.append(rest[0])
+        elif what == "lasts":
+            self.lasts = True
 
     def answer(self, at, proc, rest, line):
         op = self.ops.get((proc, rest[0]))
@@ -240,7 +246,12 @@ class Name:
             lost.setdefault(g.token, o.ret)
 
     def close(self, g):
-        g.ended = min(g.ended, self.h.end_of(g.op), self.h.told.get((g.name, g.token), INF))
+        told = self.h.told.get((g.name, g.token), INF)
+        g.ended = min(g.ended, self.h.end_of(g.op))
+        if self.h.lasts and told < min(g.valid, g.ended):
+            text = "LOST told %d us before the deadline: token %d of %s" % (g.valid - told, g.token, g.owner)
+            self.wrong("early", text, told)
+        g.ended = min(g.ended, told)
         end = min(g.valid, g.ended)
         g.end = max(g.confirmed, self.h.trusted_until(g.op, g.start, end))
 

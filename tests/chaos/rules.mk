@@ -31,6 +31,9 @@ chaos: chaos-build asan-build ## processes harmed in 57 ways for DURATION s, ROU
 chaos-short: chaos-build
 	@tests/chaos/chaos short
 
+chaos-shapes: chaos-build ## a cluster, sentinels (with TLS, too), a quorum, harmed for DURATION s each, or longer (60)
+	@/usr/bin/python3 tests/chaos/nodes.py --duration $(if $(filter file,$(origin DURATION)),60,$(DURATION))
+
 failover: chaos-build ## failovers with lost writes, ROUNDS times, compared with the plain SET NX PX
 	@/usr/bin/python3 tests/chaos/failover.py $(ROUNDS)
 
@@ -40,5 +43,8 @@ switches: test ## switches of the master by real sentinels with lost writes, ROU
 takeovers: test ## failovers in a cluster with lost writes, ROUNDS times, while slots move and clients count
 	@/usr/bin/python3 tests/chaos/takeovers.py $(ROUNDS)
 
+emptied: test ## nodes of a quorum that lose their data, ROUNDS times, while clients count
+	@/usr/bin/python3 tests/chaos/emptied.py $(ROUNDS)
+
 -include $(wildcard $(B)/tests/chaos/*.d)
-.PHONY: chaos-programs chaos-build chaos chaos-short failover switches takeovers
+.PHONY: chaos-programs chaos-build chaos chaos-short chaos-shapes failover switches takeovers emptied

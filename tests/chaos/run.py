@@ -83,7 +83,7 @@ def strike(world, group, report):
                 wrong = "%s did not happen" % n.name
         wrong = wrong or world.lives()
         world.until_in_runs()
-        if world.plain is None:
+        if world.plain is None and world.has_plain:
             world.plain_begins()
     except Exception as e:
         wrong = "%s: %s" % (type(e).__name__, e)
@@ -102,6 +102,14 @@ def during(world, at):
     return last
 
 
+def judge_plain(world, report, verdict):
+    turns = world.turns() or [0]
+    report.say("     %s: the plain client had the lock %d times, and waited %.1f ms for it (median; 9 of 10 times less "
+               "than %.1f)" % (world.title, verdict.plain, turns[len(turns) // 2], turns[len(turns) * 9 // 10]))
+    report.test("%s: the plain client has its turn" % world.title,
+                None if verdict.plain * 4 >= world.beside else "%d times" % verdict.plain)
+
+
 def judge(world, report, is_strict):
     world.leaks()
     lost, writes, refused = world.numbers()
@@ -109,14 +117,10 @@ def judge(world, report, is_strict):
     report.say("     %s: %s" % (world.title, verdict))
     report.say("     %s: lost updates: %d of %d unfenced, %d of %d fenced (%d refused)" % (
         world.title, lost["plain"], writes["plain"], lost["fenced"], writes["fenced"], refused))
-    turns = world.turns() or [0]
     lingers = sum(world.lingered.values())
-    report.say("     %s: %d hand-overs; %d times a lock lingered; the plain client had it %d times, and waited %.1f ms "
-               "for it (median; 9 of 10 times less than %.1f)" % (
-                   world.title, sum(world.handed.values()), lingers, verdict.plain, turns[len(turns) // 2],
-                   turns[len(turns) * 9 // 10]))
-    report.test("%s: the plain client has its turn" % world.title,
-                None if verdict.plain * 4 >= world.beside else "%d times" % verdict.plain)
+    report.say("     %s: %d hand-overs; %d times a lock lingered" % (world.title, sum(world.handed.values()), lingers))
+    if world.has_plain:
+        judge_plain(world, report, verdict)
     report.test("%s: locks lingered" % world.title, None if lingers > 0 else "none did")
     double = [v for v in verdict.violations if v.kind in ("exclusion", "model")]
     other = [v for v in verdict.violations if v.kind not in ("exclusion", "model")]
@@ -130,7 +134,7 @@ def judge(world, report, is_strict):
         report.test("%s: one holder at a time" % world.title, "%d violations" % len(double) if double else None)
     else:
         report.say("     %s: one holder at a time is not asked of these" % world.title)
-    report.test("%s: tokens, queues, answers, nothing left" % world.title,
+    report.test("%s: tokens, queues, answers, deadlines, nothing left" % world.title,
                 "%d violations" % len(other) if other else None)
     report.test("%s: no fenced update is lost" % world.title, "%d" % lost["fenced"] if lost["fenced"] else None)
     enough = 200 if is_strict else 50  # where all is lost again and again, little is granted

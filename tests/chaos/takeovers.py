@@ -11,7 +11,6 @@ the while: no update may be lost, and tokens must rise. The dead node comes back
 with the data of its last SAVE.
 """
 import os
-import statistics
 import sys
 import time
 
@@ -23,24 +22,24 @@ import harness  # noqa: E402
 from clusters import Cluster, slot_of  # noqa: E402
 from harness import Conn, Rlockd, until  # noqa: E402
 from moving import answered  # noqa: E402
-from run import Report  # noqa: E402
-from switch import Stage  # noqa: E402
+from rounds import Rounds, main  # noqa: E402
 from test_sentinel_switch import Counting  # noqa: E402
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"  # leases of 30 s outlast what the cluster takes by itself
 NODE_TIMEOUT_MS = 4000  # long on a busy machine
-CLIENTS = 6
 ANCHORS = ("54h", "7ho", "80c")  # the tags of slots 2730, 8191 and 13652
 
 
-class World:
+class World(Rounds):
+    TITLE = "takeovers"
+
     def __init__(self, stage):
-        self.stage, self.wrong, self.times = stage, [], []
-        self.plain = self.double = 0
+        self.stage = stage
         self.c = Cluster(stage.dir, stage._keep, args=("--cluster-node-timeout", str(NODE_TIMEOUT_MS)))
-        self.a, self.b = [stage._keep(Rlockd(stage.dir, redis=self.c.url(), name=n, conf=CONF)) for n in "ab"]
-        self.holder, self.other = (Conn(d.path, timeout=90 * harness.SLOW) for d in (self.a, self.b))
-        self.tags = [next(t for t in map(str, range(1000)) if self.c.owner(slot_of(t)) is m) for m in self.c.masters]
+        daemons = [stage._keep(Rlockd(stage.dir, redis=self.c.url(), name=n, conf=CONF)) for n in "ab"]
+        super().__init__(*daemons, *(Conn(d.path, timeout=90 * harness.SLOW) for d in daemons))
+        owners = self.c.owners()
+        self.tags = [next(t for t in map(str, range(1000)) if owners[slot_of(t)] is m) for m in self.c.masters]
         self.kept = {name: answered(self.holder, "LOCK", name) for name in ("kept{%s}" % tag for tag in self.tags)}
         until(self.votes, 30)
 
@@ -53,11 +52,8 @@ class World:
                 return False
         return True
 
-    def check(self, holds, what):
-        if not holds:
-            self.wrong.append(what)
-
     def round(self, i):
+        self.move(i)
         tag = self.tags[i % 3]
         name, free, plain = ("{%s}%s:%d" % (tag, what, i) for what in ("lost", "free", "plain"))
         old = self.c.owner(slot_of(tag))
@@ -72,20 +68,9 @@ class World:
         old.kill()
         self.take_over(i, heir)
         self.plain += heir.cmd("SET", plain, "two", "NX", "PX", "60000") == "OK"
-        taken = self.other.cmd("LOCK", name, "WAIT", "150ms")
-        self.double += isinstance(taken, int)
-        self.check(not isinstance(taken, int), "round %d: two holders, %r and %r" % (i, token, taken))
-        fresh = answered(self.other, "LOCK", free, "WAIT", "30s")
-        self.times.append(time.monotonic() - killed)
-        self.check(isinstance(fresh, int) and fresh > token, "round %d: %r behind %r" % (i, fresh, token))
-        self.check(answered(self.holder, "LOCK", name, "ONCE") == token, "round %d: the lock was lost" % i)
-        for kept, its in self.kept.items():
-            self.check(answered(self.holder, "LOCK", kept, "ONCE") == its, "round %d: %s was lost" % (i, kept))
-        self.check(answered(self.holder, "UNLOCK", name) == 0, "round %d: UNLOCK" % i)
-        after = answered(self.other, "LOCK", name, "WAIT", "20s")
-        self.check(isinstance(after, int) and after > token, "round %d: %r follows %r" % (i, after, token))
-        for mine in (name, free):
-            answered(self.other, "UNLOCK", mine)
+        self.no_other_client(i, name, token, "WAIT", "150ms")
+        self.granted_again(i, free, token, killed)
+        self.handed_on(i, name, token)
         self.come_back(i, old)
 
     @staticmethod
@@ -111,44 +96,5 @@ class World:
         until(self.votes, 60, pause=0.05)  # an anchor may be in that slot
 
 
-def tell(world, counting, rounds, ended):
-    """Prints what happened; the status of this program."""
-    report, done = Report(), len(world.times)
-    wrong = world.wrong + counting.stop()
-    report.say("takeovers: %d failovers with lost writes, %d slots moved, %d counted" % (done, done, counting.done))
-    report.say("    held twice: plain SET NX PX %d of %d, rlockd %d of %d" % (world.plain, done, world.double, done))
-    report.say("    granted again %.1f s behind the kill (median), %.1f s at most" % (
-        statistics.median(world.times or [0]), max(world.times or [0])))
-    report.test("takeovers: %d rounds to their end" % rounds, ended)
-    report.test("takeovers: the writes were lost, and the plain lock was granted twice",
-                None if world.plain == done > 0 else "only in %d of %d" % (world.plain, done))
-    report.test("takeovers: rlockd never grants twice", "%d of %d" % (world.double, done) if world.double else None)
-    report.test("takeovers: holders keep their locks, no update is lost, tokens rise", "; ".join(wrong[:5]) or None)
-    if wrong or ended:
-        print(world.a.log()[-3000:], world.b.log()[-3000:])
-    return 0 if report.end(os.path.join(harness.TOP, "build", "chaos", "takeovers.txt")) else 1
-
-
-def main():
-    rounds, ended = int(sys.argv[1]) if len(sys.argv) > 1 else 10, None
-    with Stage() as stage:
-        world = World(stage)
-        counting = Counting([world.a, world.b], CLIENTS)
-        try:
-            for i in range(rounds):
-                done = counting.done
-                until(lambda: counting.done > done + 10 or counting.wrong, deadline=60)
-                world.move(i)
-                world.round(i)
-                print("round %d: granted again after %.1f s, %d counted" % (i + 1, world.times[-1], counting.done),
-                      flush=True)
-                if world.wrong or counting.wrong:
-                    ended = "something was wrong in round %d" % (i + 1)
-                    break
-        except Exception as e:
-            ended = "%s: %s" % (type(e).__name__, e)
-        return tell(world, counting, rounds, ended)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(World))

@@ -106,7 +106,7 @@ class Faults(Case):
         self.assertEqual(self.read(s, 5), b"hello")
         stats = self.proxy.stats("way")
         self.assertEqual((stats["up"], stats["down"], stats["open"], stats["accepted"]), (5, 5, 1, 1))
-        for name in ("delay", "jitter", "slice", "cut", "swallow", "hole", "bandwidth", "resets", "refused"):
+        for name in ("delay", "trip", "jitter", "slice", "cut", "swallow", "hole", "bandwidth", "resets", "refused"):
             self.assertEqual(stats[name], 0, name)
 
     def test_half_close(self):
@@ -144,6 +144,24 @@ class Faults(Case):
             self.assertLess(time.monotonic() - began, least + 0.5 * SLOW)
             self.fault("both", "delay", 0)
         self.assertGreaterEqual(self.stat("delay"), 4)
+
+    def test_trip(self):
+        """Each way takes as long as said, to a fraction of a millisecond: the fastest of many shows it."""
+        s = self.dial()
+
+        def fastest():
+            took = []
+            for _ in range(100):
+                began = time.monotonic()
+                s.sendall(b"x")
+                self.assertEqual(self.read(s, 1), b"x")
+                took.append(time.monotonic() - began)
+            return min(took)
+        self.fault("both", "trip", 700)
+        self.assertGreaterEqual(fastest(), 0.0014)
+        self.assertLess(fastest(), 0.0014 + 0.001 * SLOW)
+        self.assertGreaterEqual(self.stat("trip"), 400)
+        self.assertEqual(self.stat("delay"), 0)
 
     def test_slice(self):
         self.fault("down", "slice", 1)

@@ -7,6 +7,7 @@ A case begins with `== title`; of a bad one the title begins with what must be f
     10 12 c1 LOCK x null                not granted; `info`: nobody knows; `10 - c1 LOCK x`: never answered
     30 31 c1 UNLOCK x =5 n=0            of token 5; n=0 if not said; `lost`, `nothield`, `info`. RENEW: n=MS
     40 c1 close    40 - kill c1    40 - down A    40 - flaky A    50 - steady A    0 - limit x 2    90 - left KEY
+    0 - lasts
     40 raw TEXT                         a line as it stands
 
 Options: @B (the daemon), shared, owner=O, waited=MS, holds=N, queued=MS, why=WORD.
@@ -55,7 +56,7 @@ def native(text):
         at = int(word[0])
         if word[1] == "raw":
             out.append((at * 1000, " ".join(word[2:])))
-        elif word[1] == "-" and word[2] in ("kill", "down", "flaky", "steady", "limit", "left"):
+        elif word[1] == "-" and word[2] in ("kill", "down", "flaky", "steady", "limit", "left", "lasts"):
             out.append((at * 1000, " ".join(word[1:])))
         elif word[2] == "close":
             out.append((at * 1000, "%s close" % (word[1] if "." in word[1] else word[1] + ".0")))

@@ -134,8 +134,8 @@ class Server(Process):
 class Daemon(harness.Rlockd):
     """An rlockd that can be killed and started again at the same place."""
 
-    def __init__(self, world, tag, redis):
-        self.world, self.tag, self.url = world, tag, redis
+    def __init__(self, world, tag, redis, under=()):
+        self.world, self.tag, self.url, self.under = world, tag, redis, under
         self.listen = free_port()
         self.more = ()  # addresses besides
         if tag == "B" and world.cable is not None:
@@ -144,7 +144,7 @@ class Daemon(harness.Rlockd):
         self.start()
 
     def start(self):
-        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF % (self.world.lease * 1000),
+        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=self.world.conf(), under=self.under,
                          wait=False, args=("--listen", "tcp:127.0.0.1:%d" % self.listen, *self.more))
         self.lives += 1
         until(self.serving)
@@ -161,6 +161,10 @@ class Client(Process):
 
 
 class World:
+    names = NAMES
+    has_plain = True  # plain.py knows one Redis
+    patience = None  # how long until() waits for hand-overs: its own default
+
     def __init__(self, title, seed=1, replica=False, clock=False, clients=8, lease=LEASE,
                  redis_args=("--appendonly", "yes"), options=()):
         self.title, self.lease, self.options = title, lease, list(options)
@@ -193,10 +197,7 @@ class World:
             self.replica = Server(self.dir, "r2", redis_args, redis_env)
             keep(self.replica)
             self.follow(self.replica, self.redis)
-        self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir,
-                                "resource")
-        keep(self.resource)
-        until(lambda: listens(self.dir + "/resource"))
+        self.begin_resource()
         self.cable = netns.cable(self.dir)
         if self.cable is not None:
             keep(self.cable.process)
@@ -218,8 +219,23 @@ class World:
             self.routes["B/n"] = ("B", "tcp:%s:%d" % (self.cable.here, b.listen))
             for _ in range(clients // 5):
                 self.client("B/n")
-        for i in range(clients):
-            self.client(("A", "B", "A/p", "B/p")[i % 4],
+        self.mixed_clients(clients)
+
+    def conf(self):
+        """What the daemons are told."""
+        return CONF % (self.lease * 1000)
+
+    def begin_resource(self):
+        self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir,
+                                "resource")
+        self.parts.append(self.resource)
+        until(lambda: listens(self.dir + "/resource"))
+
+    def mixed_clients(self, n):
+        """So many of them, by all routes."""
+        routes = [r for r in ("A", "B", "A/p", "B/p") if r in self.routes]
+        for i in range(n):
+            self.client(routes[i % len(routes)],
                         *(("named=1",) if i % 8 == 4 else ("lease=1000",) if i % 8 == 5 else ()))
 
     def replication_port(self):
@@ -264,7 +280,7 @@ class World:
         c = Client([*under, os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route,
                     "daemon=" + self.routes[route][1], "history=%s/%s.history" % (self.dir, name),
                     "resource=unix:%s/resource" % self.dir, "seed=%d" % self.rng.randrange(1 << 30),
-                    "watchdog=%d" % (self.lease * 1000), "names=" + NAMES,
+                    "watchdog=%d" % (self.lease * 1000), "names=" + self.names,
                     *self.options, *words], self.dir, name)
         c.route, c.words = route, words
         self.clients[name] = c
@@ -286,7 +302,8 @@ class World:
         for tag in "AB":
             for name, many in HOT:
                 for i in range(many):
-                    self.client(tag + "/p" * (i == 1), "mode=hot", "names=" + name)
+                    by_proxy = i == 1 and tag + "/p" in self.routes
+                    self.client(tag + "/p" * by_proxy, "mode=hot", "names=" + name)
 
     def plain_begins(self):
         """A client of Redis that locks as Redisson does, beside the daemons and their hand-overs."""
@@ -327,7 +344,7 @@ class World:
         def handed():
             """locks are handed over"""
             return self.handoffs() > before
-        until(handed)
+        until(handed, self.patience)
 
     def at_work(self):
         """each client has been granted something, and the listeners are heard by the daemons"""
@@ -382,8 +399,7 @@ class World:
                 self.bad.append("client %s ended with %s: %s" % (name, c.proc.returncode, c.log()[-500:]))
             c.log_file.close()
         self.clients = {}
-        if self.replica is not None:
-            self.somebody_comes_by()
+        self.an_owner_comes_by()
         left = []
 
         def clean():
@@ -393,17 +409,25 @@ class World:
         for what in left:
             self.event("left", what)
 
-    def somebody_comes_by(self):
+    def an_owner_comes_by(self):
         """A replica that is promoted may bring back places that were given up: who comes by drops what is over."""
+        if self.replica is not None:
+            self.drop_places(self.redis.cmd("KEYS", QUEUE % "*"))
+
+    def drop_places(self, queues):
         with self.daemons["A"].conn() as c:
-            for key in self.redis.cmd("KEYS", QUEUE % "*"):
+            for key in queues:
                 name = key[len(QUEUE % "") - 1:-1]
                 token = c.cmd("LOCK", name, "WAIT", "10s")
                 if not isinstance(token, int) or c.cmd("UNLOCK", name) != 0:
                     self.bad.append("%s is not free when all have gone: %s" % (name, token))
 
+    def keys(self):
+        """What is in Redis."""
+        return self.redis.cmd("KEYS", "*")
+
     def left(self):
-        keys = [k for k in self.redis.cmd("KEYS", "*") if not k.startswith(rlcheck.HOUSE)]
+        keys = [k for k in self.keys() if not k.startswith(rlcheck.HOUSE)]
         for tag, d in self.daemons.items():
             try:
                 with d.conn() as c:
@@ -414,8 +438,9 @@ class World:
                 keys.append("%s/%s" % (tag, type(e).__name__))
         return keys
 
-    def numbers(self, names=",".join([NAMES] + [name for name, _ in HOT])):
+    def numbers(self, names=None):
         """Lost updates, unfenced and fenced, and how many writes were refused: what the resource says."""
+        names = names or ",".join([self.names] + [name for name, _ in HOT])
         lost, writes, refused = {"plain": 0, "fenced": 0}, {"plain": 0, "fenced": 0}, 0
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(harness.DEADLINE)

@@ -10,7 +10,9 @@ build/faults/shim-asan.so: tests/faults/shim.c tests/faults/shim.h
 	@mkdir -p $(@D)
 	$(FAULTS_CC) -DSHIM_UNDER_ASAN -o $@ tests/faults/shim.c
 
-faults-build: test asan-build build/faults/shim.so build/faults/shim-asan.so
+faults-shims: build/faults/shim.so build/faults/shim-asan.so
+
+faults-build: test asan-build faults-shims
 
 faults: faults-build ## every allocation and system call fails in turn: loops over clients, starts, ends
 	@rm -f build/faults/report.txt
@@ -22,4 +24,4 @@ faults-short: faults-build
 	@rm -f build/faults/short.txt
 	@/usr/bin/python3 tests/faults/run.py --asan --short --report build/faults/short.txt
 
-.PHONY: faults faults-build faults-short
+.PHONY: faults faults-shims faults-build faults-short

@@ -40,7 +40,7 @@ check_sessions(const struct talk *k)
         }
         CHECK(!s->authed || said_password[i] || said_admin[i], "in without a password");
         CHECK(!s->admin || said_admin[i] || (s->authed && conf->auth_admin_password == NULL));
-        CHECK(s->authed || s->unauthed_bytes <= (size_t)conf->auth_bytes || s->bad);
+        CHECK(s->authed || s->unauthed_bytes <= (size_t)conf->auth_bytes || s->framing_lost);
         /* Framing of 64 words and one request may be there; and no more after all was read. */
         CHECK(s->authed || s->reader.in.n <= (size_t)conf->auth_bytes + 64 * 32 || s->buffered || s->readable);
         CHECK(s->authed || (s->subscriptions == NULL && !list_linked(&s->monitor_node)));

@@ -1,20 +1,22 @@
 /*
  * fuzz_core.c -- core_step() with events made of bytes: requests of all sorts, outcomes of Redis that need not make
- * sense together, time, hints, sessions that come and go, what other daemons say.
+ * sense together, time, hints, sessions that come and go, broadcasts of other daemons.
  *
- * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have;
- * each operation has a number of its own; of a domain, each RECLAIM (the last of several) has one RECLAIMED. The
- * names lie in one to three domains, as a hash of the bytes says: what the bytes mean does not hang on that. At the
- * end the sessions say that nothing more comes: then everything is answered. They leave, Redis says yes to all, time
- * passes: then nothing is left, and no timer goes on for ever.
- *
- * What is respected is the contract of core.h (what its callers see to): names are not empty and different in a
- * bundle, SHARED goes with kinds that know it, an operation ends once, and not before it was asked for.
+ * The contract of core.h is respected: names are not empty and different in a multilock, SHARED goes with kinds that
+ * know it, an operation ends once, and not before it was requested.
  */
 #include "daemon/base/clock.h"
 #include "daemon/core/view.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/core_each.h"
+
+/*
+ * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have;
+ * each operation has a number of its own; of a domain, each RECLAIM (the last of several) has one RECLAIMED. The
+ * names lie in one to three domains, as a hash of the bytes says: what the bytes mean does not hang on that. At the
+ * end the sessions say that nothing more comes: then everything is answered. They leave, Redis says yes to all, time
+ * passes: then nothing is left, and no timer goes on for ever.
+ */
 
 enum {
     SESSIONS = 4, NAMES = 6, DOMAINS = 3, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4,
@@ -106,7 +108,7 @@ on_reply(struct world *w, const struct core_reply *r)
 static void
 on_op(struct world *w, const struct core_action *a)
 {
-    w->watched = a->op.lock != 0 ? a->op.lock : w->watched;
+    w->watched = a->op.queue != 0 ? a->op.queue : w->watched;
     if (a->type == CORE_WATCH || a->type == CORE_UNWATCH) {
         return;
     }
@@ -245,16 +247,16 @@ ask(struct world *w, struct choices *c, enum core_event_type type)
     } else {
         unsigned first = take_byte(c);
 
-        ev.many.n = 1 + first % 4;
-        for (size_t i = 0; i < ev.many.n; i++) { /* different, of one owner, one behind the other */
+        ev.multilock.n = 1 + first % 4;
+        for (size_t i = 0; i < ev.multilock.n; i++) { /* different, of one owner, one behind the other */
             request[i] = i == 0 ? request[0] : take_request(w, c, session, type);
             request[i].name = request[i].spec.key = slice_of(names[(first / 4 + i) % NAMES]);
             request[i].spec.domain = domain_of(w, request[i].name);
             request[i].owner = request[0].owner;
         }
-        ev.many.request = request;
+        ev.multilock.request = request;
     }
-    w->asked[w->asked_n++] = (struct asked){session, w->last_request, type, many ? ev.many.n : 1};
+    w->asked[w->asked_n++] = (struct asked){session, w->last_request, type, many ? ev.multilock.n : 1};
     step(w, &ev);
 }
 
@@ -267,7 +269,7 @@ answer(struct world *w, size_t at, struct core_done d)
     struct core_event ev = {.type = CORE_DONE};
 
     memmove(&w->flight[at], &w->flight[at + 1], (--w->flights_n - at) * sizeof(f));
-    d.claim = f.verb == CORE_BREAK_KEY ? f.op.lock : f.op.claim;
+    d.claim = f.verb == CORE_BREAK_KEY ? f.op.queue : f.op.claim;
     d.op = f.op.op;
     d.sent_us = d.sent_us < f.at_us ? f.at_us : d.sent_us;
     if (d.outcome == CORE_OK && (f.verb == CORE_BREAK_KEY || (f.verb == CORE_ACQUIRE && !f.op.reentry))) {
@@ -444,7 +446,7 @@ happens(struct world *w, struct choices *c)
     case 4: /* late, and of some lock or none */
     case 5:
         ev.type = what % 32 == 4 ? CORE_SUBSCRIBED : CORE_HINT;
-        ev.lock = what & 32 ? what / 64 : w->watched;
+        ev.queue = what & 32 ? what / 64 : w->watched;
         step(w, &ev);
         break;
     case 6:
@@ -540,7 +542,7 @@ end(struct world *w)
     }
     go_on_until(w, nothing_to_come, "it does not end");
     t = core_totals(w->core);
-    CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.freeing == 0,
+    CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.releasing == 0,
           "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
     CHECK(memcmp(w->reclaimed, w->epoch, sizeof(w->epoch)) == 0, "a RECLAIM without its end");
     core_free(&w->core);

@@ -40,9 +40,9 @@ check_state(const struct epoch *e)
 {
     CHECK(e->number <= INT64_MAX && e->until_ms >= 0 && members_count(&members) <= MEMBERS_MAX);
     CHECK(e->until_ms == 0 || !epoch_is_current(e));
-    CHECK(memchr(e->granting_word, '\0', sizeof(e->granting_word)) != NULL);
-    CHECK(memchr(e->last_word, '\0', sizeof(e->last_word)) != NULL);
-    CHECK(strncmp(e->last_word, e->granting_word, strlen(e->granting_word)) == 0);
+    CHECK(memchr(e->granting_value, '\0', sizeof(e->granting_value)) != NULL);
+    CHECK(memchr(e->last_value, '\0', sizeof(e->last_value)) != NULL);
+    CHECK(strncmp(e->last_value, e->granting_value, strlen(e->granting_value)) == 0);
 }
 
 static void
@@ -57,7 +57,7 @@ take(struct epoch *e, const struct reply *r)
     switch (news) {
     case EPOCH_OLD:
     case EPOCH_DUPLICATE_UUID:
-    case EPOCH_BROKEN:
+    case EPOCH_MALFORMED:
         CHECK(memcmp(&was, e, sizeof(was)) == 0 && members_count(&members) == others, "refused, and yet changed");
         break;
     case EPOCH_NEW:
@@ -96,7 +96,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     e.former[1] = how & 8 ? 5 : 0;
     e.strict = (how & 2) != 0;
     e.leaving = (how & 4) != 0;
-    e.grace_us = 30 * INT64_C(1000000);
+    e.longest_lease_us = 30 * INT64_C(1000000);
     buf_init(&text, 0);
     members_init(&members, &(struct hash_key){1, 2});
     check_words(&e, &text);

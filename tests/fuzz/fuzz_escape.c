@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/serve/cmd.h"
 #include "daemon/serve/commands_private.h"
+#include "daemon/serve/session_record.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Exactly one line, and it ends. */

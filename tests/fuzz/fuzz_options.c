@@ -15,7 +15,7 @@
 static void
 check_names(const struct slice *name, unsigned n, size_t bytes_max, const struct words *w)
 {
-    CHECK(n >= 1 && n <= CORE_MANY_MAX);
+    CHECK(n >= 1 && n <= CORE_MULTILOCK_MAX);
     CHECK(name >= w->word && name + n <= w->word + w->n);
     for (unsigned i = 0; i < n; i++) {
         CHECK(name[i].n >= 1 && name[i].n <= bytes_max);

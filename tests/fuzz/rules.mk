@@ -1,22 +1,23 @@
-# tests/fuzz -- one target per fuzz_*.c, built twice: with clang and libFuzzer (build/fuzz), and with gcc and replay.c
-# (build/asan, with the other things under ASan and UBSan there).
+# tests/fuzz -- one target per fuzz_*.c, built thrice: with clang and libFuzzer (build/fuzz), with gcc and replay.c
+# (build/asan, with the other things under ASan and UBSan there), and so with `make test`, which shows that it compiles.
 FUZZ       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN   := $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
 FUZZ_SAN   := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 IN_FUZZ     = $(MAKE) --no-print-directory $(ALL_CPUS) B=build/fuzz CC=clang TEST_CLOCK=1 FUZZ_MAIN= \
               FUZZ_LINK=-fsanitize=fuzzer CFLAGS="$(FUZZ_SAN) -fsanitize=fuzzer-no-link"
+FUZZ_QUICK := $(if $(findstring sanitize,$(CFLAGS)),,-O0 -U_FORTIFY_SOURCE)
 FUZZ_MAIN  ?= $(B)/tests/fuzz/replay.o
 SECONDS    ?= 30
 
 $(B)/tests/fuzz/%.o: tests/fuzz/%.c
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) -Itests/fuzz/shim $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(ROOM)$(CC) $(WARN) $(WERROR) $(CPPFLAGS) -Itests/fuzz/shim $(PKGCF) $(CFLAGS) $(FUZZ_QUICK) -MMD -MP -c -o $@ $<
 
 # rlock's reader of replies is in no room's library.
 $(B)/tests/fuzz/fuzz_rlock: $(B)/daemon/rlock_client.o
 
 $(FUZZ_BIN): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/librlockd.a $(LIBS)
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/librlockd.a $(LIBS)
 
 .SECONDARY: $(FUZZ_BIN:=.o)
 fuzz-bins: $(FUZZ_BIN)

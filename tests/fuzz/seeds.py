@@ -331,8 +331,133 @@ def events():
         put("core", name, bytes(row))
 
 
+def resp(value):
+    """A value as Redis sends it; an Exception is an error."""
+    if value is None:
+        return "*-1\r\n"
+    if isinstance(value, Exception):
+        return "-%s\r\n" % value
+    if isinstance(value, int):
+        return ":%d\r\n" % value
+    if isinstance(value, str):
+        return "$%d\r\n%s\r\n" % (len(value), value)
+    return "*%d\r\n%s" % (len(value), "".join(map(resp, value)))
+
+
+def clusters():
+    for i, text in enumerate(["MOVED 3999 127.0.0.1:6381", "ASK 3999 ::1:6381", "MOVED 0 :6381", "MOVED 16383 ?:65535",
+                              "ASK 1 node-1.example:7000", "MOVED 16384 h:1", "ASK 5 fe80::1%eth0:0", "MOVED 1 a b:1",
+                              "ERR no", "MOVED", "ASK  :1", "MOVED 12 h:", "MOVED 007 " + "h" * 255 + ":9"]):
+        put("redirect", "text-%02d" % i, text)
+    put_dict("redirect", ["MOVED ", "ASK ", "16383", "16384", "?:", ":6379", "::1", "65535", "65536", "%eth0"])
+    ids = [c * 40 for c in "abcd"]
+
+    def line(n, flags, more="", host=None, epoch=None, link="connected", name=""):
+        return "%s %s:700%d@1700%d%s %s - 0 0 %d %s%s\n" % (
+            ids[n], "10.0.0.%d" % n if host is None else host, n, n, name, flags, n + 1 if epoch is None else epoch,
+            link, " " + more if more else "")
+
+    three = [line(0, "myself,master", "0-5460"), line(1, "master", "5461-10922"), line(2, "master", "10923-16383")]
+    moved = [line(0, "myself,master", "1-5460"), line(1, "master", "0 5461-10922", epoch=9), three[2]]
+    answers = {
+        "three": ["".join(three)], "moved": ["".join(three), "".join(moved), "".join(three)],
+        "replicas": ["".join(three) + line(3, "slave")],
+        "failed": ["".join(three), "".join([three[0], line(1, "master,fail", link="disconnected"), three[2]])],
+        "takes-over": ["".join(three), line(3, "myself,master", "0-5460", epoch=7) + line(0, "slave,fail?") + three[1]],
+        "open": [three[0][:-1] + " [7->-%s] [9-<-%s]\n" % (ids[1], ids[2]) + three[1]],
+        "noaddr": [three[0] + line(1, "master,noaddr", "5461", host="")], "alone": [line(0, "myself,master")],
+        "unknown-host": [line(0, "myself,master", "0-16383", host="") + line(1, "slave", host="?")],
+        "names": [line(0, "myself,master", "0-9", name=",node-0,shard-id=1") + line(1, "master", "10", name=",")],
+        "twice": [three[0] + three[0] + line(1, "master", "0-9")], "old": ["".join(moved), "".join(three[1:])],
+        "other": ["".join(three), line(3, "myself,master", "0-16383").replace("d" * 40, "e" * 40)],
+        "bad": ["".join(three).replace("5461-10922", "5461-16384"), "".join(three).replace("-5460", "-")],
+    }
+    for name, texts in answers.items():
+        for how in range(4):
+            put("map", "%s-%d" % (name, how), "".join(chr(how) + text + "\0" for text in texts))
+    put_dict("map", ids + ["myself,", "master", "slave", "fail?", ",fail", ",noaddr", "handshake", " connected",
+                           " disconnected", " 0-16383", " [7->-", " [7-<-", "@17000", ",node-0", "shard-id=1", "\n",
+                           "\0\1", "\0\0"])
+
+
+def anchors():
+    entry = "12 00000000000000ab 11 5 0-5460 5462"
+
+    def anchor(status, *entries, new=0, longest=30000, bits="", owners="5 0 6", told=""):
+        return resp([1700000000000000, status, new, 4, 5, 6, longest, 8, told, bits, owners, *entries])
+
+    node = [1700000000000000, "master", "00000000000000ab", "a" * 40, 3, "0-5460 5462", "7 9"]
+    put("anchor", "votes", anchor(1, entry, "13 ff 12 6 5461", bits="0120") + anchor(2, new=1) + anchor(3) + anchor(4))
+    put("anchor", "lists", anchor(1, told="0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 30000 1\n"))
+    put("anchor", "long", anchor(1, longest=2**63 - 1) + anchor(2, longest=86400000))
+    for i, bad in enumerate(["", "12", "12 ab 11 5 7-3", "12 ab 11 5 0-16384", "0 ab 11 5 0", "12 ab 11 0 0",
+                             "12 zz 11 5 0", "12 ab 11 5 0-", "99999999999999999999 ab 11 5 0"]):
+        put("anchor", "bad-%d" % i, anchor(1, entry, bad))
+    put("anchor", "owners", anchor(1, owners="1 2") + anchor(1, owners="18446744073709551616 0 0"))
+    put("anchor", "bits", anchor(1, bits="3") + anchor(1, bits="012"))
+    put("anchor", "node", resp(node) + resp([*node[:1], "slave", *node[2:5], "", ""]))
+    put("anchor", "node-bad", resp([*node[:3], "a" * 41, *node[4:]]) + resp([*node[:6], "16384"]) + resp(node[:6]))
+    put("anchor", "record", resp([1700000000000000, 12, 1]) + resp([1, 0, 2]) + resp([1, -1, 0]) + resp([1, 2]))
+    put("anchor", "error", resp(Exception("READONLY not a master")) + resp(None))
+    put_dict("anchor", [entry, "$36\r\n" + entry + "\r\n", ":9223372036854775807\r\n", ":-1\r\n", "*11\r\n", "*12\r\n",
+                        "*7\r\n", "*3\r\n", "$0\r\n\r\n", "$5\r\n5 0 6\r\n", "0-16383", "16384",
+                        "18446744073709551616"])
+
+
+def sentinels():
+    up, down, lost, hint, later, reply = ([n << 1] for n in (0, 1, 2, 3, 4, 5))
+    flat = ["name", "x", "ip", "10.0.0.2", "port", "26379", "runid", "b" * 40, "flags", "sentinel"]
+    replica = ["ip", "10.0.0.3", "port", "6379", "flags", "slave"]
+    whole = ["a" * 40, [flat], ["down-after-milliseconds", "5000"], [replica, [*replica[:4], "flags", "slave,s_down"]],
+             ["10.0.0.1", "6379"]]
+    rows = {
+        "greets": (up + reply * 5 + down, whole),
+        "alone": (up + reply * 5 + down + later + reply, [*whole[:1], [], *whole[2:], ["10.0.0.1", "6379"]]),
+        "switch": (up + [1] + reply * 5 + hint + [11] + reply + later + reply * 4,
+                   [*whole, ["10.0.0.2", "6380"], *whole[1:4], None]),
+        "lost": (up + reply * 2 + lost + up + reply * 5, whole[:2] + whole),
+        "no-such": (up + reply * 5, [*whole[:4], None]),
+        "no-id": (up + reply * 5 + down, [Exception("ERR"), *whole[1:]]),
+        "bad-host": (up + reply * 5, [*whole[:4], ["a\r\nredis_state:up", "0"]]),
+        "many": (up + reply * 5, ["a", [flat] * 40, [], [replica] * 40, ["h", "65535"]]),
+        "shapes": (up + reply * 5, [7, [7, [], ["ip"]], "text", [[["ip"]], ["ip", 7, "port", None]], ["h"]]),
+    }
+    for name, (steps, replies) in rows.items():
+        put("sentinel", name, bytes([len(steps), *steps]).decode("latin-1") + "".join(map(resp, replies)))
+    put_dict("sentinel", [resp(flat), resp(replica), resp(["10.0.0.1", "6379"]), "$2\r\nip\r\n", "$4\r\nport\r\n",
+                          "$5\r\nrunid\r\n", "$5\r\nflags\r\n", "*-1\r\n", "*0\r\n", "s_down", "65536"])
+
+
+def votes():
+    """How many nodes less one, the reserve, the validity, then rows of time, node, event and what it needs."""
+    def ok(node, token, until=127, reserved=0):
+        return [0, node, 1 | reserved, token, until]
+
+    def no(node, why, pttl=20):
+        return [0, node, why << 1, pttl] if pttl is not None else [0, node, why << 1 | 16]
+
+    taken, gone, unknown, down, foreign, denied, full, grace = range(8)
+    rows = {
+        "agrees": ok(0, 5) + ok(2, 5), "reserve": ok(0, 5, reserved=2) + ok(1, 41, reserved=2),
+        "raised": ok(0, 5) + ok(1, 10) + [0, 0, 1] + [0, 0, 1, 12],
+        "not-raised": ok(0, 5) + ok(1, 10) + [0, 0, 1, 0, 0, 0],
+        "again": ok(0, 5) + [0, 0, 2] + ok(0, 7) + no(1, taken) + no(2, taken, None), "late": ok(0, 5, 1) + ok(1, 5, 1),
+        "taken": no(2, down) + no(0, taken) + no(1, taken), "gone": no(0, gone) + no(1, unknown) + ok(2, 1),
+        "grace": no(0, grace, 90) + ok(1, 5) + no(2, grace), "foreign": no(0, foreign, None) + no(1, foreign),
+        "denied": no(0, denied) + no(1, denied) + no(2, full), "full": no(1, full) + no(2, full) + no(0, taken),
+    }
+    for name, row in rows.items():
+        put("votes", name, bytes([2, 64, 0, *row]))
+    put("votes", "one", bytes([0, 0, 0, *ok(0, 1)]))
+    put("votes", "nine", bytes([8, 9, 3, *sum((ok(i, 100 - i) for i in range(9)), [])]))
+
+
 sessions()
 readers()
+clusters()
+anchors()
+sentinels()
+votes()
 decoders()
 lines()
 configurations()

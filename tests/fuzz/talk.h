@@ -1,8 +1,24 @@
 /*
- * talk.h -- a script of bytes talks to a whole house (tests/unit/house.h): clients, cut streams, what Redis answers,
- * time.
+ * talk.h -- a script of bytes drives a whole house (tests/unit/house.h): clients, cut streams, answers of Redis, time.
  *
- * The stream of the client at hand is raw bytes. Byte 1 begins an instruction of one letter, some with one more byte:
+ * The stream of the current client is raw bytes; byte 1 begins an instruction (the table stands below the includes).
+ * Each client has a reader of its own (proto/reader.c on the same bytes), which counts its requests: each is answered
+ * once, unless the connection has given up its right to that (it subscribed, was killed, ...).
+ */
+#ifndef RLOCKD_TESTS_FUZZ_TALK_H
+#define RLOCKD_TESTS_FUZZ_TALK_H
+
+#define OPS_MAX 256
+
+#include <sys/random.h>
+
+#include "tests/fuzz/resp_check.h"
+#include "tests/unit/house.h"
+
+#include "proto/reader.h"
+
+/*
+ * Byte 1 begins an instruction of one letter, some with one more byte:
  *
  *     0 1 2 3  this client talks from now on; it comes if it is not there
  *     (blank)  cut: what was said so far is sent, and one turn runs
@@ -17,21 +33,7 @@
  *     u        Redis is away, is back
  *     l  c  g  Redis has lost its data; a clock has jumped; a grace is over
  *     k D      the rules say kind D, and foreign: wait for odd ones;   K  on_loss: close
- *
- * Each client has a reader of its own (proto/reader.c on the same bytes), so that we know how many requests it made:
- * each is answered once, unless the connection has given up its right to that (it subscribed, was killed, ...).
  */
-#ifndef RLOCKD_TESTS_FUZZ_TALK_H
-#define RLOCKD_TESTS_FUZZ_TALK_H
-
-#define OPS_MAX 256
-
-#include <sys/random.h>
-
-#include "tests/fuzz/resp_check.h"
-#include "tests/unit/house.h"
-
-#include "proto/reader.h"
 
 enum { TALKERS = 4, ROUNDS_MAX = 4000 };
 
@@ -282,7 +284,7 @@ talk_post(enum core_event_type type, struct choices *c)
         free((char *)(uintptr_t)ev.received.p);
         return;
     }
-    ev.lock = take_below(c, 16);
+    ev.queue = take_below(c, 16);
     redis->env.post(redis->env.ctx, &ev);
 }
 

@@ -18,7 +18,7 @@ class SilentCallers(Scene):
     def prepare(self):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self.page = ("127.0.0.1", int(re.search(r"http addr=tcp:127\.0\.0\.1:(\d+)", self.daemon.log()).group(1)))
+        self.page = ("127.0.0.1", int(re.search(r"http address=tcp:127\.0\.0\.1:(\d+)", self.daemon.log()).group(1)))
 
     def call(self):
         s = socket.create_connection(self.page, DEADLINE)

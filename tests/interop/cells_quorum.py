@@ -7,6 +7,8 @@ import threading
 import time
 
 from cells_locks import Row as OneRow
+from cells_special import NotThere
+from quorums import CLOCKS
 from world import PATIENCE, Refused, check, granted, refused, until
 
 ROUNDS = 20
@@ -137,9 +139,9 @@ def tokens(r):
     before = granted(mine.cmd("LOCK", ours, "NOWAIT"))
     mine.cmd("UNLOCK", ours)
     r.everywhere(key, False)
-    clocks = r.w.redis.cmd("GET", "rlock:clock")
+    clocks = r.w.redis.cmd("MGET", *CLOCKS)
     r.it_takes_all(theirs, 30000)
-    check(r.w.redis.cmd("GET", "rlock:clock") == clocks, "it has counted")
+    check(r.w.redis.cmd("MGET", *CLOCKS) == clocks, "it has counted")
     r.driver.ask("h0", "unlock", theirs)
     check(granted(mine.cmd("LOCK", ours, "WAIT", "10s")) > before, "a token that is not larger")
     mine.cmd("UNLOCK", ours)
@@ -161,6 +163,7 @@ def a_hole(r):
     r.w.redis.nodes[1].cmd("DEL", key)
     r.it_extends(theirs, key)
     filled = r.has(key)[1]
+    check(filled == r.lib.fills, "the hole %s", "comes back" if filled else "stays")
     check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "we were granted what it holds")
     r.driver.ask("h0", "unlock", theirs)
     granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s"))
@@ -194,6 +197,72 @@ def a_loss(r):
     return "told by " + " and ".join(told) if told else "not told"
 
 
+def told_by_an_extend(r, theirs, key):
+    try:
+        r.it_extends(theirs, key)
+    except Refused:
+        return True
+    return False
+
+
+def a_gap(r):
+    """As a loss, but whoever was granted it has freed it since: whether who held before is told. We are."""
+    ours, theirs, key = r.fresh()
+    mine = r.w.conn(r.w.a)
+    granted(mine.cmd("LOCK", ours, "NOWAIT"))
+    r.everywhere(key, True)
+    for node in r.w.redis.nodes[:2]:
+        node.cmd("DEL", key)
+    if r.driver.ask("x", "trylock", theirs, 0, 5000) is not None:  # None: our renewal was faster, and we know already
+        r.driver.ask("x", "unlock", theirs)
+    refused(mine.cmd("RENEW", ours, "20s"), "LOST ")
+    r.everywhere(key, False)
+    r.it_takes_and_extends(theirs)
+    r.everywhere(key, True)
+    for node in r.w.redis.nodes[:2]:
+        node.cmd("DEL", key)
+    token = granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s", "OWNER", "o"))
+    check(r.w.ask(r.w.b, "UNLOCK", ours, "OWNER", "o") == 0, "our UNLOCK")
+    until(lambda: r.has(key) == [False, False, True], PATIENCE)
+    told = told_by_an_extend(r, theirs, key)
+    if r.lib.fills:
+        check(not told and all(r.has(key)), "it has not taken it anew")
+        check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "we were granted what it holds")
+    try:
+        r.driver.ask("h0", "unlock", theirs)
+    except Refused:
+        pass
+    check(granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s")) > token, "a token that is not larger")
+    return "told" if told else "not told"
+
+
+def a_hole_of_ours(r):
+    """It has lost all to us, and extends while one node lacks our key: whether it keeps the node, which is no harm."""
+    ours, theirs, key = r.fresh()
+    if "extend" not in r.lib.verbs:
+        raise NotThere
+    r.it_takes_all(theirs, 9000)
+    r.everywhere(key, True)
+    for node in r.w.redis.nodes:
+        node.cmd("DEL", key)
+    mine, last = r.w.conn(r.w.a), r.w.redis.nodes[2]
+    granted(mine.cmd("LOCK", ours, "WAIT", "10s"))
+    r.everywhere(key, True)
+    our_value = last.cmd("GET", key)
+    last.cmd("DEL", key)
+    check(told_by_an_extend(r, theirs, key), "its extend has succeeded while we hold")
+    keeps = last.cmd("GET", key) not in (None, our_value)
+    check(keeps == r.lib.fills, "its key is %s", "there" if keeps else "not there")
+    check(mine.cmd("RENEW", ours, "20s") > 0, "we lost it to a minority")
+    check(r.driver.ask("x", "trylock", theirs, 0, 5000) is None, "it was granted what we hold")
+    if keeps:  # our renewals fill the hole when its key has gone
+        last.cmd("PEXPIRE", key, 1)
+    until(lambda: last.cmd("GET", key) == our_value, 2 * PATIENCE)  # it is missed by one renewal, and set by the next
+    check(mine.cmd("UNLOCK", ours) == 0, "our UNLOCK")
+    r.everywhere(key, False)
+    return "keeps it" if keeps else "leaves it"
+
+
 def minority(r):
     """It waits for what we hold on two nodes of three: whether it keeps the third one from us meanwhile."""
     ours, theirs, key = r.fresh()
@@ -220,4 +289,5 @@ def minority(r):
 
 
 COLUMNS = [("it holds", it_holds), ("we hold", we_hold), ("both count", both_count), ("tokens", tokens),
-           ("a hole", a_hole), ("a loss", a_loss), ("a minority", minority), ("a node away", a_node_away)]
+           ("a hole", a_hole), ("our hole", a_hole_of_ours), ("a loss", a_loss), ("a gap", a_gap),
+           ("a minority", minority), ("a node away", a_node_away)]

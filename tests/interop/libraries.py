@@ -30,13 +30,14 @@ class Library:
     family     what is special about it: cells_special.py
     reentrant  the same thread may lock it again
     sleeps_on  its waiter does not notice that a TTL has ended, among its own clients neither
+    fills      its extend takes nodes that lack its key
     """
 
     def __init__(self, name, package, command, prefix, told=False, verbs=(), port="redis", limit=1, family="simple",
-                 reentrant=False, sleeps_on=False):
+                 reentrant=False, sleeps_on=False, fills=False):
         self.name, self.package, self.command, self.prefix = name, package, command, prefix
         self.told, self.verbs, self.port, self.limit = told, verbs, port, limit
-        self.family, self.reentrant, self.sleeps_on = family, reentrant, sleeps_on
+        self.family, self.reentrant, self.sleeps_on, self.fills = family, reentrant, sleeps_on, fills
 
     def why(self):
         return install.why(self.package)
@@ -92,9 +93,9 @@ def _redis_py(folder, name, prefix, script="locks.py", **more):
     return Library(name, folder, command, prefix, **more)
 
 
-def _go(library, name):
-    return Library(name, "go", lambda port: ([install.path("go", "bin", "locks"), library, port], None), library,
-                   verbs=("extend",))
+def _go(library, name, prefix=None, **more):
+    return Library(name, "go", lambda port: ([install.path("go", "bin", "locks"), library, port], None),
+                   prefix or library, verbs=("extend",), **more)
 
 
 def _spring(how, prefix, **more):
@@ -145,6 +146,7 @@ def quorum():
     return [
         _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),
         _go("redsync", "redsync"),
+        _go("redsync-fills", "redsync WithSetNXOnExtend", "redsync", fills=True),
         _redisson("redisson-new", "RedLock", "redlock", "rlock", told=False),
         _redisson("redisson-old", "RedLock", "redlock", "rlock", told=False),
     ]

@@ -16,6 +16,7 @@ import backend_cluster_nodes
 import backend_generations
 import backend_quorum
 import base
+import chaos
 import core_leases
 import core_locks
 import core_requests
@@ -24,7 +25,7 @@ import serve
 from row import CORE, Mutant
 
 MUTANTS = [m for room in (core_requests, core_locks, core_leases, backend, backend_cluster, backend_cluster_nodes,
-                           backend_quorum, backend_generations, serve, scripts, base)
+                           backend_quorum, backend_generations, serve, scripts, base, chaos)
            for m in room.MUTANTS]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.
@@ -33,14 +34,14 @@ PROOFS = [
             ["unit:test_core_grace"]), "it lives"),
     (Mutant("P2", "text that is not there", CORE + "core.c", "core_step", "no such text", "", ["unit:test_core_grace"]),
      "0 times"),
-    (Mutant("P3", "text that is there twice", CORE + "core.c", "", "catch_up(c);", "", ["unit:test_core_grace"]),
+    (Mutant("P3", "text that is there twice", CORE + "core.c", "", "work_catch_up(c);", "", ["unit:test_core_grace"]),
      "times"),
-    (Mutant("P6", "a function that is not there", CORE + "core.c", "no_such", "catch_up(c);", "",
+    (Mutant("P6", "a function that is not there", CORE + "core.c", "no_such", "work_catch_up(c);", "",
             ["unit:test_core_grace"]), "nothing is called no_such"),
     (Mutant("P7", "a change that is none", CORE + "times.c", "core_lease_us", "us + us / 99", "us + us /* no */ / 99",
             ["unit:test_core_grace"]), "is not changed"),
     (Mutant("P4", "no C", CORE + "times.c", "", "return us + us / 99;", "return us +;", ["unit:test_core_grace"]),
      "does not build"),
-    (Mutant("P5", "no Lua", "scripts/presence.lua", "", "local OK, TWIN = 1, 2", "local OK, TWIN = 1 2",
+    (Mutant("P5", "no Lua", "scripts/presence.lua", "", "local OK, DUPLICATE = 1, 2", "local OK, DUPLICATE = 1 2",
             ["redis:test_scripts_presence.py Epochs.test_known"]), "no Lua"),
 ]

@@ -5,16 +5,17 @@
 
 Each mutant is one replacement in one function, in a copy of the sources and objects below build/mutants; only what it
 changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
-Class.test]`, `wire:FILE` (of tests/wire) or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves
-nothing if it fails without a mutant as well, or if the mutant is no program at all: both are failures. --every asks
-all catchers of a mutant, --find those of all mutants: for whoever writes a new one. --some leaves out three quarters of
-those that daemons on a real Redis have to notice, which mostly takes patience: each day others. What is in build/test
-has to be up to date (`make test`).
+Class.test]`, `wire:FILE` (of tests/wire), `sim:ARGUMENTS` (rlsim) or `chaos:ARGUMENTS` (tests/chaos/nodes.py, of which
+only the verdict of the history checker counts); the first that notices is enough. It proves nothing if it fails without
+a mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant,
+--find those of all mutants: for whoever writes a new one. --some takes a half of them, and a quarter of those that
+daemons on a real Redis have to notice: each day others. What is in build/test has to be up to date (`make test`).
 """
 import argparse
 import concurrent.futures
 import os
 import queue
+import random
 import re
 import shutil
 import signal
@@ -32,14 +33,14 @@ BUILD = "build/test"
 ALONE = os.path.join(HERE, "alone.py")
 PLACE = os.path.join(TOP, "build", "mutants")
 SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
-           "tests/wire")
-PARTS = 4
+           "tests/wire", "tests/chaos")
+FAST_PARTS, SLOW_PARTS = 2, 4  # slow: daemons on a real Redis have to notice, which mostly takes patience
 TIME_MAX = 120 * int(os.environ.get("RLOCKD_SLOW", "1"))
 # What a script says that is no Lua, or none that anybody would have written: that it is noticed proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
 # A test that failed, the way its framework says it; sanitizers and assertions say it their way.
 SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): |"
-                  r"^FAILED \S+\.wire:\d+: ")
+                  r"^FAILED \S+\.wire:\d+: |^BAD  \w+: (one holder|tokens)|\d  FAILED$")
 
 
 class NoMutant(Exception):
@@ -92,6 +93,8 @@ class Tree:
             self.make(BUILD + "/tests/unit/" + what.split()[0])
         elif sort == "sim":
             self.make(BUILD + "/tests/sim/rlsim")
+        elif sort == "chaos":
+            self.make(BUILD + "/rlockd", *(BUILD + "/tests/chaos/" + name for name in ("client", "resource")))
         elif not what.startswith("test_scripts"):
             self.make(BUILD + "/rlockd", BUILD + "/rlock")
         status, out = run(self.path, words_of(catcher))
@@ -150,6 +153,8 @@ def words_of(catcher):
     if sort == "sim":
         shape = [] if "--shape" in what else ["--shape", "standalone"]
         return [os.path.join(BUILD, "tests/sim/rlsim"), *shape, *what.split()]
+    if sort == "chaos":
+        return [sys.executable, "tests/chaos/nodes.py", "--discard", *what.split()]
     if sort == "wire":
         return [sys.executable, "tests/wire/run.py", "--build", BUILD, os.path.join("tests/wire", what)]
     return [sys.executable, os.path.join("tests/redis", what.split()[0]), *what.split()[1:]]
@@ -199,15 +204,18 @@ def evidence(out, status):
 
 
 def some_of(mutants):
-    """All that something fast notices, and one part of the others: day by day another one."""
-    slow = [m for m in mutants if m.catch[0].startswith("redis:") and not m.catch[0].startswith("redis:test_scripts")]
-    left_out = {m.id for i, m in enumerate(slow) if i % PARTS != int(time.time() / 86400) % PARTS}
-    return [m for m in mutants if m.id not in left_out]
+    """A part of them, each day another one: all are too many for each `make check`. CI runs all."""
+    day = int(time.time() / 86400)
+    slow = [m for m in mutants if m.catch[0].startswith(("redis:", "chaos:")) and
+            not m.catch[0].startswith("redis:test_scripts")]
+    fast = [m for m in mutants if m not in slow]
+    chosen = fast[day % FAST_PARTS::FAST_PARTS] + slow[day % SLOW_PARTS::SLOW_PARTS]
+    return [m for m in mutants if m in chosen]
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))  # half of them wait for something
+    parser.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1))  # most of them wait for something
     parser.add_argument("--some", action="store_true")
     parser.add_argument("--find", action="store_true")
     parser.add_argument("--every", action="store_true")
@@ -246,13 +254,14 @@ def main():
         print(line, flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        tried = [pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *chosen]]
-        for (m, verdict), future in zip(PROOFS, tried):
-            if verdict not in future.result()[1]:
+        mixed = random.Random(1).sample(chosen, len(chosen))  # so that those which wait run beside those which do not
+        tried = {m.id: pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *mixed]}
+        for m, verdict in PROOFS:
+            if verdict not in tried[m.id].result()[1]:
                 failed += 1
-                say("%-4s %s: FAILED: said of it: %s" % (m.id, m.story, future.result()))
-        for m, future in zip(chosen, tried[len(PROOFS):]):
-            found, trouble, took = future.result()
+                say("%-4s %s: FAILED: said of it: %s" % (m.id, m.story, tried[m.id].result()))
+        for m in chosen:
+            found, trouble, took = tried[m.id].result()
             failed += not found
             used += [c for c, _ in found]
             caught = "; ".join("caught by %s: %s" % f for f in found)

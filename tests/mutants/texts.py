@@ -30,9 +30,9 @@ def trouble(m):
 
 
 def exists(catcher):
-    """The test that has to notice: unit:NAME[ CASE], redis:FILE[ Class[.test]], wire:FILE, sim:ARGUMENTS."""
+    """The test that has to notice: unit:NAME[ CASE], redis:FILE[ Class[.test]], wire:FILE, sim: or chaos:ARGUMENTS."""
     sort, _, what = catcher.partition(":")
-    if sort == "sim":
+    if sort in ("sim", "chaos"):
         return True
     name, _, case = what.partition(" ")
     path = os.path.join(TOP, SORTS[sort] % name)

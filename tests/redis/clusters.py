@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import unittest
 
 import harness
 from harness import Closed, Conn, RError, free_port, until, within
@@ -51,16 +52,21 @@ def two_ports():
 
 
 class Node(harness.Redis):
-    """`tls`: (certificate, key, authorities): the node speaks TLS alone, but for its Unix socket."""
+    """
+    `tls`: (certificate, key, authorities): the node speaks TLS alone, but for its Unix socket. `side`: the words to run
+    it under, and its host.
+    """
 
-    def __init__(self, directory, name, port=None, bus=None, args=(), tls=None):
+    def __init__(self, directory, name, port=None, bus=None, args=(), tls=None, side=((), "127.0.0.1"), wait=True):
         if harness.redis_major() < 7:  # which has no other
             port = port or two_ports()
             bus = port + BUS
         self.bus, self.words, self.tls = bus or free_port(), args, tls
         self.name, self.dump = name, name + ".rdb"
+        self.side, self.host = side, side[1]
         port = port or free_port()
-        super().__init__(directory, name, tcp=True, args=(
+        super().__init__(directory, name, tcp=True, under=side[0], wait=False, args=(
+            "--bind", self.host, "--protected-mode", "no",
             "--port", str(port), "--cluster-enabled", "yes", "--cluster-config-file", name + ".nodes",
             "--dbfilename", self.dump,
             *(("--cluster-port", str(self.bus)) if harness.redis_major() >= 7 else ()),
@@ -71,18 +77,24 @@ class Node(harness.Redis):
                  "--tls-cert-file", tls[0], "--tls-key-file", tls[1], "--tls-ca-cert-file", tls[2],
                  "--tls-auth-clients", "no") if tls else ())))
         self.port = port
+        if wait:
+            self.begun()
+
+    def begun(self):
+        until(self.answers, 30)
         self.id = self.cmd("CLUSTER", "MYID")
+        return self
 
     def again(self, old=False):
         """Another process with the same place in the cluster: without data, or with that of its last SAVE."""
         dump = os.path.join(self.directory, self.dump)
         if not old and os.path.exists(dump):
             os.unlink(dump)
-        return Node(self.directory, self.name, self.port, self.bus, self.words, self.tls)
+        return Node(self.directory, self.name, self.port, self.bus, self.words, self.tls, self.side)
 
     @property
     def addr(self):
-        return "127.0.0.1:%d" % self.port
+        return harness.at(self.host, self.port)
 
     def ask(self, *words):
         """A command, and an error that stands for no answer."""
@@ -109,33 +121,46 @@ class Node(harness.Redis):
 
 
 class Cluster:
-    """`keep`: a process, for the end of the test. `epoch`: of the first master; `like`: at the places of another."""
+    """
+    `keep`: a process, for the end of the test. `epoch`: of the first master; `like`: at the places of another. `side`
+    says where each node is, see Node.
+    """
 
     def __init__(self, directory, keep, masters=3, replicas=1, args=(), epoch=1, like=None, name="cluster",
-                 tls=None):
+                 tls=None, side=lambda i: ((), "127.0.0.1")):
         self.tls = tls
         self.dir, self.keep = os.path.join(directory, name), keep
         os.makedirs(self.dir, exist_ok=True)
         n = masters * (1 + replicas)
         places = [(node.port, node.bus) for node in like.nodes] if like else [(None, None)] * n
-        self.nodes = [keep(Node(self.dir, "node%d" % i, *places[i], args=args, tls=tls)) for i in range(n)]
+        begun = [keep(Node(self.dir, "node%d" % i, *places[i], args=args, tls=tls, side=side(i), wait=False))
+                 for i in range(n)]
+        self.nodes = [node.begun() for node in begun]
         self.masters = self.nodes[:masters]
         for i, m in enumerate(self.masters):
             assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(epoch + i)) == "OK"
             slots = range(SLOTS * i // masters, SLOTS * (i + 1) // masters)
             assert m.cmd("CLUSTER", "ADDSLOTS", *map(str, slots)) == "OK"
-        for node in self.nodes[1:]:
-            assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
+        self.greet(lambda node, other: node.port < other.port)
         until(lambda: all(len(node.nodes()) == n and all("handshake" not in f for f, _ in node.nodes().values())
                           for node in self.nodes), 30)
         for i, node in enumerate(self.nodes[masters:]):
             until(lambda node=node, i=i: node.ask("CLUSTER", "REPLICATE", self.masters[i % masters].id) == "OK")
+        self.greet()  # all hear at once who has which slots, and whose replica is who, not when their turn comes
         until(self.settled, 30)
+
+    def greet(self, which=lambda node, other: node is not other):
+        """Nodes tell each other of themselves; two that know each other already learn what is new."""
+        for node in self.nodes:
+            with node.conn() as c:
+                for other in self.nodes:
+                    if which(node, other):
+                        assert c.cmd("CLUSTER", "MEET", other.host, str(other.port), str(other.bus)) == "OK"
 
     def join(self, node):
         """One more node, which is a master without slots."""
-        assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
         self.nodes.append(node)
+        self.greet(lambda _, other: other is node)
         until(lambda: all(len(n.nodes()) == len(self.nodes) and "cluster_state:ok" in str(n.ask("CLUSTER", "INFO")) and
                           all("handshake" not in f for f, _ in n.nodes().values()) for n in self.nodes), 30)
 
@@ -145,24 +170,30 @@ class Cluster:
             if "cluster_state:ok" not in str(node.ask("CLUSTER", "INFO")):
                 return False
             known = node.nodes().values()
-            if len([1 for flags, _ in known if "slave" in flags]) != len(self.nodes) - len(self.masters):
+            if len([1 for flags, _ in known if "slave" in flags]) != len(self.nodes) - len(self.masters) or \
+                    any("handshake" in flags for flags, _ in known):
                 return False
         return all(n.is_master() or "master_link_status:up" in str(n.ask("INFO", "replication")) for n in self.nodes)
 
     def url(self):
         return ("cluster+tls:" if self.tls else "cluster:") + ",".join(node.addr for node in self.nodes[:3])
 
-    def owner(self, slot):
-        """The master of the slot, as most nodes see it now."""
-        for node in self.nodes:
+    def owners(self):
+        """For each slot the first master that says now that it has it, or None."""
+        out = [None] * SLOTS
+        for node in reversed(self.nodes):
             for other, (flags, slots) in node.nodes().items():
                 if "myself" not in flags or "master" not in flags:
                     continue
                 for text in slots:
                     first, _, last = text.partition("-")
-                    if text[0] != "[" and int(first) <= slot <= int(last or first):
-                        return next(n for n in self.nodes if n.id == other)
-        return None
+                    if text[0] != "[":
+                        n = int(last or first) + 1 - int(first)
+                        out[int(first):int(first) + n] = [next(x for x in self.nodes if x.id == other)] * n
+        return out
+
+    def owner(self, slot):
+        return self.owners()[slot]
 
     def masters_now(self):
         return [node for node in self.nodes if node.is_master()]
@@ -190,8 +221,8 @@ class Cluster:
             """every node sees the new master, and the one before as a replica"""
             return all("master" in node.nodes().get(replica.id, ([], []))[0] and
                        "slave" in node.nodes().get(master.id, ([], []))[0] for node in self.nodes)
-        until(known, 20)
-        until(self.settled, 20)
+        until(known, 60)
+        until(self.settled, 60)
         return replica
 
     @staticmethod
@@ -228,7 +259,7 @@ class Cluster:
         assert to.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id) == "OK"
         assert source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", to.id) == "OK"
         for key in sorted(source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "1000"))[::2]:
-            source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+            source.cmd("MIGRATE", to.host, str(to.port), key, "0", "5000")
         return source
 
     def move(self, slot, to, stop=None):
@@ -242,13 +273,13 @@ class Cluster:
             if i == half and stop is not None:
                 stop()
             if key is not None:
-                source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+                source.cmd("MIGRATE", to.host, str(to.port), key, "0", "5000")
         while True:
             keys = source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "1000")
             if not keys:
                 break
             for key in keys:
-                source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+                source.cmd("MIGRATE", to.host, str(to.port), key, "0", "5000")
         assert to.cmd("CLUSTER", "SETSLOT", str(slot), "NODE", to.id) == "OK"
         source.ask("CLUSTER", "SETSLOT", str(slot), "NODE", to.id)
 
@@ -275,10 +306,10 @@ class Cluster:
 
 
 class Shared:
-    """One cluster for many tests, none of which ends a node: begun with the first, ended by stop()."""
+    """One cluster for the tests of a module, none of which ends a node: begun with the first, ended behind the last."""
 
-    def __init__(self):
-        self.dir, self.kept, self.cluster = None, [], None
+    def __init__(self, **how):
+        self.how, self.dir, self.kept, self.cluster = {"args": STEADY, **how}, None, [], None
 
     def _keep(self, p):
         self.kept.append(p)
@@ -286,8 +317,9 @@ class Shared:
 
     def get(self):
         if self.cluster is None:
+            unittest.addModuleCleanup(self.stop)
             self.dir = tempfile.mkdtemp(prefix="rlockd-test.")
-            self.cluster = Cluster(self.dir, self._keep, args=STEADY)
+            self.cluster = Cluster(self.dir, self._keep, **self.how)
         else:
             self.cluster.renew()
         return self.cluster
@@ -297,3 +329,21 @@ class Shared:
             p.stop()
         if self.dir is not None:
             shutil.rmtree(self.dir, ignore_errors=True)
+        self.dir, self.kept, self.cluster = None, [], None
+
+
+class Case(harness.Case):
+    """A test before a cluster that it shares with others; the data is new for each. CONF is that of its daemons."""
+
+    CLUSTER = Shared()
+    CONF = "redis: { timeout: 2s }\n"
+
+    def setUp(self):
+        super().setUp()
+        self.c = self.cluster()
+
+    def cluster(self):
+        return self.CLUSTER.get()
+
+    def daemon(self, name="rlockd", conf=None):
+        return self.rlockd(redis=self.c.url(), conf=self.CONF if conf is None else conf, name=name)

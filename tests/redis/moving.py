@@ -1,6 +1,6 @@
 """moving.py -- who uses locks while slots move and masters change: clients of two daemons count under locks, and one
-client holds locks all the time, which another wants. test_cluster_moves.py and tests/chaos/nodes.py say what is done to
-the cluster meanwhile.
+client holds locks all the time, which another wants. test_cluster_moves.py says what is done to the cluster meanwhile.
+(tests/chaos/nodes.py has clients of its own, whose history is checked.)
 """
 import time
 

@@ -4,7 +4,7 @@ import os
 import harness
 from scripted import CLOCK, EPOCH, OK, PRESENCE, Scripted
 
-TWIN = 2
+DUPLICATE = 2
 CHANNEL = "rlock:deadlock:0"
 MEMBERS, UNTIL, CHANGES, LEFT, AWAITED = ("rlock:" + x for x in ("members", "until", "changes", "left", "awaited"))
 KEYS = (CLOCK, EPOCH, MEMBERS, UNTIL, CHANGES, LEFT, AWAITED)
@@ -31,7 +31,7 @@ class Presence(Scripted):
         self.c.cmd("FLUSHALL")
 
     def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0,
-                leaving=0, stranded=0, met=(), since=0, cursor=None, page=10000, version=0, last=None, of=None,
+                leaving=0, rolled_back=0, met=(), since=0, cursor=None, page=10000, version=0, last=None, of=None,
                 part=None):
         """met: what it brings: uuids, and how long leases they have; ? and !<ms>."""
         peers = [w for w in met if w[0] not in "?!"]
@@ -39,7 +39,7 @@ class Presence(Scripted):
         longest = max([grace] + [int(w[37:] or 0) for w in peers])
         return (c or self.c).cmd(
             "EVAL", PRESENCE, len(KEYS), *KEYS, who, nonce or NONCE.get(who, "9" * 16), former, known, reclaimed, grace,
-            BEAT, strict, floor, leaving, stranded, CHANNEL, since, since if cursor is None else cursor, page,
+            BEAT, strict, floor, leaving, rolled_back, CHANNEL, since, since if cursor is None else cursor, page,
             known if of is None else of, version, version if last is None else last, len(peers), int("?" in met),
             longest, (lasts or [""])[0], *([0] if part is None else [part[0], *part[1]]))
 

@@ -1,22 +1,42 @@
 """quorums.py -- independent masters for a quorum, all private to the test that starts them."""
+import hashlib
+import os
 import signal
 
 import harness
-from harness import Closed
+from harness import Closed, free_port
+
+CLOCKS = ["rlock:clock:%d" % part for part in range(64)]
+
+
+def clock_of(key):
+    """The token clock of a name with that key, as scripts/clocks.lua finds it."""
+    return CLOCKS[hashlib.sha1(key.encode()).digest()[0] % 64]
 
 
 class Master(harness.Redis):
-    """A redis-server without replicas. It may be started again, without data. at: the URL that daemons have of it."""
+    """
+    A redis-server without replicas. It may be started again. at: the URL that daemons have of it; host: it has a port
+    there.
+    """
 
-    def __init__(self, directory, name, args=(), at=None, under=()):
-        self.name, self.place = name, {"args": args, "at": at, "under": under}
-        super().__init__(directory, name, args=args, under=under)
+    def __init__(self, directory, name, args=(), at=None, under=(), host=None, port=None):
+        port = port or (free_port() if host else 0)
+        self.name, self.dump = name, name + ".rdb"
+        self.place = {"args": args, "at": at, "under": under, "host": host, "port": port}
+        there = ("--bind", host, "--protected-mode", "no", "--port", str(port)) if host else ()
+        super().__init__(directory, name, args=("--dbfilename", self.dump, *there, *args), under=under)
 
     @property
     def url(self):
-        return self.place["at"] or super().url
+        place = self.place
+        return place["at"] or ("redis://" + harness.at(place["host"], place["port"]) if place["host"] else super().url)
 
-    def again(self):
+    def again(self, old=False):
+        """Another process at the same address: without data, or with that of its last SAVE."""
+        dump = os.path.join(self.directory, self.dump)
+        if not old and os.path.exists(dump):
+            os.unlink(dump)
         return Master(self.directory, self.name, **self.place)
 
 

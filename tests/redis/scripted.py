@@ -12,13 +12,13 @@ from harness import Case
 SCRIPTS = os.path.join(harness.TOP, "scripts")
 OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 VERBS = ("acquire", "renew", "release", "clear")
-CLOCK, EPOCH = "rlock:clock", "rlock:epoch"
+CLOCK, EPOCH, ENDED = "rlock:clock", "rlock:epoch", "rlock:ended:"
 OPEN = "1700000000000000 0123456789abcdef"  # what rlock:epoch is while Redis grants
 LEASE = 30000
 UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 ME = UUID + ":1"
 YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
-UUID_SHAPE = "^%s%s%%-%s%%-%s%%-%s%%-%s%s%s$" % (("%x%x%x%x",) * 8)
+UUID_PATTERN = "^%s%s%%-%s%%-%s%%-%s%%-%s%s%s$" % (("%x%x%x%x",) * 8)
 
 
 def permit_of(who):
@@ -62,6 +62,7 @@ def embed(*words):
 
 
 TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
+OF_QUORUM = {(kind, verb): embed(kind, verb, "quorum") for kind in ("reentrant", "simple") for verb in VERBS}
 OTHERS = ("look", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
 LOOK, PRESENCE, REPLICAS = embed("look"), embed("presence"), embed("replicas")
 HEADER = embed()
@@ -97,18 +98,18 @@ class Scripted(Case):
         s, us = self.c.cmd("TIME")
         return int(s) * 1000000 + int(us)
 
-    def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN, room=0):
+    def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN, reserve=0):
         """One call. names: (key, what differs from the usual columns)."""
         rows = []
         for key, more in names:
             who = more.get("owner", ME)
             columns = dict(owner=who, value=value_of(who), permit=permit_of(who), lease=LEASE,
                            holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, stamp=0, mode="write",
-                           ticket=0, limit=1, declared=1, shape=UUID_SHAPE, wakes=0, channel="ch:%s" % (key,))
+                           ticket=0, limit=1, declared=1, pattern=UUID_PATTERN, wakes=0, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
         return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names],
-                          guard, floor, epoch, room, *said(TERMS[kind, verb], rows))
+                          guard, floor, epoch, reserve, *said(TERMS[kind, verb], rows))
 
     def run_all(self, kind, verb, names, **more):
         before = self.now_us()
@@ -124,8 +125,8 @@ class Scripted(Case):
         self.assertEqual((len(told), len(reply) % 4), (len(names), 1))
         return told
 
-    def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, room=0, **more):
-        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, room=room)[0]
+    def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, reserve=0, **more):
+        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, reserve=reserve)[0]
 
     def held(self, kind, key="k", who=ME, **more):
         """Held by who; returns its stamp."""
@@ -139,10 +140,10 @@ class Scripted(Case):
         return {k: self.c.cmd("DUMP", k) for k in self.c.cmd("KEYS", "*")}
 
     def keys(self):
-        return sorted(k for k in self.c.cmd("KEYS", "*") if k != EPOCH)
+        return sorted(k for k in self.c.cmd("KEYS", "*") if k != EPOCH and not k.startswith(ENDED))
 
     def left(self, *names):
-        """Nothing is left but the clock, the epoch, and these."""
+        """Nothing is left but the clock, the epoch, what a BREAK has ended, and these."""
         self.assertEqual(self.keys(), sorted((CLOCK,) + names))
 
     @contextlib.contextmanager

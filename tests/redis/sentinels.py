@@ -25,10 +25,10 @@ class Server(harness.Redis):
 
     def __init__(self, directory, name, host="127.0.0.1", port=None, args=(), under=(), follows=None, tls=None):
         self.host, self.words, self.under, self.tls = host, args, under, tls
-        self.name = name
+        self.name, self.dump = name, name + ".rdb"
         port = port or free_port()
         super().__init__(directory, name, tcp=True, under=under,
-                         args=("--bind", host, "--protected-mode", "no", *self.at(port),
+                         args=("--bind", host, "--protected-mode", "no", "--dbfilename", self.dump, *self.at(port),
                                "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
                                "--repl-ping-replica-period", "1", "--repl-timeout", "5",
                                "--replica-announce-ip", host, *args,
@@ -40,8 +40,11 @@ class Server(harness.Redis):
         return ("--port", str(port)) if self.tls is None else sum(
             [["--" + word, text] for word, text in tls_words(self.tls, port)], [])
 
-    def again(self, follows=None):
-        """Another process at the same address, without data."""
+    def again(self, follows=None, old=False):
+        """Another process at the same address: without data, or with that of its last SAVE."""
+        dump = os.path.join(self.directory, self.dump)
+        if not old and os.path.exists(dump):
+            os.unlink(dump)
         return Server(self.directory, self.name, self.host, self.port, self.words, self.under, follows, self.tls)
 
     def info(self, field, section="replication"):

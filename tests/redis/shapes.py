@@ -13,7 +13,7 @@ import harness
 from certificates import Authority
 from clusters import STEADY, Cluster, slot_of
 from quorums import Masters
-from sentinels import Deployment
+from sentinels import Deployment, tls_words
 from test_tls import TlsRedis
 
 
@@ -78,13 +78,17 @@ class Tcp(Shape):
         self.url = "redis://127.0.0.1:%d" % self._keep(harness.Redis(self.dir, tcp=True)).port
 
 
-class Tls(Shape):
-    def begin(self):
-        self.ca = Authority(self.dir)
-        self.url = self._keep(TlsRedis(self.dir, self.ca.certificate("redis"), self.ca)).url
+class WithTls(Shape):
+    """Its servers have certificates of `self.ca`."""
 
     def redis_conf(self):
         return {**super().redis_conf(), "tls_ca_file": self.ca.pem}
+
+
+class Tls(WithTls):
+    def begin(self):
+        self.ca = Authority(self.dir)
+        self.url = self._keep(TlsRedis(self.dir, self.ca.certificate("redis"), self.ca)).url
 
 
 class Sentinel(Shape):
@@ -94,7 +98,7 @@ class Sentinel(Shape):
         self.url = Deployment(self).url()
 
 
-class SentinelTls(Shape):
+class SentinelTls(WithTls):
     """The same, where sentinels and servers speak TLS alone."""
 
     def begin(self):
@@ -102,15 +106,12 @@ class SentinelTls(Shape):
         cert, key = self.ca.certificate("redis")
         self.url = Deployment(self, tls=(cert, key, self.ca.pem)).url()
 
-    def redis_conf(self):
-        return {**super().redis_conf(), "tls_ca_file": self.ca.pem}
-
 
 class Quorum(Shape):
     """Three independent masters. What is said by redis-cli is said to all of them."""
 
     REFUSED = re.compile(r"\b(kind:|KIND) *(fair|rw|semaphore|fenced|counter)\b")
-    SKIPPED = {"39-own-keys.wire": "rlock:clock has the reserve of a vote in front of the token",
+    SKIPPED = {"39-own-keys.wire": "the token clocks have other keys, and the reserve of a vote in front of the token",
                "88-info.wire": "INFO counts the links of one server"}
 
     def skips(self, title, text):
@@ -118,8 +119,12 @@ class Quorum(Shape):
         return "kind " + kind.group(2) if kind else super().skips(title, text)
 
     def begin(self):
-        self.m = Masters(self)
+        self.m = Masters(self, place=self.place)
         self.url = self.m.url()
+
+    @staticmethod
+    def place(_i):
+        return {}
 
     def cli(self, _daemon):
         return [sys.executable, "-SE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "everywhere.py"),
@@ -129,18 +134,40 @@ class Quorum(Shape):
         assert self.m.cmd("FLUSHALL") == ["OK"] * len(self.m.nodes)
 
 
+class QuorumIpv6(Quorum):
+    @staticmethod
+    def place(_i):
+        return {"host": "::1"}
+
+
+class QuorumTls(WithTls, Quorum):
+    def begin(self):
+        self.ca = Authority(self.dir)
+        super().begin()
+
+    def place(self, i):
+        port = harness.free_port()
+        return {"at": "rediss://127.0.0.1:%d" % port,
+                "args": sum((("--" + word, text) for word, text in
+                             tls_words((*self.ca.certificate("node%d" % i), self.ca.pem), port)), ())}
+
+
 class ClusterOfSix(Shape):
     """Three masters, and a replica of each."""
 
+    HOST = "127.0.0.1"
+    tls = None
+    tool = ["redis-cli"]
+
     def begin(self):
-        self.cluster = Cluster(self.dir, self._keep, args=STEADY)
+        self.cluster = Cluster(self.dir, self._keep, args=STEADY, tls=self.tls, side=lambda i: ((), self.HOST))
         self.url = self.cluster.url()
 
     SKIPPED = {"39-own-keys.wire": "each slot has a clock of its own",
                "88-info.wire": "INFO counts the links of one server"}
 
     def cli(self, _daemon):
-        return ["redis-cli", "-c", "-p", str(self.cluster.nodes[0].port)]
+        return [*self.tool, "-c", "-h", self.HOST, "-p", str(self.cluster.nodes[0].port)]
 
     def words(self, daemon, command):
         if harness.redis_major() < 7 and command[0] != "KEYS":  # without sharded channels
@@ -151,11 +178,24 @@ class ClusterOfSix(Shape):
             return super().words(daemon, ["SPUBLISH", *command[1:]])
         elif command[0] != "KEYS":
             return super().words(daemon, command)
-        return ["redis-cli", "-p", str(self.cluster.owner(slot_of(command[-1])).port), *command]
+        return [*self.tool, "-h", self.HOST, "-p", str(self.cluster.owner(slot_of(command[-1])).port), *command]
 
     def clear(self):
         self.cluster.renew()
 
 
+class ClusterIpv6(ClusterOfSix):
+    HOST = "::1"
+
+
+class ClusterTls(WithTls, ClusterOfSix):
+    def begin(self):
+        self.ca = Authority(self.dir)
+        self.tls = (*self.ca.certificate("node"), self.ca.pem)
+        self.tool = ["redis-cli", "--tls", "--cacert", self.ca.pem]
+        super().begin()
+
+
 SHAPES = {"tcp": Tcp, "tls": Tls, "sentinel": Sentinel, "sentinel+tls": SentinelTls, "quorum": Quorum,
-          "cluster": ClusterOfSix}
+          "quorum+tls": QuorumTls, "quorum+ipv6": QuorumIpv6, "cluster": ClusterOfSix, "cluster+tls": ClusterTls,
+          "cluster+ipv6": ClusterIpv6}

@@ -4,30 +4,20 @@ import os
 import re
 import select
 import signal
+import time
+import unittest
 
+import clusters
 import harness
-from clusters import STEADY, Cluster, Node, Shared, slot_of
-from harness import until
+from clusters import STEADY, Cluster, Node, slot_of
+from harness import until, within
+from moving import answered
 from test_sentinel_switch import Counting
 
-CONF = "redis: { timeout: 2s }\n"
-SHARED = Shared()
+CONF = clusters.Case.CONF
 
 
-def tearDownModule():
-    SHARED.stop()
-
-
-class Case(harness.Case):
-    """All tests here have one cluster, whose nodes stay, and whose data is new for each of them."""
-
-    def setUp(self):
-        super().setUp()
-        self.c = SHARED.get()
-
-    def daemon(self, name="rlockd", conf=CONF):
-        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
-
+class Case(clusters.Case):
     def target(self, name):
         """A master that does not own the slot of the name."""
         owner = self.c.owner(slot_of(name))
@@ -157,7 +147,7 @@ class Waiters(Case):
 
 
 class Moves(Case):
-    CONF = CONF + "locks: { lease: %ds }\n" % (5 * harness.SLOW)
+    CONF = CONF + "locks: { lease: %ds }\n" % (3 * harness.SLOW)
 
     def test_renewed_and_freed_in_an_open_slot(self):
         self.renewed_and_freed(self.target("open"))
@@ -186,11 +176,35 @@ class Moves(Case):
 
     def while_open(self, d, c):
         renewed = int(d.info("stats")["renewals"])
-        until(lambda: int(d.info("stats")["renewals"]) > renewed + 4)  # longer than a lease
+        until(lambda: int(d.info("stats")["renewals"]) > renewed + 6 * 2, 30)  # two leases of two locks
         self.assertEqual(d.info("stats")["lost"], "0")
         self.assertEqual(c.cmd("UNLOCK", "{open}2"), 0)
         refused = c.cmd("LOCK", "{open}new", "WAIT", "300ms")
         self.assertTrue(refused is None or "slot %d is being moved" % slot_of("open") in str(refused), refused)
+
+    def test_kinds_with_side_keys_in_an_open_slot(self):
+        """What they need is at both nodes: they are neither renewed nor freed, and no owner gets them meanwhile."""
+        d, slot, to = self.daemon(conf=self.CONF), slot_of("open"), self.target("open")
+        kinds = ("fair", "semaphore", "rw", "fenced")
+        held = {kind: self.conn(d) for kind in (*kinds, "reentrant")}
+        token = {kind: c.cmd("LOCK", "{open}" + kind, "KIND", kind, "WAIT", "10s") for kind, c in held.items()}
+        freed = self.conn(d)
+        self.assertIsInstance(freed.cmd("LOCK", "{open}freed", "KIND", "fair", "WAIT", "10s"), int)
+        source = self.c.owner(slot)
+        self.assertEqual(to.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id), "OK")
+        self.assertEqual(source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", to.id), "OK")
+        for key in source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "100"):
+            source.cmd("MIGRATE", to.host, str(to.port), key, "0", "5000")
+        self.assertIn("slot %d is being moved" % slot, str(freed.cmd("UNLOCK", "{open}freed")))
+        until(lambda: int(d.info("stats")["lost"]) == len(kinds), 30)
+        self.assertEqual(held["reentrant"].cmd("LOCK", "{open}reentrant", "ONCE"), token["reentrant"])
+        self.assertNotIsInstance(freed.cmd("LOCK", "{open}fair", "KIND", "fair", "WAIT", "300ms"), int)
+        for node in (to, source):
+            self.assertEqual(node.cmd("CLUSTER", "SETSLOT", str(slot), "NODE", to.id), "OK")
+        for kind in kinds:
+            self.assertTrue(str(held[kind].cmd("UNLOCK", "{open}" + kind)).startswith("LOST"), kind)
+            self.assertGreater(answered(freed, "LOCK", "{open}" + kind, "KIND", kind, "WAIT", "20s"), token[kind])
+        self.assertEqual(held["reentrant"].cmd("UNLOCK", "{open}reentrant"), 0)
 
     def test_back_and_forth_under_load(self):
         daemons = [self.daemon(name) for name in "ab"]
@@ -206,13 +220,72 @@ class Moves(Case):
         self.assertGreater(sum(int(d.info("stats")["redirects"]) for d in daemons), 0)
 
 
+class Redirected(Case):
+    NAMES = 100
+
+    def names_of(self, owner):
+        """Names of that master, each in a slot of its own."""
+        owners, found, i = self.c.owners(), {}, 0
+        while len(found) < self.NAMES:
+            if owners[slot_of("m%d" % i)].id == owner.id:
+                found.setdefault(slot_of("m%d" % i), "m%d" % i)
+            i += 1
+        return list(found.values())
+
+    def give_away(self, at, slot, to):
+        """From now on the owner says that another master has the slot, which knows nothing of that."""
+        for key in at.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "10"):
+            at.cmd("DEL", key)
+        self.assertEqual(at.cmd("CLUSTER", "SETSLOT", str(slot), "NODE", to.id), "OK")
+
+    def monitors(self):
+        found = [n.conn() for n in self.c.nodes]
+        for ear in found:
+            self.addCleanup(ear.close)
+            self.assertEqual(ear.cmd("MONITOR"), "OK")
+        return found
+
+    def maps(self, monitors):
+        """How often nodes were asked for the map by a daemon: node.lua asks, too, each node for its own slots."""
+        n = 0
+        for node, ear in zip(self.c.nodes, monitors):
+            node.cmd("ECHO", "the end")
+            for line in iter(ear.read, None):
+                if '"the end"' in line:
+                    break
+                n += '"CLUSTER" "NODES"' in line and " lua]" not in line
+        return n
+
+    def test_the_map_is_requested_a_few_times_each_second(self):
+        """Slots leave one by one, each with a name that is wanted; of most slots no map has told before."""
+        source, to = self.c.masters_now()[:2]
+        d = self.daemon()
+        conns = {name: self.conn(d) for name in self.names_of(source)}
+        for name, c in conns.items():
+            self.assertIsInstance(c.cmd("LOCK", name, "WAIT", "20s"), int)
+            self.assertEqual(c.cmd("UNLOCK", name), 0)
+            self.addCleanup(source.cmd, "CLUSTER", "SETSLOT", str(slot_of(name)), "NODE", source.id)
+        ears, began = self.monitors(), time.monotonic()
+        with source.conn() as node:
+            for i, (name, c) in enumerate(conns.items()):
+                self.give_away(node, slot_of(name), to)
+                c.ask("LOCK", name, "WAIT", "200ms")
+                within(lambda i=i: int(d.info("stats")["redirects"]) > i, 0.1)  # never, if a map has told before
+        for c in conns.values():
+            self.assertNotIsInstance(c.read(), int)
+        n, seconds = self.maps(ears), time.monotonic() - began
+        self.assertGreater(int(d.info("stats")["redirects"]), self.NAMES // 4)  # else this would show nothing
+        self.assertGreater(n, 0)
+        self.assertLessEqual(n, 4 + 20 * seconds)  # of a node of the URL and of a master, every 100 ms at most
+
+
 class Members(Case):
     def seen(self):
         """The uuids that are registered at the anchors, once for each."""
         return [text.lstrip("?") for n in self.c.nodes if n.is_master() for key in n.cmd("KEYS", "rlock:*:seen")
                 for text in n.cmd("ZRANGE", key, "0", "-1") if text != "#"]
 
-    def test_who_stops_leaves(self):
+    def test_a_daemon_that_stops_leaves(self):
         """Grace periods do not wait for it any more."""
         d = self.daemon()
         uuid = d.info("server")["run_id"]
@@ -302,6 +375,23 @@ class Rights(Case):
         self.assertNotIn("refused", a.log() + b.log())
         self.assertGreater(int(b.info("stats")["hints"]), 0)
 
+    def test_a_node_that_refuses_info(self):
+        """No other node is asked for the version: without it rlockd uses what Redis 6 has, and says so once."""
+        node = self.c.replica_of(self.c.owner(0))
+        self.assertEqual(node.cmd("ACL", "SETUSER", "default", "-info"), "OK")
+        self.addCleanup(node.cmd, "ACL", "SETUSER", "default", "+@all")
+        d = self.rlockd(redis="cluster:127.0.0.1:%d" % node.port, conf=CONF)
+        c = self.conn(d)
+        self.assertIsInstance(answered(c, "LOCK", "a"), int)
+        line = next(line for line in d.log().splitlines() if "is taken for Redis 6" in line)
+        self.assertTrue(line.startswith("warn "), line)
+        self.assertIn("127.0.0.1:%d" % node.port, line)
+        self.assertIn("NOPERM", line)
+        self.assertIn("+info", line)
+        self.assertEqual(d.info("redis")["redis_last_error"],
+                         "redis://127.0.0.1:%d: INFO is refused: allow it (+info), and restart rlockd" % node.port)
+        self.assertEqual(d.log().count("is taken for Redis 6"), 1)
+
 
 class NodeTimeout(Case):
     """A master that is cut off serves until its node timeout: for no more than half of the longest lease."""
@@ -346,21 +436,56 @@ class NodeTimeout(Case):
         self.assertIn("strict: " + why, self.conn(strict).cmd("LOCK", "b", "WAIT", "300ms"))
 
 
+class Starts(Case):
+    CONF = CONF + "log: { level: debug }\n"
+
+    @staticmethod
+    def warned(d):
+        return [line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error") and
+                "a master that is cut off may go on" not in line]  # nodes have a timeout of 60 s here
+
+    def test_a_healthy_start_warns_of_nothing(self):
+        for name in "ab":  # the cluster is new; it has been used before
+            d = self.daemon(name)
+            self.assertIsInstance(self.conn(d).cmd("LOCK", name), int)
+            until(lambda: d.info("redis")["redis_links_up"] == "9")
+            self.assertEqual(self.warned(d), [])
+
+    @unittest.skipIf(harness.redis_major() < 7, "no node of Redis 6 can be made deaf")
+    def test_a_replica_that_a_node_takes_for_a_master_is_no_reason(self):
+        """As it is right after `redis-cli --cluster create`: the asked node has not heard yet whose replica it is."""
+        debug = (*STEADY, "--enable-debug-command", "yes")
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=debug)
+        new, asked = self._keep(Node(self.dir, "new", args=debug)), self.c.nodes[1]
+        self.c.join(new)
+        for node in (new, asked):  # neither hears PING, so the one does not answer by PONG, of which the other learns
+            self.assertEqual(node.cmd("DEBUG", "DROP-CLUSTER-PACKET-FILTER", "0"), "OK")
+        self.assertEqual(new.cmd("CLUSTER", "REPLICATE", self.c.nodes[0].id), "OK")
+        d = self.rlockd(redis="cluster:" + asked.addr, conf=self.CONF)
+        until(lambda: re.search("debug redis link failed address=redis://%s reason=.this node is no master" % new.addr,
+                                d.log()))
+        self.assertIsInstance(self.conn(d).cmd("LOCK", "a"), int)
+        self.assertIn("master", asked.nodes()[new.id][0])
+        self.assertEqual(self.warned(d), [])
+
+    def test_unreachable_nodes_are_warned_of(self):
+        port = harness.free_port()
+        d = self.rlockd(redis="cluster:127.0.0.1:%d" % port, conf=self.CONF, wait=False)
+        until(lambda: any("unreachable address=redis://127.0.0.1:%d " % port in line for line in self.warned(d)))
+
+    def test_a_master_that_is_missed_is_warned_of(self):
+        """No other node knows of it: their timeout is 60 s."""
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
+        self.c.nodes[2].kill()
+        d = self.rlockd(redis="cluster:" + self.c.nodes[0].addr, conf=self.CONF)
+        until(lambda: "warn redis unreachable address=redis://%s " % self.c.nodes[2].addr in d.log())
+
+
 class Run(harness.Case):
     """`make run TOPOLOGY=cluster`, in a directory that looks like ours."""
 
     def test_run(self):
-        for name in ("scripts", "build"):
-            os.mkdir(os.path.join(self.dir, name))
-        for name in ("rlockd", "rlock"):
-            os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
-        with open(os.path.join(harness.TOP, "scripts", "run")) as f:
-            text = f.read()
-        self.assertIn(" --listen tcp:127.0.0.1:5625", text)
-        with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
-            f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
-        p = self._keep(harness.Process([os.path.join(self.dir, "scripts", "run"), "cluster"], self.dir, "run"))
-        until(lambda: "rlockd is ready" in p.log() and p.log().endswith("\n\n"), 60)
+        p = self.make_run("cluster")
         said = {line.split(" #")[0].strip() for line in p.log().split("\n") if " # " in line}
         reshard, kill, info = (next(line for line in said if line.startswith(word))
                                for word in ("redis-cli --cluster reshard", "kill -9", "redis-cli -s"))

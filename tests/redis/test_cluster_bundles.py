@@ -2,21 +2,22 @@
 """Bundles: names of many slots that reach a node of a cluster in one command, and what may happen to them there."""
 import signal
 
+import clusters
 import harness
-from clusters import STEADY, Cluster, slot_of
+from clusters import Shared, slot_of
 from harness import until
 
 YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
 N = 60
 
 
-class Case(harness.Case):
+class Case(clusters.Case):
+    CLUSTER = Shared(replicas=0)
     CONF = "redis: { timeout: 5s }\n"
 
     def setUp(self):
         super().setUp()
-        self.c = Cluster(self.dir, self._keep, masters=3, replicas=0, args=STEADY)
-        self.d = self.rlockd(redis=self.c.url(), conf=self.CONF)
+        self.d = self.daemon()
         self.names = ["name%d" % i for i in range(N)]
         self.assertGreater(len({slot_of(n) for n in self.names}), N - 5)
         self.conns = {n: self.conn(self.d) for n in self.names}

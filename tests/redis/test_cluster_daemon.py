@@ -6,10 +6,9 @@ import signal
 
 import harness
 from certificates import Authority
-from clusters import Cluster, Shared, slot_of
+from clusters import Case, Cluster, slot_of
 from harness import RError, until
 
-CONF = "redis: { timeout: 2s }\n"
 # How npm warlock unlocks.
 WARLOCK = """--
 -- Delete a key if content is equal
@@ -27,30 +26,18 @@ end
 
 return 0
 """
-SHARED = Shared()
 NAMES = ["name%d" % i for i in range(12)]
 
 
-def tearDownModule():
-    SHARED.stop()
-
-
-class Case(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.c = SHARED.get()
-
-    def daemon(self, name="rlockd", conf=CONF):
-        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
-
+class Names(Case):
     def taken(self, names):
         """How many of the keys are there."""
         return sum(self.c.cmd(name, "EXISTS", name) for name in names)
 
 
-class Restart(Case):
+class Restart(Names):
     def start(self, name):
-        return self.daemon(name, CONF + 'state_dir: "%s"\n' % os.path.join(self.dir, "state"))
+        return self.daemon(name, self.CONF + 'state_dir: "%s"\n' % os.path.join(self.dir, "state"))
 
     def test_killed(self):
         """What sessions had, in many slots, is freed; named owners have what they had."""
@@ -77,7 +64,7 @@ class Restart(Case):
         until(lambda: self.taken(named) == 0)
 
     def test_killed_while_masters_lose_their_data(self):
-        """Nobody is granted what the next process has, which reclaims it."""
+        """No other owner is granted what the next process has, which reclaims it."""
         d = self.start("first")
         other = self.conn(self.daemon("other"))
         with d.conn() as c:
@@ -94,7 +81,7 @@ class Restart(Case):
             self.assertNotIsInstance(other.cmd("LOCK", name, "WAIT", "50ms"), int)
 
 
-class Commands(Case):
+class Commands(Names):
     def test_of_admins(self):
         a, b = self.daemon("a"), self.daemon("b")
         holder, other = self.conn(a), self.conn(b)

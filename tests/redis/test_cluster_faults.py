@@ -1,28 +1,20 @@
 #!/usr/bin/env python3
 """test_cluster_faults.py -- a cluster some of whose nodes refuse to write: full ones, and ones that lack replicas."""
+import clusters
 import harness
-from clusters import Shared, slot_of
+from clusters import slot_of
 from harness import until
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"
-SHARED = Shared()
 
 
-def tearDownModule():
-    SHARED.stop()
-
-
-class Case(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.c = SHARED.get()
-
-    def daemon(self, name="rlockd", conf=CONF):
-        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
+class Case(clusters.Case):
+    CONF = CONF
 
     def name_at(self, node, n=0):
         """A name whose slot that master owns; the n-th."""
-        return [x for x in ("name%d" % i for i in range(300)) if self.c.owner(slot_of(x)).id == node.id][n]
+        owners = self.c.owners()
+        return [x for x in ("name%d" % i for i in range(300)) if owners[slot_of(x)].id == node.id][n]
 
     def after(self, node, *words):
         """Run at the end of the test."""
@@ -48,6 +40,36 @@ class Full(Case):
         self.assertNotIn("cannot register", d.log())
 
 
+class Evicting(Case):
+    def test_strict_grants_nothing_at_that_master_and_says_why(self):
+        """INFO shows the policy of the master that may evict keys."""
+        names = [self.name_at(m) for m in self.c.masters]
+        c = self.conn(self.daemon(name="before"))  # the slots have been used before: strict has no other doubt
+        self.assertTrue(all(isinstance(c.cmd("LOCK", name, "WAIT", "20s"), int) for name in names))
+        self.assertEqual([c.cmd("UNLOCK", name) for name in names], [0, 0, 0])
+        node = self.c.masters[1]
+        self.after(node, "CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
+        node.cmd("CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru")
+        for m in self.c.masters:
+            self.after(m, "CONFIG", "SET", "cluster-node-timeout", m.cmd("CONFIG", "GET", "cluster-node-timeout")[1])
+            m.cmd("CONFIG", "SET", "cluster-node-timeout", "1000")
+        d = self.daemon(conf="redis: { strict: true }\n")
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", names[0], "WAIT", "20s"), int)
+        why = "strict: redis://%s may evict locks: its maxmemory_policy is allkeys-lru" % node.addr
+        self.assertRegex(c.cmd("LOCK", names[1], "NOWAIT"), "^UNAVAILABLE .*" + why)
+        info = d.info("redis")
+        self.assertRegex(info["redis_refusal"], "^" + why)
+        self.assertEqual(info["redis_maxmemory_policy"], "allkeys-lru")
+        node.cmd("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+        def said():
+            """INFO knows no reason any more, without any LOCK"""
+            d.advance("1s")
+            return d.info("redis")["redis_refusal"] == ""
+        until(said, pause=0.1)
+
+
 class Refused(Case):
     def generations(self):
         """How many have begun, as an anchor elsewhere counts them."""
@@ -61,11 +83,30 @@ class Refused(Case):
         name = self.name_at(node)
         self.after(node, "CONFIG", "SET", "min-replicas-to-write", "0")
         node.cmd("CONFIG", "SET", "min-replicas-to-write", "9")
+        until(lambda: self.generations() == len(self.c.masters))  # those of the other masters may begin later
         before = self.generations()
         self.assertNotIsInstance(c.cmd("LOCK", name, "WAIT", "3s"), int)
         self.assertEqual(self.generations(), before)
         node.cmd("CONFIG", "SET", "min-replicas-to-write", "0")
         until(lambda: isinstance(c.cmd("LOCK", name, "WAIT", "2s"), int))
+
+    def test_refusals_of_one_node_are_one_line_while_others_answer(self):
+        d = self.daemon()
+        self.assertIsInstance(d.cmd("LOCK", self.name_at(self.c.masters[0]), "WAIT", "20s"), int)
+        node = self.c.masters[1]
+        self.after(node, "ACL", "SETUSER", "default", "+info")
+        node.cmd("ACL", "SETUSER", "default", "-info")
+        node.cmd("CLIENT", "KILL", "TYPE", "normal")  # each new link asks for the origin, and is refused
+
+        def refused():
+            """INFO has been refused ten times"""
+            d.advance("1s")
+            entry = node.cmd("ACL", "LOG", "1")
+            return entry and entry[0][1] >= 10
+        until(refused, pause=0.05)
+        self.assertEqual(d.log().count("cannot ask for origins"), 1)
+        d.advance("1m")
+        until(lambda: d.log().count("cannot ask for origins") == 2)
 
 
 if __name__ == "__main__":

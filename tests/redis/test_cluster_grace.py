@@ -5,29 +5,17 @@ import re
 import signal
 import time
 
+import clusters
 import harness
-from clusters import Cluster, Shared, slot_of
+from clusters import STEADY, Cluster, slot_of
 from harness import RError, until, within
 from test_sentinel_switch import Counting
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"
-SHARED = Shared()
 
 
-def tearDownModule():
-    SHARED.stop()
-
-
-class Case(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.c = self.cluster()
-
-    def cluster(self):
-        return Cluster(self.dir, self._keep)
-
-    def daemon(self, name="rlockd", conf=CONF):
-        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
+class Case(clusters.Case):
+    CONF = CONF
 
     def two(self, conf=CONF):
         """Two daemons, in whose cluster locks have been had in some slots."""
@@ -53,11 +41,8 @@ class Flushed(Case):
 
     LEASE = 4 * harness.SLOW
 
-    def cluster(self):
-        return SHARED.get()
-
     def held(self):
-        """A lock in a slot in which both daemons have been granted something, and who else wants it."""
+        """A lock in a slot in which both daemons have been granted something, and another client that wants it."""
         self.a, self.b = (self.daemon(name, CONF + "locks: { lease: %ds }\n" % self.LEASE) for name in "ab")
         self.holder, self.other = self.conn(self.a), self.conn(self.b)
         for c in (self.holder, self.other):
@@ -109,7 +94,93 @@ class Flushed(Case):
         self.not_given(other, "kept")
 
 
-class Killed(Case):
+    def test_the_grace_period_is_shown(self):
+        """The daemon that died is waited for, for its lease."""
+        lease = 2 * harness.SLOW
+        a, b = self.two("locks: { lease: %ds }\n" % lease)
+        self.assertEqual(a.info("redis")["redis_grace"], "0")
+        b.kill()
+        self.c.owner(slot_of("counter:0")).cmd("FLUSHALL")
+        with self.conn(a) as c:
+            self.not_given(c, "counter:0")
+            until(lambda: a.info("redis")["redis_grace"] == "1")
+            until(lambda: a.info("redis")["redis_grace"] == "0", 3 * (lease + 6))
+            self.assertIsInstance(c.cmd("LOCK", "counter:0", "WAIT", "10s"), int)
+
+
+class New(harness.Case):
+    """A daemon starts while two of three anchors have no data, and the master of the third one stands still."""
+
+    WHY = ("two of three anchors must vote: 1 does not answer, 2 are new or have lost data; "
+           r"two vote in (\d+) s at the latest")
+
+    def begin(self):
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=(*STEADY, "--cluster-require-full-coverage", "no"))
+        self.away, self.name = self.c.nodes[1], "{a}2"
+        self.assertIsNot(self.c.owner(slot_of(self.name)), self.away)
+
+    def stops(self):
+        self.away.signal(signal.SIGSTOP)
+        self.addCleanup(self.away.signal, signal.SIGCONT)
+
+    def told(self, conn):
+        def text():
+            answer = conn.cmd("LOCK", self.name, "WAIT", "100ms")
+            self.assertNotIsInstance(answer, int)
+            return re.search("^UNAVAILABLE .*: %s$" % self.WHY, answer)
+        return until(text)
+
+    def test_a_master_is_away(self):
+        """No daemon has used the cluster: it grants as soon as the third anchor is new, too."""
+        self.begin()
+        self.stops()
+        d = self.rlockd(redis=self.c.url(), conf=CONF, wait=False)
+        until(d.serving)
+        conn = self.conn(d)
+        text = self.told(conn)
+        self.assertLessEqual(int(text[1]), 55)  # 1.5 times 30 s and 6 s, and 1 % of that
+        self.assertGreater(int(text[1]), 55 - 20 * harness.SLOW)
+        info = d.info("redis")
+        self.assertEqual(info["redis_state"], "up")
+        self.assertRegex(info["redis_refusal"], self.WHY)
+        until(lambda: re.search('warn redis nothing is granted reason="' + self.WHY, d.log()))
+        self.away.signal(signal.SIGCONT)
+        self.assertIsInstance(conn.cmd("LOCK", self.name, "WAIT", "15s"), int)
+        self.assertEqual(d.info("redis")["redis_refusal"], "")
+        until(lambda: "info redis two anchors vote" in d.log())
+
+    def test_the_third_knows_a_holder(self):
+        """Two masters come back empty: for a daemon that starts then, they look like those of a new cluster."""
+        self.begin()
+        conf = CONF + "locks: { lease: 60s }\n"
+        a = self.rlockd(redis=self.c.url(), conf=conf, name="a")
+        holder = self.conn(a)
+        self.assertIsInstance(holder.cmd("LOCK", self.name, "WAIT", "20s"), int)
+        a.signal(signal.SIGSTOP)
+        self.addCleanup(a.signal, signal.SIGCONT)
+        for i in 0, 2:
+            self.c.nodes[i].kill()
+            self.c.nodes[i] = self._keep(self.c.nodes[i].again())
+        until(lambda: all("cluster_state:ok" in str(self.c.nodes[i].ask("CLUSTER", "INFO")) for i in (0, 2)))
+        self.stops()
+        b = self.rlockd(redis=self.c.url(), conf=conf, name="b", wait=False)
+        until(b.serving)
+        other = self.conn(b)
+        self.told(other)
+        self.away.signal(signal.SIGCONT)
+        a.signal(signal.SIGCONT)
+        self.assertNotIsInstance(other.cmd("LOCK", self.name, "WAIT", "2s"), int)
+        self.assertEqual(a.info("stats")["lost"], "0")
+
+
+class Mortal(Case):
+    """A cluster of its own, whose nodes end, and are replaced soon."""
+
+    def cluster(self):
+        return Cluster(self.dir, self._keep)
+
+
+class Killed(Mortal):
     def test_a_replica_takes_over_and_goes_too(self):
         """What is held stays so; slots of other masters are granted meanwhile; a slot without a master is named."""
         d = self.daemon()
@@ -146,7 +217,7 @@ class Killed(Case):
         self.assertGreater(until(lambda: other.cmd("LOCK", "kept", "WAIT", "5s")), token)
         self.assertEqual(a.info("stats")["lost"], "0")
 
-    def test_nobody_counts_twice_while_masters_go(self):
+    def test_no_count_is_lost_while_masters_go(self):
         pair = self.two(CONF + "locks: { lease: 4s }\n")  # two anchors that are lost at once take a lease
         counting = Counting(pair, 6)
         self.addCleanup(counting.stop)
@@ -169,9 +240,6 @@ class Killed(Case):
 
 
 class Planned(Case):
-    def cluster(self):
-        return SHARED.get()
-
     def test_known_soon(self):
         """No connection ends: what an anchor's former master answers makes the daemon ask for the map at once."""
         def asked():
@@ -189,7 +257,7 @@ class Planned(Case):
         self.assertNotIn("NOSCRIPT", d.log())  # its text goes along the next time: nothing is wrong
 
 
-class Stopped(Case):
+class Stopped(Mortal):
     """A master stands still, and takes up where it was when another one has its slots."""
 
     SLOT = slot_of("counter:0")
@@ -243,9 +311,6 @@ class Stopped(Case):
 
 
 class Moves(Case):
-    def cluster(self):
-        return SHARED.get()
-
     def test_what_is_held_goes_along(self):
         a, b = self.two()
         holder, other = self.conn(a), self.conn(b)
@@ -259,10 +324,11 @@ class Moves(Case):
         self.assertGreater(until(lambda: other.cmd("LOCK", "kept", "WAIT", "5s")), token)
 
     def test_lost_while_it_was_open(self):
-        """The slot stays where it was, but a key has gone astray."""
-        a, b = self.two()
+        """The slot stays where it was, and a key has gone astray: while the slot is open, that proves nothing."""
+        a, b = self.two(CONF + "locks: { lease: %ds }\n" % (8 * harness.SLOW))
         holder, other = self.conn(a), self.conn(b)
-        self.assertIsInstance(holder.cmd("LOCK", "kept"), int)
+        token = holder.cmd("LOCK", "kept")
+        self.assertIsInstance(token, int)
         slot = slot_of("kept")
         owner = self.c.owner(slot)
         to = next(n for n in self.c.nodes if n.is_master() and n.id != owner.id)
@@ -272,11 +338,48 @@ class Moves(Case):
                                  if "is being moved" in str(r)])
         self.assertTrue(refused)
         owner.cmd("DEL", "kept")
+        until(lambda: a.info("stats")["renewals_failed"] != "0" or a.info("stats")["lost"] != "0")
         for node in (owner, to):
             node.cmd("CLUSTER", "SETSLOT", str(slot), "STABLE")
         until(lambda: self.not_given(other, "kept") or self.c.cmd("kept", "EXISTS", "kept") == 1)
         self.not_given(other, "kept")
+        self.assertEqual(holder.cmd("LOCK", "kept", "ONCE"), token)
         self.assertEqual(holder.cmd("UNLOCK", "kept"), 0)
+        self.assertEqual(a.info("stats")["lost"], "0")
+
+
+class Freed(Case):
+    """A lock that was freed by hand: its holder has not heard of it, and another owner has the lock."""
+
+    def a_generation(self, slot):
+        """A generation begins in the slot, which keeps its data."""
+        owner = self.c.owner(slot)
+        other = next(n for n in self.c.masters_now() if n.id != owner.id)
+
+        def bumped():
+            """the master has a higher config epoch than before"""
+            if owner.cmd("CLUSTER", "BUMPEPOCH").startswith("BUMPED"):
+                return True
+            other.cmd("CLUSTER", "BUMPEPOCH")  # the master had the highest one: now it has not
+            return False
+        until(bumped, 20, pause=0.1)
+
+    def test_the_later_lock_is_not_buried(self):
+        a, b = self.two()
+        former, later = self.conn(a), self.conn(b)
+        self.assertIsInstance(former.cmd("LOCK", "kept"), int)
+        self.c.cmd("kept", "DEL", "kept")
+        token = later.cmd("LOCK", "kept", "WAIT", "20s")
+        self.assertIsInstance(token, int)
+        a.signal(signal.SIGSTOP)
+        self.a_generation(slot_of("kept"))
+        until(lambda: int(b.info("stats")["reclaims"]) > 0, 20)
+        a.signal(signal.SIGCONT)
+        until(lambda: a.info("stats")["lost"] == "1", 20)
+        self.assertTrue(str(former.cmd("UNLOCK", "kept")).startswith("LOST"))
+        self.assertEqual(later.cmd("LOCK", "kept", "ONCE", "WAIT", "20s"), token)
+        self.assertEqual(later.cmd("UNLOCK", "kept"), 0)
+        self.assertEqual(b.info("stats")["lost"], "0")
 
 
 if __name__ == "__main__":

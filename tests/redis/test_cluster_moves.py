@@ -2,14 +2,16 @@
 """Slots that move, by redis-cli and key by key, and masters that end, come back, or come back old, while clients of two
 daemons count under locks: no update is lost, no lock has two holders, tokens rise (cluster.md R1 to R8)."""
 import signal
+import time
 
 import harness
 from clusters import STEADY, Cluster, slot_of
 from harness import until
-from moving import CONF, Load, answered
+from moving import CONF, Load, answered, tags_below
 
 LEASE = 8
 SLOTS = 12  # that move at a time; those that are used are among them
+MANY = 500
 MOVED_ON = ("co",)  # MIGRATE may move an expiry, by which alone a lock of kind counter is known
 
 
@@ -51,6 +53,21 @@ class Reshards(Case):
             self.assertEqual({self.c.owner(slot).id for slot in load.slots}, {to.id})
             load.goes_on()
             self.nothing_wrong(load.kept.wrong(may_be_lost=MOVED_ON))
+        self.nothing_wrong(load.end(may_be_lost=MOVED_ON))
+
+    def test_five_hundred_slots(self):
+        """In one run, with a held lock in every tenth of them that another client waits for, for more than a lease."""
+        load = self.load()
+        one, two = self.c.masters[:2]
+        for tag in tags_below(MANY, MANY // 10):
+            load.kept.take("{%s}many-re" % tag)
+        began = time.monotonic()
+        self.c.reshard(one, two, MANY)
+        self.assertEqual({self.c.owner(slot).id for slot in range(MANY)}, {two.id})
+        load.goes_on()
+        until(lambda: time.monotonic() > began + LEASE + 1)  # each lease was renewed
+        self.nothing_wrong(load.kept.wrong(may_be_lost=MOVED_ON))
+        self.assertLessEqual(int(self.a.info("stats")["lost"]), 2 * len(load.slots))  # of kind counter
         self.nothing_wrong(load.end(may_be_lost=MOVED_ON))
 
 

@@ -1,27 +1,22 @@
 #!/usr/bin/env python3
 """Wake-ups in a cluster, where timers are too late to explain a grant (cluster.md W2 to W5): listeners at replicas,
 subscriptions that are lost, open slots, and who is counted where before a lock stays here."""
+import re
+import signal
+
+import clusters
 import harness
-from clusters import Shared, slot_of
+from clusters import slot_of
 from harness import until
 from moving import answered
 
-CONF = "redis: { timeout: 2s }\nmax_poll: 1h\n"  # leases of 30 s end behind the deadline of each wait here
+# Leases end behind the deadline of each wait here.
+CONF = "redis: { timeout: 2s }\nmax_poll: 1h\nlocks: { lease: %ds }\n" % (30 * harness.SLOW)
 CHANNEL = "redisson_lock__channel:{%s}"
-SHARED = Shared()
 
 
-def tearDownModule():
-    SHARED.stop()
-
-
-class Case(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.c = SHARED.get()
-
-    def daemon(self, name, more=""):
-        return self.rlockd(redis=self.c.url(), conf=CONF + more, name=name)
+class Case(clusters.Case):
+    CONF = CONF
 
     def owner(self, name):
         return self.c.owner(slot_of(name))
@@ -49,7 +44,7 @@ class Case(harness.Case):
         until(lambda: self.listeners(name) == 1)
         return holder, waiter, token
 
-    def given_to(self, waiter, holder, name, token):
+    def given_to(self, holder, waiter, token, name="w3"):
         self.assertTrue(waiter.quiet())
         self.assertEqual(answered(holder, "UNLOCK", name), 0)
         self.assertGreater(waiter.read(), token)
@@ -66,7 +61,104 @@ class Listeners(Case):
         self.assertEqual(ear.read()[:2], ["smessage", CHANNEL % "w2"])
 
 
+class Plain(Case):
+    """Waiters that use SUBSCRIBE, which only `redis.publish: both` wakes."""
+
+    PREFIX = {"rw": "redisson_rwlock:", "semaphore": "redisson_sc:"}
+
+    def both(self, more="", name="both"):
+        conf = CONF.replace("redis: { ", "redis: { publish: both, ") + more
+        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
+
+    def listens_plain(self, node):
+        ear = node.conn()
+        self.addCleanup(ear.close)
+        self.assertEqual(ear.cmd("PSUBSCRIBE", "redisson_*"), ["psubscribe", "redisson_*", 1])
+        return ear
+
+    def heard(self, ear, n):
+        """The channels of the next n messages."""
+        return [ear.read()[2] for _ in range(n)]
+
+    def names_of(self, owner, n):
+        """Names of that master, each in a slot of its own."""
+        found = {}
+        for i in range(1000):
+            if len(found) < n and self.c.owner(slot_of("w6-%d" % i)).id == owner.id:
+                found[slot_of("w6-%d" % i)] = "w6-%d" % i
+        return sorted(found.values())
+
+    def test_at_a_node_without_the_slot(self):
+        name = "w6"
+        ear, shard = self.listens_plain(self.elsewhere(name)), self.listens(self.owner(name), name)
+        for d in (self.daemon("auto"), self.both()):
+            c = self.conn(d)
+            self.assertIsInstance(answered(c, "LOCK", name, "WAIT", "10s"), int)
+            self.assertEqual(c.cmd("UNLOCK", name), 0)
+            self.assertEqual(shard.read()[:2], ["smessage", CHANNEL % name])
+            self.owner(name).cmd("PUBLISH", "redisson_mark", "")  # messages of one node stay in order
+        self.assertEqual(self.heard(ear, 3), ["redisson_mark", CHANNEL % name, "redisson_mark"])
+
+    def test_of_each_kind(self):
+        ear = self.listens_plain(self.elsewhere("w6"))
+        c = self.conn(self.both())
+        for kind in ("simple", "counter", "rw", "fenced", "semaphore"):
+            name = "{w6}" + kind
+            self.assertIsInstance(answered(c, "LOCK", name, "KIND", kind, "WAIT", "10s"), int)
+            self.assertEqual(c.cmd("UNLOCK", name), 0)
+            self.assertEqual(self.heard(ear, 1), [self.PREFIX.get(kind, "redisson_lock__channel:") + name])
+
+    def test_many_in_one_command(self):
+        owner = self.owner("w6")
+        ear, d = self.listens_plain(self.elsewhere("w6")), self.both()
+        conns = {name: self.conn(d) for name in self.names_of(owner, 30)}
+        for _ in range(2):  # the first time the node does not know the script yet, and the names leave one by one
+            for name, c in conns.items():
+                self.assertIsInstance(answered(c, "LOCK", name, "WAIT", "10s"), int)
+            owner.cmd("CONFIG", "RESETSTAT")
+            d.signal(signal.SIGSTOP)
+            for name, c in conns.items():
+                c.ask("UNLOCK", name)
+            d.signal(signal.SIGCONT)
+            self.assertEqual({c.read() for c in conns.values()}, {0})
+            self.assertEqual(set(self.heard(ear, 30)), {CHANNEL % name for name in conns})
+        scripts = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", owner.cmd("INFO", "commandstats"))
+        self.assertLess(sum(map(int, scripts)), 30)
+
+    def test_counted_at_the_owner(self):
+        """By an UNLOCK, and by the poll while a lock lingers."""
+        for stat, more in (("handoff_yields", "handoff: { max: 0 }\n"),
+                           ("linger_yields", "rules: [ { match: w6, linger: 1s } ]\n")):
+            d = self.both(more, name=stat)
+            c = self.conn(d)
+
+            def yields(c=c, d=d, stat=stat):
+                self.assertIsInstance(answered(c, "LOCK", "w6", "WAIT", "10s"), int)
+                self.assertEqual(answered(c, "UNLOCK", "w6"), 0)
+                return int(d.info("stats")[stat])
+            self.assertEqual(yields(), 0)
+            with self.owner("w6").conn() as ear:
+                ear.cmd("SUBSCRIBE", CHANNEL % "w6")
+                until(yields)
+            d.stop()
+
+    def test_a_release_that_publishes_only_there(self):
+        """As that of an old client, of which rlockd hears by tracking."""
+        waiter = self.conn(self.both("rules: [ { match: w6, tracking: true } ]\n"))
+        self.c.cmd("w6", "HSET", "w6", "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91", "1")
+        waiter.ask("LOCK", "w6", "WAIT", "1h")
+        until(lambda: self.listeners("w6") == 1)
+        self.assertTrue(waiter.quiet())
+        self.c.cmd("w6", "DEL", "w6")
+        self.assertIsInstance(waiter.read(), int)
+
+
 class Subscriptions(Case):
+    def test_the_first_node_greets_late(self):
+        """Its version, which says what channels there are, is known before the map all the same."""
+        self.c.nodes[0].cmd("CLIENT", "PAUSE", "700", "ALL")
+        self.given_to(*self.held_and_wanted("w3"))
+
     def test_the_connection_is_lost(self):
         holder, waiter, token = self.held_and_wanted("w3")
 
@@ -77,13 +169,13 @@ class Subscriptions(Case):
         self.assertEqual(len(before), 1)
         self.owner("w3").cmd("CLIENT", "KILL", "ID", before.pop()[3:])
         until(lambda: self.listeners("w3") == 1)
-        self.given_to(waiter, holder, "w3", token)
+        self.given_to(holder, waiter, token)
 
     def test_a_replica_takes_over(self):
         holder, waiter, token = self.held_and_wanted("w3")
         new = self.c.fail_over(self.owner("w3"))
         until(lambda: new.cmd("PUBSUB", "SHARDNUMSUB", CHANNEL % "w3")[1] == 1)
-        self.given_to(waiter, holder, "w3", token)
+        self.given_to(holder, waiter, token)
 
 
 class OpenSlots(Case):
@@ -124,9 +216,9 @@ class OpenSlots(Case):
 
 
 class Polls(Case):
-    def test_who_listens_is_counted_at_the_owner(self):
-        """A lock that lingers is given back when the poll finds somebody else; also when its slot has moved."""
-        d = self.daemon("a", "rules: [ { match: w5, linger: 1s } ]\n")
+    def test_listeners_are_counted_at_the_owner(self):
+        """A lock that lingers is given back when the poll finds another subscriber; also when its slot has moved."""
+        d = self.daemon("a", CONF + "rules: [ { match: w5, linger: 1s } ]\n")
         c = self.conn(d)
 
         def yields():

@@ -26,7 +26,7 @@ class Signals(Case):
         until(lambda: not alive(pid))
 
     def test_a_healthy_start_warns_of_nothing(self):
-        """Its Redis is waited for, and nobody asked for more connections than there are files."""
+        """Its Redis is waited for, and no setting asks for more connections than there are files."""
         d = self.rlockd()
         self.conn(d).cmd("PING")
         self.assertEqual([line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error")], [])
@@ -109,6 +109,16 @@ class Signals(Case):
         self.assertEqual(c.read(), 0)
         self.assertEqual(c.cmd("UNLOCK", "b", "OWNER", owner), 0)
         until(lambda: "drain_locks:\r\n" in d.cmd("INFO", "server"))
+
+    def test_a_drain_does_not_wait_for_a_lost_lock(self):
+        d = self.rlockd(conf="drain_timeout: 1h\n")
+        c = self.conn(d)
+        c.cmd("LOCK", "lost", "OWNER", "w7", "LEASE", "1s")
+        c.cmd("LOCK", "kept", "OWNER", "w7")
+        c.cmd("DEBUG", "ADVANCE", "2s")
+        self.assertEqual(c.cmd("DRAIN"), "OK")
+        self.assertIn("drain_held:1\r\n", c.cmd("INFO", "server"))
+        self.assertIn("drain_locks:kept (owner w7)\r\n", c.cmd("INFO", "server"))
 
     def test_drain_ends_after_its_time(self):
         r = self.redis()
@@ -402,7 +412,7 @@ class Systemd(Case):
             s.recv(4096)
         d.signal(signal.SIGCONT)
 
-    def test_who_calls_at_a_passed_socket_while_it_drains_waits_for_the_next_process(self):
+    def test_a_call_at_a_passed_socket_while_it_drains_waits_for_the_next_process(self):
         path = os.path.join(self.dir, "rlockd.sock")
         unix = socket.socket(socket.AF_UNIX)
         self.addCleanup(unix.close)

@@ -192,7 +192,7 @@ class Deputy(Case):
         self.assertEqual(self.k.cmd("GET", "rule/semaphore/pool"), "0")
 
     def test_a_semaphore_of_ours_goes_on_between_permits(self):
-        """Its number is left for who listens; whoever says KIND takes it up again."""
+        """Its number is left for listeners; a request that says KIND takes it up again."""
         how = ["KIND", "semaphore", "LIMIT", 2]
         with self.conn(self.r) as sub:
             sub.cmd("SUBSCRIBE", "redisson_sc:{pool}")
@@ -295,7 +295,7 @@ class Deputy(Case):
 
 
 class AnyNumber(Case):
-    """A semaphore's permits are a plain number: who declares all keys as such declares those of applications too."""
+    """A semaphore's permits are a plain number: a rule for all keys declares those of applications too."""
 
     def test_said_by_the_start_and_by_t(self):
         for n, (conf, warned) in enumerate((

@@ -58,7 +58,7 @@ class SecondDaemon(Case):
         self.assertEqual([p.running() for p in pair], [True, True])
 
     def test_a_race(self):
-        """Both at once: always one of them serves, with a Redis that it reaches and that nobody unlinks."""
+        """Both at once: always one of them serves, with a Redis that it reaches and that no process unlinks."""
         for n in range(ROUNDS):
             pair = [harness.Rlockd(self.dir, wait=False) for _ in range(2)]
             try:
@@ -85,7 +85,7 @@ class SecondDaemon(Case):
         self.assertEqual([f for f in os.listdir(self.dir) if f.endswith((".sock", ".lock"))], [])
 
     def test_while_the_first_one_drains(self):
-        """Its socket and its Redis are still in use, by holders and by those who look."""
+        """Its socket and its Redis are still in use, by holders and by sessions that look."""
         first = self.rlockd(conf="drain_timeout: 1m\n")
         c = self.conn(first)
         c.cmd("LOCK", "a")
@@ -122,7 +122,7 @@ class SecondDaemon(Case):
 
 
 class Protected(Case):
-    """Protected mode: by TCP nobody is an admin without a password, and other hosts do not come in without one."""
+    """Protected mode: by TCP no client is an admin without a password, and other hosts do not come in without one."""
 
     OPEN = "other hosts may reach it without a password: set auth.password, or protected_mode: false"
 
@@ -183,7 +183,7 @@ class Protected(Case):
                 with Conn(s.getsockname()) as other:
                     self.assertRegex(other.cmd("LOCK", "a"), "^NOAUTH ")
 
-    def test_a_reload_takes_the_role_from_who_has_it(self):
+    def test_a_reload_takes_the_role_from_its_sessions(self):
         d = self.rlockd(tcp=True, conf="protected_mode: false\n")
         t = self.conn(d, tcp=True)
         self.assertEqual(t.cmd("DEBUG", "ADVANCE", "1ms"), "OK")

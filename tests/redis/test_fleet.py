@@ -1,10 +1,30 @@
 #!/usr/bin/env python3
-"""A fleet of daemons, as scripts/presence.lua sees it (fleet.py): what beats cost, and how many words a grace takes."""
+"""
+A fleet of daemons, as the scripts see it: what beats cost, and how many words a grace takes. fleet.py: presence.lua of
+one Redis; fleet_cluster.py: anchor.lua and node.lua of a cluster.
+"""
 import os
+import time
 
 import harness
 from fleet import Fleet, encoded
+from fleet_cluster import KEYS, SLOTS, ClusterFleet
 from harness import Case
+
+
+def costs_the_same(case, of_few, of_many):
+    """A beat, with few daemons and with many: both return us, commands, bytes of a beat in and out."""
+    ratio = None
+    for _ in range(5):  # of processors that others use as well
+        us_few, commands_few, *bytes_few = of_few()
+        us_many, commands_many, *bytes_many = of_many()
+        case.assertAlmostEqual(commands_few, commands_many, delta=0.5)
+        for a, b in zip(bytes_few, bytes_many):
+            case.assertLess(b, 1.1 * a + 10)
+        ratio = min(ratio or 100, us_many / us_few)
+        if ratio <= 1.5:
+            break
+    case.assertLessEqual(ratio, 1.5)
 
 
 class Fleets(Case):
@@ -16,7 +36,7 @@ class Fleets(Case):
         return f
 
     def registered(self, n):
-        """All are there and know of each other. Nobody listens: nobody has to."""
+        """All are there and know of each other. None listens: none has to."""
         f = self.fleet(n)
         for _ in range(2):
             for d in f.daemons:
@@ -27,19 +47,9 @@ class Fleets(Case):
 
     def test_a_beat_costs_the_same(self):
         few, many = self.registered(10), self.registered(1000)
-        ratio = None
-        for _ in range(5):  # of processors that others use as well
-            us_few, commands_few, *bytes_few = few.beats(2000)
-            us_many, commands_many, *bytes_many = many.beats(2000)
-            self.assertAlmostEqual(commands_few, commands_many, delta=0.5)
-            for a, b in zip(bytes_few, bytes_many):
-                self.assertLess(b, 1.1 * a + 10)
-            ratio = min(ratio or 100, us_many / us_few)
-            if ratio <= 1.5:
-                break
-        self.assertLessEqual(ratio, 1.5)
+        costs_the_same(self, lambda: few.beats(2000), lambda: many.beats(2000))
 
-    def test_nobody_is_forgotten(self):
+    def test_no_member_is_forgotten(self):
         """300 members, one of them silent for 7 s, but inside its lease."""
         f = self.registered(300)
         silent, *others = f.daemons
@@ -60,7 +70,7 @@ class Fleets(Case):
         self.assertEqual(f.c.cmd("HLEN", "rlock:members"), 60)
 
     def test_a_start_of_all(self):
-        """A newcomer makes nobody register: each asks who is there, and that is all."""
+        """A newcomer makes no member register: each asks for the members, and that is all."""
         f = self.fleet(60)
         f.start()
         self.assertLess(f.calls, 4 * len(f.daemons))
@@ -68,6 +78,68 @@ class Fleets(Case):
             f.talk.send(encoded(d.words(f.lease_ms)))
             d.hear(f.answers.one())
             self.assertEqual(len(d.peers), 59)
+
+
+class Clusters(Case):
+    def fleet(self, n):
+        directory = os.path.join(self.dir, "fleet-%d" % n)
+        os.mkdir(directory)
+        f = ClusterFleet(n, directory)
+        self.addCleanup(f.close)
+        f.start(proposers=1)
+        return f
+
+    def test_a_beat_costs_the_same(self):
+        few, many = self.fleet(10), self.fleet(1000)
+        def without_scripts(us, _, commands, *size):
+            return us, commands, *size
+        costs_the_same(self, lambda: without_scripts(*few.beats(100)), lambda: without_scripts(*many.beats(1)))
+
+    def test_no_member_is_forgotten(self):
+        """300 members, one of them silent for 7 s, but inside its lease: a generation is not over without it."""
+        f = self.fleet(300)
+        silent, *others = f.members
+        for keys, c in zip(KEYS, f.conns):
+            c.cmd("ZINCRBY", keys[0], -7000, silent.uuid)
+        f.say(others, slots=["0-100"], number=1 << 51)
+        over = list(others[0].version)
+        for m in others:
+            m.back = list(m.version)
+        f.say(others)
+        for keys, c in zip(KEYS, f.conns):
+            self.assertEqual(c.cmd("ZCARD", keys[0]), 301)  # and "#"
+        self.assertTrue(all(d < v for m in others for d, v in zip(m.done, over)))
+        f.say([silent])
+        silent.back = list(silent.version)
+        f.say([silent])
+        f.say(others)
+        self.assertEqual({tuple(m.done) for m in others}, {tuple(over)})
+
+    def test_a_generation_with_all_alive(self):
+        """Each proposes it, reports, and hears the end: no message makes others send more."""
+        f = self.fleet(60)
+        _, _, calls = f.generation()
+        self.assertLess(calls, 3 * 4 * len(f.members))
+
+    def test_a_proposal_that_comes_late_costs_no_more_than_a_few_beats(self):
+        """All daemons notice a loss, and all propose a generation: one is taken."""
+        f = self.fleet(100)
+        for slots in (SLOTS, SLOTS[1:2]):
+            number, ratio = int(time.time() * 1e6), 100
+            f.say(f.members[:1], slots=slots, number=number)
+            for _ in range(5):  # of processors that others use as well
+                us = [f.cost(lambda: f.say(f.members)), f.cost(lambda: f.say(f.members, slots=slots, number=number))]
+                ratio = min(ratio, us[1] / us[0])
+                if ratio <= 4:
+                    break
+            self.assertLessEqual(ratio, 4)
+
+    def test_a_generation_with_three_dead(self):
+        """It is over when their registered leases are, and not before."""
+        f = self.fleet(60)
+        f.lease_ms = 2000
+        seconds, _, _ = f.generation(dead=3)
+        self.assertGreater(seconds, 1)
 
 
 if __name__ == "__main__":

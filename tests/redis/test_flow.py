@@ -91,7 +91,7 @@ class SlowRedis(Case):
                          r"them: \d+, the last round trip: \d+ ms$")
 
     def test_a_flood_that_does_not_wait(self):
-        """They are answered -UNAVAILABLE one share after the other, but nobody reads it: that holds them up as well."""
+        """They are answered -UNAVAILABLE by shares, but the answers are not read: that holds them up as well."""
         self.start()
         used = self.used()
         self.stop_redis()
@@ -163,7 +163,7 @@ class LongAnswers(Case):
 
 
 class OneConnection(Case):
-    def test_who_holds_what_others_on_it_wait_for(self):
+    def test_an_owner_holds_what_others_on_it_wait_for(self):
         """all tasks of a process on one connection: what rlockd has heard must not keep the holder from what it says"""
         redis = self.redis()
         d = self.rlockd(redis=redis.url)

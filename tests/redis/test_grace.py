@@ -93,7 +93,7 @@ class Grace(Two):
         self.keeps(self.again)
 
     def test_restarted_from_what_it_had_before(self):
-        """Not long before: the locks of those who had them then are in it. A string does not say whose it is."""
+        """Not long before: the locks of their holders then are in it. A string does not say whose it is."""
         for kind in KINDS:
             self.assertIsInstance(self.other.cmd("LOCK", kind, "KIND", kind, "LEASE", "3s"), int)
         old = self.saved()
@@ -188,7 +188,7 @@ class Grace(Two):
 class Unheard(Two):
     conf = "redis: { timeout: 200ms }\n"
 
-    def test_who_came_while_all_others_stood_still(self):
+    def test_a_daemon_that_came_while_all_others_stood_still(self):
         """What a daemon that stands still knows of members is old: it does not end a grace period alone."""
         self.assertEqual(self.b.stop(), 0)
         until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
@@ -235,7 +235,7 @@ class TwoLeases(Two):
     conf, conf_b = "locks: { lease: 2s }\n", "locks: { lease: 20s }\n"
 
     def test_the_longest_counts(self):
-        """Who notices first renews for two seconds; who does not answer has a lock for twenty."""
+        """The daemon that notices first renews for two seconds; one that does not answer has a lock for twenty."""
         token = self.other.cmd("LOCK", "theirs")
         self.assertIsInstance(token, int)
         self.b.signal(signal.SIGSTOP)

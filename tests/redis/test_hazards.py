@@ -113,7 +113,7 @@ class Inherited(Case):
         self.assertEqual(len(other.maps("SESSIONS")), 2)
         self.assertEqual(idle.cmd("PING"), "PONG")
 
-    def test_the_childs_end_is_nobodys(self):
+    def test_the_childs_end_ends_no_session(self):
         d = self.rlockd()
         p, _, child = self.holder(d, "LOCK a")
         os.kill(child, signal.SIGKILL)
@@ -251,7 +251,7 @@ class Embedded(Case):
             until(lambda: not d.running() or not alive(pid))
         self.assertEqual(d.wait(), 1)
         self.assertEqual(len(killed), 6)
-        self.assertIn("it does not stay; see", d.log())
+        self.assertIn("it ends again and again; see", d.log())
 
     def test_one_that_is_only_stopped_is_the_same(self):
         d = self.rlockd()
@@ -290,7 +290,9 @@ class Eviction(Case):
 
     def test_strict_grants_nothing_there(self):
         self.start("redis: { strict: true }\n")
-        self.assertRegex(self.c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
+        why = "strict: .* may evict locks: its maxmemory_policy is volatile-lru, not noeviction"
+        self.assertRegex(self.c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE .*" + why)
+        self.assertRegex(self.d.info("redis")["redis_refusal"], why)
         self.assertEqual(self.r.cmd("EXISTS", "a"), 0)
         self.c.ask("LOCK", "a", "WAIT", "1h")
         self.policy("noeviction")
@@ -302,6 +304,7 @@ class Eviction(Case):
             return not self.c.quiet()
         until(granted)
         self.assertGreater(self.c.read(), 0)
+        self.assertEqual(self.d.info("redis")["redis_refusal"], "")
         # While it runs, the policy is made bad again: what is held can be kept and given back, and that is all.
         self.policy("allkeys-random")
 
@@ -315,6 +318,20 @@ class Eviction(Case):
         self.assertGreater(self.c.cmd("RENEW", "a", "1m"), 0)
         self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
         until(lambda: self.r.cmd("EXISTS", "a") == 0)
+
+
+    def test_what_strict_says_follows_the_policy(self):
+        """INFO says so without any LOCK."""
+        self.start("redis: { strict: true }\n")
+        for policy, refuses in (("noeviction", False), ("allkeys-lru", True), ("noeviction", False)):
+            self.policy(policy)
+
+            def said():
+                """INFO has the policy"""
+                self.d.cmd("DEBUG", "ADVANCE", "10s")
+                info = self.d.info("redis")
+                return info["redis_maxmemory_policy"] == policy and bool(info["redis_refusal"]) == refuses
+            until(said, pause=0.1)
 
 
 class Jumping(Case):
@@ -340,7 +357,7 @@ class Jumping(Case):
 
 class Clocks(Jumping):
     def two_clocks(self, boottime_s, monotonic_s):
-        """BOOTTIME and MONOTONIC are eleven days apart: who mixes them up sees a lease that is over, or endless."""
+        """BOOTTIME and MONOTONIC are eleven days apart: mixed up, a lease is over, or endless."""
         words = ["unshare", "--time", "--boottime", str(boottime_s), "--monotonic", str(monotonic_s)]
         if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no time namespaces here")
@@ -473,7 +490,7 @@ class Paused(Jumping):
 
 
 class Zombies(Jumping):
-    """Redis runs what it was sent while it was stopped, though nobody has waited for that any more."""
+    """Redis runs what it was sent while it was stopped, though no daemon has waited for that any more."""
 
     def test_nothing_is_taken_or_broken_too_late(self):
         r = self.redis(env=self.jumping_clock())
@@ -547,7 +564,7 @@ class Twins(Case):
 
 
 class Foreign(Case):
-    """Somebody else's doing in the same Redis."""
+    """What another program does in the same Redis."""
 
     def start(self, **more):
         self.r = self.redis(**more)

@@ -62,7 +62,7 @@ class Kinds(Case):
             self.assertEqual(c.cmd("UNLOCK", "f"), 0)
         until(lambda: self.leftovers() == [])
 
-    def test_fair_places_of_those_who_give_up_or_die_are_nobodys(self):
+    def test_fair_places_of_waiters_that_give_up_or_die_are_free(self):
         conns = self.sessions(6)
         conns[0].cmd("LOCK", "f", "KIND", "fair")
         for i, c in enumerate(conns[1:]):

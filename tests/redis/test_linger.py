@@ -59,7 +59,7 @@ class Linger(Case):
         return {k: int(v) for k, v in self.a.info("stats").items() if v.isdigit()}
 
     def hears(self, name):
-        """Seconds until somebody who begins to listen is told that it is free."""
+        """Seconds until a new subscriber is told that it is free."""
         with self.r.conn() as c:
             c.cmd("SUBSCRIBE", CHANNEL % name)
             began = time.monotonic()
@@ -77,10 +77,13 @@ class Linger(Case):
 
     def idle(self, name):
         """It was used just now, and lingers."""
-        with self.a.conn() as c:
-            self.assertGreater(c.cmd("LOCK", name), 0)
-            self.assertEqual(c.cmd("UNLOCK", name), 0)
-        self.assertTrue(self.lingers(name))
+        def used():
+            """the lock lingers behind its use"""
+            with self.a.conn() as c:
+                self.assertGreater(c.cmd("LOCK", name), 0)
+                self.assertEqual(c.cmd("UNLOCK", name), 0)
+            return self.lingers(name)
+        until(used)  # a busy machine may look too late
 
     def test_a_subscriber(self):
         """... is told at once that it is free, whether it is in use all the time, now and then, or not any more"""
@@ -98,7 +101,7 @@ class Linger(Case):
             self.assertLess(statistics.median(took), SOON, took)
 
     def test_a_waiter_at_another_daemon(self):
-        """... gets it at once, and so does who waits here in turn"""
+        """... gets it at once, and so does a waiter here in turn"""
         b = self.rlockd(redis=self.r.url, name="b", conf=CONF)
         took = []
         for i in range(5):
@@ -118,7 +121,7 @@ class Linger(Case):
             self.assertLess(statistics.median(back), SOON, back)
 
     def test_it_is_told(self):
-        """... by the other daemon, where Redis does not say who listens; a daemon without `linger` says nothing"""
+        """... by the other daemon, where Redis does not count subscribers; a daemon without `linger` says nothing"""
         self.assertEqual(self.r.cmd("ACL", "SETUSER", "default", "-pubsub|numsub"), "OK")
         self.a = self.rlockd(redis=self.r.url, name="c", conf=CONF + "handoff: { time: 1s }\n")
         for conf, told in ((CONF, True), ("", False)):
@@ -135,7 +138,7 @@ class Linger(Case):
                 self.assertGreater(min(took), 0.5)
                 self.assertEqual(self.stats()["linger_yields"], yields)
 
-    def test_nobody_elsewhere(self):
+    def test_no_remote_waiter(self):
         """16 clients, each with a name of its own"""
         conns = [self.conn(self.a) for _ in range(16)]
         rounds, each = 40, 50

@@ -87,7 +87,7 @@ class Names(Case):
         self.assertEqual(self.server.asked, 0)
 
     def test_number(self):
-        """An address is no name: nobody is asked."""
+        """An address is no name: no server is asked."""
         self.redis_at("::1")
         self.assertGreater(self.daemon(host="[::1]").cmd("LOCK", "a"), 0)
         self.assertEqual(self.server.asked, 0)
@@ -147,7 +147,7 @@ class Names(Case):
         self.again(d, r)
 
     def test_half_a_name_server(self):
-        """Who knows nothing of IPv6, and does not even say so, holds nobody up."""
+        """A server that knows nothing of IPv6, and does not even say so, holds nothing up."""
         self.server.v6 = None
         self.redis_at("127.0.0.1")
         d = self.daemon()
@@ -162,13 +162,13 @@ class Names(Case):
         self.redis_at("127.0.0.1")
         until(d.ready)
 
-    def test_nobody_says(self):
+    def test_no_name_server_answers(self):
         """The daemon serves all the same: its clients hear at once that Redis is away."""
         self.server.v4 = self.server.v6 = None
         d = self.daemon(wait=False)
         until(d.serving)
         self.assertRegex(d.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE")
-        until(lambda: "no name server has said in time where this host is" in d.info("redis")["redis_last_error"])
+        until(lambda: "no name server has resolved this host in time" in d.info("redis")["redis_last_error"])
         other = NameServer()  # questions that were given up are no longer in the way of what resolv.conf says now
         self.addCleanup(other.close)
         self.put("resolv.conf", "nameserver 127.0.0.1:%d\n" % other.port)

@@ -4,7 +4,7 @@ import re
 
 import harness
 from harness import free_port, until
-from quorums import Masters
+from quorums import Masters, clock_of
 from test_quorum import CONF, PATIENT, Quorum
 from test_sentinel import nodes
 from test_tls import Proxy
@@ -152,7 +152,7 @@ class Full(Quorum):
     def drain(self, i):
         self.assertEqual(self.m.nodes[i].cmd("CONFIG", "SET", "maxmemory", "0"), "OK")
 
-    def test_one_full_node_is_missed_by_nobody(self):
+    def test_one_full_node_is_missed_by_no_client(self):
         r = self.start()
         c = self.conn(r)
         t = c.cmd("LOCK", "held")
@@ -193,6 +193,26 @@ class Full(Quorum):
         until(lambda: self.voting(r) == 3)
         self.assertEqual(r.log().count("redis node admitted"), admitted + 1)
         self.assertEqual(r.log().count("node cannot be admitted"), 1)
+
+
+class Evicting(Quorum):
+    def test_strict_needs_a_majority_that_evicts_nothing(self):
+        """INFO shows the policy of a node that may evict keys."""
+        before = self.start(name="before")  # the nodes have an epoch: strict has no other doubt
+        before.stop()
+
+        def evict(i):
+            self.m.nodes[i].cmd("CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru")
+            return self.daemon(name="with%d" % i, conf="redis: { strict: true }\n")
+        d = evict(1)
+        self.assertEqual(d.info("redis")["redis_maxmemory_policy"], "allkeys-lru")
+        self.assertEqual(d.info("redis")["redis_refusal"], "")
+        self.assertGreater(self.granted(self.conn(d), "a"), 0)
+        d.stop()
+        d = evict(2)
+        why = "1 of 3 nodes grant: no majority; strict: .*node1.* may evict locks: its maxmemory_policy is allkeys-lru"
+        self.assertRegex(d.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE .*" + why)
+        self.assertRegex(d.info("redis")["redis_refusal"], why)
 
 
 class Named(Quorum):
@@ -276,6 +296,11 @@ class Nonsense(Quorum):
         self.addCleanup(self.proxy.close)
         return {"at": "redis://127.0.0.1:%d" % self.proxy.port, "args": ("--port", str(port))}
 
+    def token_clock(self, i, key):
+        """Of the name at a node; -1 while it is no number."""
+        text = self.m.nodes[i].cmd("GET", clock_of(key))
+        return int(text) if text.isdigit() else -1
+
     def test_a_node_that_says_what_is_no_token_does_not_vote(self):
         r = self.start(place=self.place)
         self.proxy.change = lambda said: self.ANSWER.sub(rb"\g<1>%d\r\n" % TOKENS_END, said)
@@ -290,20 +315,21 @@ class Nonsense(Quorum):
               int(r.info("stats")["redis_protocol_errors"]) >= errors + 2, 30)
         self.proxy.change = lambda said: said
         until(lambda: self.voting(r) == 3, 30)
-        self.assertGreaterEqual(int(self.m.nodes[0].cmd("GET", "rlock:clock")), token)
-        self.assertLess(int(self.m.nodes[0].cmd("GET", "rlock:clock")), TOKENS_END)
+        self.assertGreaterEqual(self.token_clock(0, "a"), token)
+        self.assertLess(self.token_clock(0, "a"), TOKENS_END)
 
     def test_a_clock_that_is_no_token_is_begun_anew(self):
-        """As each vote takes it: somebody else has written the key."""
+        """As each vote takes it: another program has written the key."""
         r = self.start(place=self.place)
         for wrong in (str(TOKENS_END), "1e300", "nan", "-5", "x"):
-            self.assertEqual(self.m.nodes[2].cmd("SET", "rlock:clock", wrong), "OK")
+            for key in ("rlock:clock", clock_of("a" + wrong)):
+                self.assertEqual(self.m.nodes[2].cmd("SET", key, wrong), "OK")
             at = int(r.info("stats")["redis_connects"])
             self.proxy.cut(False)
             until(lambda: int(r.info("stats")["redis_connects"]) > at and self.voting(r) == 3)
             token = self.granted(self.conn(r), "a" + wrong)
             self.assertLess(token, TOKENS_END)
-            until(lambda: token <= int(self.m.nodes[2].cmd("GET", "rlock:clock")) < TOKENS_END)
+            until(lambda: token <= self.token_clock(2, "a" + wrong) < TOKENS_END)
         self.assertEqual(r.info("stats")["redis_protocol_errors"], "0")
 
 

@@ -1,14 +1,30 @@
 #!/usr/bin/env python3
 """A quorum of more nodes than three, of nodes with TLS, of nodes on both sides of a partition; and BREAK in it."""
+import re
 import time
 import unittest
 
 import harness
 from certificates import Authority
-from harness import free_port, until
+from harness import free_port, until, within
+from quorums import Master, Masters
 from sentinels import Cable
 from test_quorum import CONF, PATIENT, Quorum
 from test_sentinel import nodes
+
+
+class Four(Quorum):
+    n = 4
+
+    def test_it_is_warned_of_and_bears_the_loss_of_one(self):
+        r = self.start()
+        self.assertIn('warn redis an even number of nodes nodes=4 reason="one node fewer tolerates as many failures"',
+                      r.log())
+        c = self.conn(r)
+        self.m.nodes[0].kill()
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        self.m.nodes[1].kill()
+        self.assertTrue(c.cmd("LOCK", "b", "WAIT", "1s").startswith("UNAVAILABLE"))
 
 
 class Five(Quorum):
@@ -30,7 +46,7 @@ class Five(Quorum):
             until(lambda: [n for i, n in enumerate(self.where(name)) if i != 1] == [False] * 4)
 
     def test_two_are_emptied_while_one_holds(self):
-        """What is held stays so, and nobody else gets it; with a third one away there is no majority."""
+        """What is held stays so, and no other owner gets it; with a third one away there is no majority."""
         conf = CONF.replace("lease: 3s", "lease: 60s")  # a quarantine that does not end
         r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
         c = self.conn(r)
@@ -49,7 +65,7 @@ class Five(Quorum):
 class OneByOne(Quorum):
     """Never more than one of three is out at a time."""
 
-    def test_a_long_lease_that_nobody_renews(self):
+    def test_a_long_lease_that_no_daemon_renews(self):
         """It is longer than the quarantine of an emptied node."""
         conf = CONF.replace("lease: 3s", "lease: 1s")
         r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
@@ -75,6 +91,88 @@ class OneByOne(Quorum):
         self.m.nodes[0].cmd("FLUSHALL")
         until(lambda: self.where("a") == [True] * 3)
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
+class Replaced(Quorum):
+    """A node is replaced as PROTOCOL.md says: it is stopped first, and for a while daemons have two lists."""
+
+    def test_no_name_has_two_holders(self):
+        r = self.start()
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "held"), 0)
+        self.m.nodes[2].kill()
+        until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "down"])
+        new = self._keep(Master(self.dir, "new"))
+        urls = [node.url for node in (*self.m.nodes[:2], new)]
+        d = self.rlockd(redis="quorum:" + ",".join(urls), name="d", conf=CONF)
+
+        def is_over():
+            self.assertNotIsInstance(other.cmd("LOCK", "held", "NOWAIT"), int)
+            return nodes(d)[2]["state"] == "voting"
+        with d.conn() as other:
+            until(lambda: self.voting(d) == 2)
+            until(is_over, 30)
+            until(lambda: self.where("held")[:2] == [True] * 2)
+            self.assertEqual(new.cmd("EXISTS", "held"), 0)
+            self.m.pause(1)
+            t = self.granted(other, "a")  # by the first node and the new one
+            self.m.resume(1)
+            until(lambda: self.voting(r) == 2)
+            self.assertNotIsInstance(c.cmd("LOCK", "a", "WAIT", "500ms"), int)
+            self.assertEqual(other.cmd("UNLOCK", "a"), 0)
+            self.assertGreater(self.granted(c, "a"), t)
+
+
+TURN = 0.6  # a daemon looks at its clock at least twice a second
+
+
+class Lists(Quorum):
+    """Two daemons, each with three nodes: if these are not the same servers, both daemons warn."""
+    n = 4
+    WORDS = "warn redis another daemon has other nodes: one name can have two holders daemon="
+
+    def pair(self, first, second):
+        self.m = Masters(self, self.n)
+        urls = [node.url for node in self.m.nodes]
+        self.pair_of = [self.rlockd(redis="quorum:" + ",".join(f(urls)), name=name, conf=PATIENT)
+                        for f, name in ((first, "first"), (second, "second"))]
+        self.wait_for_nodes()
+
+    def wait_for_nodes(self):
+        for d in self.pair_of:
+            until(lambda: "down" not in [n["state"] for n in nodes(d)], 30)
+
+    def warned(self):
+        """The number of warnings of each daemon, a while later."""
+        for d in self.pair_of:
+            d.advance("6s")
+        return [d.log().count(self.WORDS) for d in self.pair_of]
+
+    def test_one_node_is_another(self):
+        self.pair(lambda urls: urls[:3], lambda urls: urls[:2] + urls[3:])
+        until(lambda: self.warned() == [1, 1], 30, TURN)
+        first, second = self.pair_of
+        uuid = re.search("rlockd start .* uuid=(.*)", second.log()).group(1)
+        self.assertEqual(first.info("redis")["redis_last_error"], "another daemon has other nodes: " + uuid)
+        self.assertIn(self.WORDS + uuid, first.log())
+        second.stop()
+        self.pair_of = [first]
+        until(lambda: self.warned() and first.info("redis")["redis_last_error"] == "", 30, TURN)
+        self.assertIn("info redis no other daemon with other nodes daemon=" + uuid, first.log())
+
+    def test_more_nodes(self):
+        self.pair(lambda urls: urls[:3], lambda urls: urls)
+        until(lambda: self.warned() == [1, 1], 30, TURN)
+
+    def test_the_same_servers_in_another_order_and_by_other_names(self):
+        self.pair(lambda urls: urls[:3], lambda urls: [url + "?db=0" for url in reversed(urls[:3])])
+        self.assertFalse(within(lambda: any(self.warned()), 3, TURN))
+        self.m.nodes[0].cmd("SAVE")
+        self.m.nodes[0].kill()
+        self.assertFalse(within(lambda: any(self.warned()), 2, TURN))
+        self.m.nodes[0] = self._keep(self.m.nodes[0].again(old=True))  # another run_id
+        self.wait_for_nodes()
+        self.assertFalse(within(lambda: any(self.warned()), 3, TURN))
 
 
 class Reclaimed(Quorum):
@@ -107,7 +205,7 @@ class Reclaimed(Quorum):
 
 
 class TlsNodes(Quorum):
-    """Each node has a certificate of its own; the daemon trusts who signed them."""
+    """Each node has a certificate of its own; the daemon trusts their authority."""
 
     def setUp(self):
         super().setUp()
@@ -168,7 +266,7 @@ class Partition(Quorum):
                "args": ("--port", str(port), "--bind", host, "--protected-mode", "no")}
         return super().start(place=lambda i: far if i == 2 else {}, under=self.cable.under[0], **more)
 
-    def test_who_has_the_majority_goes_on(self):
+    def test_a_holder_with_a_majority_goes_on(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 6s"))
         c = self.conn(r)
         before = [c.cmd("LOCK", name) for name in ("kept", "freed")]
@@ -216,6 +314,30 @@ class Broken(Quorum):
         self.assertLessEqual({tuple(s) for s in seen}, {(True, False, False), (False, False, False)})
         self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
         self.assertGreater(self.granted(self.conn(other), "a"), t)
+
+    def fills(self, renew):
+        """A hole is filled by the renewal behind the one that found it; the node answers behind the majority."""
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 60s").replace("timeout: 500ms", "timeout: 5s"))
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[2].cmd("DEL", "a")
+        self.m.pause(2)
+        renew(r, c)
+        self.m.resume(2)
+        self.assertEqual(self.m.nodes[2].cmd("EXISTS", "a"), 0)
+        until(lambda: r.info("redis")["redis_in_flight"] == "0")
+        r.advance("20s")  # two timeouts are over
+        until(lambda: self.where("a") == [True] * 3, 15 / harness.SLOW)  # the renewal behind this one is due in 20 s
+
+    def test_a_hole_that_a_renewal_finds(self):
+        def renew(r, _):
+            r.advance("20s")
+            until(lambda: int(r.info("stats")["renewals"]) > 0)
+        self.fills(renew)
+
+    def test_a_hole_that_a_client_finds(self):
+        self.fills(lambda _, c: self.assertGreater(c.cmd("RENEW", "a", "60s"), 0))
 
     def test_no_hole_is_filled_while_a_break_may_be_under_way(self):
         """Else the first node that a BREAK has reached would have the key again when the BREAK reaches the last one."""

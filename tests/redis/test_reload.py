@@ -29,7 +29,7 @@ class Reload(Case):
 
 
 class Tracking(Reload):
-    """`tracking` of a rule that somebody waits by."""
+    """`tracking` of a rule by which a client waits."""
 
     CONF = "max_poll: 1h\nlocks: { kind: simple, tracking: %s }\n"
 
@@ -129,7 +129,7 @@ class Held(Reload):
         self.assertIn("SHARED is for kind rw", a.cmd("LOCK", "x", "SHARED"))
 
     def test_a_place_in_the_queue(self):
-        """who waits in slices has his place in it still"""
+        """a client that waits in slices has its place in it still"""
         self.begin("locks: { kind: semaphore }\n")
         a, b = self.conn(self.d), self.conn(self.d)
         a.cmd("LOCK", "x")
@@ -203,7 +203,7 @@ class Leases(Reload):
         self.r.cmd("CLIENT", "KILL", "TYPE", "normal")
         until(lambda: int(self.d.info("stats")["redis_connects"]) >= n + 2 and self.d.ready())
 
-    def test_a_shorter_one_is_for_who_locks_from_then_on(self):
+    def test_a_shorter_one_is_for_locks_from_then_on(self):
         self.begin("locks: { lease: 60s }\n")
         until(lambda: self.told() == 60000)
         with self.d.conn() as c:
@@ -320,7 +320,7 @@ class OneKey(Reload):
             self.assertIsNone(one.cmd("LOCK", "app:job", "NOWAIT"))
 
     def test_broken_under_the_other_name(self):
-        """who holds it hears at once, though he calls it otherwise"""
+        """its holder hears at once, though it uses the other name"""
         self.begin(self.RULES)
         b = self.rlockd(redis=self.r.url, name="b", conf=self.RULES)
         with self.d.conn() as one, b.conn() as two:

@@ -106,7 +106,7 @@ class Enough(Replicas):
         for kind in ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"):
             self.assertEqual(c.cmd("UNLOCK", "two/" + kind), 0)
 
-    def test_a_second_hold_asks_nobody(self):
+    def test_a_second_hold_asks_no_replica(self):
         self.begin()
         c = self.conn(self.d)
         token = c.cmd("LOCK", "two/a")
@@ -150,7 +150,7 @@ class TooFew(Replicas):
                 self.is_free("one/" + kind)
         until(lambda: self.master.cmd("GET", "one/semaphore") in (None, "1"))
 
-    def test_who_waits_is_granted_it_when_they_are_enough(self):
+    def test_a_waiter_is_granted_it_when_they_are_enough(self):
         self.begin()
         self.stop_replica()
         c = self.conn(self.d)
@@ -160,7 +160,7 @@ class TooFew(Replicas):
         self.go_on()
         self.assertGreater(c.read(), 0)
 
-    def test_who_waited_in_vain_has_the_numbers(self):
+    def test_a_waiter_in_vain_has_the_numbers(self):
         self.begin()
         self.stop_replica()
         c, other = self.conn(self.d), self.conn(self.d)
@@ -283,7 +283,7 @@ class Unknown(Replicas):
         self.assertEqual((code, err), (0, ""))
         return out
 
-    def test_a_user_who_may_not_wait(self):
+    def test_a_user_without_the_right_to_wait(self):
         self.begin()
         self.master.cmd("ACL", "SETUSER", "default", "-wait")
         c = self.conn(self.d)

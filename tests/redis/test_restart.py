@@ -63,7 +63,7 @@ class Sessions(Restart):
         start_us, redis_us = map(int, freed.groups())
         self.assertLess(redis_us, 250000 * harness.SLOW,
                         "it was done when Redis was reached, and not at some later time")
-        self.assertRegex(d.log(), r"adopted held=0 places=0 to_free=10 lost=0 left=0 torn=0")
+        self.assertRegex(d.log(), r"restored held=0 positions=0 to_free=10 lost=0 left=0 torn=0")
         c = self.conn(d)
         for n, words in kinds.items():
             self.assertGreater(c.cmd("LOCK", n, "NOWAIT", *words), tokens[n])
@@ -84,7 +84,7 @@ class Sessions(Restart):
         self.assertEqual(c.cmd("UNLOCK", "f"), 0)
 
     def test_acquire_on_its_way(self):
-        """Killed between an ACQUIRE and its reply: the lock that Redis grants to nobody is free again at once."""
+        """Killed between an ACQUIRE and its reply: the lock that Redis grants to no session is free again at once."""
         d = self.start(conf="redis: { timeout: 500ms }\n")
         c = self.conn(d)
         c.cmd("LOCK", "warm")
@@ -107,7 +107,7 @@ class Sessions(Restart):
         d = self.start("second", conf="redis: { timeout: 500ms }\n")
         until(lambda: self.key_of("lost") + self.key_of("warm") == 0)
         until(lambda: self.key_of("named") == 0, deadline=8)
-        self.assertRegex(d.log(), r"adopted held=0 places=1 to_free=2")
+        self.assertRegex(d.log(), r"restored held=0 positions=1 to_free=2")
         self.assertIsInstance(self.conn(d).cmd("LOCK", "lost", "NOWAIT"), int)
 
 
@@ -126,7 +126,8 @@ class Sessions(Restart):
             until(lambda: sum(len(c.sock.recv(1 << 16)) for c in self.readable(conns)) > 0, pause=0.0005 * n)
             d.kill()
             d = self.start("e%d" % n, conf=quick)
-            freed += int(re.search(r"adopted held=0 places=0 to_free=([0-9]+) lost=0 left=0 torn=0", d.log()).group(1))
+            restored = re.search(r"restored held=0 positions=0 to_free=([0-9]+) lost=0 left=0 torn=0", d.log())
+            freed += int(restored.group(1))
             self.assertEqual(d.info("persistence")["state_lost"], "0")
             until(lambda: d.info("persistence")["state_kept"] == "0")
             left = [k for k in self.r.cmd("KEYS", "*") if not k.startswith("rlock:")]
@@ -148,7 +149,7 @@ class Sessions(Restart):
             until(lambda: int(d.info("persistence")["state_kept"]) < 500 - 80 * n, pause=0.0001)
             d.kill()
             d = self.start("e%d" % n)
-            self.assertRegex(d.log(), r"adopted held=10 places=0 to_free=[0-9]+ lost=0 left=0 torn=0")
+            self.assertRegex(d.log(), r"restored held=10 positions=0 to_free=[0-9]+ lost=0 left=0 torn=0")
             until(lambda: int(d.info("persistence")["state_kept"]) == 10)
             until(lambda: int(d.info("persistence")["state_bytes"]) < large / 4)
             with self.conn(d) as c:
@@ -179,7 +180,7 @@ class Named(Restart):
             conn.line("LOCK a OWNER w%d" % (i + 1))
             self.wait_until_queued(d, "a", i + 1)
         d = self.again(d, "second")
-        self.assertRegex(d.log(), r"adopted held=1 places=3 to_free=0")
+        self.assertRegex(d.log(), r"restored held=1 positions=3 to_free=0")
         info = d.info("persistence")
         self.assertEqual([info["state" + k] for k in ("_kept", "_not_kept", "_adopted", "_freed", "_lost")],
                          ["4", "0", "4", "0", "0"])
@@ -254,7 +255,7 @@ class Named(Restart):
         self.assertEqual(w.cmd("UNLOCK", "f", "OWNER", "w"), 0)
         self.assertGreater(last.read(), first)
 
-    def test_who_does_not_come_back_has_ended(self):
+    def test_an_owner_that_does_not_come_back_has_ended(self):
         d = self.start()
         self.conn(d).cmd("LOCK", "a", "OWNER", "w")
         d = self.again(d, "second")
@@ -312,7 +313,7 @@ class Named(Restart):
         d.kill()
         until(lambda: self.key_of("a") == 0)
         d = self.start("second")
-        self.assertRegex(d.log(), r"adopted held=0 places=0 to_free=0 lost=1")
+        self.assertRegex(d.log(), r"restored held=0 positions=0 to_free=0 lost=1")
         d = self.again(d, "third")
         c = self.conn(d)
         self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
@@ -339,7 +340,7 @@ class Named(Restart):
         self.assertRegex(self.conn(d).cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
 
     def test_redis_lost_all_meanwhile(self):
-        """What a named owner held is reclaimed; and another daemon grants it to nobody before that."""
+        """What a named owner held is reclaimed; and another daemon grants it to no owner before that."""
         d = self.start()
         other = self.rlockd(redis=self.r.url, name="other")
         until(lambda: other.info("redis")["redis_other_daemons"] == "1")
@@ -357,7 +358,7 @@ class Named(Restart):
         self.assertGreater(w.read(), token)
 
     def test_broken_meanwhile_is_not_taken_again(self):
-        """The same Redis: what an operator broke is lost, also if nobody has taken it since."""
+        """The same Redis: what an operator broke is lost, also if no owner has taken it since."""
         other = self.rlockd(redis=self.r.url, name="other")
         d = self.start()
         self.conn(d).cmd("LOCK", "a", "OWNER", "w")
@@ -369,7 +370,7 @@ class Named(Restart):
         self.assertEqual(self.key_of("a"), 0)
 
     def test_redis_restarts_empty_meanwhile(self):
-        """Daemon and Redis gone together: the holder has its lock on the new data, and nobody else gets it before."""
+        """Daemon and Redis gone together: the holder has its lock on the new data, and no other gets it before."""
         d = self.start()
         token = self.conn(d).cmd("LOCK", "a", "OWNER", "w")
         d.kill()
@@ -398,7 +399,7 @@ class Named(Restart):
         self.assertEqual(d.wait(), 0)
         self.assertEqual((self.key_of("a"), self.key_of("b")), (1, 0))
         d = self.start("second")
-        self.assertRegex(d.log(), r"adopted held=1 places=1 to_free=0")
+        self.assertRegex(d.log(), r"restored held=1 positions=1 to_free=0")
         c, w, new = self.conn(d), self.conn(d), self.conn(d)
         new.line("LOCK a OWNER new")
         self.wait_until_queued(d, "a", 2)
@@ -434,7 +435,7 @@ class Directory(Restart):
         self.start("third")
 
     def test_copy_of_the_directory(self):
-        """Another host, as far as this one can tell: whoever does not come after the one that runs is not let in."""
+        """Another host, as far as this one can tell: only the next process of the one that runs is let in."""
         self.start().stop()
         copy = os.path.join(self.dir, "copy")
         shutil.copytree(self.state, copy)
@@ -482,7 +483,7 @@ class Directory(Restart):
             c.ask("UNLOCK", "m%d" % i)
         self.assertEqual({c.read() for _ in range(0, n, 2)}, {0})
         d = self.again(d, "second")
-        self.assertRegex(d.log(), r"adopted held=40 places=0 to_free=350 lost=0 left=0 torn=0")
+        self.assertRegex(d.log(), r"restored held=40 positions=0 to_free=350 lost=0 left=0 torn=0")
         until(lambda: re.search(r"freed.*redis_us", d.log()))
         self.assertEqual(sum(self.key_of("m%d" % i) for i in range(n)), 0)
 

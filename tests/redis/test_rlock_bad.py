@@ -147,7 +147,7 @@ class Before(Bad):
         self.assertEqual((got, err), (status, "rlock: x: %s\n" % why))
         self.assertFalse(os.path.exists(mark))
 
-    def test_who_are_we(self):
+    def test_our_client_id(self):
         self.refused(69, "refused: NOAUTH Authentication required.", CLIENT=b"-NOAUTH Authentication required.\r\n")
         self.refused(69, "cannot reach rlockd: the daemon closed the connection", CLIENT=None)
         self.refused(69, "cannot reach rlockd: the answer is not rlockd's", CLIENT=NONSENSE)
@@ -205,7 +205,7 @@ class Before(Bad):
         self.waits_on(75, "busy", CLIENT=[b":7\r\n", b"-ERR max number of clients reached\r\n", b":7\r\n"],
                       LOCK=[None, b"$-1\r\n"])
 
-    def test_who_is_not_let_in_again(self):
+    def test_a_client_that_is_not_let_in_again(self):
         for word in (b"NOAUTH", b"WRONGPASS", b"NOPERM"):
             self.waits_on(69, "while waiting: %s no" % word.decode(), LOCK=None,
                           CLIENT=[b":7\r\n", b"-%s no\r\n" % word])

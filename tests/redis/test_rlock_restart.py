@@ -43,7 +43,7 @@ class World(Case):
         return p
 
     def next_one(self, wait="30s"):
-        """Somebody else's turn: retried while there is no daemon."""
+        """Another owner's turn: retried while there is no daemon."""
         def ran():
             """the next command runs"""
             status, _, err = self.run_words([RLOCK, "-s", self.addr, "run", "x", "-w", wait, "--",
@@ -190,7 +190,7 @@ class Waits(World):
 
 
 class Ended(World):
-    """The lock cannot be kept: the command has ended before anybody else has it."""
+    """The lock cannot be kept: the command has ended before another client has it."""
 
     def over(self, change, body, *options):
         p = self.spawn(body, *options)
@@ -227,7 +227,7 @@ class Ended(World):
 
 
 class Killed(World):
-    """KILL of rlock: all that the command has started is dead before anybody else has the lock."""
+    """KILL of rlock: all that the command has started is dead before another client has the lock."""
 
     BODY = "(sleep 1000 &); setsid sleep 1000 & sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait"
 
@@ -316,9 +316,11 @@ class Killed(World):
         p = self.spawn("sleep 1000 & echo $$ $!; wait")
         command, left = map(int, p.stdout.readline().split())
         line = self.line(p)
-        for sig in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in line:
-                os.kill(pid, sig)
+        for pid in line:
+            os.kill(pid, signal.SIGSTOP)
+        until(lambda: all(harness.state(pid) == "T" for pid in line))  # so none sees the death of the one above it
+        for pid in line:
+            os.kill(pid, signal.SIGKILL)
         until(lambda: not [pid for pid in (*line, command) if alive(pid)])
         self.assertTrue(alive(left))
         self.assertIsNone(c.cmd("LOCK", "x", "NOWAIT"))

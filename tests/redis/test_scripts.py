@@ -11,7 +11,7 @@ from unittest import mock
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
+                      LIKE_RLOCK, LOOK, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
                       VERBS, YOU, Scripted, embed, said, value_of)
 
 NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry by so much later
@@ -195,53 +195,53 @@ class Tokens(Scripted):
         self.assertEqual(self.c.cmd("GET", CLOCK), str(far + 21))
 
     def test_room(self):
-        """So many tokens behind each that is given are given to nobody, whatever clock Redis goes by."""
+        """So many tokens behind each that is given go to no other owner, whatever clock Redis goes by."""
         far = self.now_us() + 10 ** 12
-        self.assertEqual(self.run_one("reentrant", "acquire", "a", floor=far, room=50)[1], far + 1)
-        a, b = self.run_all("simple", "acquire", [("b", {}), ("c", {})], room=7)
+        self.assertEqual(self.run_one("reentrant", "acquire", "a", floor=far, reserve=50)[1], far + 1)
+        a, b = self.run_all("simple", "acquire", [("b", {}), ("c", {})], reserve=7)
         self.assertGreater(a[1], far + 51)
         self.assertEqual(b[1], a[1] + 1)
         self.assertGreater(self.run_one("reentrant", "acquire", "d")[1], b[1] + 7)
         self.flush()
-        token = self.run_one("reentrant", "acquire", "a", room=10 ** 9)[1]  # beyond what time passes meanwhile
+        token = self.run_one("reentrant", "acquire", "a", reserve=10 ** 9)[1]  # beyond what time passes meanwhile
         self.assertGreater(self.run_one("reentrant", "acquire", "b")[1], token + 10 ** 9)
-        self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, room=5)[1], 0)
+        self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, reserve=5)[1], 0)
 
     def test_no_room_ahead_of_time(self):
         """Where everything is lost that knows of tokens, the next ones are above them all the same."""
         for ahead, is_room in ((0, True), (500 * 1000, False), (10 ** 12, True)):
             self.flush()
             self.c.cmd("SET", CLOCK, self.now_us() + ahead)
-            reply = self.raw("simple", "acquire", [("a", {}), ("b", {})], room=50)
+            reply = self.raw("simple", "acquire", [("a", {}), ("b", {})], reserve=50)
             self.assertEqual((reply[1], reply[4], reply[5:]), (OK, 2, [] if is_room else [1]))
             self.assertEqual(int(self.c.cmd("GET", CLOCK)), reply[2] + 1 + (50 if is_room else 0))
         self.flush()
         self.c.send(b"".join(b"EVALSHA x 0\r\n" for _ in range(0)))
         refused = 0
         for i in range(300):
-            refused += len(self.raw("simple", "acquire", [("n%d" % i, {})], room=1024)) == 6
+            refused += len(self.raw("simple", "acquire", [("n%d" % i, {})], reserve=1024)) == 6
             self.assertLess(int(self.c.cmd("GET", CLOCK)), self.now_us() + 1000 + 1024 + 2)
         self.assertGreater(refused, 0)
 
     def test_what_a_call_costs_besides_its_names(self):
-        """The clock is written once, whatever room is wanted; the epoch is read where one takes, or finds nothing."""
+        """The clock is written once, whatever the reserve; the epoch is read where one takes, or finds nothing."""
         names = [("n%d" % i, {}) for i in range(50)]
         for verb, commands in (("acquire", {"time": 1, "get": 1, "getset": 1}), ("renew", {"time": 1}),
                                ("release", {"time": 1}), ("release", {"time": 1, "get": 1})):
             self.c.cmd("CONFIG", "RESETSTAT")
-            self.run_all("reentrant", verb, names, room=9)
+            self.run_all("reentrant", verb, names, reserve=9)
             calls = {k: int(n) for k, n in re.findall(r"cmdstat_(\w+):calls=(\d+)", self.c.cmd("INFO", "commandstats"))}
             calls["time"] -= 2  # run_all asks before and after
             self.assertEqual({k: n for k, n in calls.items() if k in ("time", "get", "getset", "set")}, commands, verb)
 
-    def acquires_without(self, command, kind, columns, room=0):
+    def acquires_without(self, command, kind, columns, reserve=0):
         """Of "a" and "b", by who may not use that command: an error. Where the clock stood before."""
         far = self.now_us() + 10 ** 12
         self.c.cmd("SET", CLOCK, far)
         self.c.cmd("ACL", "SETUSER", "lacks", "reset", "on", ">p", "~*", "&*", "+@all", "-" + command)
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "lacks", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, room,
+            reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, reserve,
                           *said(TERMS[kind, "acquire"], [columns] * 2))
         self.assertIsInstance(reply, RError)
         return far
@@ -255,7 +255,7 @@ class Tokens(Scripted):
     def test_clock_is_not_left_behind_by_a_call_that_is_cut_off(self):
         """One name has its token; the next one is ours already, and its lease can not be moved."""
         self.c.cmd("SET", "b", "mine")
-        far = self.acquires_without("pexpire", "simple", [LEASE, "mine"], room=30)
+        far = self.acquires_without("pexpire", "simple", [LEASE, "mine"], reserve=30)
         self.assertEqual(self.c.cmd("GET", "a"), "mine")
         self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), far + 31)
 
@@ -685,7 +685,7 @@ class Embed(Case):
                              sorted("ARGV[%s%s]" % (of, " + %d" % i if i else "") for of, i in at))
 
     def test_a_script_has_only_what_it_needs(self):
-        for (kind, verb), text in TEXT.items():
+        for (kind, verb), text in (*TEXT.items(), *OF_QUORUM.items()):
             defined = re.findall(r"^local function (\w+)", text, re.M)
             for name in set(defined):
                 uses = len(re.findall(r"\b%s\b" % name, text)) - defined.count(name)
@@ -703,12 +703,13 @@ class Embed(Case):
         """C strings and all: what the daemon sends is what was tested here."""
         texts = []
         for line in HEADER.splitlines():
-            if line.startswith(("SCRIPT(", "OTHER_SCRIPT(")):
+            if line.startswith(("SCRIPT(", "QUORUM_SCRIPT(", "OTHER_SCRIPT(")):
                 texts.append("")
             elif line.startswith('    "'):
                 texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
         order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
-        self.assertEqual(texts, [TEXT[k] for k in order] + [embed(name) for name in OTHERS])
+        forms = [form[k] for k in order for form in (TEXT, OF_QUORUM) if k in form]
+        self.assertEqual(texts, forms + [embed(name) for name in OTHERS])
 
     def test_what_is_quoted_stays_as_it_is(self):
         """Redis's commands are words in capitals, too; a number that is called so is not meant by them."""

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_scripts_anchor.py -- the scripts of a cluster's grace on a real Redis: node, anchor, record (cluster.md)."""
+import random
 import re
 import uuid
 
@@ -7,7 +8,7 @@ import harness
 from scripted import Case, embed
 
 NODE, ANCHOR, RECORD = embed("node"), embed("anchor"), embed("record")
-VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
+VOTES, ABSTAINS, WANTS, DUPLICATE = 1, 2, 3, 4
 LEASE, LISTS = 30000, 6100
 O1, O2 = "1111111111111111", "2222222222222222"
 # Redis's clock, so many ms ahead.
@@ -57,7 +58,7 @@ class Daemon:
         r = self.case.c.cmd("EVAL", CLOCK % self.case.ahead + ANCHOR, 5, *keys, *words)
         self.case.assertIsInstance(r, list, r)
         a = Answer(r)
-        if a.status != TWIN:
+        if a.status != DUPLICATE:
             self.birth, self.version = a.birth, a.version
         return a
 
@@ -107,7 +108,7 @@ class Anchor(Anchored):
         self.c.cmd("FLUSHALL")
         self.assertEqual(one.says().status, ABSTAINS)
 
-    def test_a_newcomer_is_not_waited_for_but_who_may_hold_locks_is(self):
+    def test_a_newcomer_is_not_waited_for_unless_it_may_hold_locks(self):
         one, _ = self.daemons()
         one.says(begins=[(100, O1, 7, 1, "0-5460")])
         three, four = Daemon(self, 3), Daemon(self, 4, holds=1)
@@ -132,13 +133,13 @@ class Anchor(Anchored):
         one, two = self.daemons()
         late = Daemon(self, 2)
         late.nonce = "f" * 16
-        self.assertEqual(late.says().status, TWIN)
+        self.assertEqual(late.says().status, DUPLICATE)
         late.says(former=two.nonce)
         two.says(leaving=1, former=late.nonce)
         one.says(begins=[(100, O1, 7, 1, "0")])
         self.assertEqual(one.says(back=1).done, 0)
 
-    def test_the_highest_token_is_everybodys(self):
+    def test_the_highest_token_is_of_all_members(self):
         one, two = self.daemons()
         one.says(floor=2 ** 52)
         self.assertEqual(two.says(floor=7).floor, 2 ** 52)
@@ -180,6 +181,41 @@ class Anchor(Anchored):
         self.assertEqual((a.status, len(a.entries), a.version), (VOTES, 200, 1200))
 
 
+    def test_generations_begin_as_in_a_model(self):
+        """Random proposals, and generations that began elsewhere: which slots they get, and which bits can be set."""
+        rng = random.Random(3)
+        one, _ = self.daemons()
+        state, numbers, taken, late = {}, [], 0, 0
+        for at in range(400):
+            begins = []
+            for _ in range(rng.randint(1, 3)):
+                if numbers and rng.random() < 0.4:
+                    number = rng.choice(numbers)
+                else:
+                    number = rng.randint(1000 + 2 * at, 1100 + 2 * at)
+                expected = rng.choice((0, number - 1, rng.randint(1, number)))
+                ranges = [(first, first + rng.randint(0, 9)) for first in range(rng.randint(0, 20), 60, 20)]
+                slots = [slot for first, last in ranges for slot in range(first, last + 1)]
+                gets = [slot for slot in slots if state.get(slot, 0) < number and
+                        (expected == 0 or state.get(slot, 0) <= expected)]
+                if expected == 0 or gets == slots:
+                    state.update((slot, number) for slot in gets)
+                    numbers.append(number)
+                    taken += len(gets)
+                else:
+                    late += 1
+                begins.append((number, O1, 7, expected, " ".join("%d-%d" % r for r in ranges)))
+            slot = rng.randint(0, 69)
+            number = rng.choice([state.get(slot, 1), *numbers[-3:], 1])
+            one.version = 0  # it is told all
+            a = one.says(begins=begins, bits=[(slot, number)])
+            told = {s: n for n, ranges in a.ranges.items() for r in ranges.split()
+                    for s in range(int(r.split("-")[0]), int(r.split("-")[-1]) + 1)}
+            self.assertEqual(told, state, begins)
+            self.assertEqual(a.bits == "2", state.get(slot) != number, (slot, number))
+        self.assertGreater(taken, 1000)
+        self.assertGreater(late, 100)
+
     def test_thousands_are_told_further_in_a_time_that_rises_with_their_number(self):
         one, _ = self.daemons()
         self.c.cmd("CONFIG", "RESETSTAT")
@@ -203,9 +239,20 @@ class Anchor(Anchored):
                              (300, O1, 9, 150, "10"), (301, O1, 9, 199, "9")])
         self.assertEqual(a.ranges, {200: "0-9", 300: "10"})
 
+    def test_a_number_that_leaves_no_room_for_later_ones_is_none(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0-9")])
+        for number, words in (("4503599627370496", "%s 7 1 3" % O1), ("99999999999999999999", "%s 7 1 3" % O1),
+                              ("x", "%s 7 1 3" % O1), ("101", "no entry")):
+            self.c.cmd("HSET", "rlock:{a}:gen", number, words)
+        self.assertEqual(two.says().ranges, {100: "0-9"})
+        self.assertEqual(one.says(begins=[(2 ** 52, O1, 7, 100, "0")]).entries, [])
+        self.assertEqual(one.says(begins=[(2 ** 52 - 1, O1, 7, 100, "0")]).ranges, {2 ** 52 - 1: "0"})
+        self.assertEqual(self.c.cmd("HLEN", "rlock:{a}:gen"), 3)
+
 
 class Owners(Anchored):
-    def test_the_highest_that_anybody_knew_of(self):
+    def test_the_highest_that_a_member_knew_of(self):
         one, two = self.daemons()
         self.assertEqual(one.says().owners, "0 0 0")
         self.assertEqual(one.says(owners="5 0 9007199254740991").owners, "5 0 9007199254740991")
@@ -213,7 +260,7 @@ class Owners(Anchored):
 
 
 class Lost(Anchored):
-    def test_a_new_anchor_is_none_if_anybody_knows_of_data(self):
+    def test_an_anchor_is_not_new_if_a_daemon_knows_of_data(self):
         one = Daemon(self, 1)
         a = one.says()
         two = Daemon(self, 2)
@@ -282,8 +329,48 @@ class Lost(Anchored):
         self.ahead += 200
         self.assertEqual(one.says().status, VOTES)
 
+    def test_the_longest_lease_is_that_of_a_member(self):
+        one, two = self.daemons()
+        day = Daemon(self, 3, lease=86400000)
+        for d in (day, one, two):
+            self.assertEqual(d.says().longest, 86400000)
+        day.says(leaving=1)
+        self.assertEqual(one.says().longest, LEASE)
+        self.assertEqual(one.says(longest=86400000).longest, LEASE)  # another anchor's, which has not heard of it yet
+        Daemon(self, 4).says(leaving=1, lease=86400000)  # it was no member
+        self.assertEqual(one.says().longest, LEASE)
+        two.says(lease=2 * LEASE)
+        self.assertEqual(one.says().longest, 2 * LEASE)
+        two.says()
+        self.assertEqual(one.says().longest, LEASE)
+        two.says(lease=2 * LEASE)
+        self.ahead = 2 * LEASE - 100
+        self.assertEqual(one.says().longest, 2 * LEASE)
+        self.ahead += 200
+        self.assertEqual(one.says().longest, LEASE)
+        self.assertEqual(one.says(former=one.nonce, lease=2 * LEASE).longest, 2 * LEASE)
+
+    def test_the_longest_lease_only_rises_while_members_may_be_unknown(self):
+        one, two = self.daemons()
+        self.lose()
+        self.assertEqual(one.says(longest=3 * LEASE).longest, 3 * LEASE)
+        self.assertEqual(two.says(leaving=1).longest, 3 * LEASE)
+        self.ahead = LISTS + 1
+        a = one.says()
+        self.assertEqual((a.status, a.longest), (WANTS, 3 * LEASE))
+        a = one.says(brings=a.birth, **self.lists((one, 1), (two, 5000)))
+        self.assertEqual((a.status, a.longest), (ABSTAINS, 3 * LEASE))
+        self.ahead += 5001
+        a = one.says()
+        self.assertEqual((a.status, a.longest), (VOTES, LEASE))
+        self.lose()
+        one.says(longest=2 * LEASE)
+        self.ahead += 3 * LEASE + 1
+        a = one.says()
+        self.assertEqual((a.status, a.longest), (VOTES, LEASE))
+
     def test_which_slots_are_in_use_is_not_known_without_lists(self):
-        """Whoever finds the bit set looks for the record, and takes the data to be lost where there is none."""
+        """A daemon that finds the bit set looks for the record, and takes the data to be lost where there is none."""
         one, _ = self.daemons()
         self.lose()
         one.says()
@@ -344,6 +431,17 @@ class Record(Anchored):
         self.assertEqual(self.c.cmd("GET", "rlock:{a}:epoch"), "11 0 0")
         self.c.cmd("DEL", "rlock:{a}:epoch")
         self.assertEqual(self.says(1, "spoil"), [0, 0])
+
+    def test_a_number_that_leaves_no_room_for_later_ones_is_none(self):
+        for number in ("4503599627370496", "9007199254740993", "4611686018427387905", "99999999999999999999"):
+            for phase in (" 0", " 0 0", " 0 1"):
+                self.c.cmd("SET", "rlock:{a}:epoch", number + phase)
+                self.assertEqual(self.says(0, "read"), [0, 0])
+                self.assertEqual(self.says(3, "open"), [0, 0])
+                self.assertEqual(self.says(3, "spoil"), [0, 0])
+                self.assertEqual(self.says(3, "reclaim"), [3, 0])
+        self.c.cmd("SET", "rlock:{a}:epoch", "4503599627370495 0")
+        self.assertEqual(self.says(3, "grant"), [2 ** 52 - 1, 1])
 
     def test_full(self):
         self.c.cmd("CONFIG", "SET", "maxmemory", 1)

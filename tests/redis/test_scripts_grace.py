@@ -2,8 +2,8 @@
 """Every verb of every kind by itself on a real Redis that has lost locks: what a grace period lets pass."""
 import harness
 from present import A, GRACE_MS
-from scripted import (EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, STALE, TAKEN, YOU,
-                      Scripted)
+from scripted import (ENDED, EPOCH, FULL, GONE, GRACE, HASHES, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, STALE,
+                      TAKEN, YOU, Scripted)
 
 
 class InAGrace(Scripted):
@@ -17,7 +17,7 @@ class InAGrace(Scripted):
     def begins(self):
         self.c.cmd("SET", EPOCH, self.word)
 
-    def test_nobody_gets_anything(self):
+    def test_no_owner_is_granted_anything(self):
         for kind in KINDS:
             for epoch, told in ((self.word, True), (OPEN.replace("17", "18"), False), (None, False), ("list", False)):
                 with self.subTest((kind, epoch)):
@@ -34,7 +34,7 @@ class InAGrace(Scripted):
                     self.assertEqual(self.dump(), was)
                     self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
 
-    def test_also_not_who_has_it(self):
+    def test_nor_is_the_holder(self):
         """Only as a reclaim: it says which grace it knows of."""
         for kind in KINDS:
             with self.subTest(kind):
@@ -115,6 +115,68 @@ class InAGrace(Scripted):
                 self.flush()
                 self.held(kind, who=A + ":7")
                 self.assertEqual(self.run_one(kind, "acquire")[0], TAKEN)
+
+    def reclaim(self, kind, token, who=ME, **more):
+        return self.run_one(kind, "acquire", owner=who, reentry=token, epoch=self.word, **more)[0]
+
+    def is_of(self, kind, who):
+        self.assertEqual(self.c.cmd("HGETALL", "k"), [w.replace(ME, who) for w in KIND[kind].hash_of])
+
+    def test_of_two_that_reclaim_the_later_one_has_it(self):
+        """The former lock was freed by hand, or by a BREAK of which its holder has not heard."""
+        later = A + ":7"
+        for kind in HASHES:
+            with self.subTest(kind):
+                self.flush()
+                self.begins()
+                self.assertEqual(self.reclaim(kind, 2000, later), OK)
+                self.assertEqual(self.reclaim(kind, 1999), TAKEN)
+                self.is_of(kind, later)
+                self.ttl_is(ENDED + "k", 2 * LEASE)
+                self.flush()
+                self.begins()
+                self.assertEqual(self.reclaim(kind, 1999), OK)
+                self.assertEqual(self.reclaim(kind, 2000, later), OK, "the former one came first")
+                self.assertEqual(self.reclaim(kind, 1999), TAKEN)
+                self.is_of(kind, later)
+                self.c.cmd("DEL", "k")
+                self.assertEqual(self.reclaim(kind, 1999), TAKEN, "the later one has been freed since")
+                self.assertEqual(self.reclaim(kind, 2000, later), OK, "the same one once more")
+                self.c.cmd("SET", EPOCH, OPEN)
+                self.assertEqual(self.run_one(kind, "release", owner=later)[0], OK)
+                self.assertEqual(self.run_one(kind, "acquire")[0], OK, "no reclaim")
+
+    def test_what_was_broken_is_not_reclaimed(self):
+        for kind in HASHES:
+            with self.subTest(kind):
+                self.flush()
+                token = self.run_one(kind, "acquire")[1]
+                outcome, broken, _ = self.run_one(kind, "clear")
+                self.assertEqual(outcome, OK)
+                self.ttl_is(ENDED + "k", LEASE)  # as long as the holder could go on
+                later = self.run_one(kind, "acquire", owner=A + ":7")[1]
+                self.begins()
+                self.assertEqual(self.reclaim(kind, token), TAKEN)
+                self.is_of(kind, A + ":7")
+                self.assertTrue(token < broken < later)
+                self.assertEqual(self.reclaim(kind, later, A + ":7"), OK)
+
+    def test_readers_end_no_earlier_ones(self):
+        self.begins()
+        self.assertEqual(self.reclaim("rw", 2000, A + ":7", mode="read"), OK)
+        self.assertEqual(self.reclaim("rw", 1999, mode="read"), OK)
+        self.flush()
+        self.begins()
+        self.assertEqual(self.reclaim("rw", 2000, A + ":7"), OK)
+        self.assertEqual(self.reclaim("rw", 1999, mode="read"), TAKEN)
+        self.assertEqual(self.reclaim("rw", 2000, A + ":7", mode="read"), OK, "it reads besides")
+
+    def test_whatever_else_is_in_the_place_of_tokens(self):
+        for other in (("SET", ENDED + "k", "x"), ("HSET", ENDED + "k", "k", "x"), ("RPUSH", ENDED + "k", "x")):
+            self.flush()
+            self.begins()
+            self.c.cmd(*other)
+            self.assertEqual(self.reclaim("reentrant", 1999), OK)
 
     def test_several_ghosts_and_a_stranger(self):
         self.begins()

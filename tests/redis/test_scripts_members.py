@@ -2,7 +2,7 @@
 """scripts/presence.lua by itself on a real Redis: who is there, what others are told, and how long leases are."""
 import harness
 from harness import RError, until
-from present import (A, AWAITED, B, BEAT, C, CHANGES, CHANNEL, GRACE_MS, KEYS, LEFT, MEMBERS, NONCE, TAIL, TWIN,
+from present import (A, AWAITED, B, BEAT, C, CHANGES, CHANNEL, DUPLICATE, GRACE_MS, KEYS, LEFT, MEMBERS, NONCE, TAIL,
                      UNTIL, WINDOW_MS, Presence)
 from scripted import EPOCH, OK
 
@@ -24,7 +24,7 @@ class Graces(Presence):
         self.assertEqual(self.say(A, grace=6000).graces, {B: 20000})
         self.assertEqual(self.say(B, grace=20000).graces, {A: 6000})
 
-    def test_who_does_not_say_has_ours(self):
+    def test_a_member_without_a_lease_has_ours(self):
         self.put(B)
         self.c.cmd("HSET", MEMBERS, B, "bb")
         self.assertEqual(self.say(A, grace=7000).graces, {B: 7000})
@@ -44,7 +44,7 @@ class Graces(Presence):
         self.assertEqual(self.left(a), 20000, "C has lost what it had")
 
     def test_of_those_that_were_met(self):
-        """Redis knows nothing any more, but who notices first was told."""
+        """Redis knows nothing any more, but the daemon that notices first was told."""
         epoch = self.say(B, grace=20000).epoch
         self.say(A, grace=5000)
         self.c.cmd("FLUSHALL")
@@ -54,7 +54,7 @@ class Graces(Presence):
         again = self.say(A, known=a.epoch, grace=5000, met=["%s %d" % (B, 20000)])
         self.assertEqual(again.until, a.until)
 
-    def test_who_joins_may_hold_locks_for_longer(self):
+    def test_a_newcomer_may_hold_locks_for_longer(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.says(A, known=epoch, grace=5000)
@@ -66,7 +66,7 @@ class Graces(Presence):
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, grace=5000).until, b.until)
         self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch, grace=20000).until, 0)
 
-    def test_who_joins_with_a_shorter_one(self):
+    def test_a_newcomer_with_a_shorter_one(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, grace=20000)
@@ -82,26 +82,27 @@ class Graces(Presence):
         self.assertEqual(self.say(B, known=epoch, grace=20000).until, 0)
 
 
-class WhoIsThere(Presence):
+class MembersPresent(Presence):
     def test_twin(self):
         self.say(A)
         a = self.say(A, nonce="d" * 16)
-        self.assertEqual((a.status, a.epoch, a.until, a.word), (TWIN, 0, 0, ""))
+        self.assertEqual((a.status, a.epoch, a.until, a.word), (DUPLICATE, 0, 0, ""))
         self.assertTrue(self.c.cmd("HGET", MEMBERS, A).startswith(NONCE[A]))
         self.assertEqual(self.say(A).status, OK, "the first one stays")
 
-    def test_who_comes_after_it(self):
+    def test_its_next_process(self):
         self.say(A)
         self.assertEqual(self.say(A, nonce="d" * 16, former=NONCE[A]).status, OK)
-        self.assertEqual(self.say(A).status, TWIN, "that one has been replaced")
+        self.assertEqual(self.say(A).status, DUPLICATE, "that one has been replaced")
 
-    def test_who_has_not_been_heard_for_long(self):
-        for seen, status in ((-3 * BEAT - 500, OK), (-3 * BEAT + 500, TWIN), (BEAT - 500, TWIN), (BEAT + 5000, OK)):
+    def test_a_member_that_was_silent_for_long(self):
+        for seen, status in ((-3 * BEAT - 500, OK), (-3 * BEAT + 500, DUPLICATE), (BEAT - 500, DUPLICATE),
+                             (BEAT + 5000, OK)):
             with self.subTest(seen):
                 self.put(A, self.now_us() // 1000 + seen, nonce="e" * 16)
                 self.assertEqual(self.say(A).status, status)
 
-    def test_who_comes_back_after_that_is_heard_of_at_once(self):
+    def test_a_member_that_comes_back_later_is_heard_of_at_once(self):
         """The others do not count on it any more, whether Redis has forgotten it yet or not."""
         self.say(A)
         for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
@@ -171,7 +172,7 @@ class WhoIsThere(Presence):
                 self.assertEqual((a.epoch, a.until, a.anew, a.others), (epoch, 0, 1, []))
                 self.assertEqual(self.say(B, known=epoch).others, [A])
 
-    def test_who_is_silent_is_waited_for_however_many_there_are(self):
+    def test_a_silent_member_is_waited_for_however_many_there_are(self):
         """300 members, one of them silent for 7 s, but inside its lease."""
         now = self.now_us() // 1000
         self.put(B, now - 7000)
@@ -267,7 +268,7 @@ class Changes(Presence):
         self.assertLessEqual(pages, 4)
 
     def test_too_old(self):
-        """Who left is remembered for a while only: behind that all are told anew."""
+        """A member that left is remembered for a while only: behind that all are told anew."""
         first = self.say(A).version
         self.say(B)
         since = self.say(A, since=first)
@@ -344,7 +345,7 @@ class Lists(Presence):
         self.say(B, known=epoch, met=[A, C, d], version=8)
         self.assertEqual(self.awaited()[C], "1")
 
-    def test_of_who_does_not_know_all(self):
+    def test_of_a_member_that_does_not_know_all(self):
         epoch = self.lost()
         self.say(A, known=epoch, met=["?", B], version=7)
         self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "1"})
@@ -363,7 +364,7 @@ class Lists(Presence):
         self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
 
     def test_a_process_that_comes_after_has_none(self):
-        """The one before was asked for its list, which it takes with it: it is not known whom to wait for."""
+        """The one before was asked for its list, which it takes with it: it is not known which members to wait for."""
         epoch = self.lost()
         a = self.say_once(A, known=epoch, met=[B, C])
         self.say_once(A, known=epoch, nonce="d" * 16, former=NONCE[A], met=["?"])

@@ -42,7 +42,7 @@ class Epochs(Presence):
         self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_flushed_and_strict(self):
-        """However long the process has been up: its data has just gone, and somebody is there who had locks in it."""
+        """However long the process has been up: its data has just gone, and a daemon is there that had locks in it."""
         self.say(A)
         with self.listening(CHANNEL) as a:
             self.c.cmd("FLUSHALL")
@@ -50,7 +50,7 @@ class Epochs(Presence):
             self.assertGreater(self.say(C, strict=1, grace=500).until, 0)
             self.heard(a, (CHANNEL, ""))
 
-    def test_flushed_before_anybody_has_heard_of_a_daemon(self):
+    def test_flushed_before_the_others_have_heard_of_a_daemon(self):
         """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
         epoch = self.say(A).epoch
         with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
@@ -68,7 +68,7 @@ class Epochs(Presence):
             self.heard(b, (CHANNEL, ""))
 
     def test_flushed_and_a_restarted_daemon_comes_first(self):
-        """It knows that there were others, but not who they are: it waits for one that does."""
+        """It knows that there were others, but not which: it waits for one that does."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, met=["?"])
@@ -76,7 +76,7 @@ class Epochs(Presence):
         self.assertGreater(self.say(B, known=epoch, met=[A]).until, 0)
         self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
-    def test_an_epoch_that_nobody_can_outdo(self):
+    def test_an_epoch_that_no_daemon_can_outdo(self):
         for number in (2 ** 53 - 1, 10 ** 20):
             self.c.cmd("SET", EPOCH, "%d abcdef" % number)
             a = self.say(A, known=2 ** 53 - 1)
@@ -118,8 +118,8 @@ class Epochs(Presence):
         self.assertGreater(a.until, 0)
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
-    def test_who_comes_later_may_hold_locks_too(self):
-        """Nobody has told of C, but it comes before the grace is over."""
+    def test_a_daemon_that_comes_later_may_hold_locks_too(self):
+        """No daemon has told of C, but it comes before the grace is over."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch)
@@ -150,7 +150,7 @@ class Epochs(Presence):
         self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"})
 
     def test_another_process_with_what_was_saved(self):
-        """Of those who were there then, and of those that somebody knows. Even if nobody knows anything."""
+        """Of those that were there then, and of those that a daemon knows. Even if none knows anything."""
         for known in (True, False):
             with self.subTest(known=known):
                 self.c.cmd("FLUSHALL")
@@ -208,7 +208,7 @@ class Epochs(Presence):
         self.assertGreater(len(seen), 1)
 
     def test_lost_again_in_the_grace(self):
-        """Who was known stays known: to B, which has not come yet, nothing is promised away."""
+        """Known members stay known: to B, which has not come yet, nothing is promised away."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, met=[B])
@@ -217,7 +217,7 @@ class Epochs(Presence):
         self.assertGreater(again.epoch, a.epoch)
         self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
 
-    def test_lost_again_in_a_grace_that_waited_for_nobody_knows_whom(self):
+    def test_lost_again_in_a_grace_that_waited_for_unknown_members(self):
         """Of those that the first grace was for nothing is known any more: it goes on to its end, or until one comes
         that does."""
         for how in (dict(strict=1), dict(known=self.now_us(), grace=3 * GRACE_MS)):
@@ -235,9 +235,9 @@ class Epochs(Presence):
             self.say(B, known=1, met=[A])
             self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
-    def test_lost_again_before_it_was_heard_who_had_come(self):
-        """B registers while A stands still, so A knows of nobody; and has reclaimed its locks when all is lost again. A
-        must not end that grace alone, though it has met nobody in either epoch and never said that it had reclaimed."""
+    def test_lost_again_before_a_newcomer_was_heard_of(self):
+        """B registers while A stands still, so A knows of no other; and has reclaimed its locks when all is lost again.
+        A must not end that grace alone, though it met no other in either epoch and never said that it had reclaimed."""
         first = self.say(A)
         self.say(B)
         self.c.cmd("FLUSHALL")
@@ -251,8 +251,8 @@ class Epochs(Presence):
         self.assertEqual(again.others, [])
         self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch, met=["?"] + lasts).until, 0)
 
-    def test_for_nobody_knows_whom_and_then_a_failover(self):
-        """The data has that it is unknown. Who was in it knows no better, and must not lift it."""
+    def test_for_unknown_members_and_then_a_failover(self):
+        """The data has that it is unknown. A daemon that was in it knows no better, and must not lift it."""
         a = self.say(A, strict=1)
         self.c.cmd("FLUSHALL")
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
@@ -262,7 +262,7 @@ class Epochs(Presence):
         self.assertEqual(self.awaited(c), {A: "1", "?": "1", "^": str(a.epoch)})
         self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
-    def test_for_whom_is_lost_alone_and_then_a_failover(self):
+    def test_the_awaited_are_lost_alone_and_then_a_failover(self):
         a = self.say(A, strict=1)
         self.c.cmd("DEL", AWAITED)
         _, c = self.another_redis(self.saved())
@@ -290,7 +290,7 @@ class Epochs(Presence):
         self.assertEqual(again.until, again.epoch // 1000 + 86400000)
 
     def test_a_failover_in_the_grace(self):
-        """C is cut off all the time. Who comes first to the next master does not know of it, but the data does."""
+        """C is cut off all the time. The first daemon at the next master does not know of it, but the data does."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, grace=5 * GRACE_MS)
@@ -329,7 +329,7 @@ class Epochs(Presence):
         a = self.say(A, known=1)
         self.assertTrue(a.until <= a.time // 1000 + GRACE_MS)
 
-    def test_who_left_in_the_grace_is_not_waited_for_again(self):
+    def test_a_member_that_left_in_the_grace_is_not_waited_for_again(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, met=[B])
@@ -339,7 +339,7 @@ class Epochs(Presence):
         self.assertGreater(again.until, 0)
         self.assertEqual(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
 
-    def test_who_listens_to_everything_is_no_daemon(self):
+    def test_a_listener_to_everything_is_no_daemon(self):
         self.say(A)
         with self.r.conn() as tool:
             tool.cmd("PSUBSCRIBE", "*")
@@ -353,27 +353,27 @@ class Epochs(Presence):
         self.assertEqual((b.epoch, b.until), (a.epoch, 0))
 
     def test_an_older_one_that_is_all_there_is(self):
-        """What was granted since is lost in it: nobody gets anything until all that were there then have been heard."""
+        """What was granted since is lost in it: nothing is granted until all that were there then have been heard."""
         first = self.meets()
         later = first + 10 ** 9
         self.assertEqual(self.say(A, known=later, met=[B, C]).epoch, first, "it may be that the other one is there yet")
         with self.listening(CHANNEL) as b:
-            a = self.say(A, known=later, stranded=1, met=[B, C])
+            a = self.say(A, known=later, rolled_back=1, met=[B, C])
             self.heard(b, (CHANNEL, ""))
         self.assertGreater(a.epoch, later)
         self.assertGreater(a.until, a.time // 1000)
         self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0", "#": "1"})
-        again = self.say(A, known=a.epoch, reclaimed=a.epoch, stranded=1, met=[B, C])
+        again = self.say(A, known=a.epoch, reclaimed=a.epoch, rolled_back=1, met=[B, C])
         self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
-        self.assertGreater(self.say(C, known=later, stranded=1).until, 0, "the grace is theirs, too")
+        self.assertGreater(self.say(C, known=later, rolled_back=1).until, 0, "the grace is theirs, too")
         self.assertGreater(self.say(B, known=first).until, 0, "it has never been there")
         self.say(B, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
 
-    def test_who_is_stranded_where_nothing_is_older(self):
+    def test_rolled_back_where_nothing_is_older(self):
         epoch = self.meets()
         for known in (0, epoch - 1, epoch):
-            a = self.say(A, known=known, stranded=1)
+            a = self.say(A, known=known, rolled_back=1)
             self.assertEqual((a.epoch, a.until), (epoch, 0))
 
 
@@ -401,7 +401,7 @@ class Strict(Presence):
             self.assertGreater(a.until, a.time // 1000 + 500)
 
     def test_how_long_a_replica_has_been_up_says_nothing(self):
-        """What it lost was granted until just now, by those whom it knows of."""
+        """What it lost was granted until just now, by the members that it knows of."""
         self.meets()
         _, c = self.another_redis(self.saved())
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
@@ -419,7 +419,7 @@ class Strict(Presence):
 
 class Rights(Presence):
     def test_without_info_it_says_so(self):
-        """Nobody could tell an old snapshot, or a promoted replica, from what was there before."""
+        """No daemon could tell an old snapshot, or a promoted replica, from what was there before."""
         self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
         with self.r.conn() as blind:
             self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
@@ -429,7 +429,7 @@ class Rights(Presence):
         self.assertEqual(self.c.cmd("EXISTS", MEMBERS), 0)
 
     def test_without_the_channel_it_stays_outside(self):
-        """It would hold locks, and after a flush nobody would wait for it."""
+        """It would hold locks, and after a flush no daemon would wait for it."""
         self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "&redisson_*", "+@all")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "mute", "p"), "OK")

@@ -111,7 +111,7 @@ class Fair(Scripted):
         self.run_one("fair", "release", owner=US[2])
         self.left()
 
-    def test_a_daemon_whose_turn_it_is_says_who_of_its_own(self):
+    def test_a_daemon_at_the_head_names_its_next_owner(self):
         """A place that was given up stands there again, as a replica knew it: the daemon never asks for that one."""
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         self.held("fair", who=YOU)
@@ -132,7 +132,7 @@ class Fair(Scripted):
         self.assertEqual((self.queue(), self.score(US[2])), ([them[1], US[1], OTHER, US[3]], None))
         self.assertEqual((self.score(US[1]), self.score(them[0])), (till, None))
 
-    def test_a_place_that_nobody_asks_for_runs_out(self):
+    def test_an_unused_place_runs_out(self):
         """One of a process that has ended: others of its daemon go before it, and it lives no longer for that."""
         self.c.cmd("HSET", "k", YOU, 1)
         self.try_(US[1], lease=5000, ticket=1)
@@ -161,7 +161,7 @@ class Fair(Scripted):
         self.c.cmd("PERSIST", "k")
         self.assertEqual(self.try_(ME, ticket=1), (TAKEN, -1, 1))
 
-    def test_stale_heads_are_dropped_by_whoever_comes(self):
+    def test_stale_heads_are_dropped_by_any_caller(self):
         for verb, more in (("acquire", dict(owner=ME, ticket=1)), ("acquire", dict(owner=ME)),
                            ("release", dict(owner=YOU)), ("renew", dict(owner=US[5], ticket=1)), ("clear", {}),
                            ("release", dict(owner=OTHER))):
@@ -188,7 +188,7 @@ class Fair(Scripted):
         self.assertEqual(self.try_(ME)[0], OK)
         self.left("k")
 
-    def test_who_is_first_after_a_stale_head_is_told(self):
+    def test_the_first_after_a_stale_head_is_told(self):
         self.redisson(named("a", 1), wait=-1000)
         self.redisson(OTHER)
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
@@ -199,8 +199,8 @@ class Fair(Scripted):
             self.c.cmd("LPUSH", LIST, "nobody")
             self.try_(ME, ticket=1)  # and would not get it
 
-    def test_who_asks_is_alive(self):
-        """However late: nobody has taken its place away yet."""
+    def test_a_caller_is_alive(self):
+        """However late: its place has not been taken away yet."""
         self.redisson(ME, wait=-1000)
         self.redisson(OTHER)
         self.c.cmd("HSET", "k", YOU, 1)
@@ -275,7 +275,7 @@ class Fair(Scripted):
         self.assertEqual(self.try_(ME)[0], OK)
         self.left("k")
 
-    def test_breaking_wakes_who_is_first(self):
+    def test_breaking_wakes_the_first_waiter(self):
         self.held("fair", who=YOU)
         self.try_(ME, ticket=1)
         with self.listening("ch:k", "ch:k:" + ME) as sub:
@@ -327,7 +327,7 @@ class Fair(Scripted):
         self.left("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c")
 
     def test_many_at_once(self):
-        """One call for all who wait, and the queue is in their order."""
+        """One call for all waiters, and the queue is in their order."""
         self.held("fair", who=YOU)
         owners = [UUID + ":%d" % n for n in range(100, 220)]
         reply = self.run_all("fair", "acquire", [("k", dict(owner=who, ticket=1)) for who in owners])

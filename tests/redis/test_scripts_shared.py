@@ -61,7 +61,7 @@ class Rw(Scripted):
             self.heard(sub, ("ch:k", "0"))
         self.left()
 
-    def test_a_writer_and_nobody_else(self):
+    def test_a_writer_and_no_other_owner(self):
         self.held("rw")
         for mode in ("read", "write"):
             self.assertEqual(self.run_one("rw", "acquire", owner=YOU, mode=mode)[0::2], (TAKEN, 1))
@@ -97,7 +97,7 @@ class Rw(Scripted):
         self.assertEqual(self.free()[0], OK)
         self.left()
 
-    def test_who_writes_may_read_besides(self):
+    def test_a_writer_may_read_besides(self):
         self.held("rw")
         self.assertEqual(self.read(reentry=1)[:2], (OK, 0))
         self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1", ME: "1"})
@@ -144,7 +144,7 @@ class Rw(Scripted):
         self.assertEqual(self.free()[0], GONE)
         self.left("k", end(YOU, 1))  # what was left of ours is gone
 
-    def test_those_who_stay_decide_how_long(self):
+    def test_readers_that_stay_decide_how_long(self):
         self.reads(ME, lease=2 * LEASE)
         self.reads(YOU, lease=LEASE)
         self.ttl_is("k", 2 * LEASE)

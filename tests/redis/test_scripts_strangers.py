@@ -207,7 +207,7 @@ class Strangers(Scripted):
         for before in (4000, 25000, 100000):
             self.check([it(1, 8000, dead=True), us(2), it(3, 8000, dead=True), us(4)], before, works=lambda: 12000)
 
-    def test_those_who_live_keep_their_turn(self):
+    def test_living_strangers_keep_their_turn(self):
         """Their places are no shorter than their own wait, from when the lock is free or the one before them left."""
         holder, queue = us(99), [us(1), it(2, 20000), it(3, 40000), us(4), it(5, 20000)]
         self.assertTrue(self.ask(holder))
@@ -258,7 +258,7 @@ class Strangers(Scripted):
         self.run_one("fair", "renew", owner=mine.name, lease=2000, exact=1)
         self.assertLessEqual(self.score(dead), 2000 + 8000 + 1000)
 
-    def test_nobody_hears_the_first(self):
+    def test_the_first_does_not_hear(self):
         """Then the next one is called as well: it drops the first when its time is over."""
         dead, others = [it(1, 8000), it(2, 8000)], [it(3), it(4)]
         holder = us(99)

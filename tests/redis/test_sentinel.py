@@ -2,6 +2,7 @@
 """A master that sentinels name: how it is found, and what locks feel of a switch. Sentinels, replicas and partitions
 are real; a partition is between two network namespaces, where those are allowed."""
 import os
+import re
 import signal
 import socket
 import threading
@@ -72,7 +73,7 @@ class Found(Sentinels):
         self.assertEqual(by_role["master"]["epoch"], self.d.servers[0].cmd("GET", "rlock:epoch").split()[0])
         self.assertGreater(int(by_role["sentinel"]["rtt_us"]), 0)
 
-    def test_what_is_killed_is_shown_and_missed_by_nobody(self):
+    def test_what_is_killed_is_shown_and_missed_by_no_client(self):
         r = self.start()
         self.d.sentinels[2].kill()
         self.d.servers[2].kill()
@@ -132,7 +133,22 @@ class Found(Sentinels):
         self.assertGreater(self.granted(c, "other"), 0)
         self.assertEqual(r.info("redis")["redis_refusal"], "")
 
-    def test_nobody_there_at_the_start(self):
+    def test_a_healthy_start_warns_of_nothing(self):
+        r = self.start(conf=CONF.replace("connect_timeout: 500ms", "connect_timeout: %ds" % (5 * harness.SLOW)))
+        self.assertGreater(self.conn(r).cmd("LOCK", "a"), 0)
+        self.assertEqual(self.warned(r), [])
+
+    def test_silent_sentinels_are_warned_of(self):
+        """... soon, though nothing is said while the first answers are awaited."""
+        r = self.rlockd(redis="sentinel:127.0.0.1:%d/m" % free_port(), conf=CONF, wait=False)
+        until(lambda: re.search("\nwarn redis unreachable .* reason=.no sentinel says where m is: Connection refused",
+                                r.log()))
+
+    @staticmethod
+    def warned(r):
+        return [line for line in r.log().splitlines() if line.split(" ")[0] in ("warn", "error")]
+
+    def test_no_sentinel_at_the_start(self):
         port = free_port()
         r = self.rlockd(redis="sentinel:127.0.0.1:%d/m" % port, conf=CONF, wait=False)
         until(r.serving)

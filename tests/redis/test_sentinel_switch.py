@@ -105,7 +105,7 @@ class Switch(Sentinels):
         self.assertEqual(counting.stop(), [])
 
     def test_what_a_master_before_answers_does_not_count(self):
-        """It stands still with a LOCK of a, and goes on when somebody has the lock in the new master."""
+        """It stands still with a LOCK of a, and goes on when another owner has the lock in the new master."""
         self.d = Deployment(self, bounded=False)
         a = self.daemon(conf=SLOWLY, name="a")
         old = self.d.servers[0]

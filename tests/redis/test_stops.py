@@ -155,7 +155,7 @@ class Slow(Watched):
 
 
 class InFront(Watched):
-    """Who holds what another one waits for: for as long as a lease, sometimes longer."""
+    """A holder for which another one waits: for as long as a lease, sometimes longer."""
 
     says = {"lock": "LOCK busy:{0}", "unlock": "UNLOCK busy:{0}"}
 
@@ -279,7 +279,7 @@ class Stops(Case):
         self.stop_again_and_again(Behind, FEW, 20)
 
     def granted_elsewhere(self, name):
-        """Another daemon's owner has it: so the lease of whoever had it here is over."""
+        """Another daemon's owner has it: so the lease of its holder here is over."""
         c = self.conn(self.b)
         return c.cmd("LOCK", name)
 

@@ -102,12 +102,12 @@ class Works(Tls):
             self.assertGreater(d.cmd("LOCK", "a%d" % i), 0)
 
     def test_another_name(self):
-        """The certificate has no name that the URL could have: tls_server_name says whom we mean."""
+        """The certificate has no name that the URL could have: tls_server_name gives the one that is meant."""
         self.r = self.redis(tls=self.ca.certificate("lock-redis", "DNS:redis.example"))
         self.assertGreater(self.daemon(tls_server_name="redis.example").cmd("LOCK", "a"), 0)
 
     def test_pinned(self):
-        """The certificate itself is trusted, though nobody knows who signed it."""
+        """The certificate itself is trusted, though its authority is not known."""
         tls = self.ca.certificate("redis")
         self.r = self.redis(tls=tls)
         self.assertGreater(self.daemon(tls_ca_file=tls[0]).cmd("LOCK", "a"), 0)
@@ -142,7 +142,7 @@ class Works(Tls):
             self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
     def test_cut(self):
-        """Who holds goes on holding over connections that are made anew."""
+        """Holders go on holding over connections that are made anew."""
         self.r = self.redis()
         d = self.daemon()
         with d.conn() as c:
@@ -186,11 +186,13 @@ class Works(Tls):
 
 
 class Proxy:
-    """Between rlockd and Redis: passes bytes on in pieces, or changes one of those that Redis says."""
+    """Between rlockd and Redis: passes bytes on in pieces, holds those of rlockd, or changes one that Redis says."""
 
     def __init__(self, port, piece=1 << 16):
         self.to, self.piece, self.flip = port, piece, False
         self.change = lambda said: said  # what becomes of it
+        self.passes = threading.Event()
+        self.go_on()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.socks = []
@@ -219,6 +221,8 @@ class Proxy:
                     got[-1] ^= 1
                 if back:
                     got = self.change(got)
+                else:
+                    self.passes.wait()
                 for i in range(0, len(got), self.piece):
                     b.sendall(got[i:i + self.piece])
         except OSError:
@@ -228,6 +232,13 @@ class Proxy:
                 s.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def hold(self):
+        """What rlockd says stays here until go_on()."""
+        self.passes.clear()
+
+    def go_on(self):
+        self.passes.set()
 
     def cut(self, hard):
         """Ends what there is: by FIN, or hard by RST."""
@@ -242,6 +253,7 @@ class Proxy:
             s.close()
 
     def close(self):
+        self.go_on()
         self.listener.close()
         for s in self.socks:
             s.close()
@@ -323,7 +335,7 @@ class Refused(Tls):
     def test_a_plain_port(self):
         r = self._keep(harness.Redis(self.dir, tcp=True))
         self.r = r
-        self.say("^no answer while connecting in the handshake of TLS; does it speak TLS at this port",
+        self.say("^no answer within redis.connect_timeout in the handshake of TLS; does it speak TLS at this port",
                  url="rediss://127.0.0.1:%d" % r.port, connect_timeout="300ms")
 
     def test_a_port_that_speaks_something_else(self):
@@ -423,7 +435,7 @@ class Expiry(Tls):
 
 class Time(Tls):
     def test_it_runs_out(self):
-        """Who is connected goes on; who comes anew is refused; a new certificate is taken when it is there."""
+        """Open connections go on; new ones are refused; a new certificate is taken when it is there."""
         life = 4 * harness.SLOW
         self.r = self.redis(tls=self.ca.certificate("short", end=life))
         over = time.monotonic() + life
@@ -495,7 +507,7 @@ class Files(Tls):
                      tls_cert_file=self.cert, tls_key_file=self.key)
 
     def test_a_key_with_a_passphrase(self):
-        """Nobody is asked, on whatever terminal."""
+        """No user is asked, on whatever terminal."""
         locked = os.path.join(self.dir, "locked.key")
         self.ca.openssl("ec", "-in", self.key, "-aes128", "-passout", "pass:word", "-out", locked)
         os.chmod(locked, 0o600)
@@ -587,7 +599,7 @@ class Reload(Tls):
         self.r.cut()
         until(lambda: int(d.info("stats")["redis_connects"]) >= was + 3)
 
-    def test_whom_we_trust(self):
+    def test_the_authority_that_we_trust(self):
         """Redis has moved to another authority: connections from then on ask for that one."""
         other = Authority(self.dir, "other")
         self.r = self.redis()
@@ -649,17 +661,7 @@ class Run(Case):
     """`make run TOPOLOGY=tls`, in a directory that looks like ours."""
 
     def test_run(self):
-        for name in ("scripts", "build"):
-            os.mkdir(os.path.join(self.dir, name))
-        for name in ("rlockd", "rlock"):
-            os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
-        with open(os.path.join(harness.TOP, "scripts", "run")) as f:
-            text = f.read()
-        self.assertIn(" --listen tcp:127.0.0.1:5625", text)
-        with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
-            f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
-        p = self._keep(harness.Process([os.path.join(self.dir, "scripts", "run"), "tls"], self.dir, "run"))
-        until(lambda: "rlockd is ready" in p.log() and p.log().endswith("\n\n"))
+        p = self.make_run("tls")
         self.assertRegex(p.log(), r"\ninfo redis up [^\n]*\n(?s:.*)\nrlockd is ready\. (?s:.*) --cacert ")
         self.assertNotIn("\n\n\n", p.log())
         with harness.Conn(os.path.join(self.dir, "build", "run", "rlockd.sock")) as c:

@@ -67,7 +67,7 @@ class Together(Case):
         self.assertEqual(self.look("a")["holders"], MANY)
 
     def test_a_permit_goes_on_in_one_trip(self):
-        """What is given back and who takes it next leave together: Redis reads once for both."""
+        """What is given back and the next attempt leave together: Redis reads once for both."""
         semaphore = ("LOCK", "a", "KIND", "semaphore", "LIMIT", "1")
         conns = [self.conn(self.d) for _ in range(2)]
         conns[0].cmd(*semaphore)

@@ -122,7 +122,7 @@ class Turns(Case):
         self.assertGreater(self.all_turns("handoff: { max: 100000, time: 3ms }\n", 100000), TURNS)
 
     def test_an_unfair_run_is_counted(self):
-        """A holder that takes its time while somebody waits elsewhere; and one that does not."""
+        """A holder that takes its time while a remote waiter is there; and one that does not."""
         self.world("handoff: { max: 1 }\n")
         a, b = self.conn(self.a), self.conn(self.b)
         for late in (0, 1):

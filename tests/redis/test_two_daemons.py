@@ -224,7 +224,7 @@ class TakenAway(Case):
             self.assertRegex(after[1].cmd("UNLOCK", "x"), "^LOST ")
             self.assertGreater(after[2].read(), run + 1, "no token of the run that was cut off")
 
-    def test_by_who_unlocks_as_redisson_does(self):
+    def test_by_a_client_that_unlocks_as_redisson_does(self):
         with self.b.conn() as first:
             first.cmd("LOCK", "x")
             holder, waiter = self.waits_at_a(), self.waits_at_a()

@@ -42,7 +42,7 @@ class Wakes(Case):
                 self.assertEqual(sub.read(), ["message", "registry-channel:registry:spring/x", "registry:spring/x"])
 
     def test_what_a_killed_daemon_has_left(self):
-        """The next process frees it, and its rules say whom to wake."""
+        """The next process frees it, and its rules say which library to wake."""
         with self.d.conn() as c:
             self.assertGreater(c.cmd("LOCK", "prl/x"), 0)
             self.d.kill()

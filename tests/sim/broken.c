@@ -1,10 +1,12 @@
 /*
- * broken.c -- controls of the shape of a cluster: rules of daemon/backend that are left out on purpose.
+ * broken.c -- controls of the shapes sentinel and cluster: rules of daemon/backend that are left out on purpose.
  *
  * The linker gives rlsim these functions in the place of those of that name (--wrap, see world.mk); without a control
  * they change nothing.
  */
-#include "daemon/backend/cluster_rules.h"
+#include "daemon/backend/cluster_slots.h"
+#include "daemon/backend/link_private.h"
+#include "daemon/backend/shard_private.h"
 #include "tests/sim/cluster.h"
 
 void __real_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
@@ -17,8 +19,12 @@ bool __wrap_generations_node_answered(struct generations *g, uint16_t node, cons
                                       int64_t sent_us, int64_t now_us);
 void __real_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 void __wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
-bool __real_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
-bool __wrap_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
+bool __real_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
+bool __wrap_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
+void __real_shard_accepted(struct shard *sh, const struct call *c);
+void __wrap_shard_accepted(struct shard *sh, const struct call *c);
+void __real_link_retarget(struct redis_link *l);
+void __wrap_link_retarget(struct redis_link *l);
 
 static bool
 is_control(enum control c)
@@ -31,7 +37,7 @@ let_grant(struct slot_state *out)
 {
     out->may = SLOT_GRANTS;
     out->until_us = INT64_MAX;
-    record_word(out->number, true, out->word);
+    record_value(out->number, true, out->value);
 }
 
 /* Of a name's slot: whether that node has never been asked for it. */
@@ -64,7 +70,7 @@ __wrap_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int
 {
     __real_generations_slot(g, slot, node, now_us, out);
     if (is_control(CONTROL_NO_REGISTRATION) && out->may == SLOT_WAITS && out->number != 0 &&
-        strcmp(out->why, "two of three anchors have not answered") == 0) {
+        strcmp(out->why, "fewer than two anchors vote") == 0) {
         let_grant(out);
     }
     if (!is_control(CONTROL_REDIRECT_FIRST)) {
@@ -100,7 +106,32 @@ __wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int
 }
 
 bool
-__wrap_cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us)
+__wrap_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us)
 {
-    return is_control(CONTROL_NO_REGISTRATION) || __real_cluster_rules_fresh(r, now_us);
+    return is_control(CONTROL_NO_REGISTRATION) || __real_cluster_slots_fresh(s, now_us);
+}
+
+/* Called just before the call's generation is compared with the present one. The caller has the call without const. */
+void
+__wrap_shard_accepted(struct shard *sh, const struct call *c)
+{
+    struct call *mine;
+
+    memcpy(&mine, &c, sizeof(mine));
+    if (is_control(CONTROL_OLD_NODE)) {
+        mine->epoch = continuity_epoch(sh->continuity, c->domain);
+    }
+    __real_shard_accepted(sh, c);
+}
+
+/* A connection to the former master goes on; only the next one leads to the new master. */
+void
+__wrap_link_retarget(struct redis_link *l)
+{
+    if (!is_control(CONTROL_OLD_ANSWERS) || l->state == LINK_DOWN) {
+        __real_link_retarget(l);
+        return;
+    }
+    addresses_clear(&l->addresses);
+    l->addresses.turn = 0;
 }

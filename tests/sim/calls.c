@@ -163,7 +163,7 @@ break_call(struct server *s, int script, int words, struct slice *word)
         word[guard] = SLICE_LIT("0");
     }
     if (w->shape == SHAPE_QUORUM && guard + 1 < words) {
-        masters_call(s, scripts_verb(script), &word[guard + 1]);
+        masters_call(s, scripts_verb(script), word[5], &word[guard + 1]);
     }
     if (w->options->control == CONTROL_NO_OWNER && scripts_verb(script) == VERB_RELEASE) {
         for (int i = 5; i < guard; i++) { /* behind the clock and the epoch */

@@ -1,14 +1,27 @@
 /*
- * check.c -- what must be true (hazards.md 7.1), from what clients were told and from what the cores say of themselves.
+ * check.c -- the promises of hazards.md 7.1, checked against the replies of clients and the states of the cores.
  *
- *   S1  of a name at most one holder, or only readers, or as many as there are permits, whose told deadline has not
- *       passed in true time
+ * The list of promises (S safety, G guards, A and R state, L liveness, Q quorum) stands below the includes, with the
+ * exceptions and their causes. Some promises are checked in other files, which the list names.
+ */
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "tests/sim/check.h"
+#include "tests/sim/cluster.h"
+#include "tests/unit/core_each.h"
+
+/*
+ * The promises:
+ *
+ *   S1  of a name at most one holder, or only readers, or as many as there are permits, whose reported deadline
+ *       has not passed in true time
  *   S2  tokens of a name rise
  *   S3  one answer per request, and none to a session that has gone (client.c)
- *   S4  holds are grants minus releases; who re-enters has the same token, also after a restart of his daemon
- *   S5  first come, first served among those who wait at one daemon
- *   S6  nothing is said to be held when its deadline has passed; who has not heard LOST has not lost it
- *   S7  what a stranger has in Redis nobody changes or takes away (ours.c)
+ *   S4  holds are grants minus releases; a re-entry has the same token, also after a restart of the daemon
+ *   S5  first come, first served among the waiters at one daemon
+ *   S6  no reply says "held" past the deadline; a lock is lost only if its owner received LOST
+ *   S7  no daemon changes or takes away a stranger's lock in Redis (ours.c)
  *   S8  a name whose key another name has in use at its daemon is refused (client.c)
  *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and says how many it has ended (cancel.c)
  *   S10 requests of one owner are answered in the order in which they were asked, but for those that go side by side
@@ -16,16 +29,20 @@
  *   G1  nothing takes a lock past its guard
  *   G2  an attempt that runs past its guard, for Redis's clock was set back while it was under way, is one that its
  *       daemon still reckons with
- *   A1  a process adopts all that the one before it has left (state.c)
- *   L1  what is free is granted to who waits for it, once faults have stopped
- *   L2  nothing is left in Redis that its daemon does not know of (ours.c, left.c)
+ *   A1  a process restores all records that the one before it has left (state.c)
+ *   L1  a free lock is granted to a waiter, once faults have stopped
+ *   L2  no key is left in Redis that its daemon does not know of (ours.c, left.c)
  *   L3  without a fault no lock is lost
- *   L4  what a process has left is free when the next one has reached Redis (left.c)
- *   L5  who waits at one daemon gets his turn while others hand the name round at another (turns.c)
- *   R1  a daemon has no more than it was asked for, and nothing is left in it when everybody has gone (left.c)
+ *   L4  the locks of a process that ended are free when the next process has reached Redis (left.c)
+ *   L5  a waiter at one daemon has its turn while the owners at another daemon hand the name round (turns.c)
+ *   Q1  a lock that is held has its key at a majority of a quorum's nodes, but for those that lost it and give no vote
+ *       yet
+ *   Q2  a token clock of a node never goes back, unless the node has lost data (masters.c)
+ *   Q3  so few established nodes are behind a reported token, by the clock of its name, that no majority is
+ *   R1  a daemon has no more records than requests, and none when all clients have gone (left.c)
  *
- * S7 is asserted of strangers. Of two daemons S1 covers it: who takes another's key away lets a third have it while the
- * promise lasts; where nobody comes meanwhile, the next renewal finds it gone, which is L3.
+ * S7 is asserted of strangers. Of two daemons S1 covers it: a daemon that takes another's key away lets a third have it
+ * while the promise lasts; if no third comes meanwhile, the next renewal finds the key gone, which is L3.
  *
  * What is not asserted, and why:
  *   S1, S2 after Redis's clock has jumped ahead, or, of one name, has evicted its key (excused_us, counted): nothing
@@ -37,26 +54,21 @@
  *      another one. Where that was a part of it, the rest goes on, of a read-write lock at least as a reader's (seeds
  *      20182 and 21861); where it was a RENEW, the lease is the one that was told before.
  *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
- *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149;
+ *      granted it in: until a daemon reports a rollback (presence.lua) nothing says that data was lost (seed 21149;
  *      10381, where the first one's process had died).
- *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
- *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
- *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
- *      and nobody asks for it.
- *   S1, S2 of a name of a quorum whose key ends early on a node, for its clock is set forward, where the other nodes
- *      that have it are no majority (masters_jumped): for a lease. Nothing else is excused there: nodes die, are
- *      emptied, stand still, and are cut off, several at a time.
+ *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. The former holder receives
+ *      LOST with its next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the
+ *      next.
+ *   L2 for a lease after Redis has gone back to older data (ghosts_us): keys that were released since are back, and
+ *      no daemon asks for them.
+ *   S1, S2, Q1 of a name of a quorum whose key ends early on a node, for its clock is set forward, where no majority of
+ *      other nodes has it for as long (masters_jumped; seed 5435: one had refused the last renewal): for a lease.
+ *      Nothing else is excused there: nodes die, are emptied, stand still, and are cut off, several at a time.
  *   L5 and G2 of a quorum: at a hint all daemons ask all nodes, and who is first at most of them is chance; an attempt
  *      that was given up is reckoned with in the backend (quorum_entries.c), and what it leaves is L2.
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
  *      guard was over already: nothing that Redis says then speaks of later.
  */
-#include <string.h>
-
-#include "daemon/backend/call.h"
-#include "tests/sim/check.h"
-#include "tests/sim/cluster.h"
-#include "tests/unit/core_each.h"
 
 enum { CORE_CHECK_EVERY = 64 };
 enum { LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000 };
@@ -126,6 +138,7 @@ check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
         violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
                  (unsigned long long)n->last_token);
     }
+    masters_told(w, n, token);
     n->last_exclusive = alone ? token : n->last_exclusive;
     n->last_token = token > n->last_token ? token : n->last_token;
 }

@@ -191,8 +191,8 @@ ask_many(struct daemon *d, struct session *s, enum core_event_type type)
     }
     begin_asking(d, s, a, type);
     a->n = (size_t)between(w, 1, most);
-    ev.many.request = many;
-    ev.many.n = a->n;
+    ev.multilock.request = many;
+    ev.multilock.n = a->n;
     for (size_t i = 0; i < a->n; i++) {
         a->name[i] = (first + (int)i) % w->habit.names;
         many[i] = draw_request(w, s, type, &w->name[a->name[i]]);

@@ -6,7 +6,6 @@
  * here: one master is replaced at a time, and the next one when the one before knows; an old master serves for half a
  * lease at most; a slot that lost keys while it was open, and closes where it was, is open until a daemon was told.
  */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,6 @@
 #include "tests/sim/cluster.h"
 
 #define REGISTERED_US (6 * US_PER_S) /* a registered lease is longer by the age that a registration may have */
-
-enum { TOLD_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
 
 /* ---- the world at its beginning ---- */
 
@@ -51,6 +48,12 @@ draw_control(struct world *w)
         w->rate[FAULT_CLUSTER_MOVE] = w->rate[FAULT_CLUSTER_ANCHOR_MOVE] = w->rate[FAULT_CLUSTER_BACK] = 0;
         w->habit.strict = true;
         w->habit.think_us = 200 * US_PER_MS;
+    } else if (w->options->control == CONTROL_OLD_NODE) { /* and nothing else, so that grace periods are short */
+        memset(w->rate, 0, sizeof(w->rate));
+        w->rate[FAULT_CLUSTER_BY_HAND] = 2 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
+        w->habit.daemons = w->habit.busy = DAEMONS;
+        w->habit.names = w->habit.names < 4 ? w->habit.names : 4;
+        w->habit.think_us = 200 * US_PER_MS;
     } else if (w->options->control == CONTROL_REDIRECT_FIRST) {
         w->rate[FAULT_CLUSTER_BY_HAND] = 6 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
         w->sentinels.lag_us = 2 * US_PER_S;
@@ -70,6 +73,9 @@ cluster_draw(struct world *w)
         w->rate[f] = fault_rows[f].loss || f == FAULT_CLUSTER_EMPTIED ? 0 : w->rate[f];
     }
     w->sentinels.lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
+    if (w->rate[FAULT_CLUSTER_OLD_KEYS] > 0) { /* held for long enough to be renewed at both nodes */
+        w->habit.think_us = 3200 * US_PER_MS;
+    }
     draw_control(w);
     w->habit.replicas = w->habit.strangers = 0;
 }
@@ -102,9 +108,13 @@ cluster_open(struct world *w)
 void
 cluster_close(struct world *w)
 {
-    for (int i = 0; i < CLUSTER_SERVERS && w->cluster != NULL; i++) {
+    if (w->cluster == NULL) {
+        return;
+    }
+    for (int i = 0; i < CLUSTER_SERVERS; i++) {
         buf_fini(&w->cluster->node[i].told);
     }
+    moves_close(w);
     free(w->cluster);
     w->cluster = NULL;
 }
@@ -170,54 +180,10 @@ cluster_restarts(struct server *s)
     cluster_trouble(w, s->down_until_us - w->now_us);
 }
 
-/* ---- a slot that moves ---- */
+/* ---- masters are replaced ---- */
 
-struct first_key {
-    uint16_t slot;
-    bool found;
-    size_t n;
-    char text[96];
-};
-
-static void
-see_first(void *ctx, struct slice key)
-{
-    struct first_key *f = ctx;
-
-    if (!f->found && slot_of(key) == f->slot && key.n < sizeof(f->text)) {
-        f->found = true;
-        f->n = key.n;
-        memcpy(f->text, key.p, key.n);
-    }
-}
-
-/* False: it has none in that slot. */
-static bool
-migrate_one(struct server *from, struct server *to, uint16_t slot)
-{
-    struct first_key f = {.slot = slot};
-
-    sim_redis_keys(from->redis, server_clock(from), see_first, &f);
-    if (f.found) {
-        trace(from->world, from->name, "%.*s goes to %s", (int)f.n, f.text, to->name);
-        sim_redis_migrate(from->redis, server_clock(from), to->redis, server_clock(to), (struct slice){f.text, f.n});
-        replicas_hear(from);
-        replicas_hear(to);
-    }
-    return f.found;
-}
-
-static void
-close_slot(struct server *s, uint16_t slot)
-{
-    struct sim_slots *open = &node_of(s)->slots;
-
-    open->gives = open->gives == slot ? SIM_NO_SLOT : open->gives;
-    open->gets = open->gets == slot ? SIM_NO_SLOT : open->gets;
-}
-
-static uint64_t
-next_epoch(const struct cluster_world *c)
+uint64_t
+cluster_next_epoch(const struct cluster_world *c)
 {
     uint64_t most = 0;
 
@@ -226,115 +192,6 @@ next_epoch(const struct cluster_world *c)
     }
     return most + 1;
 }
-
-/* SETSLOT NODE at the target; the source is told a little later. */
-static void
-move_done(struct world *w)
-{
-    struct cluster_world *c = w->cluster;
-    struct move *m = &c->move;
-
-    c->map.version++;
-    c->map.owner[m->slot] = (uint8_t)m->to->index;
-    c->map.epoch[m->to->index] = next_epoch(c);
-    node_hears(m->to);
-    node_of(m->from)->hears_us = w->now_us + below(w, US_PER_S / 2);
-    trace(w, m->to->name, "has slot %u", m->slot);
-    w->totals->faults[FAULT_CLUSTER_MOVED_SLOT]++;
-    m->on = false;
-    cluster_trouble(w, US_PER_S);
-}
-
-/* SETSLOT STABLE at both. */
-static void
-move_undone(struct world *w)
-{
-    struct move *m = &w->cluster->move;
-
-    close_slot(m->from, m->slot);
-    close_slot(m->to, m->slot);
-    trace(w, m->from->name, "slot %u is closed where it was, %u keys are gone", m->slot, m->moved);
-    w->totals->faults[FAULT_CLUSTER_LEFT_KEYS] += m->moved > 0;
-    m->on = false;
-    cluster_trouble(w, US_PER_S);
-}
-
-static void
-move_begins(struct world *w, uint16_t slot, enum move_end end)
-{
-    struct cluster_world *c = w->cluster;
-    struct move *m = &c->move;
-    struct server *from = cluster_owner(w, slot), *to = &w->server[c->map.master[below(w, CLUSTER_SERVERS)]];
-    struct node *a = node_of(from), *b = node_of(to);
-
-    if (m->on || from == to || !servers_reach(from, to) || a->map.version != c->map.version ||
-        b->map.version != c->map.version || a->slots.down || b->slots.down) {
-        return;
-    }
-    *m = (struct move){.on = true, .slot = slot, .from = from, .to = to, .end = end, .opened_us = w->now_us};
-    m->close_us = w->now_us + between(w, 10, chance(w, 50000) ? 1000 : 8000) * US_PER_MS;
-    m->most = end == MOVE_DROPS && chance(w, 70000) ? 1 + (unsigned)below(w, 3) : UINT_MAX;
-    b->slots.gets = a->slots.gives = slot;
-    b->slots.other = (uint8_t)from->index;
-    a->slots.other = (uint8_t)to->index;
-    trace(w, from->name, "opens slot %u towards %s", slot, to->name);
-    cluster_trouble(w, m->close_us - w->now_us);
-}
-
-/* One of both was replaced: who is promoted knows nothing of open slots. The other one is told later. */
-static void
-move_breaks(struct world *w, const struct server *old)
-{
-    struct move *m = &w->cluster->move;
-
-    if (m->on && (m->from == old || m->to == old)) {
-        w->totals->faults[FAULT_CLUSTER_MOVE_BROKEN]++;
-        m->end = MOVE_DROPS;
-        m->told_us = m->from == old ? m->opened_us : m->told_us; /* its origin has changed: that is enough */
-    }
-}
-
-/* Whether it may close where it was, although keys of it are elsewhere. */
-static bool
-may_drop(const struct world *w, const struct move *m)
-{
-    return m->moved == 0 ||
-           (m->told_us != 0 && w->now_us > m->told_us + TOLD_US && w->now_us > m->opened_us + OPEN_US);
-}
-
-static void
-move_ticks(struct world *w)
-{
-    struct move *m = &w->cluster->move;
-    bool ends = w->now_us >= m->close_us;
-
-    if (!m->on || w->now_us < m->next_us) {
-        return;
-    }
-    m->next_us = w->now_us + between(w, 10, 500) * US_PER_MS;
-    if (ends && m->end == MOVE_DROPS) {
-        if (may_drop(w, m)) {
-            move_undone(w);
-        }
-        return;
-    }
-    if (!servers_reach(m->from, m->to)) {
-        return;
-    }
-    if (ends && m->end == MOVE_BACK) {
-        if (!migrate_one(m->to, m->from, m->slot)) {
-            m->moved = 0;
-            move_undone(w);
-        }
-    } else if (m->moved < m->most && migrate_one(m->from, m->to, m->slot)) {
-        m->moved++;
-    } else if (ends && m->end == MOVE_DONE) {
-        move_done(w);
-    }
-    cluster_trouble(w, US_PER_S);
-}
-
-/* ---- masters are replaced ---- */
 
 /* One that was replaced does not know it yet. */
 static bool
@@ -372,9 +229,9 @@ promote(struct server *s)
     w->totals->faults[FAULT_CLUSTER_SWITCH_LOSES] += loses;
     trace(w, s->name, "is promoted in the stead of %s, %d behind", old->name, (int)(old->writes - s->writes));
     turns_harm(w, NULL, SIGHT_FAILOVER_IN_RUN);
-    move_breaks(w, old);
+    moves_break(w, old);
     c->map.version++;
-    c->map.epoch[s->index] = next_epoch(c);
+    c->map.epoch[s->index] = cluster_next_epoch(c);
     c->map.master[s->index] = c->map.master[old->index] = (uint8_t)s->index;
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         c->map.owner[slot] = c->map.owner[slot] == old->index ? (uint8_t)s->index : c->map.owner[slot];
@@ -434,7 +291,7 @@ cluster_tick(struct world *w)
         }
     }
     nodes_tick(w);
-    move_ticks(w);
+    moves_tick(w);
 }
 
 /* ---- what goes wrong ---- */
@@ -462,19 +319,24 @@ part(struct world *w, struct server *s, int64_t for_us)
     return true;
 }
 
+void
+cluster_begins_anew(struct server *s, struct sim_redis *data, int64_t for_us)
+{
+    server_restart(s, data, false);
+    s->down_until_us = s->world->now_us + for_us;
+    node_of(s)->settled_us = s->down_until_us + between(s->world, 100, 2000) * US_PER_MS;
+}
+
 static void
-begins_anew(struct server *s, bool empty, int64_t for_us)
+dies(struct server *s, bool empty, int64_t for_us)
 {
     struct sim_redis *data = empty ? NULL : sim_redis_copy(s->redis);
 
-    server_restart(s, data, false);
-    if (!empty) {
-        sim_redis_free(&data);
-    }
-    s->down_until_us = s->world->now_us + for_us;
-    node_of(s)->settled_us = s->down_until_us + between(s->world, 100, 2000) * US_PER_MS;
+    cluster_begins_anew(s, data, for_us);
     if (empty) {
         nature_lost(s);
+    } else {
+        sim_redis_free(&data);
     }
 }
 
@@ -483,7 +345,8 @@ static bool
 switch_by_hand(struct world *w)
 {
     struct server *s = some_master(w), *r = replica_of(w, s);
-    bool takes_over = chance(w, 40000) || w->options->control == CONTROL_REDIRECT_FIRST;
+    bool takes_over = chance(w, 40000) || w->options->control == CONTROL_REDIRECT_FIRST ||
+                      w->options->control == CONTROL_OLD_NODE;
 
     if (r == NULL || !servers_reach(s, r) || one_is_old(w)) {
         return false;
@@ -501,49 +364,6 @@ switch_by_hand(struct world *w)
     return true;
 }
 
-/* Slots in use, and those of anchors. */
-static uint16_t
-some_slot(struct world *w, bool anchor)
-{
-    if (anchor) {
-        return anchor_slot((unsigned)below(w, ANCHORS));
-    }
-    return slot_of(slice_of(w->name[below(w, w->habit.names)].text));
-}
-
-/* The flaws (a) and (b) of a copy that moves with its slot: one of both nodes loses its data meanwhile. */
-static void
-lose_open(struct world *w)
-{
-    struct move *m = &w->cluster->move;
-    struct server *s = chance(w, 50000) ? m->from : m->to;
-
-    if (!m->on || !server_is_up(s) || !cluster_is_master(s)) {
-        w->totals->faults[FAULT_CLUSTER_OPEN_LOSES]--;
-        return;
-    }
-    if (chance(w, 50000)) {
-        sim_redis_flush(s->redis);
-        nature_lost(s);
-    } else {
-        begins_anew(s, true, between(w, 10, 500) * US_PER_MS);
-    }
-}
-
-static void
-strike_slot(struct world *w, enum fault f)
-{
-    bool was = w->cluster->move.on;
-
-    if (f == FAULT_CLUSTER_MOVE || f == FAULT_CLUSTER_ANCHOR_MOVE) {
-        move_begins(w, some_slot(w, f == FAULT_CLUSTER_ANCHOR_MOVE), MOVE_DONE);
-    } else {
-        move_begins(w, some_slot(w, chance(w, 30000)),
-                    f == FAULT_CLUSTER_BACK || !w->habit.strict ? MOVE_BACK : MOVE_DROPS);
-    }
-    w->totals->faults[f] -= was || !w->cluster->move.on;
-}
-
 void
 cluster_strike(struct world *w, enum fault f)
 {
@@ -556,7 +376,7 @@ cluster_strike(struct world *w, enum fault f)
     switch (f) {
     case FAULT_CLUSTER_DIES:
     case FAULT_CLUSTER_EMPTIED:
-        begins_anew(s, f == FAULT_CLUSTER_EMPTIED, us);
+        dies(s, f == FAULT_CLUSTER_EMPTIED, us);
         break;
     case FAULT_CLUSTER_STOPS:
         turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
@@ -572,11 +392,8 @@ cluster_strike(struct world *w, enum fault f)
     case FAULT_CLUSTER_BY_HAND:
         w->totals->faults[f] -= !switch_by_hand(w);
         break;
-    case FAULT_CLUSTER_OPEN_LOSES:
-        lose_open(w);
-        break;
     default:
-        strike_slot(w, f);
+        moves_strike(w, f);
         break;
     }
 }

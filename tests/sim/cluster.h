@@ -1,6 +1,6 @@
 /*
  * cluster.h -- a world's Redis Cluster: three masters with a replica each, who has which slot, and what each node knows
- * of it. nodes.c has what nodes know and answer, cluster.c what happens to them.
+ * of it. nodes.c has what nodes know and answer, cluster.c what happens to them, moves.c what happens to slots.
  */
 #ifndef RLOCKD_TESTS_SIM_CLUSTER_H
 #define RLOCKD_TESTS_SIM_CLUSTER_H
@@ -34,7 +34,7 @@ struct node {
     int64_t replaced_us; /* when another one got its slots, and it does not know yet; 0 = it does */
 };
 
-enum move_end { MOVE_DONE, MOVE_BACK, MOVE_DROPS, MOVE_ENDS };
+enum move_end { MOVE_DONE, MOVE_BACK, MOVE_DROPS, MOVE_AGAIN /* it is opened anew at who was promoted */ };
 
 /* One slot at a time goes from one master to another, key by key. */
 struct move {
@@ -45,6 +45,8 @@ struct move {
     int64_t opened_us, next_us, close_us;
     int64_t told_us;     /* a daemon was told that it is open; 0 = none was */
     unsigned moved, most; /* keys; most: so many are moved at most */
+    struct sim_redis *before; /* the keys of `from` as they were then, with which it comes back; NULL: it does not */
+    int64_t old_us;           /* when it does */
 };
 
 struct cluster_world {
@@ -68,6 +70,7 @@ void node_hears(struct server *s);              /* how things are */
 bool cluster_answers(struct conn *c, int words, struct slice *word); /* true: the command is not for its data */
 void cluster_tells(const struct conn *c, int words, const struct slice *word, const struct reply *r);
 bool cluster_has_open(struct world *w, const struct name *n); /* a node that gets its slot has it */
+int64_t cluster_delay(const struct server *s); /* of a control: what an old master answers comes late */
 
 /* ---- cluster.c ---- */
 
@@ -80,7 +83,17 @@ void cluster_strike(struct world *w, enum fault f);
 void cluster_jumped(struct server *s);                         /* its clock is about to be set forward */
 void cluster_restarts(struct server *s);                       /* all its connections have ended */
 
+uint64_t cluster_next_epoch(const struct cluster_world *c); /* above those of all nodes */
+void cluster_begins_anew(struct server *s, struct sim_redis *data, int64_t for_us); /* NULL: without any */
+
 /* Something was lost, or may have been: for_us from now on, and as long as that may be felt. In a cluster only. */
 void cluster_trouble(struct world *w, int64_t for_us);
+
+/* ---- moves.c ---- */
+
+void moves_tick(struct world *w);
+void moves_strike(struct world *w, enum fault f);
+void moves_break(struct world *w, const struct server *old); /* it is about to be replaced */
+void moves_close(struct world *w);
 
 #endif

@@ -26,15 +26,15 @@ static void
 see_attempt(struct daemon *d, const struct core_action *a)
 {
     if (a->type == CORE_RELEASE) {
-        d->freed = a->op.lock;
+        d->freed = a->op.queue;
     } else if (a->type == CORE_ACQUIRE && !a->op.reentry && !a->op.reclaim) {
-        if (d->asked == a->op.lock) {
+        if (d->asked == a->op.queue) {
             sight(d->world, SIGHT_TOGETHER);
         }
-        if (d->freed == a->op.lock) {
+        if (d->freed == a->op.queue) {
             sight(d->world, SIGHT_BEHIND);
         }
-        d->asked = a->op.lock;
+        d->asked = a->op.queue;
     }
 }
 
@@ -79,7 +79,7 @@ sink(void *ctx, const struct core_action *a)
         if (d->world->traced) {
             tell_op(d, a);
         }
-        note(d->world, a->op.op, a->op.lock);
+        note(d->world, a->op.op, a->op.queue);
         see_attempt(d, a);
         check_op(d, &a->op, a->type);
         turns_op(d, &a->op, a->type);
@@ -195,7 +195,7 @@ on_post(void *ctx, const struct core_event *ev)
     } else if (ev->type == CORE_SUSPECT) {
         sight(d->world, SIGHT_SUSPECT);
     } else if (ev->type == CORE_SUBSCRIBED) {
-        turns_watching(d, ev->lock);
+        turns_watching(d, ev->queue);
     }
     daemon_step(d, ev);
 }
@@ -251,7 +251,7 @@ open_backend(struct daemon *d, const char uuid[37])
                               .backoff_max_us = US_PER_S,
                               .links = (unsigned)d->world->habit.links,
                               .batch_max = 64,
-                              .grace_us = d->world->habit.lease_us < LEASE_MAX_US ? LEASE_MAX_US
+                              .longest_lease_us = d->world->habit.lease_us < LEASE_MAX_US ? LEASE_MAX_US
                                                                                   : d->world->habit.lease_us,
                               .strict = d->world->habit.strict};
     struct backend_env env = {.base = (struct event_base *)(void *)d,
@@ -327,7 +327,7 @@ daemon_start(struct daemon *d)
     d->reached_us = 0;
     d->turns_left = 0;
     trace(d->world, d->name, "starts as %s", uuid);
-    state_adopt(d);
+    state_restore(d);
     nature_starts(d);
 }
 

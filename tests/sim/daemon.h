@@ -26,7 +26,7 @@ struct asked {
     uint32_t given_back, renewed; /* names that its owner has since UNLOCKed, and RENEWed; a bit each */
     struct core_reply reply, part[MANY]; /* answered */
     struct outbox box;      /* answered, and not written yet */
-    bool queued; /* it had a place as soon as it was asked; none has who waits for what of his own is given back */
+    bool queued; /* it had a position at once; a request that waits for a release of its own owner has none */
 };
 
 struct session {
@@ -104,7 +104,7 @@ struct daemon {
 /* ---- state.c: what outlives a process ---- */
 
 void state_begin(struct daemon *d);                            /* a new process: who it is */
-void state_adopt(struct daemon *d);                            /* its first step */
+void state_restore(struct daemon *d);                            /* its first step */
 void state_keep(struct daemon *d, const struct core_record *k);
 void state_keep_owner(struct daemon *d, const struct core_owner_record *k);
 void state_forget_owner(struct daemon *d, uint64_t id);

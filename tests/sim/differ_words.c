@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "daemon/backend/script_forms.h"
 #include "daemon/base/clock.h"
 #include "tests/sim/differ.h"
 
@@ -196,11 +197,12 @@ make_shipped(struct words *g, struct line *l)
     if (c->verb == VERB_CLEAR && !one_in(g, 4)) {
         c->verb = VERB_ACQUIRE;
     }
-    c->whole = one_in(g, 8);
+    c->votes = one_in(g, 4);
+    c->with_text = c->votes || one_in(g, 8);
     c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
-    sender.text = call_script_text(c->verb, c->kind);
+    sender.text = script_forms_text(c->votes ? &script_forms_of_quorum : NULL, c->verb, c->kind, false);
     sender.sha = g->sha[c->verb][c->kind];
-    sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->last_word : e->granting_word);
+    sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->last_value : e->granting_value);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;
     l->name = name;
     for (unsigned n = one_in(g, 3) ? 1 + rng_below(&g->rng, 4) : 1; c->n < n; c->n++) {
@@ -232,7 +234,7 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
     if (last_failure && one_in(g, 12)) {
         e->number = e->reclaimed = 0; /* a process that knows nothing */
         e->until_ms = 0;
-        e->granting_word[0] = e->last_word[0] = '\0';
+        e->granting_value[0] = e->last_value[0] = '\0';
         e->list_epoch = e->since = e->cursor = 0;
         e->bring = EPOCH_BRING_NOTHING;
     }
@@ -241,7 +243,7 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
     e->strict = last_failure && one_in(g, 6);
     e->members_unknown = last_failure && one_in(g, 6);
     snprintf(e->channel, sizeof(e->channel), "%s", one_in(g, 2) ? "here" : "there");
-    e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
+    e->longest_lease_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
     e->reclaimed = !last_failure || one_in(g, 2) ? e->number : 0;
     if (e->bring == EPOCH_BRING_NOW && !one_in(g, 3)) {
         ask.part = slice_of(g->uuids);

@@ -7,8 +7,8 @@
 #include "daemon/backend/sha1.h"
 #include "tests/sim/sim.h"
 
-/* Those of a verb and a kind first; then the others; then the forms of the former in a cluster. */
-enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, SCRIPTS_N = FORMS + 2 * CALLS };
+/* Those of a verb and a kind first; then the others; then the forms of the former: of a cluster, then of a quorum. */
+enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, OF_QUORUM = FORMS + 2 * CALLS, SCRIPTS_N = OF_QUORUM + CALLS };
 
 static struct {
     struct slice text;
@@ -25,8 +25,9 @@ text_of(const struct script_forms *forms, int i)
     if (i >= CALLS && i < FORMS) {
         return call_other_text((enum other_script)(i - CALLS));
     }
-    return script_forms_text(i < FORMS ? NULL : forms, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
-                             i >= FORMS + CALLS);
+    forms = i < FORMS ? NULL : i < OF_QUORUM ? forms : &script_forms_of_quorum;
+    return script_forms_text(forms, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
+                             i >= FORMS + CALLS && i < OF_QUORUM);
 }
 
 static void
@@ -35,7 +36,7 @@ make(void)
     static struct script_forms forms; /* whose texts live as long as the rows */
 
     _Static_assert((int)SCRIPTS_N <= (int)SCRIPTS, "server.loaded has a place for each");
-    script_forms_init(&forms, true);
+    script_forms_init(&forms, true, false);
     for (int i = 0; i < SCRIPTS_N; i++) {
         const char *text = text_of(&forms, i);
 
@@ -82,7 +83,7 @@ scripts_sha(int script)
 bool
 scripts_is_beat(int script)
 {
-    return script == CALLS + OTHER_PRESENCE;
+    return script == CALLS + OTHER_PRESENCE || script == CALLS + OTHER_ANCHOR || script == CALLS + OTHER_NODE;
 }
 
 bool

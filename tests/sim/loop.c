@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/backend/names.h"
+#include "daemon/backend/resolver.h"
 #include "daemon/backend/push.h"
 #include "daemon/base/log.h"
 #include "tests/sim/sim.h"
@@ -342,20 +342,20 @@ struct found {
     struct sockaddr_in at;
 };
 
-struct names *
-names_new(struct event_base *base)
+struct resolver *
+resolver_new(struct event_base *base)
 {
-    return (struct names *)(void *)base;
+    return (struct resolver *)(void *)base;
 }
 
 void
-names_free(struct names **n)
+resolver_free(struct resolver **n)
 {
     *n = NULL;
 }
 
 struct lookup *
-names_ask(struct names *n, const char *host, int port, struct addresses *to, names_found_fn *fn, void *ctx)
+resolver_ask(struct resolver *n, const char *host, int port, struct addresses *to, resolver_found_fn *fn, void *ctx)
 {
     struct found *f = calloc(1, sizeof(*f));
 
@@ -377,7 +377,7 @@ names_ask(struct names *n, const char *host, int port, struct addresses *to, nam
 }
 
 void
-names_cancel(struct lookup **q)
+resolver_cancel(struct lookup **q)
 {
     *q = NULL;
 }

@@ -3,14 +3,16 @@
  *
  * A name is held where a majority has it: what one node alone has, or has lost, is no news of the name. What goes wrong
  * goes wrong with single nodes, and several of them may be in trouble at a time; nothing is excused for that, but for a
- * clock that is set forward under a key that only just had a majority (masters_jumped).
+ * clock that is set forward under a key that, without that node, has no majority for as long (masters_jumped). Q1, Q2
+ * and Q3: check.c.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/backend/call.h"
-#include "tests/sim/sim.h"
+#include "daemon/backend/sha1.h"
+#include "tests/sim/check.h"
 
 /* A node that has lost its data has no vote for the longest lease; then it is looked at, and admitted. */
 enum { ADMITTED_US = 4 * 1000 * 1000 };
@@ -151,9 +153,36 @@ is_early(const struct server *s)
     return s->set_forward_us != 0 && s->world->now_us < s->set_forward_us + longest_lease_us(s->world);
 }
 
+static int64_t
+pttl_at(struct server *s, const struct name *n)
+{
+    return server_command(s, 2, (struct slice[]){SLICE_LIT("PTTL"), slice_of(n->text)})->n;
+}
+
 /*
- * The clock of s is about to be set forward: what it has ends sooner than its owner knows. That costs the name only
- * where a majority does not have it without this node, and without others whose clocks were set.
+ * For how long the owner of this key of s may rely on s, at most. After s was set back its key lives longer than the
+ * owner was told: then for no longer than any other node has the key.
+ */
+static int64_t
+relied_on_ms(struct server *s, const struct name *n)
+{
+    struct world *w = s->world;
+    bool set_back = s->set_back_us != 0 && w->now_us < s->set_back_us + longest_lease_us(w);
+    int64_t here_ms = pttl_at(s, n), elsewhere_ms = 0;
+
+    for (int k = 0; k < w->servers_n; k++) {
+        int64_t ms = &w->server[k] != s ? pttl_at(&w->server[k], n) : 0;
+
+        elsewhere_ms = ms > elsewhere_ms ? ms : elsewhere_ms;
+    }
+    here_ms = set_back && elsewhere_ms < here_ms ? elsewhere_ms : here_ms;
+    return here_ms - here_ms / 100 - 1; /* less the margin of a deadline, 1 % and 2 ms, and what PTTL rounds */
+}
+
+/*
+ * The clock of s is about to be set forward: the keys of s end sooner than their owners know. That costs a name nothing
+ * if a majority without s has the key for as long as the owner may rely on s. A node whose last renewal failed has it
+ * for a shorter time, and does not count.
  */
 void
 masters_jumped(struct server *s)
@@ -163,17 +192,149 @@ masters_jumped(struct server *s)
     s->set_forward_us = w->now_us;
     for (int i = 0; i < w->habit.names; i++) {
         struct name *n = &w->name[i];
+        int64_t needed_ms = relied_on_ms(s, n);
         struct slice holder = holder_at(s, n);
         int others = 0;
 
         for (int k = 0; k < w->servers_n && holder.n > 0; k++) {
-            others += !is_early(&w->server[k]) && slice_eq(holder_at(&w->server[k], n), holder);
+            struct server *other = &w->server[k];
+
+            others += other != s && slice_eq(holder_at(other, n), holder) && pttl_at(other, n) >= needed_ms;
         }
         if (holder.n > 0 && others < majority(w)) {
             n->excused_us = w->now_us + longest_lease_us(w);
         }
     }
     last_failure(w, 0);
+}
+
+/* ---- what must be true ---- */
+
+/* MGET, and the token clocks behind it. */
+static const struct slice *
+read_of_clocks(void)
+{
+    static struct slice word[1 + TOKEN_CLOCKS];
+    static char name[TOKEN_CLOCKS][24];
+
+    if (word[0].n == 0) {
+        word[0] = SLICE_LIT("MGET");
+        for (int i = 0; i < TOKEN_CLOCKS; i++) {
+            word[1 + i] = (struct slice){name[i], (size_t)snprintf(name[i], sizeof(name[i]), "rlock:clock:%d", i)};
+        }
+    }
+    return word;
+}
+
+/* The clock of a name with that key, as scripts/clocks.lua finds it. */
+static struct slice
+clock_of(struct slice key)
+{
+    char digest[SHA1_HEX_BYTES + 1];
+
+    sha1_hex(key, digest);
+    digest[2] = '\0';
+    return read_of_clocks()[1 + strtoul(digest, NULL, 16) % TOKEN_CLOCKS];
+}
+
+/* Q2. Called before each script of ours, and so behind the one before it. */
+static void
+check_tokens(struct server *s)
+{
+    const struct reply *r = server_command(s, 1 + TOKEN_CLOCKS, read_of_clocks());
+
+    for (int i = 0; i < TOKEN_CLOCKS; i++) {
+        int64_t now = r->item[i]->type == REPLY_TEXT ? atoll(r->item[i]->text.p) : 0;
+
+        if (now < s->tokens[i]) {
+            violated(s->world, "Q2", "%s: its token clock %d is %" PRId64 ", and was %" PRId64, s->name, i, now,
+                     s->tokens[i]);
+        }
+        s->tokens[i] = now;
+    }
+}
+
+/* It has lost data, and its votes are no other owner's yet. */
+static bool
+is_in_quarantine(const struct server *s)
+{
+    int64_t quarantine_us = longest_lease_us(s->world) + longest_lease_us(s->world) / 50 + ADMITTED_US;
+
+    return s->lost_us != 0 && s->world->now_us < s->lost_us + quarantine_us;
+}
+
+/* What is left of older data may say so, too, until a daemon has registered. */
+static bool
+is_established(struct server *s)
+{
+    const struct slice read[] = {SLICE_LIT("MGET"), SLICE_LIT("rlock:epoch"), SLICE_LIT("rlock:quorum")};
+    const struct reply *r = server_command(s, 3, read);
+
+    return !is_in_quarantine(s) && r->item[0]->type == REPLY_TEXT && r->item[1]->type == REPLY_TEXT &&
+           slice_eq(r->item[0]->text, r->item[1]->text);
+}
+
+/* Q3 */
+void
+masters_told(struct world *w, const struct name *n, uint64_t token)
+{
+    struct slice read[2] = {SLICE_LIT("GET"), clock_of(slice_of(n->text))};
+    int behind = 0;
+
+    for (int i = 0; i < w->servers_n && w->shape == SHAPE_QUORUM; i++) {
+        if (is_established(&w->server[i])) {
+            const struct reply *r = server_command(&w->server[i], 2, read);
+
+            behind += r->type != REPLY_TEXT || strtoull(r->text.p, NULL, 10) < token;
+        }
+    }
+    if (behind >= majority(w)) {
+        violated(w, "Q3", "%s: %d nodes vote for it, and may give tokens below %llu", n->text, behind,
+                 (unsigned long long)token);
+    }
+}
+
+/* Or its keys may have ended before their time. */
+static bool
+may_lack(const struct server *s)
+{
+    return is_early(s) || is_in_quarantine(s);
+}
+
+static void
+check_has(struct world *w, const struct name *n, const struct promise *p)
+{
+    char owner[64];
+    int has = 0, lack = 0;
+
+    snprintf(owner, sizeof(owner), "%08x-%04x-4000-8000-726c6f636b64:", (unsigned)(uint32_t)p->self,
+             (unsigned)p->daemon);
+    for (int i = 0; i < w->servers_n; i++) {
+        struct slice holder = holder_at(&w->server[i], n);
+        bool ours = n->kind == KIND_SIMPLE ? holder.n > 0 /* by its value nobody is known */
+                                           : holder.n > strlen(owner) && memcmp(holder.p, owner, strlen(owner)) == 0;
+
+        has += ours;
+        lack += !ours && may_lack(&w->server[i]);
+    }
+    if (has + lack < majority(w)) {
+        violated(w, "Q1", "%s is promised by daemon %d for %.6f s: %d nodes have its key", n->text, p->daemon,
+                 (double)(p->until_us - w->now_us) / 1e6, has);
+    }
+}
+
+void
+masters_check(struct world *w)
+{
+    for (int i = 0; i < w->habit.names && w->shape == SHAPE_QUORUM; i++) {
+        const struct name *n = &w->name[i];
+
+        for (int k = 0; k < n->promises_n && !n->broken && !is_excused(w, n); k++) {
+            if (w->now_us < n->promise[k].until_us) {
+                check_has(w, n, &n->promise[k]);
+            }
+        }
+    }
 }
 
 /* ---- what goes wrong ---- */
@@ -185,6 +346,14 @@ masters_lost(struct world *w)
     if (w->shape == SHAPE_QUORUM) {
         last_failure(w, longest_lease_us(w) + longest_lease_us(w) / 50 + ADMITTED_US);
     }
+}
+
+void
+masters_emptied(struct server *s)
+{
+    memset(s->tokens, 0, sizeof(s->tokens));
+    s->lost_us = s->world->now_us;
+    masters_lost(s->world);
 }
 
 /* Nothing reaches it, but of the daemons that are cut off with it; these reach no other node. */
@@ -250,11 +419,11 @@ masters_strike(struct server *s, enum fault f)
 
 /* ---- tokens, and controls ---- */
 
-/* The tokens of a node are at least there from now on, as those of other names may bring it. */
+/* The tokens of the name at a node are at least there from now on, as those of other names may bring them. */
 static void
-raise_clock(struct server *s, int64_t to)
+raise_clock(struct server *s, struct slice key, int64_t to)
 {
-    struct slice get[2] = {SLICE_LIT("GET"), SLICE_LIT("rlock:clock")}, set[3] = {SLICE_LIT("SET"), get[1]};
+    struct slice get[2] = {SLICE_LIT("GET"), clock_of(key)}, set[3] = {SLICE_LIT("SET"), get[1]};
     const struct reply *r = server_command(s, 2, get);
     char text[24];
 
@@ -267,16 +436,17 @@ raise_clock(struct server *s, int64_t to)
 
 /* The tokens of nodes come apart, so that there is something to write back; by a control nothing is raised. */
 void
-masters_call(struct server *s, int verb, struct slice *floor)
+masters_call(struct server *s, int verb, struct slice key, struct slice *floor)
 {
     struct world *w = s->world;
 
+    check_tokens(s);
     if (verb == VERB_ACQUIRE && fault(w, FAULT_NODE_AHEAD)) {
-        raise_clock(s, server_clock(s) + below(w, 5 * US_PER_S));
+        raise_clock(s, key, server_clock(s) + below(w, 5 * US_PER_S));
     }
-    if (verb == VERB_RENEW && floor->p[0] == '=' && of_tokens(w)) {
+    if (verb == VERB_RENEW && floor->p[0] != '0' && of_tokens(w)) {
         if (w->options->control == CONTROL_WRITE_BACK) {
-            raise_clock(&w->server[(s->index + 1) % w->servers_n], atoll(floor->p + 1));
+            raise_clock(&w->server[(s->index + 1) % w->servers_n], key, atoll(floor->p));
         }
         *floor = SLICE_LIT("0");
     }

@@ -23,8 +23,8 @@ longest_lease_us(const struct world *w)
 
 /*
  * What is assumed of clocks (until_us of the world), or of a Redis that keeps what it has (of the name), does not hold:
- * Redis gives away what somebody was told that it is his, and nothing tells before the next renewal, or the deadline if
- * there is none. Until then S1 is counted and not failed.
+ * Redis grants a lock that another owner still holds. No reply shows that before the next renewal, or the
+ * deadline if there is none. Until then S1 is counted and not failed.
  */
 static void
 excuse(struct world *w, int64_t *until_us)
@@ -137,7 +137,7 @@ lose(struct server *s, enum fault how, struct sim_redis *old)
     nature_lost(s);
 }
 
-/* So that it happens in the middle of something: when daemons greet, adopt, reclaim. */
+/* So that it happens in the middle of something: when daemons greet, restore, reclaim. */
 static void
 lose_soon(struct server *s, enum fault why)
 {
@@ -220,7 +220,7 @@ nature_lost(struct server *s)
     struct world *w = s->world;
 
     w->domain[s->domain].ghosts_us = w->now_us + longest_lease_us(w);
-    masters_lost(w);
+    masters_emptied(s);
     cluster_trouble(w, 0);
     turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
     strangers_lost(s, fault(w, FAULT_LOST_TO_STRANGER));
@@ -492,13 +492,13 @@ nature_strikes(struct daemon *d, enum fault f)
 
 /* ---- what comes to its end ---- */
 
-/* As all_said() of rlockd.c. */
+/* As all_answered() of rlockd.c. */
 static void
 says_good_bye(struct daemon *d)
 {
     struct core_totals t = core_totals(d->core);
 
-    if (t.freeing == 0 && t.held == 0 && !d->left) {
+    if (t.releasing == 0 && t.held == 0 && !d->left) {
         d->left = true;
         loop_enter(d);
         d->world->in_turn[d->index] = true;

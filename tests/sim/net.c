@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/sim.h"
+#include "tests/sim/cluster.h"
 
 enum { KEEP_ALIVE_US = 60 * 1000 * 1000 };
 
@@ -287,7 +287,7 @@ void
 conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
 {
     struct world *w = c->world;
-    int64_t at_us = w->now_us + net_delay(w, c->daemon), cut_us;
+    int64_t at_us = w->now_us + net_delay(w, c->daemon) + cluster_delay(c->server), cut_us;
     bool cut = false;
 
     if (c->mute || c->bev == NULL) {

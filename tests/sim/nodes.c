@@ -316,6 +316,15 @@ note_old(struct server *s, bool script)
     }
 }
 
+int64_t
+cluster_delay(const struct server *s)
+{
+    struct world *w = s->world;
+
+    return w->options->control == CONTROL_OLD_NODE && node_of(s)->replaced_us != 0 ? between(w, 300, 950) * US_PER_MS
+                                                                                   : 0;
+}
+
 /* An answer that says which slots are open; it may be lost, so `told` is what arrives half a second later. */
 static void
 note_told(struct conn *c, int script)

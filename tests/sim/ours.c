@@ -2,8 +2,8 @@
  * ours.c -- what Redis has, compared with what its daemons and the strangers beside them believe.
  *
  *   S7  what a stranger has nobody changes or takes away; nor is it granted meanwhile
- *   L2  while all is quiet, whoever has a name in Redis also has it in his daemon,
- *   S4  and as often, unless he has asked for it more than once
+ *   L2  while all is quiet, each holder of a name in Redis also holds it in its daemon,
+ *   S4  and as often, unless it has requested the name more than once
  *
  * A stranger is a client of Redisson, or of SET NX PX, that goes to the same Redis without rlockd. It knows of no
  * epoch and no grace: what is free it takes. Redis runs it at once, for what is wrong with its network is not ours.
@@ -25,9 +25,9 @@ suits(const struct world *w, const struct name *n)
            (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_SIMPLE);
 }
 
-/* As the stranger has left it, and with how long it is good yet in ms; -1: it is not his. */
+/* As the stranger has left it, with the rest of its lease in ms; -1: the stranger does not hold it. */
 static int64_t
-is_his(struct world *w, const struct name *n)
+is_the_strangers(struct world *w, const struct name *n)
 {
     struct server *s = server_of(w, n);
     struct slice key = slice_of(n->text);
@@ -94,7 +94,7 @@ stranger_acts(struct world *w, struct name *n)
 
     if (n->stranger.has && server_clock(s) >= n->stranger.until_us - 2 * US_PER_MS) {
         n->stranger.has = false;
-    } else if (n->stranger.has && is_his(w, n) < 0) {
+    } else if (n->stranger.has && is_the_strangers(w, n) < 0) {
         violated(w, "S7", "%s was taken from a stranger, or changed", n->text);
     } else if (n->stranger.has && chance(w, 5000)) {
         trace(w, "stranger", "gives %s back", n->text);
@@ -118,7 +118,7 @@ strangers_act(struct world *w)
     }
 }
 
-/* What is left of it is his; what is not he has lost. `take`: where nothing is left he is faster than the daemons. */
+/* The stranger holds a remaining key, and lost a missing one. `take`: it is faster than the daemons at a free one. */
 void
 strangers_lost(struct server *s, bool take)
 {
@@ -131,7 +131,7 @@ strangers_lost(struct server *s, bool take)
         if (n->domain != s->domain) {
             continue;
         }
-        left_ms = n->stranger.has ? is_his(w, n) : -1;
+        left_ms = n->stranger.has ? is_the_strangers(w, n) : -1;
         n->stranger.has = left_ms >= 0;
         n->stranger.until_us = server_clock(server_of(w, n)) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
         if (take && suits(w, n) && chance(w, 50000)) {
@@ -165,7 +165,7 @@ look(void *ctx, const struct core_holder_view *v)
 {
     struct holder *h = ctx;
 
-    if (v->owner.number == h->number) {
+    if (v->owner.redis_owner == h->number) {
         h->holds = v->holds;
     }
 }

@@ -143,7 +143,7 @@ was_refused(const struct session *s, const struct asked *a, int name)
     return s->unavailable_us[name] != 0 && a->at_us < s->unavailable_us[name] + 15 * US_PER_S;
 }
 
-/* When his LOCK was cancelled an attempt for it may have been in flight, and it may be still. */
+/* When the client's LOCK was cancelled an attempt for it may have been in flight, and it may be still. */
 static bool
 has_attempt_of_cancelled(const struct session *s, const struct asked *a, int name)
 {
@@ -156,7 +156,7 @@ has_attempt_of_cancelled(const struct session *s, const struct asked *a, int nam
  * for more than is left of it): others may ask right behind that release, they themselves only when it is answered; or
  * whose attempt, which was answered for them too early, is still under way: they have its place; or who was told that
  * he lost it, which is made sure of first. Nor of who asks again within the time of an operation behind a CANCEL: the
- * attempt that was in flight then is his (seeds 645 and 2148).
+ * attempt that was in flight then is for that owner (seeds 645 and 2148).
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -366,7 +366,7 @@ check_session_ends(struct daemon *d, struct session *s)
  * their grace. A loss of power is the end of all that relied on the daemon.
  */
 void
-check_adopted(struct daemon *d, bool power_lost)
+check_restored(struct daemon *d, bool power_lost)
 {
     int64_t grace_us = daemon_true(d, daemon_clock(d, d->world->now_us) + d->world->habit.owner_grace_us);
 

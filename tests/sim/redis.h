@@ -55,8 +55,11 @@ void sim_redis_in_cluster(struct sim_redis *r, const struct sim_slots *slots);
  */
 const char *sim_redis_redirects(struct sim_redis *r, int64_t wall_us, bool asking, int words, const struct slice *word);
 
-/* MIGRATE ... REPLACE: the key leaves r, whose clock says from_us, and is at the other one then. */
-void sim_redis_migrate(struct sim_redis *r, int64_t from_us, struct sim_redis *to, int64_t to_us, struct slice key);
+/*
+ * MIGRATE ... REPLACE: the key leaves r, whose clock says from_us, and is at the other one then. True: in the place of
+ * a newer one, which had a later end, or a higher number in a text without an end.
+ */
+bool sim_redis_migrate(struct sim_redis *r, int64_t from_us, struct sim_redis *to, int64_t to_us, struct slice key);
 void sim_redis_delete(struct sim_redis *r, struct slice key);
 
 /* Since when this process runs, for uptime_in_seconds; unless it is said, its first command tells. */

@@ -77,7 +77,7 @@ keep(const struct world *w, struct asked *a, const struct core_reply *r)
 }
 
 static void
-tell_grant(const struct daemon *d, struct outbox *box, struct outbox_claim claim, const struct core_reply *r)
+tell_grant(const struct daemon *d, struct outbox *box, struct outbox_group group, const struct core_reply *r)
 {
     int64_t ms = r->answer == CORE_GRANTED ? r->lease_us / US_PER_MS : r->left;
     size_t from;
@@ -87,26 +87,26 @@ tell_grant(const struct daemon *d, struct outbox *box, struct outbox_claim claim
     buf_add_i64(&box->bytes, ms);
     outbox_rely(box, &r->relies, d->metrics.lost);
     if (r->relies.claim != 0 && (r->answer == CORE_GRANTED || r->ms)) {
-        outbox_says_ms(box, claim, from, box->bytes.n, ms);
+        outbox_says_ms(box, group, from, box->bytes.n, ms);
     }
 }
 
 static void
 write_line(const struct daemon *d, struct asked *a)
 {
-    struct outbox_claim claim = outbox_begin(&a->box);
+    struct outbox_group group = outbox_begin(&a->box);
     bool yes = a->reply.answer == CORE_GRANTED || a->reply.answer == CORE_LEFT; /* as in serve/commands_reply.c */
     size_t i;
 
     buf_adds(&a->box.bytes, "G");
     for (i = 0; i < a->reply.parts && yes; i++) {
-        tell_grant(d, &a->box, claim, &a->part[i]);
+        tell_grant(d, &a->box, group, &a->part[i]);
     }
     if (a->reply.parts == 0) {
-        tell_grant(d, &a->box, claim, &a->reply);
+        tell_grant(d, &a->box, group, &a->reply);
     }
     buf_adds(&a->box.bytes, "\n");
-    outbox_end(&a->box, claim, OUTBOX_LOST, 0, 2);
+    outbox_end(&a->box, group, OUTBOX_LOST, 0, 2);
 }
 
 static bool

@@ -271,6 +271,16 @@ server_restart(struct server *s, struct sim_redis *data, bool promote)
     begin_life(s, ++s->life, data, promote);
 }
 
+/* The first replica has joined: a new line of replication, by the same process; no connection ends. */
+void
+server_new_line(struct server *s)
+{
+    char replid[41];
+
+    server_id(s, replid, s->life, 4);
+    sim_redis_promote(s->redis, replid);
+}
+
 void
 server_back(struct server *s)
 {

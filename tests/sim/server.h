@@ -92,6 +92,7 @@ struct server {
     int64_t late_guards_us;      /* until then a guard may be too late: of G1 */
     int64_t set_back_us;         /* its clock was set back then, the last time; of G2 */
     int64_t set_forward_us;      /* ... forward, of a node of a quorum */
+    int64_t tokens[TOKEN_CLOCKS], lost_us; /* of Q1 and Q2 */
     int64_t back_under_us;       /* it is to be, by so much, as soon as an acquire is under way; 0 = no */
     struct server *follows;      /* its master; NULL: it is one */
     struct happening sync;       /* what its master has is copied to it */
@@ -137,6 +138,7 @@ void server_ends_conns(struct server *s);                       /* CLIENT KILL; 
 void server_restart(struct server *s, struct sim_redis *data, bool promote);
 void server_late(struct server *s, int64_t for_us);             /* what is on its way back comes so much later */
 bool server_has(struct server *s, const char *key);
+void server_new_line(struct server *s);
 void server_back(struct server *s);                             /* the one before the last failover */
 
 /* ---- watched.c ---- */
@@ -158,8 +160,11 @@ void masters_open(struct world *w);
 void masters_rest(struct world *w);
 void masters_strike(struct server *s, enum fault f);
 void masters_lost(struct world *w);                           /* a node will not vote for some time */
+void masters_emptied(struct server *s);                        /* some of what it had, or all, is lost */
+void masters_check(struct world *w);
 void masters_jumped(struct server *s);                         /* before its clock is set forward */
-void masters_call(struct server *s, int verb, struct slice *floor); /* a script of ours is about to run */
+void masters_call(struct server *s, int verb, struct slice key, struct slice *floor); /* before a script of ours */
+void masters_told(struct world *w, const struct name *n, uint64_t token); /* a token of the name */
 void masters_establish(struct server *s);                      /* ... it says that it is established */
 enum kind masters_kind(const struct world *w, enum kind kind, int name); /* that it has there */
 bool masters_have(struct world *w, const struct name *n);     /* nobody else gets a majority */
@@ -175,7 +180,7 @@ void server_runs(struct conn *c, struct parcel *p);
 int scripts_find(struct slice text);                           /* -1: not one of ours */
 int scripts_by_sha(struct slice sha);
 const char *scripts_sha(int script);
-bool scripts_is_beat(int script);                              /* of membership */
+bool scripts_is_beat(int script);                              /* of membership; an anchor's, a node's of a cluster */
 bool scripts_is_node(int script);                              /* what data a node of a cluster has */
 bool scripts_is_record(int script);                            /* of a slot */
 bool scripts_is_call(int script);                              /* of a verb and a kind */

@@ -37,7 +37,7 @@ struct stranger {
     int64_t since_us, until_us; /* true; Redis's clock */
 };
 
-/* Who has a name in Redis, but not so in the core of his daemon. */
+/* A holder of a name in Redis that does not hold it in the core of its daemon. */
 struct odd {
     uint64_t owner;
     int64_t since_us; /* 0 = nobody */
@@ -99,7 +99,7 @@ struct sentinels_world {
     int64_t elect_us;      /* a failover is under way, and ends then; 0 = none is */
 };
 
-/* Heartbeats of daemons (presence.lua): how many, the commands that they ran, and their bytes there and back. */
+/* Messages of heartbeats (scripts_is_beat()): how many, the commands that they ran, and their bytes there and back. */
 struct beats {
     uint64_t n, calls, bytes;
 };
@@ -266,7 +266,7 @@ void check_granted(struct daemon *d, struct session *s, const struct asked *a, c
 void check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r);
 void check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type);
 void check_session_ends(struct daemon *d, struct session *s);
-void check_adopted(struct daemon *d, bool power_lost);         /* by a new process */
+void check_restored(struct daemon *d, bool power_lost);         /* by a new process */
 void check_zombie(const struct conn *c, int script, const struct reply *r); /* a command ran that was given up */
 void check_moved_guard(const struct conn *c, const struct slice *word, const struct reply *r); /* an acquire ran */
 void nature_set_back(struct conn *c); /* an acquire has just been sent on it */

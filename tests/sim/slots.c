@@ -7,6 +7,7 @@
  * go with it, open or not. A script is asked again for each command that it runs.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/backend/slot.h"
 #include "tests/sim/inside.h"
@@ -150,25 +151,39 @@ cmd_cluster(struct sim_redis *r, int n, const struct slice *w)
 
 /* ---- keys that change their node ---- */
 
+/* Its time has been rounded at each move. */
+static bool
+is_older(const struct key *k, const struct key *there)
+{
+    if (k->expire_ms >= 0 && there->expire_ms >= 0) {
+        return k->expire_ms + 5 < there->expire_ms;
+    }
+    return k->type == TYPE_STRING && there->type == TYPE_STRING && strtoull(k->text->p, NULL, 10) <
+                                                                        strtoull(there->text->p, NULL, 10);
+}
+
 /* The time that is left goes with it, and at least a millisecond. */
-void
+bool
 sim_redis_migrate(struct sim_redis *r, int64_t from_us, struct sim_redis *to, int64_t to_us, struct slice key)
 {
     struct key *k = data_find(&r->data, key), *there = data_find(&to->data, key);
     int64_t left_ms;
+    bool older = false;
 
     if (k == NULL) {
-        return;
+        return false;
     }
     left_ms = k->expire_ms - from_us / 1000;
     if (k->expire_ms < 0 || left_ms >= 0) {
+        k->expire_ms = k->expire_ms < 0 ? -1 : to_us / 1000 + (left_ms > 0 ? left_ms : 1);
         if (there != NULL) {
+            older = is_older(k, there);
             data_del(&to->data, there);
         }
-        there = data_copy_key(&to->data, k);
-        there->expire_ms = k->expire_ms < 0 ? -1 : to_us / 1000 + (left_ms > 0 ? left_ms : 1);
+        (void)data_copy_key(&to->data, k);
     }
     data_del(&r->data, k);
+    return older;
 }
 
 void

@@ -14,7 +14,7 @@
 #include "tests/sim/sim.h"
 
 /* As in state_file.c. */
-enum { STATE_FILE_BLOCK = 1 << 20, POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
+enum { STATE_FILE_IDS = 1 << 20, POWER_LOSS_IDS = 64 * STATE_FILE_IDS };
 
 static struct core_record *
 room_for(struct core_record **record, size_t *room, size_t n)
@@ -126,7 +126,7 @@ note_to_free(struct daemon *d)
 
 /*
  * Until when Redis may have what the process before left of kinds that only their expiry proves: what that one has
- * perhaps given back already is left to it (claim_release), and what goes unanswered now.
+ * perhaps given back already is left to it (op_release), and what goes unanswered now.
  */
 static int64_t
 expires_us(const struct daemon *d, const struct core_record *k)
@@ -139,7 +139,7 @@ expires_us(const struct daemon *d, const struct core_record *k)
 
 /* Deadlines of another boot mean nothing (state_file_load). */
 void
-state_adopt(struct daemon *d)
+state_restore(struct daemon *d)
 {
     struct state *s = &d->state;
     struct core_restored a = {.serial = s->serial, .token = s->token, .n = s->n};
@@ -176,13 +176,13 @@ state_adopt(struct daemon *d)
         us = expires_us(d, &a.kept[i]);
         d->expires_us = us > d->expires_us ? us : d->expires_us;
     }
-    s->serial = a.serial + 2 * STATE_FILE_BLOCK;
-    check_adopted(d, s->other_boot);
+    s->serial = a.serial + 2 * STATE_FILE_IDS;
+    check_restored(d, s->other_boot);
     daemon_step(d, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     trace(d->world, d->name, "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
-          (int)a.held, (int)a.positions, (int)a.freed, (int)a.lost, (int)a.failed);
+          (int)a.held, (int)a.positions, (int)a.released, (int)a.lost, (int)a.failed);
     if (a.failed > 0) {
-        violated(d->world, "A1", "daemon %d could not adopt %d records of its own", d->index, (int)a.failed);
+        violated(d->world, "A1", "daemon %d could not restore %d records of its own", d->index, (int)a.failed);
     }
     for (size_t i = 0; i < a.held; i++) {
         sight(d->world, SIGHT_ADOPTED);
@@ -191,7 +191,7 @@ state_adopt(struct daemon *d)
         sight(d->world, SIGHT_ADOPTED_PLACE);
     }
     note_to_free(d);
-    d->freeing = a.freed + a.lost > 0;
+    d->freeing = a.released + a.lost > 0;
     if (a.held > 0) {
         clients_return(d);
     }
@@ -222,10 +222,10 @@ state_turn(struct daemon *d)
         return;
     }
     t = core_totals(d->core);
-    if (t.serial + STATE_FILE_BLOCK > d->state.serial) {
-        d->state.serial = t.serial + 2 * STATE_FILE_BLOCK;
+    if (t.serial + STATE_FILE_IDS > d->state.serial) {
+        d->state.serial = t.serial + 2 * STATE_FILE_IDS;
     }
-    if (d->freeing && (t.freeing == 0 || !is_left(d))) {
+    if (d->freeing && (t.releasing == 0 || !is_left(d))) {
         d->freeing = false;
         sight(d->world, SIGHT_FREED_AFTER);
     }

@@ -137,6 +137,33 @@ cmd_getset(struct sim_redis *r, int n, const struct slice *w)
     return was;
 }
 
+/* Null for a key of another type. */
+const struct reply *
+cmd_mget(struct sim_redis *r, int n, const struct slice *w)
+{
+    struct reply *reply = out_array(&r->out, (size_t)n - 1);
+
+    for (int i = 1; i < n; i++) {
+        const struct key *k = key_seen(r, w[i]);
+
+        reply->item[i - 1] =
+            k == NULL || k->type != TYPE_STRING ? out_null(&r->out) : out_text(&r->out, str_slice(k->text));
+    }
+    return reply;
+}
+
+const struct reply *
+cmd_mset(struct sim_redis *r, int n, const struct slice *w)
+{
+    if (n % 2 == 0) {
+        return out_error(&r->out, "ERR wrong number of arguments for 'mset' command");
+    }
+    for (int i = 1; i < n; i += 2) {
+        set_key(r, w[i], w[i + 1], false);
+    }
+    return out_status(&r->out, SLICE_LIT("OK"));
+}
+
 const struct reply *
 cmd_getdel(struct sim_redis *r, int n, const struct slice *w)
 {

@@ -15,7 +15,8 @@
 struct world;
 
 enum { DAEMONS = 4 /* that a seed draws at most */, DAEMONS_MAX = 4096 };
-enum { SERVERS_MAX = 16, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128, LEFT_MAX = SESSIONS * NAMES };
+enum { SERVERS_MAX = 16, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128, TOKEN_CLOCKS = 64,
+       LEFT_MAX = SESSIONS * NAMES };
 enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* that a client asks for */ };
 
 /* Where Redis lives. */

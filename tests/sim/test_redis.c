@@ -76,7 +76,7 @@ info(struct sim_redis *of, int64_t at_us, const char *field)
 
 /* ---- identity ---- */
 
-START_TEST(info_says_who_it_is)
+START_TEST(info_names_the_server)
 {
     ck_assert_str_eq(info(r, T0, "run_id"), ID_A);
     ck_assert_str_eq(info(r, T0, "master_replid"), ID_B);
@@ -252,7 +252,7 @@ hear(void *ctx, struct slice channel, struct slice message, bool sharded)
     return 3;
 }
 
-START_TEST(who_listens_is_asked)
+START_TEST(listeners_are_asked)
 {
     struct seen s = {""};
 
@@ -384,7 +384,7 @@ START_TEST(a_slot_moves)
         }                                                                                                              \
         says(node, side, want, COUNT_OF(__VA_ARGS__), word);                                                           \
     }
-#define MOVES(key) sim_redis_migrate(node[0], T0, node[1], T0, slice_of(key));
+#define MOVES(key) (void)sim_redis_migrate(node[0], T0, node[1], T0, slice_of(key));
 #include "tests/sim/slots.def"
 #undef ROW
 #undef MOVES
@@ -399,9 +399,28 @@ START_TEST(a_key_moves_with_its_time)
     int64_t there_us = T0 - 5000000;
 
     ASK(r, T0, "SET", "k", "v", "PX", "700");
-    sim_redis_migrate(r, T0 + 300000, to, there_us, SLICE_LIT("k"));
+    ck_assert(!sim_redis_migrate(r, T0 + 300000, to, there_us, SLICE_LIT("k")));
     ck_assert_int_eq(ASK(r, T0 + 300000, "EXISTS", "k")->n, 0);
     ck_assert_int_eq(ASK(to, there_us, "PTTL", "k")->n, 400);
+    sim_redis_free(&to);
+}
+END_TEST
+
+/* REPLACE asks for no time: what is older takes the place of what is newer, and says so here. */
+START_TEST(an_older_key_replaces_a_newer_one)
+{
+    struct sim_redis *to = sim_redis_new(ID_C, ID_C);
+
+    ASK(r, T0, "SET", "k", "old", "PX", "700");
+    ASK(to, T0, "SET", "k", "new", "PX", "900");
+    ck_assert(sim_redis_migrate(r, T0, to, T0, SLICE_LIT("k")));
+    ck_assert_str_eq(ASK(to, T0, "GET", "k")->text.p, "old");
+    ASK(r, T0, "SET", "k", "newer", "PX", "900");
+    ck_assert(!sim_redis_migrate(r, T0, to, T0, SLICE_LIT("k")));
+    ASK(r, T0, "SET", "n", "9 0");
+    ASK(to, T0, "SET", "n", "10 0");
+    ck_assert(sim_redis_migrate(r, T0, to, T0, SLICE_LIT("n")));
+    ck_assert_str_eq(ASK(to, T0, "GET", "n")->text.p, "9 0");
     sim_redis_free(&to);
 }
 END_TEST
@@ -415,7 +434,7 @@ main(void)
     int failed;
 
     tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_add_test(c, info_says_who_it_is);
+    tcase_add_test(c, info_names_the_server);
     tcase_add_test(c, info_says_whether_it_was_flushed);
     tcase_add_test(c, a_restart_is_another_run_and_forgets_scripts);
     tcase_add_test(c, a_restart_from_a_snapshot_has_lost_what_came_later);
@@ -425,11 +444,12 @@ main(void)
     tcase_add_test(c, flushes);
     tcase_add_test(c, two_redis_know_their_own_scripts);
     tcase_add_test(c, keys_come_in_the_order_of_their_names);
-    tcase_add_test(c, who_listens_is_asked);
+    tcase_add_test(c, listeners_are_asked);
     tcase_add_test(c, the_same_seed_is_the_same_life);
     tcase_add_test(c, scripts_leave_nothing_behind);
     tcase_add_test(c, a_slot_moves);
     tcase_add_test(c, a_key_moves_with_its_time);
+    tcase_add_test(c, an_older_key_replaces_a_newer_one);
     suite_add_tcase(s, c);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

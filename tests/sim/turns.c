@@ -1,23 +1,26 @@
 /*
- * turns.c -- L5: while a name goes round at one daemon, who waits at another one gets his turn; and what harmed a run.
+ * turns.c -- L5: while a name goes round at one daemon, a waiter at another daemon has its turn.
  *
- *   L5  once somebody waits elsewhere and is heard by Redis to wait (the channel is subscribed), a daemon grants the
- *       name to its own for no longer than handoff.time; and when it is free, who waits there has it at once: a turn of
- *       others (YIELD_US of the core) and some round trips later.
- *
- * So in all he waits for handoff.time, the hold that is just then, and some round trips. Asserted while nothing is
- * wrong, where the network answers within the turn that is left to others: who is slower than that asks when it is
- * over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
- *
- * A row of grants ends also when an attempt of its daemon finds the name taken: others had it then, and perhaps gave it
- * back without telling anybody; or when its holder finds it gone in Redis (seed 12237), or Redis is in a grace, whoever
- * hears of it: whose attempt is the first behind that is chance (seed 3868).
+ *   L5  once a remote waiter is subscribed to the channel, a daemon grants the name to its own waiters for no longer
+ *       than handoff.time; and when the name is free, the remote waiter has it at once: after a turn of others
+ *       (YIELD_US of the core) and some round trips.
  */
 #include <string.h>
 
 #include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/core_each.h"
+
+/*
+ * So in all the remote waiter waits for handoff.time, the hold that is just then, and some round trips. Asserted while
+ * nothing is wrong, where the network answers within the turn that is left to others: a slower daemon asks when the
+ * turn is over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
+ *
+ * A row of grants ends also when an attempt of its daemon finds the name taken: another owner held it then, and perhaps
+ * released it without a broadcast; when another daemon gets the name, and perhaps gives it back because the waiter has
+ * gone (seed 3432); or when its holder finds it gone in Redis (seed 12237), or Redis is in a grace period, whichever
+ * daemon knows of it: the first attempt behind that is chance (seed 3868).
+ */
 
 enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
 
@@ -47,7 +50,7 @@ turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
     switch (verb) {
     case CORE_WATCH:
     case CORE_UNWATCH:
-        e->lock = verb == CORE_WATCH ? op->lock : 0;
+        e->lock = verb == CORE_WATCH ? op->queue : 0;
         e->heard = false;
         e->since_us = 0;
         break;
@@ -140,7 +143,9 @@ turns_taken(struct name *n)
 static void
 acquire_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
 {
-    if (outcome == CORE_GRACE || (outcome == CORE_TAKEN && n->row.daemon == d)) {
+    bool had_it = n->row.daemon == d;
+
+    if (outcome == CORE_GRACE || (outcome == CORE_TAKEN && had_it) || (outcome == CORE_OK && !had_it)) {
         n->row.daemon = NULL;
     }
     if (outcome != CORE_TAKEN) {

@@ -1,21 +1,23 @@
 /*
- * watched.c -- the shape of a master, its replicas, and the sentinels that watch them: what is copied and when, who
- * names whom, and how a master is replaced.
+ * watched.c -- the shape of a master, its replicas, and the sentinels that watch them: the delay of copies, the masters
+ * that sentinels name, and failovers.
  *
- * A replica has what its master had some time ago; what was written since is lost when it is promoted. Who is not
- * reached for down-after-milliseconds is replaced when a majority of the sentinels that reach each other have found it
- * so; the others hear of it later, and the old master, which may serve all the while, is told later still. As in
- * Redis, a replica acknowledges what it has once a second, and a master looks at that once a second: what
- * min-replicas-max-lag bounds is longer by two seconds, as replication.h counts it.
- *
- * One partition at a time parts servers and daemons in two sides (`apart`); nothing is lost on a connection meanwhile,
- * it comes when the sides are one again.
+ * A replica has the data of its master some time ago; later writes are lost when the replica is promoted. One partition
+ * at a time parts servers and daemons in two sides (`apart`); nothing is lost on a connection meanwhile, it comes when
+ * the sides are one again.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/sim.h"
+
+/*
+ * A master that is not reached for down-after-milliseconds is replaced when a majority of the sentinels that reach each
+ * other have found it so; the others learn of it later, and the old master, which may serve all the while, later still.
+ * As in Redis, a replica acknowledges what it has once a second, and a master looks at that once a second: the bound
+ * of min-replicas-max-lag is longer by two seconds, as replication.h counts it.
+ */
 
 enum { SENTINELS = 3, MAJORITY = 2 };
 
@@ -36,6 +38,31 @@ draw_rates(struct world *w)
     w->rate[FAULT_UNHEARD] = 0;
 }
 
+/* Controls: nothing stops an old master, though daemons are told that min-replicas-max-lag does. */
+static bool
+serves_on(const struct world *w)
+{
+    return w->options->control == CONTROL_OLD_MASTER || w->options->control == CONTROL_OLD_ANSWERS;
+}
+
+/*
+ * What makes a difference: failovers by hand, behind which the old master serves on for long. No daemon or sentinel is
+ * cut off, so without the control nothing reaches it, and S1 holds (100 seeds).
+ */
+static void
+draw_old_answers(struct world *w)
+{
+    static const enum fault none[] = {FAULT_MASTER_DIES,       FAULT_MASTER_STOPS,      FAULT_MASTER_CUT,
+                                      FAULT_MASTER_CUT_WITH,   FAULT_MASTER_CUT_AGREED, FAULT_SENTINEL_STOPS,
+                                      FAULT_SENTINEL_LATE};
+
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        w->rate[none[i]] = 0;
+    }
+    w->rate[FAULT_SWITCH_BY_HAND] = 3 * fault_rows[FAULT_SWITCH_BY_HAND].rate;
+    w->rate[FAULT_DAEMON_CRASH] = fault_rows[FAULT_DAEMON_CRASH].rate;
+}
+
 void
 watched_draw(struct world *w)
 {
@@ -46,7 +73,7 @@ watched_draw(struct world *w)
     sw->replicas = (int)between(w, 1, 2);
     w->habit.replicas = w->habit.replicas > sw->replicas ? sw->replicas : w->habit.replicas;
     sw->lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
-    sw->bounded = chance(w, 70000) || w->options->control == CONTROL_OLD_MASTER;
+    sw->bounded = chance(w, 70000) || serves_on(w);
     down_s = between(w, sw->bounded ? 3 : 1, 5);
     sw->down_after_us = down_s * US_PER_S;
     sw->max_lag_us = sw->bounded ? between(w, 1, down_s - 2) * US_PER_S : 0;
@@ -56,6 +83,9 @@ watched_draw(struct world *w)
         for (int f = 0; f < FAULTS; f++) {
             w->rate[f] = fault_rows[f].loss ? 0 : w->rate[f];
         }
+    }
+    if (w->options->control == CONTROL_OLD_ANSWERS) {
+        draw_old_answers(w);
     }
 }
 
@@ -163,7 +193,7 @@ replication_ticks(struct world *w)
             good += r->follows == s && second - r->acked_us / US_PER_S <= w->sentinels.max_lag_us / US_PER_S;
         }
         w->totals->faults[FAULT_NO_REPLICAS] += good == 0 && !s->alone;
-        s->alone = good == 0 && w->options->control != CONTROL_OLD_MASTER;
+        s->alone = good == 0 && !serves_on(w);
         sim_redis_alone(s->redis, s->alone);
         if (s->alone) {
             last_failure(w, longest_lease_us(w) + 3 * US_PER_S); /* and then a new epoch begins */
@@ -304,6 +334,7 @@ sentinels_look(struct world *w)
 static void
 reform(struct world *w, struct server *s)
 {
+    int64_t old_s = w->options->control == CONTROL_OLD_ANSWERS ? 60 : 10;
     bool told = false;
 
     if (s == w->master || s->follows == w->master) {
@@ -322,7 +353,7 @@ reform(struct world *w, struct server *s)
     if (!told || !servers_reach(s, w->master)) {
         s->reform_us = 0;
     } else if (s->reform_us == 0) {
-        s->reform_us = w->now_us + below(w, (s->follows == NULL ? 10 : 2) * US_PER_S);
+        s->reform_us = w->now_us + below(w, (s->follows == NULL ? old_s : 2) * US_PER_S);
     } else if (w->now_us >= s->reform_us) {
         follow(s, w->master);
     }

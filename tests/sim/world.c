@@ -240,6 +240,7 @@ tick(struct world *w)
     if (!w->faults_on && !w->leaving) {
         check_calm(w);
     }
+    masters_check(w);
     strangers_act(w);
     check_ours(w);
     check_freed(w);

@@ -1,10 +1,10 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
-SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters cluster nodes \
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters cluster nodes moves \
              broken state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
 # What broken.c has in the stead of the daemon's own; where calls are inlined across files there is nothing to replace.
 COMMA     := ,
 SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot generations_node_answered generations_open \
-             cluster_rules_fresh)
+             cluster_slots_fresh shard_accepted link_retarget)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
@@ -35,6 +35,7 @@ sim: $(B)/tests/sim/rlsim
 	@$< --seeds 4 --twice --shape cluster
 	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
 	@$< --fleet --daemons 100
+	@$< --fleet --daemons 100 --shape cluster
 endif
 
 test-sim:
@@ -42,6 +43,7 @@ test-sim:
 
 sim-fleet: $(B)/tests/sim/rlsim ## measure fleets of 10, 100 and 1,000 daemons: a beat, a grace period, a start of all
 	@$< --fleet
+	@$< --fleet --shape cluster
 
 sim-long: $(B)/tests/sim/rlsim ## simulate SEEDS=n worlds, beginning at a seed made of the date; report in build/sim.txt
 	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \

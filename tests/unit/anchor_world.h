@@ -11,8 +11,13 @@
 
 #include "daemon/backend/anchor_words.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
-enum { AW_MEMBERS = 8, AW_ENTRIES = 64, AW_SLOTS = 16384 };
+#ifndef AW_MEMBERS
+#define AW_MEMBERS 8 /* a test may have more */
+#endif
+
+enum { AW_ENTRIES = 64, AW_SLOTS = 16384 };
 
 struct aw_member {
     bool is, awaited;
@@ -31,7 +36,7 @@ struct aw_anchor {
     char state; /* a, w, v */
     bool is_new;
     int64_t began_us, asked_us, longest_us;
-    uint64_t owner[ANCHORS];
+    uint64_t owner_epoch[ANCHORS];
     struct aw_member member[AW_MEMBERS], other[AW_MEMBERS]; /* other: awaited from lists */
     struct aw_entry entry[AW_ENTRIES];
     unsigned entries_n;
@@ -142,7 +147,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
 
         memset(an->member, 0, sizeof(an->member));
         memset(an->other, 0, sizeof(an->other));
-        memset(an->owner, 0, sizeof(an->owner));
+        memset(an->owner_epoch, 0, sizeof(an->owner_epoch));
         if (!head) {
             *an = (struct aw_anchor){.longest_us = 0};
         }
@@ -156,14 +161,16 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
     }
     an->is_new = an->is_new && (m->birth == 0 || m->birth == an->birth);
     an->longest_us = an->longest_us > id->lease_us ? an->longest_us : id->lease_us;
-    an->longest_us = an->longest_us > m->longest_us ? an->longest_us : m->longest_us;
+    if (an->state != 'v') {
+        an->longest_us = an->longest_us > m->longest_us ? an->longest_us : m->longest_us;
+    }
     same = m->birth == an->birth;
     for (unsigned i = 0; i < AW_MEMBERS; i++) {
         an->member[i].is = an->member[i].is && an->member[i].until_us > now_us;
         an->other[i].awaited = an->other[i].awaited && an->other[i].until_us > now_us;
     }
-    for (size_t i = 0; i < m->begin_n; i++) {
-        aw_begin(an, &m->begin[i], m->expected[i]);
+    for (size_t i = 0; i < m->generations_n; i++) {
+        aw_begin(an, &m->generation[i], m->expected[i]);
     }
     if (an->state != 'v' && m->brings_birth == an->birth) {
         if (m->brings_new) {
@@ -191,7 +198,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
         least = an->member[i].is && an->member[i].back < least ? an->member[i].back : least;
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
-        an->owner[i] = an->owner[i] > m->owner[i] ? an->owner[i] : m->owner[i];
+        an->owner_epoch[i] = an->owner_epoch[i] > m->owner_epoch[i] ? an->owner_epoch[i] : m->owner_epoch[i];
     }
     if (an->state == 'a' && now_us - an->began_us >= an->longest_us * 3 / 2) {
         memset(an->used, 1, sizeof(an->used));
@@ -207,7 +214,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
                                     .longest_us = an->longest_us,
                                     .entry = out->entry,
                                     .bit = out->bit};
-    memcpy(out->a.owner, an->owner, sizeof(out->a.owner));
+    memcpy(out->a.owner_epoch, an->owner_epoch, sizeof(out->a.owner_epoch));
     if (an->state == 'a' && now_us - an->asked_us >= 500 * US_PER_MS &&
         (an->is_new || now_us - an->began_us >= 6100 * US_PER_MS)) {
         out->a.status = ANCHOR_WANTS_LISTS;
@@ -269,14 +276,62 @@ struct aw_record {
 static inline struct record_answer
 aw_record_run(struct aw_record *r, uint64_t number, enum record_mode mode, int64_t now_us)
 {
-    if ((mode == RECORD_CREATE_RECLAIM || mode == RECORD_CREATE_GRANT) && r->number < number) {
-        *r = (struct aw_record){number, mode == RECORD_CREATE_GRANT, false};
-    } else if (mode == RECORD_SPOIL) {
+    if ((mode == RECORD_MODE_CREATE_RECLAIM || mode == RECORD_MODE_CREATE_GRANT) && r->number < number) {
+        *r = (struct aw_record){number, mode == RECORD_MODE_CREATE_GRANT, false};
+    } else if (mode == RECORD_MODE_SPOIL) {
         r->spoiled = r->number != 0;
-    } else if (mode == RECORD_GRANT && r->number == number) {
+    } else if (mode == RECORD_MODE_LET_GRANT && r->number == number) {
         r->grants = true;
     }
     return (struct record_answer){now_us, r->number, r->grants && !r->spoiled, r->spoiled, false};
+}
+
+/* ---- messages on their way ---- */
+
+static inline void *
+aw_copy(const void *p, size_t n)
+{
+    void *c = mem_alloc(n + 1);
+
+    if (n > 0) {
+        memcpy(c, p, n);
+    }
+    return c;
+}
+
+/* With arrays of its own, which aw_message_free() frees. */
+static inline void
+aw_message_copy(struct anchor_message *to, const struct anchor_message *m)
+{
+    struct generation_entry *e = aw_copy(m->generation, m->generations_n * sizeof(*m->generation));
+
+    *to = *m;
+    for (size_t i = 0; i < m->generations_n; i++) {
+        e[i].range = aw_copy(m->generation[i].range, m->generation[i].ranges_n * sizeof(struct slot_range));
+    }
+    to->generation = e;
+    to->owner_epoch = aw_copy(m->owner_epoch, ANCHORS * sizeof(uint64_t));
+    to->expected = aw_copy(m->expected, m->generations_n * sizeof(uint64_t));
+    to->slot = aw_copy(m->slot, m->slots_n * sizeof(uint16_t));
+    to->slot_number = aw_copy(m->slot_number, m->slots_n * sizeof(uint64_t));
+    for (int i = 0; i < 2; i++) {
+        to->brings[i].p = aw_copy(m->brings[i].p, m->brings[i].n);
+    }
+}
+
+static inline void
+aw_message_free(struct anchor_message *m)
+{
+    for (size_t i = 0; i < m->generations_n; i++) {
+        free((void *)(uintptr_t)m->generation[i].range);
+    }
+    free((void *)(uintptr_t)m->generation);
+    free((void *)(uintptr_t)m->owner_epoch);
+    free((void *)(uintptr_t)m->expected);
+    free((void *)(uintptr_t)m->slot);
+    free((void *)(uintptr_t)m->slot_number);
+    free((void *)(uintptr_t)m->brings[0].p);
+    free((void *)(uintptr_t)m->brings[1].p);
 }
 
 #endif

@@ -25,13 +25,13 @@ static inline struct core_restored
 restart_as(struct world *w, int64_t us, bool same_boot)
 {
     static const struct hash_key key = {3, 4};
-    struct core_record kept[64];
+    struct core_record records[64];
     struct core_owner_record owner[64];
     char owner_text[64][WORLD_TEXT];
-    struct core_restored a = {.kept = kept,
-                              .n = w->kept_n,
+    struct core_restored a = {.kept = records,
+                              .n = w->records_n,
                               .owner = owner,
-                              .owners_n = same_boot ? w->kept_owners_n : 0,
+                              .owners_n = same_boot ? w->owner_records_n : 0,
                               .serial = core_totals(w->core).serial + 100};
 
     quiet(w);
@@ -41,23 +41,23 @@ restart_as(struct world *w, int64_t us, bool same_boot)
         w->flights[i].seen = w->flights[i].answered = true;
     }
     w->watches_n = 0;
-    ck_assert_uint_lt(w->kept_n, 64);
-    for (size_t i = 0; i < w->kept_n; i++) {
-        struct kept *r = &w->kept[i];
+    ck_assert_uint_lt(w->records_n, 64);
+    for (size_t i = 0; i < w->records_n; i++) {
+        struct claim_record *r = &w->records[i];
 
-        kept[i] = r->kept;
-        kept[i].name = slice_of(r->name);
-        kept[i].key = slice_of(r->key);
-        kept[i].owner = slice_of(r->owner);
-        kept[i].part.deadline_us = same_boot ? r->kept.part.deadline_us : 0;
+        records[i] = r->record;
+        records[i].name = slice_of(r->name);
+        records[i].key = slice_of(r->key);
+        records[i].owner = slice_of(r->owner);
+        records[i].part.deadline_us = same_boot ? r->record.part.deadline_us : 0;
     }
-    ck_assert_uint_lt(w->kept_owners_n, 64);
-    for (size_t i = 0; i < w->kept_owners_n; i++) {
-        owner[i] = w->kept_owner[i].kept;
-        memcpy(owner_text[i], w->kept_owner[i].name, WORLD_TEXT);
+    ck_assert_uint_lt(w->owner_records_n, 64);
+    for (size_t i = 0; i < w->owner_records_n; i++) {
+        owner[i] = w->owner_records[i].record;
+        memcpy(owner_text[i], w->owner_records[i].name, WORLD_TEXT);
         owner[i].name = slice_of(owner_text[i]);
     }
-    w->kept_owners_n = same_boot ? w->kept_owners_n : 0;
+    w->owner_records_n = same_boot ? w->owner_records_n : 0;
     w->now_us += us;
     w->core = core_new(&w->conf, &key, &w->metrics, (struct core_sink){world_sink, w});
     ck_assert_ptr_nonnull(w->core);
@@ -68,10 +68,10 @@ restart_as(struct world *w, int64_t us, bool same_boot)
 #define restarts(w) restart_as(w, MS(50), true)
 
 static inline void
-adopted(struct core_restored a, size_t held, size_t places, size_t freed, size_t lost)
+restored(struct core_restored a, size_t held, size_t places, size_t freed, size_t lost)
 {
-    ck_assert_msg(a.held == held && a.positions == places && a.freed == freed && a.lost == lost && a.failed == 0,
-                  "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.positions, a.freed, a.lost,
+    ck_assert_msg(a.held == held && a.positions == places && a.released == freed && a.lost == lost && a.failed == 0,
+                  "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.positions, a.released, a.lost,
                   a.failed);
 }
 

@@ -1,5 +1,5 @@
 /*
- * core_sink.h -- what a core does, written down: operations, answers, news, what is kept; see core_world.h.
+ * core_sink.h -- what a core does, written down: operations, answers, news, records; see core_world.h.
  */
 #ifndef RLOCKD_TESTS_CORE_SINK_H
 #define RLOCKD_TESTS_CORE_SINK_H
@@ -13,7 +13,7 @@
 
 #define MS(n) ((n)*US_PER_MS)
 #define SEC(n) ((n)*US_PER_S)
-#define TOLD_30S (SEC(30) - MS(300) - MS(2)) /* of the watchdog's 30 s a holder is told 1 % and 2 ms less */
+#define REPORTED_30S (SEC(30) - MS(300) - MS(2)) /* the part of the watchdog's 30 s that is reported */
 
 enum { WORLD_SESSIONS = 12000, WORLD_TEXT = 24 };
 
@@ -42,8 +42,8 @@ struct answer {
     bool seen;
 };
 
-/* What was said to all daemons. */
-struct said {
+/* A broadcast to all daemons. */
+struct broadcast_copy {
     char *p;
     size_t n;
 };
@@ -54,19 +54,19 @@ struct news {
     bool seen;
 };
 
-/* What is kept of a claim for the next process. */
-struct kept {
-    struct core_record kept;
+/* The record of a claim for the next process. */
+struct claim_record {
+    struct core_record record;
     char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
 };
 
 /* A named owner that no session uses. */
-struct kept_owner {
-    struct core_owner_record kept;
+struct owner_record {
+    struct core_owner_record record;
     char name[WORLD_TEXT];
 };
 
-/* Redis is asked who listens. */
+/* A waiter poll. */
 struct polled {
     uint64_t op;
     size_t n;
@@ -83,12 +83,12 @@ struct world {
     struct flight *flights;
     struct answer *answers;
     struct news *news;
-    struct said *said;
-    struct kept *kept;
-    size_t kept_n, kept_room;
-    struct kept_owner *kept_owner;
-    size_t kept_owners_n, kept_owners_room;
-    size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
+    struct broadcast_copy *broadcasts;
+    struct claim_record *records;
+    size_t records_n, records_room;
+    struct owner_record *owner_records;
+    size_t owner_records_n, owner_records_room;
+    size_t flights_n, answers_n, news_n, broadcasts_n, flights_room, answers_room, news_room, broadcasts_room;
     size_t flights_seen, answers_seen; /* all before are seen */
     struct flight *watch;              /* the WATCH of each key that is watched, in any order */
     size_t watches_n, watches_room;
@@ -149,76 +149,77 @@ world_details(struct answer *r)
 }
 
 /* Its record; the one behind the last when there is none. */
-static inline struct kept *
-world_kept(const struct world *w, uint64_t claim)
+static inline struct claim_record *
+world_record(const struct world *w, uint64_t claim)
 {
     size_t i = 0;
 
-    while (i < w->kept_n && w->kept[i].kept.part.claim != claim) {
+    while (i < w->records_n && w->records[i].record.part.claim != claim) {
         i++;
     }
-    return &w->kept[i];
+    return &w->records[i];
 }
 
 static inline void
 world_keep(struct world *w, const struct core_record *k)
 {
-    struct kept *r, now;
+    struct claim_record *r, now;
     bool is_new;
 
     world_text(now.name, k->name);
     world_text(now.key, k->key);
     world_text(now.owner, k->owner);
-    w->kept = world_room(w->kept, w->kept_n, &w->kept_room, sizeof(*w->kept));
-    r = world_kept(w, k->part.claim);
-    is_new = r == &w->kept[w->kept_n];
-    w->kept_n += is_new;
+    w->records = world_room(w->records, w->records_n, &w->records_room, sizeof(*w->records));
+    r = world_record(w, k->part.claim);
+    is_new = r == &w->records[w->records_n];
+    w->records_n += is_new;
     ck_assert_msg(is_new || !k->part.named || strcmp(r->owner, now.owner) == 0,
                   "the texts of a record never change: \"%s\" was \"%s\"", now.owner, r->owner);
-    now.kept = *k;
+    now.record = *k;
     *r = now;
 }
 
 static inline void
 world_forget(struct world *w, uint64_t claim)
 {
-    struct kept *r = world_kept(w, claim);
+    struct claim_record *r = world_record(w, claim);
 
-    ck_assert_msg(r != &w->kept[w->kept_n], "claim %d is forgotten, and was not kept", (int)claim);
-    *r = w->kept[--w->kept_n];
+    ck_assert_msg(r != &w->records[w->records_n], "claim %d is forgotten, and was not kept", (int)claim);
+    *r = w->records[--w->records_n];
 }
 
-static inline struct kept_owner *
-world_kept_owner(const struct world *w, uint64_t id)
+static inline struct owner_record *
+world_owner_record(const struct world *w, uint64_t id)
 {
     size_t i = 0;
 
-    while (i < w->kept_owners_n && w->kept_owner[i].kept.id != id) {
+    while (i < w->owner_records_n && w->owner_records[i].record.id != id) {
         i++;
     }
-    return &w->kept_owner[i];
+    return &w->owner_records[i];
 }
 
 static inline void
 world_keep_owner(struct world *w, const struct core_owner_record *k)
 {
-    struct kept_owner *r;
+    struct owner_record *r;
 
-    w->kept_owner = world_room(w->kept_owner, w->kept_owners_n, &w->kept_owners_room, sizeof(*w->kept_owner));
-    r = world_kept_owner(w, k->id);
-    ck_assert_msg(r == &w->kept_owner[w->kept_owners_n] && k->until_us > 0, "an owner is kept once");
-    w->kept_owners_n++;
-    r->kept = *k;
+    w->owner_records = world_room(w->owner_records, w->owner_records_n, &w->owner_records_room,
+                                  sizeof(*w->owner_records));
+    r = world_owner_record(w, k->id);
+    ck_assert_msg(r == &w->owner_records[w->owner_records_n] && k->owner_grace_until_us > 0, "an owner is kept once");
+    w->owner_records_n++;
+    r->record = *k;
     world_text(r->name, k->name);
 }
 
 static inline void
 world_forget_owner(struct world *w, uint64_t id)
 {
-    struct kept_owner *r = world_kept_owner(w, id);
+    struct owner_record *r = world_owner_record(w, id);
 
-    ck_assert_msg(r != &w->kept_owner[w->kept_owners_n], "owner %d is forgotten, and was not kept", (int)id);
-    *r = w->kept_owner[--w->kept_owners_n];
+    ck_assert_msg(r != &w->owner_records[w->owner_records_n], "owner %d is forgotten, and was not kept", (int)id);
+    *r = w->owner_records[--w->owner_records_n];
 }
 
 static inline bool
@@ -258,7 +259,7 @@ world_sink(void *ctx, const struct core_action *a)
     struct world *w = ctx;
     struct flight *f;
     struct answer *r;
-    struct said *s;
+    struct broadcast_copy *s;
     struct news *n;
 
     switch (a->type) {
@@ -271,9 +272,9 @@ world_sink(void *ctx, const struct core_action *a)
         world_details(r);
         break;
     case CORE_BROADCAST:
-        w->said = world_room(w->said, w->said_n, &w->said_room, sizeof(*w->said));
-        s = &w->said[w->said_n++];
-        *s = (struct said){malloc(a->broadcast.n), a->broadcast.n};
+        w->broadcasts = world_room(w->broadcasts, w->broadcasts_n, &w->broadcasts_room, sizeof(*w->broadcasts));
+        s = &w->broadcasts[w->broadcasts_n++];
+        *s = (struct broadcast_copy){malloc(a->broadcast.n), a->broadcast.n};
         ck_assert_ptr_nonnull(s->p);
         memcpy(s->p, a->broadcast.p, a->broadcast.n);
         break;
@@ -316,7 +317,7 @@ world_sink(void *ctx, const struct core_action *a)
         *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n, .at_us = w->now_us};
         f->answered = is_watch(a->type);
         ck_assert_msg(!w->conf.keeps_records || a->type > CORE_RELEASE ||
-                          world_kept(w, a->op.claim) != &w->kept[w->kept_n],
+                          world_record(w, a->op.claim) != &w->records[w->records_n],
                       "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
         if (is_watch(a->type)) {

@@ -112,7 +112,7 @@ session_of(struct world *w, uint64_t user)
     return id;
 }
 
-/* Nobody's. */
+/* A session of no user. */
 static inline uint64_t
 session(struct world *w)
 {
@@ -197,7 +197,7 @@ world_ask(struct world *w, enum core_event_type type, uint64_t s, const char *na
 static inline uint64_t
 world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const char *names, struct ask a)
 {
-    struct core_request request[CORE_MANY_MAX];
+    struct core_request request[CORE_MULTILOCK_MAX];
     struct core_event ev = {.type = type};
 
     w->request++;
@@ -210,10 +210,10 @@ world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const cha
             key = (struct slice){p + 1, strcspn(p + 1, " ")};
             p += 1 + key.n;
         }
-        ck_assert_uint_lt(ev.many.n, CORE_MANY_MAX);
-        request[ev.many.n++] = world_request(w, s, name, key, &a);
+        ck_assert_uint_lt(ev.multilock.n, CORE_MULTILOCK_MAX);
+        request[ev.multilock.n++] = world_request(w, s, name, key, &a);
     }
-    ev.many.request = request;
+    ev.multilock.request = request;
     happens(w, &ev);
     return w->request;
 }
@@ -322,19 +322,19 @@ world_done(struct world *w, struct flight f, struct core_done d)
 static inline void
 hint(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_HINT, .lock = queue});
+    happens(w, &(struct core_event){.type = CORE_HINT, .queue = queue});
 }
 
 static inline void
 watching(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_SUBSCRIBED, .lock = queue});
+    happens(w, &(struct core_event){.type = CORE_SUBSCRIBED, .queue = queue});
 }
 
 static inline void
-deaf(struct world *w, uint64_t queue)
+unsubscribed(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = queue});
+    happens(w, &(struct core_event){.type = CORE_UNSUBSCRIBED, .queue = queue});
 }
 
 /* Redis may have lost what it had; it grants again; a clock has jumped. */
@@ -374,7 +374,7 @@ pass(struct world *w, int64_t us)
     w->now_us = until_us;
 }
 
-/* Nobody looked for so long; what is over is seen with the next event. */
+/* No event for so long: expired leases are noticed with the next one. */
 static inline void
 stall(struct world *w, int64_t us)
 {
@@ -382,7 +382,7 @@ stall(struct world *w, int64_t us)
     w->now_us += us;
 }
 
-/* ---- what was said ---- */
+/* ---- replies and news ---- */
 
 static inline const struct core_reply *
 expect_reply(struct world *w, uint64_t id, enum core_answer answer)
@@ -480,7 +480,7 @@ known(const struct world *w, const char *name)
     return core_lock_info(w->core, w->now_us, slice_of(name), &v);
 }
 
-#define expect_state(w, name, said) ck_assert_str_eq(look(w, name).state, said)
+#define expect_state(w, name, expected) ck_assert_str_eq(look(w, name).state, expected)
 
 /* ---- short ways ---- */
 
@@ -523,9 +523,9 @@ take_stamped(struct world *w, uint64_t s, int64_t expiry_ms)
     expect_reply(w, id, CORE_GRANTED);
 }
 
-/* The part of a lease that is told: 1 % and 2 ms less. */
+/* The part of a lease that is reported to its holder: 1 % and 2 ms less. */
 static inline int64_t
-told(int64_t lease_us)
+reported(int64_t lease_us)
 {
     return lease_us - lease_us / 100 - MS(2);
 }
@@ -551,7 +551,7 @@ world_holding(struct world *w)
 
 /* A message of another daemon, or its own. */
 static inline void
-hears(struct world *w, const char *p, size_t n)
+receives(struct world *w, const char *p, size_t n)
 {
     char *copy = malloc(n > 0 ? n : 1); /* so that reading one too far is seen */
 
@@ -592,25 +592,25 @@ world_close(struct world *w)
     ck_assert_msg(w->watches_n == 0, "%s is still watched", w->watch[0].key);
     core_check(w->core, w->now_us);
     t = core_totals(w->core);
-    ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.freeing == 0,
+    ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.releasing == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
-    ck_assert_uint_eq(w->kept_n, 0);
-    ck_assert_uint_eq(w->kept_owners_n, 0);
+    ck_assert_uint_eq(w->records_n, 0);
+    ck_assert_uint_eq(w->owner_records_n, 0);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
-    free(w->kept);
-    free(w->kept_owner);
+    free(w->records);
+    free(w->owner_records);
     for (size_t i = 0; i < w->answers_n; i++) {
         free(w->answers[i].detail);
     }
-    for (size_t i = 0; i < w->said_n; i++) {
-        free(w->said[i].p);
+    for (size_t i = 0; i < w->broadcasts_n; i++) {
+        free(w->broadcasts[i].p);
     }
     free(w->flights);
     free(w->watch);
     free(w->answers);
     free(w->news);
-    free(w->said);
+    free(w->broadcasts);
 }
 
 #endif

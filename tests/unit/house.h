@@ -16,7 +16,10 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/engine.h"
+#include "daemon/serve/engine_record.h"
 #include "daemon/serve/session.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 #define PATIENCE_US (5 * US_PER_S) /* for what must come; never waited out when all is well */
 
@@ -86,10 +89,10 @@ fake_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 }
 
 static void
-fake_configure(struct backend *b, int64_t grace_us)
+fake_configure(struct backend *b, int64_t longest_lease_us)
 {
     (void)b;
-    (void)grace_us;
+    (void)longest_lease_us;
 }
 
 static void
@@ -188,7 +191,7 @@ answer_all(void)
         struct core_event ev = {.type = CORE_DONE};
 
         ev.done = (struct core_done){
-            .claim = verb == CORE_BREAK_KEY ? op->lock : op->claim,
+            .claim = verb == CORE_BREAK_KEY ? op->queue : op->claim,
             .op = op->op,
             .outcome = verb == CORE_EXTEND ? redis->extends : redis->ends,
             .sent_us = now_us,
@@ -286,6 +289,14 @@ stop_the_clock(void)
 {
 #ifdef RLOCKD_TEST_CLOCK
     clock_stop(true);
+#endif
+}
+
+static inline void
+start_the_clock(void)
+{
+#ifdef RLOCKD_TEST_CLOCK
+    clock_stop(false);
 #endif
 }
 

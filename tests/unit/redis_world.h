@@ -324,11 +324,13 @@ redis_empty(void)
                        "end");
 }
 
-/* How many keys there are, besides those. */
+/* How many keys there are, besides those and what a BREAK leaves. */
 static inline int64_t
 redis_keys(void)
 {
-    return redis_number(redis("DBSIZE")) -
+    int64_t ended = redis_number(redis("EVAL %s 0", "return #redis.call('KEYS', 'rlock:ended:*')"));
+
+    return redis_number(redis("DBSIZE")) - ended -
            redis_number(redis("EXISTS rlock:epoch rlock:members rlock:until rlock:changes rlock:left"));
 }
 
@@ -404,7 +406,7 @@ static inline struct core_op
 op_on(const char *key, enum kind kind, uint64_t owner)
 {
     return (struct core_op){.op = ++w.serial,
-                            .lock = 7000 + w.serial,
+                            .queue = 7000 + w.serial,
                             .claim = 1000 + owner,
                             .key = slice_of(key),
                             .kind = kind,
@@ -529,7 +531,7 @@ count_events(enum core_event_type type, uint64_t lock)
     size_t n = 0;
 
     for (size_t i = 0; i < w.events_n; i++) {
-        n += w.event[i].type == type && w.event[i].lock == lock;
+        n += w.event[i].type == type && w.event[i].queue == lock;
     }
     return n;
 }
@@ -558,7 +560,7 @@ world_begin(void)
                                    .connect_us = 5 * US_PER_S,
                                    .backoff_min_us = 10 * US_PER_MS,
                                    .backoff_max_us = 50 * US_PER_MS,
-                                   .grace_us = LEASE_US,
+                                   .longest_lease_us = LEASE_US,
                                    .links = 1,
                                    .batch_max = 64};
 }

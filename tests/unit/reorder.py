@@ -43,8 +43,8 @@ ROWS = (
        "            return;", "        } else {\n            return;")], {}),
     ("freed-before-multilocks", "requests of freed claims and multilocks that are whole do not wait for each other",
      [(CORE + "work.c",
-       "        multilocks_advance(c);\n        requests_freed(c);\n",
-       "        requests_freed(c);\n        multilocks_advance(c);\n")], {}),
+       "        multilocks_advance(c);\n        requests_rerun(c);\n",
+       "        requests_rerun(c);\n        multilocks_advance(c);\n")], {}),
     ("walks-from-the-newest", "what a walk does to a lock is about that lock alone",
      [(CORE + "jobs.c", "w->at = d->locks.next;\n        w->last = d->locks.prev;",
        "w->at = d->locks.prev;\n        w->last = d->locks.next;"),
@@ -55,14 +55,14 @@ ROWS = (
       (CORE + "work.c", "    w->at = w->at->next;\n", "    w->at = w->at->prev;\n")], {}),
     ("watch-before-attempt", "watches have a link of their own",
      [(CORE + "locks.c",
-       "    lock_try(c, l, next);\n    if (list_empty(&q->claims)) {\n",
+       "    attempts_advance(c, l, next);\n    if (list_empty(&q->claims)) {\n",
        "    if (!list_empty(&q->claims) && q->watch != WATCH_OFF) {\n"
        "        watch_set(c, l, true, policy(l)->called_apart ? first_called(l) : NULL);\n    }\n"
-       "    lock_try(c, l, next);\n    if (list_empty(&q->claims)) {\n")], {}),
+       "    attempts_advance(c, l, next);\n    if (list_empty(&q->claims)) {\n")], {}),
     ("claims-end-from-the-newest", "an owner that ends gives its locks back, each by itself",
      [(CORE + "sessions.c",
-       "container_of(o->unended.next, struct claim, owner_node)",
-       "container_of(o->unended.prev, struct claim, owner_node)")], {}),
+       "container_of(o->unreleased.next, struct claim, owner_node)",
+       "container_of(o->unreleased.prev, struct claim, owner_node)")], {}),
 )
 
 

@@ -9,11 +9,11 @@
 
 #include "suite.h"
 
-enum { TOLD_MAX = 16 };
+enum { WORDS_MAX = 16 };
 
 static struct {
-    struct reply whole, one[TOLD_MAX], *item[TOLD_MAX];
-} told;
+    struct reply whole, one[WORDS_MAX], *item[WORDS_MAX];
+} reported;
 
 /* i: a number follows; t: a text. */
 static const struct reply *
@@ -21,20 +21,20 @@ answer(const char *types, ...)
 {
     va_list args;
 
-    memset(&told, 0, sizeof(told));
-    told.whole = (struct reply){.type = REPLY_ARRAY, .item = told.item};
+    memset(&reported, 0, sizeof(reported));
+    reported.whole = (struct reply){.type = REPLY_ARRAY, .item = reported.item};
     va_start(args, types);
     for (size_t i = 0; types[i] != '\0'; i++) {
-        told.item[i] = &told.one[i];
+        reported.item[i] = &reported.one[i];
         if (types[i] == 'i') {
-            told.one[i] = (struct reply){.type = REPLY_INT, .n = va_arg(args, int)};
+            reported.one[i] = (struct reply){.type = REPLY_INT, .n = va_arg(args, int)};
         } else {
-            told.one[i] = (struct reply){.type = REPLY_TEXT, .text = slice_of(va_arg(args, const char *))};
+            reported.one[i] = (struct reply){.type = REPLY_TEXT, .text = slice_of(va_arg(args, const char *))};
         }
-        told.whole.count++;
+        reported.whole.count++;
     }
     va_end(args);
-    return &told.whole;
+    return &reported.whole;
 }
 
 static bool
@@ -43,7 +43,7 @@ is_word(struct slice word, const char *text)
     return slice_eq(word, slice_of(text));
 }
 
-START_TEST(what_an_anchor_is_told)
+START_TEST(words_to_an_anchor)
 {
     static const struct slot_range range[] = {{0, 5460}, {5462, 5462}};
     static const struct generation_entry begin = {
@@ -58,10 +58,10 @@ START_TEST(what_an_anchor_is_told)
                                .suspect_us = 6,
                                .longest_us = 60000000,
                                .floor = 77,
-                               .owner = owner,
-                               .begin = &begin,
+                               .owner_epoch = owner,
+                               .generation = &begin,
                                .expected = &expected,
-                               .begin_n = 1,
+                               .generations_n = 1,
                                .slot = slot,
                                .slot_number = number,
                                .slots_n = 2,
@@ -89,7 +89,7 @@ START_TEST(what_an_anchor_is_told)
 }
 END_TEST
 
-START_TEST(what_an_anchor_says)
+START_TEST(words_of_an_anchor)
 {
     struct anchor_answer a;
 
@@ -97,7 +97,7 @@ START_TEST(what_an_anchor_says)
                                         "12 00000000000000ab 11 5 0-5460 5462"), &a));
     ck_assert_int_eq(a.status, ANCHOR_WANTS_LISTS);
     ck_assert(a.is_new && a.birth == 4 && a.version == 5 && a.done == 6 && a.longest_us == 7000000 && a.floor == 8);
-    ck_assert(a.owner[0] == 5 && a.owner[1] == 0 && a.owner[2] == 6);
+    ck_assert(a.owner_epoch[0] == 5 && a.owner_epoch[1] == 0 && a.owner_epoch[2] == 6);
     ck_assert(a.bits_n == 3 && a.bit[0] == SLOT_BIT_WAS_CLEAR && a.bit[2] == SLOT_BIT_OTHER);
     ck_assert(is_word(a.list, "list") && a.entries_n == 1);
     ck_assert(a.entry[0].number == 12 && a.entry[0].origin == 0xab && a.entry[0].since_us == 11);
@@ -108,10 +108,11 @@ START_TEST(what_an_anchor_says)
 END_TEST
 
 /* Nothing is believed by halves, and nothing is left behind. */
-START_TEST(what_is_no_answer)
+START_TEST(malformed_answers_are_refused)
 {
     static const char *const bad[] = {"", "x", "12", "12 ab 11 5 7-3", "12 ab 11 5 3 3", "12 ab 11 5 0-16384",
-        "0 ab 11 5 0", "12 ab 11 0 0", "12 zz 11 5 0", "12 ab 11 5 0-", "12 ab 11 5 9 1-2"};
+        "0 ab 11 5 0", "12 ab 11 0 0", "12 zz 11 5 0", "12 ab 11 5 0-", "12 ab 11 5 9 1-2",
+        "4503599627370496 ab 11 5 0", "99999999999999999999 ab 11 5 0"};
     struct anchor_answer a;
     struct node_answer n;
     struct record_answer r;
@@ -124,6 +125,9 @@ START_TEST(what_is_no_answer)
     ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 9, 0, 4, 5, 6, 7, 8, "", "", "1 2 3"), &a));
     ck_assert(!anchor_answer_take(answer("iiiiiiiitt", 1, 1, 0, 4, 5, 6, 7, 8, "", ""), &a));
     ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2"), &a));
+    (void)answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2 3");
+    reported.one[6].n = INT64_MAX; /* as us it is no number any more */
+    ck_assert(!anchor_answer_take(&reported.whole, &a));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-", ""), &n));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-9", "16384"), &n));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "", "id", 5, "0-9", ""), &n));
@@ -131,7 +135,27 @@ START_TEST(what_is_no_answer)
 }
 END_TEST
 
-START_TEST(what_a_node_and_a_record_say)
+/* A generation that takes its number from these would have none that anchors and records can keep. */
+START_TEST(a_number_that_leaves_no_room_for_later_ones)
+{
+    struct node_answer n;
+    struct record_answer r;
+
+    for (int past = 0; past < 2; past++) {
+        (void)answer("iii", 1, 0, 1);
+        reported.one[1].n = (INT64_C(1) << 52) - 1 + past;
+        ck_assert_int_eq(record_answer_take(&reported.whole, &r), !past);
+        (void)answer("ittti" "tt", 0, "master", "ff", "id", 5, "", "");
+        reported.one[0].n = (INT64_C(1) << 52) - 1 + past;
+        ck_assert_int_eq(node_answer_take(&reported.whole, &n), !past);
+        if (!past) {
+            node_answer_free(&n);
+        }
+    }
+}
+END_TEST
+
+START_TEST(words_of_a_node_and_of_a_record)
 {
     struct node_answer n;
     struct record_answer r;
@@ -149,12 +173,12 @@ START_TEST(what_a_node_and_a_record_say)
     node_answer_free(&n);
     buf_init(&text, 0);
     record_key("a1", key);
-    ck_assert_int_eq(record_words(slice_of(key), 9, RECORD_SPOIL, &text, word), 6);
+    ck_assert_int_eq(record_words(slice_of(key), 9, RECORD_MODE_SPOIL, &text, word), 6);
     ck_assert(is_word(word[3], "rlock:{a1}:epoch") && is_word(word[4], "9") && is_word(word[5], "spoil"));
     buf_fini(&text);
-    record_word(9, true, w);
+    record_value(9, true, w);
     ck_assert_str_eq(w, "9 0");
-    record_word(9, false, w);
+    record_value(9, false, w);
     ck_assert_str_eq(w, "9 0 0");
     ck_assert(record_answer_take(answer("iii", 1, 9, 2), &r) && r.number == 9 && r.spoiled && !r.grants);
     ck_assert(record_answer_take(answer("iii", 1, 9, 1), &r) && r.grants);
@@ -164,8 +188,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {what_an_anchor_is_told, what_an_anchor_says, what_is_no_answer,
-                                  what_a_node_and_a_record_say};
+    const TTest *const tests[] = {words_to_an_anchor, words_of_an_anchor, malformed_answers_are_refused,
+                                  a_number_that_leaves_no_room_for_later_ones, words_of_a_node_and_of_a_record};
 
     return suite_main("anchor words", tests, sizeof(tests) / sizeof(tests[0]));
 }

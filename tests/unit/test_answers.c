@@ -6,7 +6,8 @@
 #include "tests/unit/house.h"
 #include "tests/unit/resp.h"
 
-#include "daemon/serve/commands.h"
+#include "daemon/serve/commands_reply.h"
+#include "daemon/serve/session_record.h"
 
 static void
 said_at(int line, const struct client *c, const char *request, const char *want)
@@ -19,14 +20,14 @@ said_at(int line, const struct client *c, const char *request, const char *want)
 
 /* A reply whose text has this in it. */
 static void
-told_at(int line, const struct client *c, const char *request, const char *want)
+reported_at(int line, const struct client *c, const char *request, const char *want)
 {
     struct resp r = ask(c, request);
 
     ck_assert_msg(r.text != NULL && strstr(r.text, want) != NULL, "line %d: \"%s\" lacks \"%s\"", line, r.text, want);
     resp_fini(&r);
 }
-#define told(c, request, want) told_at(__LINE__, c, request, want)
+#define reported(c, request, want) reported_at(__LINE__, c, request, want)
 
 /* ---- one name ---- */
 
@@ -194,18 +195,18 @@ START_TEST(options_need_their_kind)
     "[OWNER id [GRACE duration]] [ONCE] [FULL]\r\n"
     said(&c, "LOCK a SHARED\n", "-ERR SHARED is for kind rw, and \"a\" is of kind reentrant" LOCK_USAGE);
     said(&c, "LOCK a KIND rw LIMIT 2\n", "-ERR LIMIT is for kind semaphore, and \"a\" is of kind rw" LOCK_USAGE);
-    told(&c, "MLOCK 2 a b KIND semaphore SHARED\n",
+    reported(&c, "MLOCK 2 a b KIND semaphore SHARED\n",
          "ERR SHARED is for kind rw, and \"a\" is of kind semaphore; usage: MLOCK n");
     conf->locks.kind = KIND_SEMAPHORE; /* as a rule may say */
-    told(&c, "MLOCK 1 b SHARED\n", "ERR SHARED is for kind rw, and \"b\" is of kind semaphore; usage: MLOCK n");
-    told(&c, "MLOCK 2 b b\n", "ERR the name 'b' is given twice; usage: MLOCK n");
-    told(&c, "MUNLOCK 2 b\n", "ERR 2 names are announced, 1 are given; usage: MUNLOCK n");
+    reported(&c, "MLOCK 1 b SHARED\n", "ERR SHARED is for kind rw, and \"b\" is of kind semaphore; usage: MLOCK n");
+    reported(&c, "MLOCK 2 b b\n", "ERR the name 'b' is given twice; usage: MLOCK n");
+    reported(&c, "MUNLOCK 2 b\n", "ERR 2 names are announced, 1 are given; usage: MUNLOCK n");
     ck_assert_uint_eq(redis->acquires, 0);
     leave(&c);
 }
 END_TEST
 
-START_TEST(what_the_rules_say_reaches_redis)
+START_TEST(settings_of_rules_reach_redis)
 {
     struct client c = come();
 
@@ -238,7 +239,7 @@ main(void)
     tcase_add_loop_test(tc, deadlocks_are_spelled_out, 0, sizeof(cycles) / sizeof(cycles[0]));
     tcase_add_test(tc, long_deadlocks_are_cut);
     tcase_add_test(tc, options_need_their_kind);
-    tcase_add_test(tc, what_the_rules_say_reaches_redis);
+    tcase_add_test(tc, settings_of_rules_reach_redis);
     suite_add_tcase(s, tc);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);

@@ -4,6 +4,7 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/session_end.h"
 #include "daemon/serve/user.h"
 
 #define WRONG "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
@@ -173,7 +174,7 @@ END_TEST
 #endif
 
 /* Where the users have no password, AUTH default takes any: that must not make up for a wrong password of the admin. */
-START_TEST(what_proves_nothing_forgives_nothing)
+START_TEST(success_without_a_password_clears_no_failures)
 {
     struct client c;
 
@@ -213,7 +214,7 @@ main(void)
     tcase_add_test(tc, so_many_wait_at_a_time);
     tcase_add_test(tc, not_longer_than_the_time_to_log_in);
 #endif
-    tcase_add_test(tc, what_proves_nothing_forgives_nothing);
+    tcase_add_test(tc, success_without_a_password_clears_no_failures);
     tcase_add_test(tc, a_crowd_of_guessers);
     return house_run("auth_limit", tc);
 }

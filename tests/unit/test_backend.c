@@ -285,7 +285,7 @@ START_TEST(renew_never_brings_a_key_back)
 }
 END_TEST
 
-/* Whoever came after keeps what he has, to the millisecond. */
+/* The next owner keeps its hold, to the millisecond. */
 START_TEST(a_former_owner_takes_nothing_away)
 {
     KIND_EACH(k)
@@ -328,7 +328,7 @@ START_TEST(release_frees_once_and_wakes)
 }
 END_TEST
 
-START_TEST(release_keeps_what_is_left)
+START_TEST(release_keeps_the_other_holds)
 {
     struct core_op op = op_on("r", KIND_REENTRANT, 1);
 
@@ -367,7 +367,7 @@ END_TEST
 
 /* ---- break ---- */
 
-START_TEST(break_frees_whoever_has_it)
+START_TEST(break_frees_any_holder)
 {
     KIND_EACH(k)
     {
@@ -375,7 +375,7 @@ START_TEST(break_frees_whoever_has_it)
         struct core_op op = op_on(key, (enum kind)k, 9);
         struct core_done a = acquire(key, (enum kind)k, 1), b;
 
-        op.claim = op.lock;
+        op.claim = op.queue;
         b = run(&op, CORE_BREAK_KEY);
         must(b, CORE_OK);
         ck_assert_int_eq(b.expiry_ms, 1);
@@ -390,7 +390,7 @@ START_TEST(break_frees_whoever_has_it)
 }
 END_TEST
 
-START_TEST(break_leaves_what_is_no_lock)
+START_TEST(break_leaves_a_key_that_is_no_lock)
 {
     KIND_EACH(k)
     {
@@ -471,7 +471,7 @@ START_TEST(tokens_rise_over_clocks_that_went_back)
 }
 END_TEST
 
-START_TEST(somebody_elses_clock_key_does_no_harm)
+START_TEST(a_clock_key_of_another_program_does_no_harm)
 {
     static const char *const spoil[] = {"SET rlock:clock nonsense", "SET rlock:clock nan", "SET rlock:clock -5",
                                         "SET rlock:clock 1e300", "RPUSH rlock:clock x"};
@@ -615,7 +615,7 @@ rank_of(uint64_t op)
  * What has to go alone, for another's forbidden key, is given back in its turn all the same: before what was asked for
  * behind it, before any attempt, and behind what asserts it anew.
  */
-START_TEST(what_goes_alone_keeps_its_turn)
+START_TEST(a_single_call_keeps_its_turn)
 {
     static const char *const keys[] = {"k0", "k1", "k2", "k3"};
     struct core_op op = op_on("k1", KIND_FENCED, 1), theirs = op_on("theirs", KIND_FENCED, 9);
@@ -659,7 +659,7 @@ START_TEST(what_goes_alone_keeps_its_turn)
 END_TEST
 
 /* The rights became less while it is held: its renewal and release fail, and spoil no others. */
-START_TEST(what_is_held_may_be_forbidden_later)
+START_TEST(a_held_key_may_be_forbidden_later)
 {
     static const char *const keys[] = {"k1", "theirs", "k2"};
     uint64_t id[3];
@@ -740,7 +740,7 @@ is_all_answered(const void *arg)
 }
 
 /* Redis stands still, so that nothing is answered before all is asked for. */
-START_TEST(what_is_asked_for_meanwhile_leaves_together)
+START_TEST(operations_behind_a_call_leave_together)
 {
     struct core_op first = op_on("first", KIND_REENTRANT, 1), held = op_on("held", KIND_REENTRANT, 1);
     struct backend_status st;
@@ -796,7 +796,7 @@ exists(const void *key)
 }
 
 /* An owner that ends while its hold is being reclaimed: what gives it back must find it. */
-START_TEST(what_is_asserted_anew_is_there_to_be_given_back)
+START_TEST(a_reclaimed_hold_can_be_released)
 {
     struct core_op first = op_on("first", KIND_REENTRANT, 1), again = op_on("k", KIND_REENTRANT, 2),
                    gives = op_on("k", KIND_REENTRANT, 2);
@@ -973,7 +973,7 @@ END_TEST
 
 /* ---- what only some kinds are asked for ---- */
 
-START_TEST(a_place_is_asked_for_and_told)
+START_TEST(a_ticket_is_requested_and_reported)
 {
     struct core_op op = op_on("f", KIND_FAIR, 2);
     struct core_done d;
@@ -1091,7 +1091,7 @@ look(struct slice key)
     ck_assert_uint_eq(w.seen_id, 100 + n);
 }
 
-START_TEST(look_sees_what_is_there)
+START_TEST(look_reports_the_key)
 {
     char digest[17];
 
@@ -1157,7 +1157,7 @@ START_TEST(look_is_not_bothered_by_large_things)
 }
 END_TEST
 
-START_TEST(status_says_what_is_known)
+START_TEST(status_reports_server_info)
 {
     struct backend_status st;
 
@@ -1324,7 +1324,7 @@ watch_kind(const char *key, enum kind kind, uint64_t lock, enum core_action_type
 {
     struct core_op op = op_on(key, kind, 1);
 
-    op.lock = lock;
+    op.queue = lock;
     perform(&op, verb);
     flush();
     return lock;
@@ -1361,7 +1361,7 @@ settle(void)
     (void)run(&op, CORE_BREAK_KEY);
 }
 
-START_TEST(a_watch_is_confirmed_and_hears)
+START_TEST(a_watch_is_confirmed_and_receives_hints)
 {
     watch("order:1", 5, CORE_WATCH);
     must_hear(CORE_SUBSCRIBED, 5, 1);
@@ -1377,7 +1377,7 @@ START_TEST(a_watch_is_confirmed_and_hears)
 }
 END_TEST
 
-START_TEST(a_release_wakes_who_watches)
+START_TEST(a_release_wakes_watchers)
 {
     KIND_EACH(k)
     {
@@ -1391,7 +1391,7 @@ START_TEST(a_release_wakes_who_watches)
         must(d, CORE_OK);
         ck_assert_int_eq(d.remote_subscribers, 1); /* we ourselves */
         must_hear(CORE_HINT, 50 + (uint64_t)k, 1);
-        op.claim = op.lock;
+        op.claim = op.queue;
         ck_assert_int_eq(run(&op, CORE_BREAK_KEY).remote_subscribers, 1);
         must_hear(CORE_HINT, 50 + (uint64_t)k, 2);
     }
@@ -1457,7 +1457,7 @@ START_TEST(a_thousand_channels)
 
         snprintf(key, sizeof(key), "k%d", (int)i);
         op = op_on(key, KIND_REENTRANT, 1);
-        op.lock = 10 + i;
+        op.queue = 10 + i;
         perform(&op, CORE_WATCH);
     }
     flush();
@@ -1519,43 +1519,43 @@ main(void)
         renew_never_brings_a_key_back,
         a_former_owner_takes_nothing_away,
         release_frees_once_and_wakes,
-        release_keeps_what_is_left,
+        release_keeps_the_other_holds,
         a_counter_needs_its_stamp,
-        break_frees_whoever_has_it,
-        break_leaves_what_is_no_lock,
+        break_frees_any_holder,
+        break_leaves_a_key_that_is_no_lock,
         tokens_rise_over_many_names_of_one_turn,
         tokens_rise_over_an_emptied_redis,
         tokens_rise_over_clocks_that_went_back,
-        somebody_elses_clock_key_does_no_harm,
+        a_clock_key_of_another_program_does_no_harm,
         a_spoiled_name_spoils_only_itself,
         a_forbidden_key_spoils_only_itself,
         a_forbidden_key_beside_spoils_one_call,
-        what_goes_alone_keeps_its_turn,
-        what_is_held_may_be_forbidden_later,
+        a_single_call_keeps_its_turn,
+        a_held_key_may_be_forbidden_later,
         a_turn_is_one_call,
-        what_is_asked_for_meanwhile_leaves_together,
+        operations_behind_a_call_leave_together,
         renewals_leave_few_calls_at_a_time,
-        what_is_asserted_anew_is_there_to_be_given_back,
+        a_reclaimed_hold_can_be_released,
         tokens_set_aside_are_known_for_given,
         one_turn_keeps_the_order_of_a_name,
         many_links_keep_the_order_of_a_name,
         names_are_bytes,
-        a_place_is_asked_for_and_told,
+        a_ticket_is_requested_and_reported,
         readers_share_and_are_counted,
         a_writer_may_go_on_reading,
         permits_are_of_their_claims_and_up_to_the_limit,
         a_fenced_token_is_redissons_too,
-        look_sees_what_is_there,
+        look_reports_the_key,
         look_is_not_bothered_by_large_things,
-        status_says_what_is_known,
+        status_reports_server_info,
         scripts_that_were_forgotten_are_sent_again,
         a_full_redis_grants_nothing_and_frees_all,
         a_full_redis_takes_holds_back,
         not_executed_is_down,
         a_busy_redis_is_down,
         a_demoted_master_is_left,
-        a_watch_is_confirmed_and_hears,
-        a_release_wakes_who_watches,
+        a_watch_is_confirmed_and_receives_hints,
+        a_release_wakes_watchers,
         one_subscription_for_all_locks_of_a_key,
         the_last_lock_ends_the_subscription,
         a_thousand_channels,

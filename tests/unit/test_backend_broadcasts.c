@@ -85,7 +85,7 @@ last_was(const void *text)
 
 #define must_hear(n) turn_until(we_heard, (&(unsigned){n}))
 
-START_TEST(everybody_hears_who_says_something)
+START_TEST(every_daemon_receives_a_broadcast)
 {
     open_other();
     listeners_until("rlock:deadlock:0", 2);
@@ -102,7 +102,7 @@ START_TEST(everybody_hears_who_says_something)
 }
 END_TEST
 
-START_TEST(whoever_is_in_another_database_does_not)
+START_TEST(a_daemon_in_another_database_does_not)
 {
     char url[160];
 
@@ -159,7 +159,7 @@ is_quiet(const void *arg)
 }
 
 /* Its answer is nobody's, and the answers of others find whom they belong to. */
-START_TEST(what_is_said_is_no_operation)
+START_TEST(a_broadcast_is_no_operation)
 {
     struct core_op op[20];
 
@@ -196,7 +196,7 @@ START_TEST(heard_again_after_the_link_was_lost)
 }
 END_TEST
 
-START_TEST(nothing_is_said_to_a_redis_that_is_away)
+START_TEST(no_broadcast_without_a_link)
 {
     redis_kill();
     turn_until(is_down, NULL);
@@ -223,7 +223,7 @@ is_refused(const void *unused)
 }
 
 /* Of the locks of such a daemon nobody would know when Redis loses them: it grants none. */
-START_TEST(who_may_not_speak_stays_outside)
+START_TEST(a_daemon_that_may_not_publish_stays_outside)
 {
     up_as("resetchannels &redisson* &rlock:*");
     must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
@@ -239,7 +239,7 @@ START_TEST(who_may_not_speak_stays_outside)
 END_TEST
 
 /* Wake-ups are hints: without them it asks now and then. */
-START_TEST(who_may_hear_no_holder_still_locks)
+START_TEST(a_daemon_without_the_right_to_subscribe_still_locks)
 {
     struct core_op op = op_on("k", KIND_SIMPLE, 1);
 
@@ -251,7 +251,7 @@ START_TEST(who_may_hear_no_holder_still_locks)
         watch_op(&op, CORE_UNWATCH);
     }
     redis_until("1", "EXISTS %s", "rlock:clock");
-    ck_assert_uint_eq(watchings(op.lock), 0);
+    ck_assert_uint_eq(watchings(op.queue), 0);
     ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
     ck_assert_int_eq(log_count("not subscribed"), 1);
 }
@@ -263,14 +263,14 @@ main(void)
     TCase *tc[] = {tcase_create("up"), tcase_create("users")};
 
     tcase_add_checked_fixture(tc[0], world_up, world_end);
-    tcase_add_test(tc[0], everybody_hears_who_says_something);
-    tcase_add_test(tc[0], whoever_is_in_another_database_does_not);
+    tcase_add_test(tc[0], every_daemon_receives_a_broadcast);
+    tcase_add_test(tc[0], a_daemon_in_another_database_does_not);
     tcase_add_test(tc[0], bytes_up_to_a_limit);
-    tcase_add_test(tc[0], what_is_said_is_no_operation);
+    tcase_add_test(tc[0], a_broadcast_is_no_operation);
     tcase_add_test(tc[0], heard_again_after_the_link_was_lost);
-    tcase_add_test(tc[0], nothing_is_said_to_a_redis_that_is_away);
+    tcase_add_test(tc[0], no_broadcast_without_a_link);
     tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
-    tcase_add_test(tc[1], who_may_not_speak_stays_outside);
-    tcase_add_test(tc[1], who_may_hear_no_holder_still_locks);
+    tcase_add_test(tc[1], a_daemon_that_may_not_publish_stays_outside);
+    tcase_add_test(tc[1], a_daemon_without_the_right_to_subscribe_still_locks);
     return world_run("backend_broadcast", tc, 2);
 }

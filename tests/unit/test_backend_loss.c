@@ -215,7 +215,7 @@ send_op(const struct core_op *op, enum core_action_type verb)
 
 /* ---- away from the start, and later ---- */
 
-START_TEST(down_is_told_later)
+START_TEST(down_is_reported_in_a_later_turn)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     static const enum core_action_type verbs[] = {CORE_ACQUIRE, CORE_EXTEND, CORE_RELEASE, CORE_BREAK_KEY};
@@ -257,7 +257,7 @@ START_TEST(comes_up_when_redis_does)
     redis_connect();
     turn_until(is_all_up, NULL);
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
-    while (count_events(CORE_SUBSCRIBED, op.lock) == 0) {
+    while (count_events(CORE_SUBSCRIBED, op.queue) == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     backend_status(w.b, &st);
@@ -385,11 +385,11 @@ START_TEST(silence_ends_the_link)
 }
 END_TEST
 
-START_TEST(each_of_many_is_told_once)
+START_TEST(each_of_many_operations_is_answered_once)
 {
     enum { N = 1500 };
     uint64_t op[N];
-    size_t told = 0;
+    size_t reported = 0;
 
     replies(HOLD);
     for (int i = 0; i < N; i++) {
@@ -414,9 +414,9 @@ START_TEST(each_of_many_is_told_once)
         ck_assert(o == CORE_UNKNOWN || o == CORE_DOWN);
     }
     for (size_t i = 0; i < w.events_n; i++) {
-        told += w.event[i].type == CORE_DONE;
+        reported += w.event[i].type == CORE_DONE;
     }
-    ck_assert_uint_eq(told, N);
+    ck_assert_uint_eq(reported, N);
     ck_assert(backend_idle(w.b));
 }
 END_TEST
@@ -450,7 +450,7 @@ START_TEST(an_idle_link_notices)
 
     perform(&op, CORE_WATCH);
     flush();
-    while (count_events(CORE_SUBSCRIBED, op.lock) == 0) {
+    while (count_events(CORE_SUBSCRIBED, op.queue) == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     lost += 3; /* each of the links by itself */
@@ -459,13 +459,13 @@ START_TEST(an_idle_link_notices)
     ck_assert(!w.up);
     redis_cont();
     turn_until(is_all_up, NULL);
-    while (count_events(CORE_SUBSCRIBED, op.lock) < 2) {
+    while (count_events(CORE_SUBSCRIBED, op.queue) < 2) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
 }
 END_TEST
 
-START_TEST(closing_forgets_what_is_in_flight)
+START_TEST(closing_forgets_operations_in_flight)
 {
     size_t before = w.events_n;
 
@@ -540,7 +540,7 @@ START_TEST(few_gather_and_many_leave)
 END_TEST
 
 /* What has not left has not run, and waits for no reconnect. */
-START_TEST(what_gathers_is_down_with_its_link)
+START_TEST(a_batch_is_down_with_its_link)
 {
     struct core_op op[4] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_SIMPLE, 3),
                             op_on("n", KIND_SIMPLE, 4)};
@@ -566,7 +566,7 @@ START_TEST(what_gathers_is_down_with_its_link)
 END_TEST
 
 /* A call that is given up holds nobody back. */
-START_TEST(what_gathers_leaves_when_a_call_is_given_up)
+START_TEST(a_batch_leaves_when_a_call_is_given_up)
 {
     struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2)};
 
@@ -582,7 +582,7 @@ START_TEST(what_gathers_leaves_when_a_call_is_given_up)
 }
 END_TEST
 
-START_TEST(what_gathered_in_another_epoch_is_down)
+START_TEST(a_batch_of_another_epoch_is_down)
 {
     struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("x", KIND_REENTRANT, 1)};
     uint64_t epoch = epoch_now();
@@ -696,7 +696,7 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /* Our clock stood still, or Redis's was set: the guard is too early by that. The refusal itself tells how much. */
-START_TEST(a_clock_that_jumped_is_learned_anew)
+START_TEST(a_clock_that_jumped_is_learned_again)
 {
     struct backend_status before, after;
     struct core_done d;
@@ -742,7 +742,7 @@ static const struct {
 
 /* An acquire whose reply is this one instead. */
 static struct core_done
-acquire_told(const char *reply, size_t n)
+acquire_answered(const char *reply, size_t n)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
@@ -762,11 +762,11 @@ have_ended(const void *arg)
     return w.metrics.redis_disconnects >= *(const uint64_t *)arg;
 }
 
-START_TEST(errors_mean_what_they_say)
+START_TEST(outcomes_of_errors_of_redis)
 {
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         uint64_t ended = w.metrics.redis_disconnects + errors[i].dropped;
-        struct core_done d = acquire_told(errors[i].reply, strlen(errors[i].reply));
+        struct core_done d = acquire_answered(errors[i].reply, strlen(errors[i].reply));
 
         ck_assert_msg(d.outcome == errors[i].outcome, "%s", errors[i].reply);
         turn_until(have_ended, &ended);
@@ -814,7 +814,7 @@ START_TEST(nonsense_ends_the_link)
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         uint64_t wrong = w.metrics.redis_protocol_errors;
         uint64_t ended = w.metrics.redis_disconnects + 1;
-        struct core_done d = acquire_told(nonsense[i], strlen(nonsense[i]));
+        struct core_done d = acquire_answered(nonsense[i], strlen(nonsense[i]));
 
         ck_assert_msg(d.outcome == CORE_UNKNOWN, "%s", nonsense[i]);
         ck_assert_int_gt(d.guard_us, 0);
@@ -833,7 +833,7 @@ START_TEST(a_reply_to_nothing_ends_the_link)
     uint64_t ended = 1;
 
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
-    acquire_told("-ERR so that the link is known\r\n", 32);
+    acquire_answered("-ERR so that the link is known\r\n", 32);
     bufferevent_write(px.asked, "+OK\r\n", 5);
     turn_until(have_ended, &ended);
     turn_until(is_all_up, NULL);
@@ -957,7 +957,7 @@ START_TEST(user_and_password)
 }
 END_TEST
 
-START_TEST(a_wrong_password_is_said_and_tried_again)
+START_TEST(a_wrong_password_is_reported_and_tried_again)
 {
     static const char *const args[] = {"--requirepass", "right", NULL};
     struct backend_status st;
@@ -1142,7 +1142,7 @@ START_TEST(names_go_by_another_link)
 END_TEST
 
 /* What had gathered behind a call has not run: it goes by another link, in its order. */
-START_TEST(what_gathers_moves_when_its_link_goes)
+START_TEST(a_batch_moves_when_its_link_closes)
 {
     struct core_op op[5] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_REENTRANT, 3),
                             op_on("m", KIND_REENTRANT, 4), op_on("x", KIND_REENTRANT, 1)};
@@ -1314,13 +1314,13 @@ int
 main(void)
 {
     const TTest *const alone[] = {
-        down_is_told_later,
+        down_is_reported_in_a_later_turn,
         comes_up_when_redis_does,
         a_killed_redis_comes_back,
         pauses_between_attempts_grow,
         password_and_db,
         user_and_password,
-        a_wrong_password_is_said_and_tried_again,
+        a_wrong_password_is_reported_and_tried_again,
         no_password_where_one_is_wanted,
         tcp_by_number_and_by_name,
         bad_urls_are_refused,
@@ -1329,22 +1329,22 @@ main(void)
         a_lost_reply_is_unknown,
         a_late_reply_is_swallowed,
         silence_ends_the_link,
-        each_of_many_is_told_once,
+        each_of_many_operations_is_answered_once,
         killed_connections_come_back,
-        closing_forgets_what_is_in_flight,
+        closing_forgets_operations_in_flight,
         an_answer_from_another_epoch_is_none,
         few_gather_and_many_leave,
-        what_gathers_is_down_with_its_link,
-        what_gathers_leaves_when_a_call_is_given_up,
-        what_gathered_in_another_epoch_is_down,
-        errors_mean_what_they_say,
+        a_batch_is_down_with_its_link,
+        a_batch_leaves_when_a_call_is_given_up,
+        a_batch_of_another_epoch_is_down,
+        outcomes_of_errors_of_redis,
         nonsense_ends_the_link,
         a_reply_to_nothing_ends_the_link,
         a_huge_reply_is_not_taken_in,
         a_reply_without_end_is_not_taken_in,
         renewals_go_by_another_link,
         names_go_by_another_link,
-        what_gathers_moves_when_its_link_goes,
+        a_batch_moves_when_its_link_closes,
         a_name_stays_abroad_while_it_is_in_flight,
         a_name_stays_abroad_while_a_reply_is_owed,
         names_keep_one_order,
@@ -1358,7 +1358,7 @@ main(void)
         a_short_pause_is_only_slow,
         noscript_goes_again,
 #ifdef RLOCKD_TEST_CLOCK
-        a_clock_that_jumped_is_learned_anew,
+        a_clock_that_jumped_is_learned_again,
 #endif
     };
     TCase *tc[] = {tcase_create("alone"), tcase_create("behind a proxy"), tcase_create("on Redis")};

@@ -104,7 +104,7 @@ is_reclaiming(const void *n)
 }
 
 /* As long as not all is asserted Redis grants that alone, in the words of this grace. */
-START_TEST(only_what_was_held)
+START_TEST(a_grace_period_grants_reclaims_only)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     uint64_t epoch = epoch_now();
@@ -167,7 +167,7 @@ START_TEST(both_in_one_turn)
 END_TEST
 
 /* Tokens rise over what is lost: Redis is told of the highest, whoever comes first then. */
-START_TEST(tokens_are_told)
+START_TEST(the_highest_token_is_registered)
 {
     uint64_t epoch = epoch_now();
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -313,7 +313,7 @@ START_TEST(an_older_redis_beside_ours)
     turn_until(is_down, NULL);
     turn_until(has_accepted, &(int64_t){10}); /* it has been tried again and again */
     backend_status(w.b, &st);
-    ck_assert_ptr_nonnull(strstr(st.last_error, "behind"));
+    ck_assert_ptr_nonnull(strstr(st.last_error, "older epoch"));
     ck_assert_str_eq(redis("GET rlock:epoch"), was);
     ck_assert_uint_eq(epoch_now(), epoch);
     last_reclaim(&n);
@@ -362,7 +362,7 @@ START_TEST(a_twin_stays_outside)
 END_TEST
 
 /* The process after us: it comes in at once, and we are out. */
-START_TEST(who_comes_after_us_takes_our_place)
+START_TEST(the_process_after_us_takes_our_place)
 {
     open_other(9, 1);
     turn_until(other_is_up, NULL);
@@ -381,7 +381,7 @@ is_met(const void *arg)
 
     (void)arg;
     backend_status(w.b, &st);
-    return st.daemons == 1;
+    return st.other_daemons == 1;
 }
 
 static bool
@@ -414,7 +414,7 @@ somebody_comes_unheard(void)
  * It came between our greeting and our SUBSCRIBE: its word to all that listen was none to us. We ask when we listen, a
  * second at the least before the next beat would; on a busy machine that may take a few attempts to see.
  */
-START_TEST(who_came_before_we_listened)
+START_TEST(a_daemon_that_came_before_we_listened)
 {
     bool met = false;
     int64_t evals;
@@ -459,7 +459,7 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /* Redis may have forgotten us: it hears that we are there before it hears what we want, which waits for that. */
-START_TEST(who_stood_still_registers_first)
+START_TEST(a_daemon_that_stood_still_registers_first)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
@@ -476,7 +476,7 @@ START_TEST(who_stood_still_registers_first)
 END_TEST
 
 /* Nothing else is sent while that is not answered, and nothing when it is refused for now. */
-START_TEST(who_stood_still_and_is_not_heard)
+START_TEST(a_daemon_that_stood_still_and_is_not_heard)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     int64_t calls;
@@ -491,7 +491,7 @@ START_TEST(who_stood_still_and_is_not_heard)
 END_TEST
 
 /* Between what was sent and an answer after which it would go once more. */
-START_TEST(who_stood_still_does_not_send_again)
+START_TEST(a_daemon_that_stood_still_does_not_send_again)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
@@ -544,7 +544,7 @@ START_TEST(good_bye_behind_a_beat)
 END_TEST
 
 /* Nobody to say it to: nothing waits for that. */
-START_TEST(good_bye_to_nobody)
+START_TEST(good_bye_without_redis)
 {
     redis_kill();
     turn_until(is_down, NULL);
@@ -580,22 +580,22 @@ main(void)
                             the_same_redis_again,
                             another_process,
                             flushed,
-                            only_what_was_held,
+                            a_grace_period_grants_reclaims_only,
                             a_grace_does_not_get_shorter,
                             both_in_one_turn,
-                            tokens_are_told,
+                            the_highest_token_is_registered,
                             an_older_redis,
                             an_older_redis_beside_ours,
                             a_twin_stays_outside,
-                            who_comes_after_us_takes_our_place,
-                            who_came_before_we_listened, a_grace_is_known_to_the_process_after,
+                            the_process_after_us_takes_our_place,
+                            a_daemon_that_came_before_we_listened, a_grace_is_known_to_the_process_after,
 #ifdef RLOCKD_TEST_CLOCK
-                            who_stood_still_registers_first, who_stood_still_and_is_not_heard,
-                            who_stood_still_does_not_send_again,
+                            a_daemon_that_stood_still_registers_first, a_daemon_that_stood_still_and_is_not_heard,
+                            a_daemon_that_stood_still_does_not_send_again,
 #endif
                             good_bye,
                             good_bye_behind_a_beat,
-                            good_bye_to_nobody,
+                            good_bye_without_redis,
                             no_such_script};
     TCase *tc = tcase_create("up");
 

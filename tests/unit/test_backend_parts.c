@@ -107,7 +107,7 @@ START_TEST(values_as_others_write_them)
 }
 END_TEST
 
-START_TEST(a_value_is_the_claims_and_nobody_elses)
+START_TEST(a_value_is_of_one_claim_alone)
 {
     struct hash_key key = {1, 2}, other = {1, 3};
     char a[VALUE_ROOM], b[VALUE_ROOM];
@@ -217,16 +217,16 @@ END_TEST
 
 /* ---- script calls ---- */
 
-/* The words of two names' first attempt; they point into `text`. */
+/* The words of two names' first attempt, at a node of a quorum or not; they point into `text`. */
 static int
-words_of(const struct core_op ops[2], struct buf *text, struct slice *word)
+words_of(const struct core_op ops[2], bool votes, struct buf *text, struct slice *word)
 {
     static const struct hash_key secret = {0};
     const struct call_sender sender = {
         .text = call_script_text(VERB_ACQUIRE, KIND_REENTRANT), .sha = "", .uuid = "u", .secret = &secret,
         .keys = {.clock = SLICE_LIT(CALL_CLOCK_KEY), .epoch = SLICE_LIT(CALL_EPOCH_KEY)},
         .epoch = SLICE_LIT("1 e")};
-    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
+    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2, .votes = votes};
     int n;
 
     list_init(&c.items);
@@ -254,7 +254,7 @@ says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_ho
 
     buf_init(&text, 0);
     buf_init(&got, 0);
-    words = words_of(ops, &text, word);
+    words = words_of(ops, false, &text, word);
     for (int i = 11; i < words; i++) {
         buf_adds(&got, i > 11 ? " " : "");
         buf_add_slice(&got, word[i]);
@@ -274,7 +274,7 @@ START_TEST(no_room_for_the_words)
         struct buf text;
 
         buf_init(&text, room);
-        for (int n = words_of(ops, &text, word); n-- > 11;) {
+        for (int n = words_of(ops, false, &text, word); n-- > 11;) {
             ck_assert(word[n].p >= text.p && word[n].p + word[n].n <= text.p + text.n);
         }
         buf_fini(&text);
@@ -283,13 +283,39 @@ START_TEST(no_room_for_the_words)
 END_TEST
 
 /* What all names have in common is said once. */
-START_TEST(terms_are_said_once_where_they_are_the_same)
+START_TEST(common_terms_are_sent_once)
 {
     says(30, 1, 30, 1, "30 1 0 u:1 u:2");
     says(30, 1, 31, 1, "30 1 0 u:1 31 1 0 u:2");
     says(30, 1, 300, 1, "30 1 0 u:1 300 1 0 u:2");
     says(30, 1, 30, 2, "30 1 0 u:1 30 2 0 u:2");
     says(1, 11, 11, 1, "1 11 0 u:1 11 1 0 u:2");
+}
+END_TEST
+
+/* One Redis has one clock, which the highest known token concerns; a quorum has a proposal for each name. */
+START_TEST(floors_and_proposals)
+{
+    static const struct {
+        uint64_t token[2];
+        const char *floor, *proposals;
+    } rows[] = {{{0, 0}, "0", "0"}, {{70, 70}, "70", "70"}, {{70, 71}, "71", "70 71"}, {{71, 70}, "71", "71 70"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct core_op ops[] = {
+            {.key = SLICE_LIT("a"), .owner = 1, .token_floor = rows[i].token[0]},
+            {.key = SLICE_LIT("b"), .owner = 2, .token_floor = rows[i].token[1]},
+        };
+        struct slice word[LINK_WORDS_MAX];
+        struct buf text;
+
+        for (int votes = 0; votes < 2; votes++) {
+            buf_init(&text, 0);
+            (void)words_of(ops, votes != 0, &text, word);
+            ck_assert(slice_is(word[8], votes ? rows[i].proposals : rows[i].floor));
+            buf_fini(&text);
+        }
+    }
 }
 END_TEST
 
@@ -417,6 +443,14 @@ START_TEST(names_in_a_row)
         ck_assert(done.outcome == (taken ? CORE_TAKEN : CORE_OK) && done.pttl_us == (taken ? 5000 : -1));
         ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.expiry_ms == (taken ? 0 : 42));
     }
+    c.votes = true;
+    at = (struct call_position){0};
+    for (int i = 0; i < 3; i++) { /* which share no clock, or share a token */
+        struct core_done done = {.pttl_us = -1};
+
+        call_outcome(&c, &r, &at, &done);
+        ck_assert_uint_eq(done.token, 70);
+    }
     c.verb = VERB_RELEASE;
     at = (struct call_position){0};
     for (int i = 0; i < 2; i++) {
@@ -429,7 +463,7 @@ START_TEST(names_in_a_row)
 END_TEST
 
 /* What each verb makes of each answer: of the one name, after the time. */
-START_TEST(what_answers_mean)
+START_TEST(outcomes_of_answers)
 {
     enum { OK = 1, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE };
     static const struct {
@@ -472,7 +506,7 @@ START_TEST(what_answers_mean)
 END_TEST
 
 /* An error that we know has not run; of any other one nobody knows. READONLY and NOAUTH: this link is of no use. */
-START_TEST(what_errors_mean)
+START_TEST(outcomes_of_errors)
 {
     static const struct {
         const char *text;
@@ -520,7 +554,7 @@ END_TEST
 #define RUN_6 "The user executing the script can't run this command or subcommand"
 #define CHANNEL_6 "The user executing the script can't publish to the channel mentioned in the command"
 #define WHERE_7 " script: 1f, on @user_script:9."
-START_TEST(what_is_denied)
+START_TEST(errors_that_deny_a_right)
 {
     static const struct {
         const char *text;
@@ -607,7 +641,7 @@ START_TEST(suspicion)
 END_TEST
 
 /* The words of Redis 6, 7.0 and 7.2, and what gives the right. */
-START_TEST(errors_of_rights_say_what_gives_them)
+START_TEST(errors_of_rights_name_the_remedy)
 {
 #define CHANNELS "&redisson_* &rlock:deadlock:* &__redis__:invalidate"
 #define COMMANDS "+@all -@admin -@dangerous +info"
@@ -632,19 +666,76 @@ START_TEST(errors_of_rights_say_what_gives_them)
         {"ERR ACL failure in script: User me has no permissions to run the 'hset' command script: 8", "me", "me +hset"},
         {"ERR ACL failure in script: No permissions to access a key" WHERE_7, "me", "me ~*"},
         {"NOPERM something else", "me", NULL},
-        {"ERR unknown command 'evil', with args beginning with: 'key' 'channel' run the 'x'", "me", NULL},
         {"", "me", NULL},
     };
     char out[TEXT_ERROR_ROOM], want[TEXT_ERROR_ROOM], lots[2 * TEXT_ERROR_ROOM];
+    struct link_address login = {0};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         snprintf(want, sizeof(want), "%s%s%s", rows[i].error, rows[i].words != NULL ? ": ACL SETUSER " : "",
                  rows[i].words != NULL ? rows[i].words : "");
-        ck_assert_str_eq(text_error(out, slice_of(rows[i].error), rows[i].user), want);
+        login.user = (char *)(uintptr_t)rows[i].user;
+        ck_assert_str_eq(text_error(out, slice_of(rows[i].error), &login), want);
     }
     memset(lots, 'k', sizeof(lots));
     memcpy(lots, "NOPERM a key", 12);
-    ck_assert_uint_eq(strlen(text_error(out, (struct slice){lots, sizeof(lots)}, "me")), TEXT_ERROR_ROOM - 1);
+    ck_assert_uint_eq(strlen(text_error(out, (struct slice){lots, sizeof(lots)}, &login)), TEXT_ERROR_ROOM - 1);
+}
+END_TEST
+
+/*
+ * Neither the words of a command nor the password are copied from an error; the first word of the error stays. Errors
+ * of a server that the scheme is not for have a hint.
+ */
+#define IS_SENTINEL ": a sentinel? Its URL is sentinel:HOST:PORT/MASTER"
+#define SECRET_NOT_SHOWN "an error that is not shown, because it contains the password"
+START_TEST(errors_of_servers)
+{
+    static const struct {
+        const char *error, *shown;
+    } rows[] = {
+        {"ERR unknown command 'EVAL', with args beginning with: 'local a'", "ERR unknown command 'EVAL'" IS_SENTINEL},
+        {"ERR unknown command `CLUSTER`, with args beginning with: `NODES`, ",
+         "ERR unknown command `CLUSTER`" IS_SENTINEL},
+        {"CROSSSLOT Keys in request don't hash to the same slot",
+         "CROSSSLOT Keys in request don't hash to the same slot: a node of a cluster? Its URL is cluster:HOST:PORT"},
+        {"ERR unknown command `EVAL`, with args beginning with: `5ecret`, ", "ERR " SECRET_NOT_SHOWN},
+        {"ERR unknown command 'PING', with args", "ERR unknown command 'PING'"},
+        {"LOADING please wait, 5ecret", "LOADING " SECRET_NOT_SHOWN},
+        {"NOPERM 5ecret may not run the 'x' command", "NOPERM " SECRET_NOT_SHOWN},
+        {"5ecret", SECRET_NOT_SHOWN},
+        {"no 5ecret", SECRET_NOT_SHOWN},
+        {"ERR 5ecre", "ERR 5ecre"},
+    };
+    char out[TEXT_ERROR_ROOM], password[] = "5ecret", code[] = "ERR";
+    struct link_address login = {.password = password};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_str_eq(text_error(out, slice_of(rows[i].error), &login), rows[i].shown);
+    }
+    login.password = code;
+    ck_assert_str_eq(text_error(out, slice_of("ERR a"), &login), SECRET_NOT_SHOWN);
+    login.password = NULL;
+    ck_assert_str_eq(text_error(out, slice_of("ERR 5ecret"), &login), "ERR 5ecret");
+}
+END_TEST
+
+/* What AUTH is answered is told by texts of rlockd only. */
+START_TEST(errors_of_auth_are_not_copied)
+{
+    static const char *const errors[][2] = {
+        {"WRONGPASS 5ecret", "WRONGPASS invalid username-password pair or user is disabled"},
+        {"ERR unknown command 'AUTH', with args beginning with: '5ecret' ",
+         "ERR unknown command 'AUTH': it is renamed, or this is no Redis"},
+        {"DENIED 5ecret", "DENIED Redis is running in protected mode"},
+        {"ERR bad command AUTH 5ecret",
+         "it refuses AUTH by an error that is not shown, because it may contain the password"},
+        {"", "it refuses AUTH by an error that is not shown, because it may contain the password"},
+    };
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        ck_assert_str_eq(text_login_error(slice_of(errors[i][0])), errors[i][1]);
+    }
 }
 END_TEST
 
@@ -767,27 +858,58 @@ START_TEST(channels_as_redisson_names_them)
 }
 END_TEST
 
+START_TEST(the_answer_to_time)
+{
+    static const struct {
+        const char *s, *us;
+        int64_t time_us;
+    } rows[] = {
+        {"1", "2", 1000002}, {"9007199253", "999999", 9007199253999999}, {"9007199254", "0", -1},
+        {"9223372036854775807", "0", -1}, {"9223372036855", "0", -1}, {"-1", "0", -1}, {"1", "1000000", -1},
+        {"1", "9223372036854775807", -1}, {"1", "-1", -1}, {"x", "0", -1}, {"", "0", -1}, {"1 ", "0", -1},
+    };
+    struct reply item[2], *items[2] = {&item[0], &item[1]};
+    struct reply r = {.type = REPLY_ARRAY, .count = 2, .item = items};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t time_us = -1;
+
+        item[0] = (struct reply){.type = REPLY_TEXT, .text = slice_of(rows[i].s)};
+        item[1] = (struct reply){.type = REPLY_TEXT, .text = slice_of(rows[i].us)};
+        ck_assert_msg(reply_time(&r, &time_us) == (rows[i].time_us >= 0), "%s %s", rows[i].s, rows[i].us);
+        ck_assert_int_eq(time_us, rows[i].time_us);
+    }
+    r.count = 1;
+    ck_assert(!reply_time(&r, &(int64_t){0}));
+    ck_assert(!reply_time(&(struct reply){.type = REPLY_INT, .n = 1}, &(int64_t){0}));
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *const tests[] = {
         bytes_leave_at_once_and_in_order,
         values_as_others_write_them,
-        a_value_is_the_claims_and_nobody_elses,
+        a_value_is_of_one_claim_alone,
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
         a_login_is_exchanged,
-        terms_are_said_once_where_they_are_the_same,
+        common_terms_are_sent_once,
+        floors_and_proposals,
                             no_room_for_the_words,
         answers_beyond_lua_are_none,
         answers_of_another_shape,
         names_in_a_row,
-        what_answers_mean,
-        what_errors_mean,
-        what_is_denied,
+        outcomes_of_answers,
+        outcomes_of_errors,
+        errors_that_deny_a_right,
         suspicion,
-        errors_of_rights_say_what_gives_them,
+        errors_of_rights_name_the_remedy,
+        errors_of_servers,
+        errors_of_auth_are_not_copied,
         fields_of_info,
+        the_answer_to_time,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,
         a_jump_is_measured_and_believed,

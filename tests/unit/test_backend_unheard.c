@@ -45,7 +45,7 @@ found_out_us(void)
 }
 
 /* A daemon may have started meanwhile, have been granted this lock, and come back after us. */
-START_TEST(who_stood_still_knows_no_members)
+START_TEST(a_daemon_that_stood_still_knows_no_members)
 {
     ck_assert(!w.others);
     redis_restarts_while_we_stand(found_out_us());
@@ -60,7 +60,7 @@ is_one_away(const void *arg)
 }
 
 /* One of our links was lost, and seen to be, before we stood still. */
-START_TEST(who_stood_still_behind_a_lost_link)
+START_TEST(a_daemon_that_stood_still_behind_a_lost_link)
 {
     redis("CLIENT KILL ID %lld", some_link());
     turn_until(is_one_away, NULL);
@@ -70,7 +70,7 @@ START_TEST(who_stood_still_behind_a_lost_link)
 END_TEST
 
 /* The answer was under way when we stopped: it lists those who were there before. */
-START_TEST(who_stood_still_behind_an_old_answer)
+START_TEST(a_daemon_that_stood_still_behind_an_old_answer)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
@@ -90,7 +90,7 @@ START_TEST(who_stood_still_behind_an_old_answer)
 END_TEST
 
 /* Redis is away for long, as we have seen. */
-START_TEST(who_saw_redis_die_knows_all)
+START_TEST(a_daemon_that_saw_redis_die_knows_all)
 {
     uint64_t epoch = epoch_now();
 
@@ -108,7 +108,7 @@ START_TEST(who_saw_redis_die_knows_all)
 END_TEST
 
 /* The Redis of before has answered once more. */
-START_TEST(who_stood_still_and_was_answered_knows_all)
+START_TEST(a_daemon_that_stood_still_and_was_answered_knows_all)
 {
     uint64_t epoch = epoch_now();
 
@@ -128,11 +128,11 @@ main(void)
 
     tcase_add_checked_fixture(tc, world_up, world_end);
 #ifdef RLOCKD_TEST_CLOCK
-    tcase_add_test(tc, who_stood_still_knows_no_members);
-    tcase_add_test(tc, who_stood_still_behind_a_lost_link);
-    tcase_add_test(tc, who_stood_still_behind_an_old_answer);
-    tcase_add_test(tc, who_saw_redis_die_knows_all);
-    tcase_add_test(tc, who_stood_still_and_was_answered_knows_all);
+    tcase_add_test(tc, a_daemon_that_stood_still_knows_no_members);
+    tcase_add_test(tc, a_daemon_that_stood_still_behind_a_lost_link);
+    tcase_add_test(tc, a_daemon_that_stood_still_behind_an_old_answer);
+    tcase_add_test(tc, a_daemon_that_saw_redis_die_knows_all);
+    tcase_add_test(tc, a_daemon_that_stood_still_and_was_answered_knows_all);
 #endif
     return world_run("backend, unheard", &tc, 1);
 }

@@ -110,7 +110,7 @@ START_TEST(many)
     int64_t before = redis_calls("pubsub|numsub");
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_SUBSCRIBED, op.lock, 1);
+    must_post(CORE_SUBSCRIBED, op.queue, 1);
     for (int i = 0; i < CORE_WAITER_POLL_MAX; i++) {
         snprintf(key[i], sizeof(key[i]), "k%d", i);
         name[i] = (struct core_waiter_poll_name){slice_of(key[i]), KIND_REENTRANT};
@@ -193,7 +193,7 @@ static bool
 is_refused(const void *unused)
 {
     (void)unused;
-    return log_count("waiters elsewhere not seen") > 0;
+    return log_count("remote waiters not detected") > 0;
 }
 
 /* Redis is busy: it did not say that we may not. */
@@ -214,13 +214,13 @@ START_TEST(errors_of_the_moment)
     poll_one(2, "a");
     must_answer(2);
     ck_assert_uint_eq(got.answers, 1);
-    ck_assert_int_eq(log_count("waiters elsewhere not seen"), 0);
+    ck_assert_int_eq(log_count("remote waiters not detected"), 0);
     redisFree(busy);
 }
 END_TEST
 
 /* Who may not ask does without, and says so once; on a new connection it may be another matter. */
-START_TEST(who_may_not_ask)
+START_TEST(a_daemon_that_may_not_poll)
 {
     up_as("");
     redis("ACL SETUSER locks -pubsub"); /* it may be so from the beginning: then nobody is let in, see presence.lua */
@@ -228,7 +228,7 @@ START_TEST(who_may_not_ask)
         poll_one(op, "a");
         turn_until(is_refused, NULL);
     }
-    ck_assert_int_eq(log_count("waiters elsewhere not seen"), 1);
+    ck_assert_int_eq(log_count("remote waiters not detected"), 1);
     ck_assert_int_eq(log_count("ACL SETUSER locks +pubsub"), 1);
     ck_assert_uint_eq(got.answers, 0);
     ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
@@ -254,6 +254,6 @@ main(void)
     tcase_add_test(tc[0], other_answers);
     tcase_add_test(tc[0], errors_of_the_moment);
     tcase_add_checked_fixture(tc[1], world_with_redis_probing, world_end);
-    tcase_add_test(tc[1], who_may_not_ask);
+    tcase_add_test(tc[1], a_daemon_that_may_not_poll);
     return world_run("backend_probe", tc, 2);
 }

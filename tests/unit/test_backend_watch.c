@@ -9,13 +9,13 @@ watched(const char *key, enum kind kind, uint64_t owner, uint64_t lock)
 {
     struct core_op op = op_on(key, kind, owner);
 
-    op.lock = lock;
+    op.queue = lock;
     return op;
 }
 
 /* ---- channels ---- */
 
-START_TEST(each_kind_hears_the_channel_of_its_library)
+START_TEST(each_kind_subscribes_to_the_channel_of_its_library)
 {
     static const struct {
         enum kind kind;
@@ -44,7 +44,7 @@ END_TEST
 #define PLAIN "redisson_lock__channel:{q}"
 #define OWN PLAIN ":" UUID
 
-START_TEST(fair_hears_the_channel_of_its_head_too)
+START_TEST(fair_subscribes_to_the_channel_of_its_head_too)
 {
     struct core_op op = watched("q", KIND_FAIR, 7, 1);
     struct backend_status st;
@@ -113,7 +113,7 @@ first_event(enum core_event_type type, uint64_t lock)
 {
     size_t i = 0;
 
-    while (i < w.events_n && (w.event[i].type != type || w.event[i].lock != lock)) {
+    while (i < w.events_n && (w.event[i].type != type || w.event[i].queue != lock)) {
         i++;
     }
     return i;
@@ -305,7 +305,7 @@ START_TEST(changes_faster_than_we_read)
 }
 END_TEST
 
-START_TEST(nobody_pays_who_does_not_ask_for_it)
+START_TEST(only_tracked_keys_cost_something)
 {
     struct core_op op = watched("k", KIND_SIMPLE, 1, 1);
 
@@ -322,7 +322,7 @@ START_TEST(nobody_pays_who_does_not_ask_for_it)
 }
 END_TEST
 
-START_TEST(a_tracked_lock_hears_its_channel_too)
+START_TEST(a_tracked_lock_subscribes_to_its_channel_too)
 {
     track("k", 1);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{k} 0"), "1");
@@ -330,7 +330,7 @@ START_TEST(a_tracked_lock_hears_its_channel_too)
 }
 END_TEST
 
-START_TEST(who_does_not_watch_any_more_sets_no_alarm)
+START_TEST(a_key_no_longer_watched_sets_no_alarm)
 {
     struct core_op op = track("k", 1), more = tracked("k", 2);
     int64_t reads;
@@ -349,7 +349,7 @@ START_TEST(who_does_not_watch_any_more_sets_no_alarm)
     must_post(CORE_HINT, 3, 1);
     ck_assert_uint_eq(hints(2), 1);
     ck_assert_int_eq(redis_calls("client|caching"), reads + 2);
-    more.lock = 4; /* and again */
+    more.queue = 4; /* and again */
     watch_op(&more, CORE_WATCH);
     must_post(CORE_SUBSCRIBED, 4, 1);
     redis("DEL k");
@@ -357,7 +357,7 @@ START_TEST(who_does_not_watch_any_more_sets_no_alarm)
 }
 END_TEST
 
-START_TEST(a_new_subscriber_connection_is_told_of_the_old_keys)
+START_TEST(a_new_subscriber_connection_tracks_the_old_keys)
 {
     track("a", 1);
     track("b", 2);
@@ -544,7 +544,7 @@ goes_on_without_tracking(void)
     struct core_op op = tracked("k", 1);
 
     for (size_t i = 1; i <= 3; i++) {
-        op.lock = i;
+        op.queue = i;
         watch_op(&op, CORE_WATCH);
         must_post(CORE_SUBSCRIBED, i, 1);
         redis("PUBLISH redisson_lock__channel:{k} 0");
@@ -572,7 +572,7 @@ START_TEST(tracking_that_is_not_allowed)
 END_TEST
 
 /* Redis does not count us among those who listen: while the link is away, and where it refuses us the channel. */
-START_TEST(who_is_deaf_is_told)
+START_TEST(the_core_receives_unsubscribed)
 {
     bool tracks = _i == 1;
     struct core_op op = tracks ? tracked("k", 1) : watched("k", KIND_SIMPLE, 1, 1);
@@ -673,8 +673,8 @@ int
 main(void)
 {
     const TTest *const up[] = {
-        each_kind_hears_the_channel_of_its_library,
-        fair_hears_the_channel_of_its_head_too,
+        each_kind_subscribes_to_the_channel_of_its_library,
+        fair_subscribes_to_the_channel_of_its_head_too,
         another_head_another_channel,
         a_head_that_changes_before_it_is_confirmed,
         only_the_last_answer_counts,
@@ -684,10 +684,10 @@ main(void)
         a_holder_that_publishes_nothing_is_heard,
         each_change_is_heard_and_the_alarm_stays_set,
         changes_faster_than_we_read,
-        nobody_pays_who_does_not_ask_for_it,
-        a_tracked_lock_hears_its_channel_too,
-        who_does_not_watch_any_more_sets_no_alarm,
-        a_new_subscriber_connection_is_told_of_the_old_keys,
+        only_tracked_keys_cost_something,
+        a_tracked_lock_subscribes_to_its_channel_too,
+        a_key_no_longer_watched_sets_no_alarm,
+        a_new_subscriber_connection_tracks_the_old_keys,
         a_new_reading_connection_reads_the_old_keys,
         a_change_while_the_links_are_away_is_found,
         a_killed_redis_tracks_again,
@@ -709,7 +709,7 @@ main(void)
     tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
     tcase_add_test(tc[1], a_refused_channel_endangers_no_other);
     tcase_add_loop_test(tc[1], tracking_that_is_not_allowed, 0, 5);
-    tcase_add_loop_test(tc[1], who_is_deaf_is_told, 0, 2);
+    tcase_add_loop_test(tc[1], the_core_receives_unsubscribed, 0, 2);
     tcase_add_test(tc[1], it_comes_back_when_it_is_allowed);
     tcase_add_checked_fixture(tc[2], up_without_client, world_end);
     tcase_add_test(tc[2], a_redis_without_client_commands);

@@ -229,7 +229,7 @@ START_TEST(drops_move_no_byte_twice)
 END_TEST
 
 /* Its block begins where it begins, for whoever takes the memory. */
-START_TEST(empty_begins_anew)
+START_TEST(an_empty_buffer_begins_at_its_block)
 {
     struct buf b;
     char *block;
@@ -318,7 +318,7 @@ main(void)
     tcase_add_test(tc, space);
     tcase_add_test(tc, drop_and_clear);
     tcase_add_test(tc, drops_move_no_byte_twice);
-    tcase_add_test(tc, empty_begins_anew);
+    tcase_add_test(tc, an_empty_buffer_begins_at_its_block);
     tcase_add_test(tc, escapes);
     tcase_add_loop_test(tc, random_ops, 0, 20);
     suite_add_tcase(s, tc);

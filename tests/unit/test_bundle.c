@@ -40,7 +40,7 @@ end(struct call *c)
     item_free(&freelist, container_of(c->items.next, struct item, node));
 }
 
-START_TEST(what_may_run_twice_is_bundled)
+START_TEST(idempotent_calls_are_bundled)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         for (int verb = 0; verb < VERBS; verb++) {
@@ -53,10 +53,10 @@ START_TEST(what_may_run_twice_is_bundled)
 }
 END_TEST
 
-START_TEST(what_is_unusual_goes_by_itself)
+START_TEST(unusual_calls_are_sent_alone)
 {
     struct call *c = call_of(VERB_ACQUIRE, KIND_REENTRANT, "k");
-    bool *const flags[] = {&c->alone, &c->one_key, &c->asking, &c->whole, &c->reclaim, &c->partial,
+    bool *const flags[] = {&c->alone, &c->one_key, &c->asking, &c->with_text, &c->reclaim, &c->partial,
                            &op_of(c)->reentry};
 
     ck_assert(bundle_takes(c));
@@ -120,7 +120,7 @@ START_TEST(the_words_of_two_acquisitions)
     bundle_begin(&w, &text, &calls, 5, &sender);
     bundle_add(&w, a, &sender);
     bundle_add(&w, b, &sender);
-    n = bundle_end(&w, false, "sha", words);
+    n = bundle_end(&w, NULL, "sha", words);
     ck_assert_int_eq(n, sizeof(want) / sizeof(want[0]));
     for (int i = 0; i < n; i++) {
         ck_assert_msg(slice_eq(words[i], slice_of(want[i])), "word %d: %.*s", i, (int)words[i].n, words[i].p);
@@ -156,18 +156,26 @@ START_TEST(an_answer_is_that_of_each_call)
     struct call *c = call_of(VERB_RELEASE, KIND_REENTRANT, "k");
     int64_t time_us;
 
-    ck_assert_ptr_null(bundle_answer(REPLY(100, 200, 300, 1, 0), 1, VERB_ACQUIRE, &room));
-    own = bundle_answer(REPLY(100, 200, 300, 3, 1), 0, VERB_RELEASE, &room);
+    ck_assert_ptr_null(bundle_answer(REPLY(100, 200, 300, 0, 1, 0), 1, c, &room));
+    own = bundle_answer(REPLY(100, 200, 300, 0, 3, 1), 0, c, &room);
     ck_assert(call_answer_ok(c, own, &time_us) && time_us == 100);
     call_outcome(c, own, &at, &done);
     ck_assert(done.outcome == CORE_OK && done.remote_subscribers == 2);
     c->verb = VERB_ACQUIRE;
     at = (struct call_position){0};
-    own = bundle_answer(REPLY(100, 200, 300, 3, 1), 1, VERB_ACQUIRE, &room);
+    own = bundle_answer(REPLY(100, 200, 300, 0, 3, 1), 1, c, &room);
     ck_assert(call_answer_ok(c, own, &time_us));
     call_outcome(c, own, &at, &done);
-    ck_assert(done.outcome == CORE_OK && done.token == 200 && done.expiry_ms == 300);
-    ck_assert_ptr_null(bundle_answer(REPLY(100), 0, VERB_RENEW, &room)); /* it was too late for all */
+    ck_assert(done.outcome == CORE_OK && done.token == 200 && done.expiry_ms == 300 && !done.reserve_denied);
+    ck_assert_ptr_null(bundle_answer(REPLY(100), 0, c, &room)); /* it was too late for all */
+    for (int64_t reserve = 0; reserve <= 7; reserve += 7) { /* none of the 7 that were asked for, or all of them */
+        at = (struct call_position){0};
+        op_of(c)->reserve = 7;
+        own = bundle_answer(REPLY(100, 200, 300, reserve, 1), 0, c, &room);
+        ck_assert(call_answer_ok(c, own, &time_us));
+        call_outcome(c, own, &at, &done);
+        ck_assert_int_eq(done.reserve_denied, reserve == 0);
+    }
     end(c);
 }
 END_TEST
@@ -176,11 +184,12 @@ START_TEST(an_answer_of_another_shape)
 {
     const struct reply text = {.type = REPLY_STATUS, .text = {"OK", 2}};
 
-    ck_assert(bundle_answer_ok(REPLY(100, 200, 300, 1, 0), 2));
+    ck_assert(bundle_answer_ok(REPLY(100, 200, 300, 0, 1, 0), 2));
     ck_assert(bundle_answer_ok(REPLY(100), 2));
-    ck_assert(!bundle_answer_ok(REPLY(100, 200, 300, 1), 2));
-    ck_assert(!bundle_answer_ok(REPLY(100, 200, 300, 1, 0, 1), 2));
+    ck_assert(!bundle_answer_ok(REPLY(100, 200, 300, 0, 1), 2));
+    ck_assert(!bundle_answer_ok(REPLY(100, 200, 300, 0, 1, 0, 1), 2));
     ck_assert(!bundle_answer_ok(reply_of(0, NULL), 2));
+    ck_assert(!bundle_answer_ok(REPLY(100, 200, 300, 0, 1, INT64_MIN), 2));
     ck_assert(!bundle_answer_ok(&text, 2));
 }
 END_TEST
@@ -194,7 +203,7 @@ none_stays(void)
 int
 main(void)
 {
-    const TTest *tests[] = {what_may_run_twice_is_bundled, what_is_unusual_goes_by_itself,
+    const TTest *tests[] = {idempotent_calls_are_bundled, unusual_calls_are_sent_alone,
                             calls_with_the_same_terms_join, the_words_of_two_acquisitions,
                             an_answer_is_that_of_each_call, an_answer_of_another_shape};
 

@@ -48,11 +48,11 @@ leave_all(struct client *c)
 }
 
 /* Also the channel with few subscribers does not wait for the one with many. */
-START_TEST(a_turn_tells_a_bounded_number)
+START_TEST(a_turn_publishes_a_bounded_number)
 {
     struct client c[MANY], few = come();
     uint64_t token[MANY] = {0}, few_token = 100;
-    unsigned told, turns = 0;
+    unsigned reported, turns = 0;
     bool more = true;
 
     come_all(c);
@@ -63,11 +63,12 @@ START_TEST(a_turn_tells_a_bounded_number)
     publish("b", 101);
     for (; more; turns++) {
         more = one_turn();
-        told = 0;
+        reported = 0;
         for (int i = 0; i < MANY; i++) {
-            told += hear_events(&c[i], &token[i]);
+            reported += hear_events(&c[i], &token[i]);
         }
-        ck_assert_uint_le(told, turns == 0 ? 2 * OF_A_TURN : OF_A_TURN); /* in the first, what was left of the last */
+        /* in the first, what was left of the last */
+        ck_assert_uint_le(reported, turns == 0 ? 2 * OF_A_TURN : OF_A_TURN);
         ck_assert_uint_eq(hear_events(&few, &few_token), turns == 0);
     }
     ck_assert_uint_ge(turns, MANY * EVENTS / OF_A_TURN - 1);
@@ -137,7 +138,7 @@ START_TEST(all_go_meanwhile)
 }
 END_TEST
 
-START_TEST(who_publishes_too_much_waits)
+START_TEST(a_session_that_publishes_too_much_waits)
 {
     struct client c[MANY], publisher = come(), other = come();
     unsigned turns = 0;
@@ -174,7 +175,7 @@ publish_for(const struct client *c, unsigned events)
 }
 
 /* Until channels keep very many: then a few of its own are enough. */
-START_TEST(who_publishes_little_does_not_wait_for_others)
+START_TEST(a_session_that_publishes_little_does_not_wait_for_others)
 {
     struct client c[MANY], many[ALL / HELD_UP + 1], some = come(), few = come();
     unsigned turns = 0;
@@ -213,7 +214,7 @@ START_TEST(who_publishes_little_does_not_wait_for_others)
 END_TEST
 
 /* What it holds is free at once, not when all have been told what it has published. */
-START_TEST(who_is_held_up_may_end)
+START_TEST(a_session_that_is_held_up_may_end)
 {
     struct client c[MANY], publisher = come();
 
@@ -233,7 +234,7 @@ START_TEST(who_is_held_up_may_end)
 END_TEST
 
 /* One whose requests bring events about the locks of others. */
-START_TEST(who_asks_has_brought_it)
+START_TEST(the_asker_has_caused_it)
 {
     struct client c[MANY], holder = come(), asker = come();
 
@@ -257,7 +258,7 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /* P4: the lease ends while the event that tells of the grant is kept. */
-START_TEST(what_is_over_meanwhile_is_not_told)
+START_TEST(a_grant_past_its_deadline_is_not_published)
 {
     struct client c[MANY], holder = come();
     struct buf b;
@@ -286,11 +287,13 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {a_turn_tells_a_bounded_number, subscribers_come_and_go_meanwhile, all_go_meanwhile,
-                                  who_publishes_too_much_waits, who_publishes_little_does_not_wait_for_others,
-                                  who_is_held_up_may_end, who_asks_has_brought_it,
+    const TTest *const tests[] = {a_turn_publishes_a_bounded_number, subscribers_come_and_go_meanwhile,
+                                  all_go_meanwhile,
+                                  a_session_that_publishes_too_much_waits,
+                                  a_session_that_publishes_little_does_not_wait_for_others,
+                                  a_session_that_is_held_up_may_end, the_asker_has_caused_it,
 #ifdef RLOCKD_TEST_CLOCK
-                                  what_is_over_meanwhile_is_not_told,
+                                  a_grant_past_its_deadline_is_not_published,
 #endif
     };
 

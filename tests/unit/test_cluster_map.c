@@ -125,7 +125,7 @@ START_TEST(redirections)
 }
 END_TEST
 
-START_TEST(what_is_no_redirection)
+START_TEST(malformed_redirections_are_refused)
 {
     static const char *const bad[] = {
         "",          "MOVED",      "MOVED 1",         "MOVED 16384 a:1", "MOVED -1 a:1",
@@ -262,16 +262,50 @@ START_TEST(never_to_a_lower_config_epoch)
 }
 END_TEST
 
-START_TEST(a_slot_of_nobody_stays)
+START_TEST(a_slot_without_an_owner_stays)
 {
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-8\n"));
     ck_assert_str_eq(owner(9), ID_A);
     ck_assert_str_eq(owner(15), ID_B); /* though the node is forgotten */
+    ck_assert_uint_eq(map.nodes_n, 2);
+    ck_assert_uint_eq(map.node[1].slots_n, 10);
     ck_assert_uint_eq(news.moved_n, 0);
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 3 connected 0-19\n"));
     ck_assert_str_eq(owner(15), ID_A);
     ck_assert_uint_eq(map.nodes_n, 1);
+}
+END_TEST
+
+/* A master is lost and forgotten, and its slots have gone by hand to an empty node. */
+START_TEST(a_slot_that_a_node_has_below_the_known_config_epoch)
+{
+    static const char mine[] = ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n";
+    char text[400];
+
+    snprintf(text, sizeof(text), "%s%s", mine, ID_B " b:1@2 master - 0 0 2 connected 10-19\n");
+    ck_assert(take(text));
+    ck_assert_uint_eq(map.claimants_n, 0);
+    snprintf(text, sizeof(text), "%s%s", mine, ID_C " c:1@2 master - 0 0 0 connected 10-15\n");
+    for (int i = 0; i < 2; i++) {
+        ck_assert(take(text));
+        ck_assert_str_eq(owner(15), ID_B);
+        ck_assert_uint_eq(map.claimants_n, 6);
+        ck_assert_str_eq(map.node[map.claimant[15]].id, ID_C);
+        ck_assert_uint_eq(map.claimant[9], CLUSTER_NO_OWNER);
+        ck_assert_uint_eq(map.claimant[16], CLUSTER_NO_OWNER);
+    }
+    /* The answer names the owner, like that of an old master, which does not know yet; or the node is out of reach. */
+    ck_assert(take(ID_C " c:1@2 myself,master - 0 0 0 connected 10-19\n" ID_B " b:1@2 slave " ID_C
+                        " 0 0 0 connected\n"));
+    ck_assert_uint_eq(map.claimants_n, 0);
+    snprintf(text, sizeof(text), "%s%s", mine, ID_C " c:1@2 master,fail - 0 0 0 connected 10-15\n");
+    ck_assert(take(text));
+    ck_assert_uint_eq(map.claimants_n, 0);
+    snprintf(text, sizeof(text), "%s%s", mine, ID_C " c:1@2 master - 0 0 3 connected 10-15\n");
+    ck_assert(take(text));
+    ck_assert_str_eq(owner(15), ID_C);
+    ck_assert_uint_eq(map.claimants_n, 0);
 }
 END_TEST
 
@@ -292,7 +326,7 @@ START_TEST(another_cluster_replaces_the_map_where_it_may)
 END_TEST
 
 /* It was taken out of the cluster (CLUSTER RESET), or has not joined it yet. */
-START_TEST(a_node_alone_says_nothing)
+START_TEST(a_node_without_a_cluster_has_no_map)
 {
     const char *alone = ID_B " b:1@2 myself,master - 0 0 9 connected\n";
 
@@ -319,8 +353,70 @@ START_TEST(an_owner_may_give_a_slot_to_a_lower_epoch)
 }
 END_TEST
 
+/* What the nodes say when slot 0 has gone from node A, of config epoch 9, to node B, of config epoch `e`. */
+#define IS_AT_A(e, me_a, me_c)                                                                                         \
+    ID_A " a:1@2 " me_a "master - 0 0 9 connected 0-9\n" ID_B " b:1@2 master - 0 0 " e " connected 10-19\n"           \
+    ID_C " c:1@2 " me_c "master - 0 0 1 connected\n"
+#define IS_AT_B(e, me_a, me_b)                                                                                         \
+    ID_A " a:1@2 " me_a "master - 0 0 9 connected 1-9\n"                                                               \
+    ID_B " b:1@2 " me_b "master - 0 0 " e " connected 0 10-19\n" ID_C " c:1@2 master - 0 0 1 connected\n"
+#define ME "myself,"
+#define UNHEARD(e) IS_AT_A(e, "", ME)
+#define IN_TURN(e)                                                                                                     \
+    {                                                                                                                  \
+        UNHEARD(e), IS_AT_B(e, ME, ""), UNHEARD(e), IS_AT_B(e, "", ME), UNHEARD(e), IS_AT_B(e, ME, ""), UNHEARD(e)     \
+    }
+
+static void
+gift(const char *const said[7], const char *taken_back, const char *owner_then)
+{
+    unsigned moved = 0;
+
+    for (size_t i = 0; i < 7; i++) {
+        ck_assert(take(said[i]));
+        moved += slot_set_has(&news.moved, 0);
+        ck_assert_str_eq(owner(0), i == 0 ? ID_A : ID_B);
+        ck_assert_uint_eq(map.epoch[0], 9);
+    }
+    ck_assert_uint_eq(moved, 2); /* one is the first answer */
+    ck_assert(take(taken_back));
+    ck_assert_str_eq(owner(0), owner_then);
+    ck_assert(take(ID_A " a:1@2 master - 0 0 9 connected 0-9\n" ID_B " b:1@2 myself,master - 0 0 9 connected\n"));
+    ck_assert_str_eq(owner(0), ID_A); /* its owner gives it back */
+    ck_assert(take(ID_A " a:1@2 master - 0 0 9 connected\n" ID_B " b:1@2 myself,master - 0 0 10 connected 0-19\n"));
+    ck_assert_str_eq(owner(0), ID_B); /* a failover */
+}
+
+/* ... and DELSLOTS and ADDSLOTS ran on some nodes only: the third one still names the giver. */
+START_TEST(a_given_slot_does_not_come_back)
+{
+    static const char *const lower[7] = IN_TURN("2"), *const same[7] = IN_TURN("9");
+
+    gift(lower, IS_AT_A("2", ME, ""), ID_A);
+    end();
+    begin();
+    gift(same, IS_AT_A("9", ME, ""), ID_B);
+}
+END_TEST
+
+/* Two nodes with one config epoch, as in a cluster that is being made: the first one keeps what both claim. */
+START_TEST(of_one_config_epoch_the_owner_stays)
+{
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 3 connected 0-9\n" ID_B " b:1@2 master - 0 0 3 connected 10-19\n"));
+    for (int i = 0; i < 2; i++) {
+        ck_assert(take(ID_A " a:1@2 master - 0 0 3 connected\n" ID_B " b:1@2 myself,master - 0 0 3 connected 0-19\n"));
+        ck_assert_str_eq(owner(0), ID_A);
+        ck_assert_uint_eq(news.moved_n, 0);
+        ck_assert(take(ID_A " a:1@2 myself,master - 0 0 3 connected 0-9\n" ID_B " b:1@2 master - 0 0 3 connected\n"));
+        ck_assert_uint_eq(news.moved_n, 0);
+    }
+    ck_assert(take(ID_A " a:1@2 master - 0 0 3 connected\n" ID_B " b:1@2 myself,master - 0 0 4 connected 0-19\n"));
+    ck_assert_str_eq(owner(0), ID_B);
+}
+END_TEST
+
 /* A node that is cut off from the others goes on naming the address that one of them had. */
-START_TEST(an_address_is_that_of_who_reaches_it)
+START_TEST(an_address_is_that_of_a_node_that_reaches_it)
 {
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n"
@@ -339,7 +435,7 @@ START_TEST(an_address_is_that_of_who_reaches_it)
 }
 END_TEST
 
-START_TEST(whom_a_redirection_means)
+START_TEST(the_node_that_a_redirection_means)
 {
     ck_assert(take(ID_A " 10.0.0.1:1@2,a.example myself,master - 0 0 1 connected 0-19\n"
                    ID_B " 10.0.0.2:1@2,b.example master - 0 0 2 connected\n"
@@ -352,7 +448,7 @@ START_TEST(whom_a_redirection_means)
 }
 END_TEST
 
-START_TEST(what_is_no_map_changes_nothing)
+START_TEST(a_malformed_map_changes_nothing)
 {
     static const char *const bad[] = {
         "", "\n", "x\n", ID_A "\n", ID_A " a:1@2 master - 0 0 1\n", ID_A " a master - 0 0 1 connected\n",
@@ -406,13 +502,16 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {
-        slots_are_those_of_redis, each_slot_has_a_tag, a_key_suits_when_its_channel_is_in_its_slot, redirections,
-        what_is_no_redirection, an_answer_becomes_a_map, by_tls_the_name_counts, never_to_a_lower_config_epoch,
-        a_slot_of_nobody_stays, another_cluster_replaces_the_map_where_it_may, a_node_alone_says_nothing,
-        an_owner_may_give_a_slot_to_a_lower_epoch, an_address_is_that_of_who_reaches_it,
-        whom_a_redirection_means, what_is_no_map_changes_nothing, nodes_that_come_and_go_are_bounded,
-    };
+    const TTest *const tests[] = {slots_are_those_of_redis, each_slot_has_a_tag,
+                                  a_key_suits_when_its_channel_is_in_its_slot, redirections,
+                                  malformed_redirections_are_refused, an_answer_becomes_a_map, by_tls_the_name_counts,
+                                  never_to_a_lower_config_epoch, a_slot_without_an_owner_stays,
+                                  a_slot_that_a_node_has_below_the_known_config_epoch,
+                                  another_cluster_replaces_the_map_where_it_may, a_node_without_a_cluster_has_no_map,
+                                  an_owner_may_give_a_slot_to_a_lower_epoch, a_given_slot_does_not_come_back,
+                                  of_one_config_epoch_the_owner_stays, an_address_is_that_of_a_node_that_reaches_it,
+                                  the_node_that_a_redirection_means, a_malformed_map_changes_nothing,
+                                  nodes_that_come_and_go_are_bounded};
 
     return suite_main_with("cluster_map", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
 }

@@ -5,8 +5,9 @@
 #include "tests/unit/house.h"
 #include "tests/unit/resp.h"
 
-#include "daemon/serve/commands.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
 
 static void
 said_at(int line, const struct client *c, const char *request, const char *want)
@@ -19,14 +20,14 @@ said_at(int line, const struct client *c, const char *request, const char *want)
 
 /* A reply whose text has this in it. */
 static void
-told_at(int line, const struct client *c, const char *request, const char *want)
+reported_at(int line, const struct client *c, const char *request, const char *want)
 {
     struct resp r = ask(c, request);
 
     ck_assert_msg(r.text != NULL && strstr(r.text, want) != NULL, "line %d: \"%s\" lacks \"%s\"", line, r.text, want);
     resp_fini(&r);
 }
-#define told(c, request, want) told_at(__LINE__, c, request, want)
+#define reported(c, request, want) reported_at(__LINE__, c, request, want)
 
 static void
 check_field(const struct resp *map, const char *key, const char *want)
@@ -108,7 +109,7 @@ START_TEST(nothing_before_auth)
     said(&c, "LOCK a\nECHO x\nBREAK a\nPING\n",
          "-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n"
          "-NOAUTH Authentication required.\r\n+PONG\r\n");
-    told(&c, "HELLO 3\n",
+    reported(&c, "HELLO 3\n",
          "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
          "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
     ck_assert_int_eq(c.s->proto, 2);
@@ -136,8 +137,8 @@ START_TEST(each_password_gives_its_role)
     ck_assert_int_eq(c.s->authed, rows[_i].authed);
     ck_assert_int_eq(c.s->admin, rows[_i].admin);
     if (rows[_i].authed && !rows[_i].admin) {
-        told(&c, "BREAK a\n", "NOPERM BREAK needs the admin role");
-        told(&c, "CLIENT KILL ID 1\n", "NOPERM CLIENT KILL needs the admin role");
+        reported(&c, "BREAK a\n", "NOPERM BREAK needs the admin role");
+        reported(&c, "CLIENT KILL ID 1\n", "NOPERM CLIENT KILL needs the admin role");
     }
     leave(&c);
 }
@@ -193,18 +194,18 @@ START_TEST(hello_authenticates)
     struct client c = come();
     struct resp r;
 
-    told(&c, "HELLO 3 AUTH default wrong\n", "WRONGPASS ");
+    reported(&c, "HELLO 3 AUTH default wrong\n", "WRONGPASS ");
     ck_assert_int_eq(c.s->proto, 2);
     r = ask(&c, "HELLO 3 AUTH default sesame SETNAME me\n");
     ck_assert_int_eq(r.type, '%');
     ck_assert_str_eq(c.s->name, "me");
     ck_assert(c.s->authed && !c.s->admin);
     resp_fini(&r);
-    told(&c, "AUTH open\n", "OK");
+    reported(&c, "AUTH open\n", "OK");
     ck_assert(c.s->admin);
-    told(&c, "RESET\n", "RESET"); /* back to the beginning: nobody knows it */
+    reported(&c, "RESET\n", "RESET"); /* back to the beginning: nobody knows it */
     ck_assert(!c.s->authed && !c.s->admin && c.s->proto == 2 && c.s->name == NULL);
-    told(&c, "LOCK a\n", "NOAUTH ");
+    reported(&c, "LOCK a\n", "NOAUTH ");
     leave(&c);
 }
 END_TEST
@@ -260,7 +261,7 @@ START_TEST(lock_unlock_renew)
     said(&c, "UNLOCK a\n", ":1\r\n");
     said(&c, "UNLOCK a\n", ":0\r\n");
     said(&c, "UNLOCK a\n", "-NOTHELD this owner does not hold the lock\r\n");
-    told(&c, "LOCK a WAIT\n", "; usage: LOCK name");
+    reported(&c, "LOCK a WAIT\n", "; usage: LOCK name");
     leave(&c);
 }
 END_TEST
@@ -438,8 +439,8 @@ START_TEST(client_list)
     char text[200];
 
     said(&c, "CLIENT SETNAME me\n", "+OK\r\n");
-    told(&other, "CLIENT LIST\n", "name=me ");
-    told(&c, "CLIENT INFO\n", " cmd=client user=admin redir=-1 resp=2 lib-name= lib-ver=\n");
+    reported(&other, "CLIENT LIST\n", "name=me ");
+    reported(&c, "CLIENT INFO\n", " cmd=client user=admin redir=-1 resp=2 lib-name= lib-ver=\n");
     snprintf(text, sizeof(text), "CLIENT LIST ID %u\n", (unsigned)other.id);
     {
         struct resp r = ask(&c, text);
@@ -644,15 +645,15 @@ START_TEST(info_tables)
     r = ask(&a, "INFO waiters x\n");
     check_column(r.text, "OWNER", (const char *const[]){"you "}, 1);
     resp_fini(&r);
-    told(&a, "INFO lock nosuch\n", "nothing is known");
+    reported(&a, "INFO lock nosuch\n", "nothing is known");
     said(&a, "INFO lock\n", "-ERR usage: INFO lock NAME\r\n");
-    told(&a, "INFO sessions\n", "LAST_COMMAND\r\n");
+    reported(&a, "INFO sessions\n", "LAST_COMMAND\r\n");
     /* A name is cut, not the columns. */
     memset(many, 'n', sizeof(many));
     memcpy(many, "LOCK ", 5);
     strcpy(many + 5 + 100, "\n");
     said(&a, many, ":103\r\n");
-    told(&a, "INFO locks nn*\n", "nnnn...  reentrant  held ");
+    reported(&a, "INFO locks nn*\n", "nnnn...  reentrant  held ");
     leave(&b);
     leave(&a);
 }
@@ -715,7 +716,7 @@ START_TEST(info_tree)
     snprintf(want, sizeof(want), "\r\n        1. session %u (unix:pid=", (unsigned)leaf.id);
     ck_assert_msg(strstr(r.text, want) != NULL, "%s", r.text);
     resp_fini(&r);
-    told(&root, "INFO tree nosuch\n", "nobody waits");
+    reported(&root, "INFO tree nosuch\n", "nobody waits");
     leave(&leaf);
     leave(&middle);
     leave(&root);
@@ -755,7 +756,7 @@ START_TEST(monitor)
     buf_init(&b, 0);
     hear(&c, &b);
     buf_fini(&b);
-    told(&c, "PING\n", "PONG");
+    reported(&c, "PING\n", "PONG");
     expect(&m, "");
     leave(&m);
     leave(&c);

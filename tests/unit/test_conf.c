@@ -5,6 +5,7 @@
  */
 #include "tests/unit/conf_fixture.h"
 
+#include "daemon/backend/cluster_url.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 
@@ -425,6 +426,38 @@ START_TEST(overrides)
 }
 END_TEST
 
+/* The nodes of a large cluster, each by a long name. */
+START_TEST(a_long_list_of_nodes)
+{
+    struct cluster_url url;
+    char error[160];
+    struct conf *cf;
+
+    buf_clear(&text, SIZE_MAX);
+    buf_adds(&text, "redis: {url: 'cluster:");
+    for (int i = 0; i < CLUSTER_LISTED_MAX; i++) {
+        buf_printf(&text, "%snode-%02d.redis.some-cluster.eu-central-1.cloud.example:6379", i > 0 ? "," : "", i);
+    }
+    buf_adds(&text, "'}\n");
+    cf = load_bytes(str(&text), text.n, 0600);
+    ck_assert_msg(cf != NULL, "%s", str(&errors));
+    ck_assert_uint_gt(strlen(cf->redis_url), 3000);
+    ck_assert_msg(cluster_url_parse(cf->redis_url, &url, error), "%s", error);
+    ck_assert_uint_eq(url.listed_n, CLUSTER_LISTED_MAX);
+    ck_assert_str_eq(url.listed[CLUSTER_LISTED_MAX - 1].host, "node-63.redis.some-cluster.eu-central-1.cloud.example");
+    conf_free(&cf);
+    buf_clear(&text, SIZE_MAX);
+    buf_printf(&text, "redis: {url: 'redis://u:%04082d@h:1'}\n", 0);
+    cf = load(str(&text));
+    ck_assert_uint_eq(strlen(cf->redis_url), 4096);
+    conf_free(&cf);
+    buf_clear(&text, SIZE_MAX);
+    buf_printf(&text, "redis: {url: 'redis://u:%04083d@h:1'}\n", 0);
+    ck_assert_ptr_null(load_bytes(str(&text), text.n, 0600));
+    ck_assert_ptr_nonnull(strstr(str(&errors), "is longer than 4096 bytes"));
+}
+END_TEST
+
 START_TEST(rules_and_keys)
 {
     static const struct {
@@ -453,23 +486,23 @@ START_TEST(rules_and_keys)
 }
 END_TEST
 
-struct told {
+struct reported {
     char line[1024];
 };
 
 static void
 note(void *ctx, const char *key, const char *value, bool reload)
 {
-    struct told *t = ctx;
+    struct reported *t = ctx;
     size_t n = strlen(t->line);
 
     ck_assert(!reload);
     snprintf(t->line + n, sizeof(t->line) - n, "%s=%s;", key, value);
 }
 
-START_TEST(what_needs_a_restart)
+START_TEST(settings_that_need_a_restart)
 {
-    struct told t = {""};
+    struct reported t = {""};
     struct conf *was = load("redis: {password: a, timeout: 2s}\n");
     struct conf *now = load("redis: {password: b, tls_ca_file: '', timeout: 2000ms, links: 2}\n"
                             "locks: {lease: 5s}\nlisten: [tcp:127.0.0.1:5625]\n"
@@ -479,14 +512,35 @@ START_TEST(what_needs_a_restart)
     conf_each_restart(was, now, note, &t);
     ck_assert_str_eq(t.line, "listen=tcp:127.0.0.1:5625;redis.links=2;socket_mode=0600;");
     t.line[0] = '\0';
-    conf_each_restart(now, now, note, &t);
+    conf_keep(now, was);
+    conf_each_restart(was, now, note, &t);
     ck_assert_str_eq(t.line, "");
+    ck_assert_str_eq(now->redis_password, "b");
+    ck_assert_int_eq(now->locks.lease_us, 5 * US_PER_S);
     conf_free(&was);
     conf_free(&now);
 }
 END_TEST
 
-START_TEST(what_a_reload_takes)
+START_TEST(settings_for_another_url)
+{
+    struct conf *was = load("redis: {user: a, tls_server_name: s, url: 'rediss://h:1'}\nlocks: {lease: 5s}\n");
+    struct conf *now = load("redis: {user: b, password: c, url: 'redis://h:1'}\n"
+                            "locks: {prefix: p}\nrules: [{match: '*', prefix: ''}]\n");
+
+    conf_keep(now, was);
+    ck_assert_str_eq(now->redis_url, "rediss://h:1");
+    ck_assert_str_eq(now->redis_user, "a");
+    ck_assert_ptr_null(now->redis_password);
+    ck_assert_str_eq(now->redis_tls_server_name, "s");
+    ck_assert_int_eq(now->locks.lease_us, 30 * US_PER_S);
+    ck_assert_str_eq(now->locks.prefix, "p"); /* the keys of names are compared as a whole */
+    conf_free(&was);
+    conf_free(&now);
+}
+END_TEST
+
+START_TEST(settings_that_a_reload_takes)
 {
     struct conf *cf = conf_load(NULL, NULL, &errors);
     struct wanted w = {.path = "locks.lease"};
@@ -673,9 +727,11 @@ main(void)
     tcase_add_test(tc, password_files_that_are_none);
     tcase_add_test(tc, addresses_of_other_hosts);
     tcase_add_test(tc, overrides);
+    tcase_add_test(tc, a_long_list_of_nodes);
     tcase_add_test(tc, rules_and_keys);
-    tcase_add_test(tc, what_needs_a_restart);
-    tcase_add_test(tc, what_a_reload_takes);
+    tcase_add_test(tc, settings_that_need_a_restart);
+    tcase_add_test(tc, settings_for_another_url);
+    tcase_add_test(tc, settings_that_a_reload_takes);
     tcase_add_loop_test(tc, round_trips, 0, ROWS(trips));
     tcase_add_test(tc, round_trip_with_a_password_file);
     tcase_add_test(tc, the_sample_is_in_the_tree);

@@ -5,6 +5,11 @@
 #include "tests/unit/rng.h"
 
 #define DURATION_SAYS "a duration such as 250ms, 30s, 2m or 1h"
+#define SERVER_TWICE URL_SAYS "names a server twice: another database of it is no other node\n"
+#define BYTES_16 "aaaaaaaaaaaaaaaa"
+#define BYTES_64 BYTES_16 BYTES_16 BYTES_16 BYTES_16
+#define BYTES_256 BYTES_64 BYTES_64 BYTES_64 BYTES_64
+#define HOST_OF_256 URL_SAYS "has a host of 256 bytes; a name of a host has at most 255\n"
 #define SENTINELS_17 "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10,a:11,a:12,a:13,a:14,a:15,a:16,a:17"
 #define QUORUM "quorum:redis://a:1,redis://b:1,redis://c:1"
 #define CLUSTER_DB "takes no database number, and nothing else behind the nodes: a cluster has one database\n"
@@ -158,7 +163,8 @@ static const struct {
     {"redis: {url: 'sentinel:" SENTINELS_17 "/m'}\n", URL_SAYS "names more than 16 sentinels\n"},
     {"redis: {url: 'cluster:a'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'cluster+tls:a:1,'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
-    {"redis: {url: 'cluster:" SENTINELS_17 "'}\n", URL_SAYS "names more than 16 nodes\n"},
+    {"redis: {url: 'cluster:" SENTINELS_17 "," SENTINELS_17 "," SENTINELS_17 "," SENTINELS_17 "'}\n",
+     URL_SAYS "names more than 64 nodes\n"},
     {"redis: {url: 'cluster:u:p@a:1'}\n",
      URL_SAYS "takes no user and password: redis.user and redis.password are those of all nodes\n"},
     {"redis: {url: 'cluster:a:1/2'}\n", URL_SAYS CLUSTER_DB},
@@ -174,7 +180,13 @@ static const struct {
      URL_SAYS "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH\n"},
     {"redis: {url: 'quorum:redis://a:1,redis://b:1'}\n",
      URL_SAYS "needs at least 3 nodes: with fewer, no node may fail\n"},
-    {"redis: {url: 'quorum:redis://a:1,redis://b:1,redis://a:1'}\n", URL_SAYS "names a node twice\n"},
+    {"redis: {url: 'quorum:redis://a:1,redis://b:1,redis://a:1'}\n", SERVER_TWICE},
+    {"redis: {url: 'quorum:redis://a:1/0,redis://a:1,redis://b:1'}\n", SERVER_TWICE},
+    {"redis: {url: 'quorum:unix:/1,unix:/2?db=1,unix:/2?db=2'}\n", SERVER_TWICE},
+    {"redis: {url: 'cluster:redis://a:1'}\n", URL_SAYS "takes no URLs behind cluster:, but HOST:PORT,HOST:PORT\n"},
+    {"redis: {url: 'sentinel:" BYTES_256 ":1/m'}\n", HOST_OF_256},
+    {"redis: {url: 'cluster:" BYTES_256 ":1'}\n", HOST_OF_256},
+    {"redis: {url: 'redis://" BYTES_256 ":1'}\n", HOST_OF_256},
     {"redis: {url: 'quorum:unix:/1,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,unix:/8,unix:/9,unix:/10'}\n",
      URL_SAYS "names more than 9 nodes\n"},
     {"redis: {url: 'quorum:redis://u:p@a:1,redis://b:1,redis://c:1'}\n",

@@ -25,13 +25,13 @@ same_keys(const char *was, const char *now)
     buf_clear(&errors, SIZE_MAX);
     same = conf_same_keys(a, b, &errors);
     ck_assert(same == (errors.n == 0));
-    ck_assert(same || conf_keys_print(a) != conf_keys_print(b));
+    ck_assert(same || conf_keys_fingerprint(a) != conf_keys_fingerprint(b));
     conf_free(&a);
     conf_free(&b);
     return same;
 }
 
-START_TEST(what_changes_a_key)
+START_TEST(settings_that_change_a_key)
 {
     static const struct {
         const char *was, *now;
@@ -97,15 +97,16 @@ START_TEST(prints)
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct conf *a = conf_of(rows[i].was), *b = conf_of(rows[i].now);
 
-        ck_assert_uint_ne(conf_keys_print(a), 0);
-        ck_assert_msg((conf_keys_print(a) == conf_keys_print(b)) == rows[i].same, "%s -> %s", rows[i].was, rows[i].now);
+        ck_assert_uint_ne(conf_keys_fingerprint(a), 0);
+        ck_assert_msg((conf_keys_fingerprint(a) == conf_keys_fingerprint(b)) == rows[i].same, "%s -> %s", rows[i].was,
+                      rows[i].now);
         conf_free(&a);
         conf_free(&b);
     }
 }
 END_TEST
 
-START_TEST(it_is_said_which_rule)
+START_TEST(the_rule_with_another_key_is_named)
 {
     ck_assert(!same_keys("[{match: 'a*', prefix: 'p:'}]", "[{match: 'x*'}, {match: 'a*', key: '{name}:lock'}]"));
     ck_assert_str_eq(str(&errors), "rules.1 (match 'a*'): names would have the key '{name}:lock' in Redis, and have "
@@ -174,7 +175,7 @@ START_TEST(never_the_same_where_a_name_differs)
             }
         }
         ck_assert_msg(!(same && differs), "%s -> %s", was, now);
-        ck_assert_msg(!differs || conf_keys_print(a) != conf_keys_print(b), "%s -> %s", was, now);
+        ck_assert_msg(!differs || conf_keys_fingerprint(a) != conf_keys_fingerprint(b), "%s -> %s", was, now);
         same_n += same;
         differ_n += differs;
         conf_free(&a);
@@ -271,7 +272,7 @@ START_TEST(rules_that_give_two_names_one_key)
         struct conf *cf = conf_of(rows[i].rules);
 
         buf_clear(&text, SIZE_MAX);
-        conf_each_collision(cf, &text);
+        conf_print_collisions(cf, &text);
         ck_assert_str_eq(str(&text), rows[i].says != NULL ? rows[i].says : "");
         conf_free(&cf);
     }
@@ -313,7 +314,7 @@ START_TEST(the_sample_gives_each_name_its_key)
     uncommented(&text, true);
     cf = load(str(&text));
     buf_clear(&text, SIZE_MAX);
-    conf_each_collision(cf, &text);
+    conf_print_collisions(cf, &text);
     ck_assert_str_eq(str(&text), "");
     conf_free(&cf);
 }
@@ -325,6 +326,7 @@ START_TEST(keys_that_are_no_locks)
         const char *key, *what; /* NULL: it may be one */
     } rows[] = {
         {"rlock:clock", "rlockd itself"},
+        {"rlock:clock:63", "rlockd itself"},
         {"rlock:", "rlockd itself"},
         {"redisson_lock_queue:{f}", "queue"},
         {"redisson_lock_queue::a{b}c", "queue"},
@@ -348,7 +350,7 @@ START_TEST(keys_that_are_no_locks)
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        const char *what = conf_key_taken(slice_of(rows[i].key));
+        const char *what = conf_key_refusal(slice_of(rows[i].key));
 
         ck_assert_msg((what != NULL) == (rows[i].what != NULL), "%s", rows[i].key);
         ck_assert_msg(what == NULL || strstr(what, rows[i].what) != NULL, "%s %s", rows[i].key, what);
@@ -377,7 +379,7 @@ START_TEST(rights)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct conf *cf = conf_of(rows[i].rules);
-        char surplus_key[CONF_OUTSIDE_BYTES];
+        char surplus_key[CONF_SURPLUS_KEY_BYTES];
         struct buf patterns;
 
         buf_init(&patterns, 0);
@@ -396,11 +398,10 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {
-        what_changes_a_key, prints,                 it_is_said_which_rule, never_the_same_where_a_name_differs,
-        many_rules, many_slow_globs,         keys_that_are_no_locks, rights, kind_semaphore_for_keys_of_any_name,
-        rules_that_give_two_names_one_key, the_sample_gives_each_name_its_key,
-    };
+    const TTest *const tests[] = {settings_that_change_a_key, prints, the_rule_with_another_key_is_named,
+                                  never_the_same_where_a_name_differs, many_rules, many_slow_globs,
+                                  keys_that_are_no_locks, rights, kind_semaphore_for_keys_of_any_name,
+                                  rules_that_give_two_names_one_key, the_sample_gives_each_name_its_key};
 
     return suite_main_with("conf, keys of names", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
 }

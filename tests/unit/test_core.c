@@ -35,7 +35,7 @@ START_TEST(grant_and_release)
     ck_assert_uint_eq(r->owner, s);
     ck_assert_uint_eq(r->holds, 1);
     ck_assert_int_eq(r->kind, KIND_SIMPLE);
-    ck_assert_int_eq(r->lease_us, TOLD_30S - MS(3));
+    ck_assert_int_eq(r->lease_us, REPORTED_30S - MS(3));
     ck_assert_int_eq(r->waited_us, MS(3));
     ck_assert(r->full);
     n = expect_news(&w, CORE_NEWS_GRANTED, "orders:42");
@@ -43,7 +43,7 @@ START_TEST(grant_and_release)
     ck_assert_uint_eq(n->session, s);
     ck_assert_uint_eq(n->owner_name.n, 0);
     expect_state(&w, "orders:42", "held");
-    ck_assert_int_eq(core_next_us(w.core), op.at_us + TOLD_30S / 3);
+    ck_assert_int_eq(core_next_us(w.core), op.at_us + REPORTED_30S / 3);
 
     id = unlock(&w, s, "orders:42");
     op = expect_op(&w, CORE_RELEASE, "{orders:42}:lock");
@@ -198,7 +198,7 @@ END_TEST
  * It has waited on when what it repeated gave up: then it is the one that counts. A LOCK behind it is another, and
  * begins behind the wait; a repetition joins the wait, and adds no hold.
  */
-START_TEST(once_outlives_what_it_repeats)
+START_TEST(once_outlives_the_request_that_it_repeats)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE};
 
@@ -610,7 +610,7 @@ main(void)
         once_while_waiting,
         once_behind_unlock,
         once_joined_times_out,
-        once_outlives_what_it_repeats,
+        once_outlives_the_request_that_it_repeats,
         not_held,
         token_acts_for_the_holder,
         token_of_an_owner,

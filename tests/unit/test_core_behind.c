@@ -317,7 +317,7 @@ START_TEST(swept_up_meanwhile)
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     id = unlock(&w, s, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
-    quiet(&w); /* he has held it for long: others come first */
+    quiet(&w); /* the owner has held it for long: others come first */
     redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     quiet(&w);

@@ -30,14 +30,14 @@ breaks(struct world *w, const char *daemon, const char *name, enum core_outcome 
 
 /* Another daemon says that "a" was broken. */
 static void
-hears_that_it_is_broken(struct world *w)
+receives_broken(struct world *w)
 {
     static const char text[] = "B5:other,1:a,1:a,";
 
-    hears(w, text, sizeof(text) - 1);
+    receives(w, text, sizeof(text) - 1);
 }
 
-START_TEST(broken_is_told)
+START_TEST(a_break_is_broadcast)
 {
     static const struct {
         enum core_outcome outcome;
@@ -54,17 +54,17 @@ START_TEST(broken_is_told)
         struct world w;
 
         breaks(&w, "other", "a", cases[i].outcome, cases[i].were);
-        ck_assert_uint_eq(w.said_n, cases[i].says != NULL);
+        ck_assert_uint_eq(w.broadcasts_n, cases[i].says != NULL);
         if (cases[i].says != NULL) {
-            ck_assert_uint_eq(w.said[0].n, strlen(cases[i].says));
-            ck_assert_mem_eq(w.said[0].p, cases[i].says, w.said[0].n);
+            ck_assert_uint_eq(w.broadcasts[0].n, strlen(cases[i].says));
+            ck_assert_mem_eq(w.broadcasts[0].p, cases[i].says, w.broadcasts[0].n);
         }
         world_close(&w);
     }
 }
 END_TEST
 
-/* It is gone in Redis: the holder is told at once, and nobody has it from him. */
+/* The key is gone in Redis: the holder receives LOST at once, and hands the lock over to no waiter. */
 START_TEST(lost_at_once)
 {
     struct world w;
@@ -74,7 +74,7 @@ START_TEST(lost_at_once)
     open_as(&w, "us");
     s = session(&w);
     take(&w, s, "a");
-    hears_that_it_is_broken(&w);
+    receives_broken(&w);
     op = expect_op(&w, CORE_EXTEND, "a");
     t = lock(&w, session(&w), "a");
     id = unlock(&w, s, "a");
@@ -103,7 +103,7 @@ START_TEST(taken_since)
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);
-    hears_that_it_is_broken(&w);
+    receives_broken(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     waits = lock(&w, s, "a");
     id = unlock(&w, w.session[1], "a");
@@ -125,9 +125,9 @@ START_TEST(renewed_before)
 
         open_as(&w, "us");
         take(&w, session(&w), "a");
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         before = expect_op(&w, CORE_EXTEND, "a");
-        hears_that_it_is_broken(&w);
+        receives_broken(&w);
         quiet(&w);
         if (answered) {
             redis_says(&w, before, CORE_OK);
@@ -154,7 +154,7 @@ START_TEST(cached)
     redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     expect_state(&w, "a", "lingering");
-    hears_that_it_is_broken(&w);
+    receives_broken(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     id = lock(&w, s, "a", .linger_us = SEC(1));
     redis_grants(&w, "a", id);
@@ -186,12 +186,12 @@ START_TEST(heard_from_others)
         world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
         ck_assert(is_watched(&w, "a"));
-        hint(&w, op.op.lock);
+        hint(&w, op.op.queue);
         redis_grants(&w, "a", id);
         pass(&w, MS(15));
-        watching(&w, op.op.lock); /* that one says nothing */
+        watching(&w, op.op.queue); /* that one says nothing */
         quiet(&w);
-        hint(&w, op.op.lock);
+        hint(&w, op.op.queue);
         if (cases[i].asks) {
             redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
             expect_news(&w, CORE_NEWS_LOST, "a");
@@ -216,16 +216,16 @@ START_TEST(heard_from_others_in_vain)
     lock(&w, session(&w), "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     ck_assert(is_watched(&w, "a"));
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_grants(&w, "a", id);
-    hint(&w, op.op.lock); /* the echo of our own release, say */
+    hint(&w, op.op.queue); /* the echo of our own release, say */
     pass(&w, MS(15) - 1);
     quiet(&w);
     pass(&w, 1);
     renewal = expect_op(&w, CORE_EXTEND, "a");
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_says(&w, renewal, CORE_OK);
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     quiet(&w);
     unlock(&w, s, "a");
     expect_op(&w, CORE_RELEASE, "a"); /* nobody has to wait for an answer to that */
@@ -244,7 +244,7 @@ START_TEST(answered_too_late)
     open_as(&w, "us");
     id = lock(&w, session(&w), "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    hears_that_it_is_broken(&w);
+    receives_broken(&w);
     redis_says(&w, op, CORE_OK);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* asked again at once */
     pass(&w, SEC(5) + MS(1));
@@ -266,7 +266,7 @@ START_TEST(answered_in_time)
         open_as(&w, "us");
         id = lock(&w, session(&w), "a", .kind = kinds[i], .nowait = true);
         op = expect_op(&w, CORE_ACQUIRE, "a");
-        hears_that_it_is_broken(&w);
+        receives_broken(&w);
         redis_says(&w, op, CORE_OK);
         if (kinds[i] == KIND_REENTRANT) {
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
@@ -278,7 +278,7 @@ START_TEST(answered_in_time)
 END_TEST
 
 /* Who asked for the break does not wait for the answer: the others hear of it all the same. */
-START_TEST(told_for_who_has_gone)
+START_TEST(a_break_of_a_closed_session_is_broadcast)
 {
     struct world w;
     struct flight op;
@@ -290,7 +290,7 @@ START_TEST(told_for_who_has_gone)
     op = expect_op(&w, CORE_BREAK_KEY, "a");
     gone(&w, s);
     redis_says(&w, op, CORE_OK, .expiry_ms = 1);
-    ck_assert_uint_eq(w.said_n, 1);
+    ck_assert_uint_eq(w.broadcasts_n, 1);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
@@ -300,19 +300,19 @@ END_TEST
 
 /* Another daemon says that somebody there waits for "a". */
 static void
-hears_that_it_is_wanted(struct world *w)
+receives_wanted(struct world *w)
 {
     static const char text[] = "N5:other,1:a,1:a,";
 
-    hears(w, text, sizeof(text) - 1);
+    receives(w, text, sizeof(text) - 1);
 }
 
-START_TEST(wanted_is_told)
+START_TEST(wanted_is_broadcast)
 {
     static const struct {
         struct ask how;
         enum core_outcome outcome;
-        bool told;
+        bool reported;
     } cases[] = {
         {{.linger_us = SEC(1)}, CORE_TAKEN, true},
         {{.linger_us = SEC(1), .kind = KIND_RW, .shared = true}, CORE_TAKEN, true},
@@ -332,10 +332,10 @@ START_TEST(wanted_is_told)
         if (cases[i].how.nowait) {
             expect_reply(&w, id, CORE_NOT_GRANTED);
         }
-        ck_assert_uint_eq(w.said_n, cases[i].told);
-        if (cases[i].told) {
-            ck_assert_uint_eq(w.said[0].n, strlen("N2:us,1:a,1:a,"));
-            ck_assert_mem_eq(w.said[0].p, "N2:us,1:a,1:a,", w.said[0].n);
+        ck_assert_uint_eq(w.broadcasts_n, cases[i].reported);
+        if (cases[i].reported) {
+            ck_assert_uint_eq(w.broadcasts[0].n, strlen("N2:us,1:a,1:a,"));
+            ck_assert_mem_eq(w.broadcasts[0].p, "N2:us,1:a,1:a,", w.broadcasts[0].n);
         }
         world_close(&w);
     }
@@ -353,10 +353,10 @@ START_TEST(wanted_while_it_lingers)
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
-    hears_that_it_is_wanted(&w);
+    receives_wanted(&w);
     ck_assert_uint_eq(w.metrics.linger_yields, 1);
     op = expect_op(&w, CORE_RELEASE, "a");
-    hears_that_it_is_wanted(&w); /* once is enough */
+    receives_wanted(&w); /* once is enough */
     quiet(&w);
     id = lock(&w, s, "a", .linger_us = SEC(1));
     redis_says(&w, op, CORE_OK, .remote_subscribers = 1);
@@ -376,7 +376,7 @@ START_TEST(wanted_while_it_is_held)
     open_as(&w, "us");
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
-    hears_that_it_is_wanted(&w);
+    receives_wanted(&w);
     quiet(&w);
     ck_assert_uint_eq(w.metrics.linger_yields, 0);
     id = unlock(&w, s, "a");
@@ -401,7 +401,7 @@ START_TEST(their_turn_ends)
     open_as(&w, "us");
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a"));
-    hears_that_it_is_wanted(&w);
+    receives_wanted(&w);
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
@@ -417,7 +417,7 @@ START_TEST(their_turn_ends)
 END_TEST
 
 /* Such a record is nobody's: it gives way to another kind of the name, and to another name or key. */
-START_TEST(their_turn_refuses_nobody)
+START_TEST(their_turn_refuses_no_request)
 {
     static const struct {
         const char *name;
@@ -434,7 +434,7 @@ START_TEST(their_turn_refuses_nobody)
         open_as(&w, "us");
         s = session(&w);
         redis_grants(&w, "a", world_ask(&w, CORE_LOCK, s, "a", first));
-        hears_that_it_is_wanted(&w);
+        receives_wanted(&w);
         id = unlock(&w, s, "a");
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
         expect_reply(&w, id, CORE_LEFT);
@@ -476,7 +476,7 @@ START_TEST(wanted_where_it_is_wanted)
     s = session(&w);
     id = lock(&w, s, "a", .linger_us = SEC(1));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    hears_that_it_is_wanted(&w);
+    receives_wanted(&w);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
@@ -499,7 +499,7 @@ START_TEST(nothing_to_do)
     open_as(&w, "us");
     take(&w, session(&w), "a");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        hears(&w, texts[i], strlen(texts[i]));
+        receives(&w, texts[i], strlen(texts[i]));
         quiet(&w);
     }
     world_close(&w);
@@ -509,12 +509,11 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, cached,
-                            heard_from_others, heard_from_others_in_vain,
-                            answered_too_late, answered_in_time, told_for_who_has_gone, wanted_is_told,
-                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends,
-                            their_turn_refuses_nobody, a_break_refuses_another_kind, wanted_where_it_is_wanted,
-                            nothing_to_do};
+    const TTest *tests[] = {a_break_is_broadcast, lost_at_once, taken_since, renewed_before, cached, heard_from_others,
+                            heard_from_others_in_vain, answered_too_late, answered_in_time,
+                            a_break_of_a_closed_session_is_broadcast, wanted_is_broadcast, wanted_while_it_lingers,
+                            wanted_while_it_is_held, their_turn_ends, their_turn_refuses_no_request,
+                            a_break_refuses_another_kind, wanted_where_it_is_wanted, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }

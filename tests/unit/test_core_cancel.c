@@ -12,7 +12,7 @@ cancels(struct world *w, uint64_t s, const char *name, const char *owner)
 }
 
 /* A LOCK that waits behind who holds it here: from another session, by its owner's name only. */
-START_TEST(whose)
+START_TEST(by_its_owner_only)
 {
     struct world w;
     uint64_t s, t, own, named;
@@ -324,7 +324,7 @@ START_TEST(bounded)
 END_TEST
 
 /* Who asks has gone meanwhile: nobody is answered. */
-START_TEST(of_nobody)
+START_TEST(after_its_session_has_gone)
 {
     struct world w;
     uint64_t s, t;
@@ -347,8 +347,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {whose, all_of_them, grant_in_flight, grant_unknown, ticket, place_in_redis,
-                                         multilock, multilock_ticket, reentry, permits, bounded, of_nobody};
+    const TTest *tests[] = {by_its_owner_only, all_of_them, grant_in_flight, grant_unknown, ticket, place_in_redis,
+                                         multilock, multilock_ticket, reentry, permits, bounded,
+                                         after_its_session_has_gone};
 
     return suite_main("core, CANCEL", tests, sizeof(tests) / sizeof(tests[0]));
 }

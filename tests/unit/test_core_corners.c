@@ -225,7 +225,7 @@ judged(struct world *w, uint64_t serial, uint64_t id, void (*stops)(struct text 
 
         begin(&t, 'V');
         stops(&t, wait, ctx);
-        hears(w, t.p, t.n);
+        receives(w, t.p, t.n);
         if (w->answers_n > w->answers_seen) {
             expect_reply(w, id, CORE_DEADLOCK);
             return true;
@@ -362,7 +362,7 @@ on_the_way(struct world *w)
 }
 
 /* A way is told whole or not at all: names that are too long for it are left to time out. */
-START_TEST(ways_too_long_to_be_told)
+START_TEST(a_trail_too_long_for_a_broadcast)
 {
     size_t unsaid = 0, said = 0;
     static char name[TRAIL_BYTES];
@@ -373,7 +373,7 @@ START_TEST(ways_too_long_to_be_told)
     memset(name, 'n', sizeof(name));
     for (size_t n = TRAIL_BYTES - 260; n < TRAIL_BYTES - 20; n++) {
         struct text t;
-        size_t before = w.said_n;
+        size_t before = w.broadcasts_n;
 
         begin(&t, 'W');
         add(&t, "d0", 2);
@@ -383,17 +383,17 @@ START_TEST(ways_too_long_to_be_told)
         add(&t, name, n);
         add(&t, "k", 1);
         add_stop(&t, "d0", 2, 1, "a");
-        hears(&w, t.p, t.n);
-        if (w.said_n == before) {
+        receives(&w, t.p, t.n);
+        if (w.broadcasts_n == before) {
             unsaid++;
             continue;
         }
         said++;
         ck_assert_uint_eq(unsaid, 0); /* a longer one is none either */
-        ck_assert_uint_eq(w.said_n, before + 1);
-        ck_assert_uint_le(w.said[before].n, TRAIL_BYTES);
-        ck_assert(memcmp(w.said[before].p, t.p, t.n) == 0); /* and our own owner behind it, to the last word */
-        ck_assert(memcmp(w.said[before].p + w.said[before].n - 8, "1:b,1:b,", 8) == 0);
+        ck_assert_uint_eq(w.broadcasts_n, before + 1);
+        ck_assert_uint_le(w.broadcasts[before].n, TRAIL_BYTES);
+        ck_assert(memcmp(w.broadcasts[before].p, t.p, t.n) == 0); /* and our own owner behind it, to the last word */
+        ck_assert(memcmp(w.broadcasts[before].p + w.broadcasts[before].n - 8, "1:b,1:b,", 8) == 0);
     }
     ck_assert(said > 20 && unsaid > 20);
     world_close(&w);
@@ -420,8 +420,8 @@ START_TEST(crowds_are_not_followed)
     }
     begin(&t, 'W');
     add_stop(&t, "d0", 2, 1, "read");
-    hears(&w, t.p, t.n);
-    ck_assert_uint_eq(w.said_n, FOLLOWED);
+    receives(&w, t.p, t.n);
+    ck_assert_uint_eq(w.broadcasts_n, FOLLOWED);
     world_close(&w);
 }
 END_TEST
@@ -440,7 +440,7 @@ START_TEST(one_permit_elsewhere)
         lock(&w, s, "pool", .kind = KIND_SEMAPHORE, .limit = n);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), CORE_TAKEN, .pttl_us = SEC(30), .holders = n);
         pass(&w, MS(1500));
-        ck_assert_uint_eq(w.said_n, n == 1);
+        ck_assert_uint_eq(w.broadcasts_n, n == 1);
         skip_all(&w);
         world_close(&w);
     }
@@ -451,7 +451,7 @@ int
 main(void)
 {
     const TTest *tests[] = {long_circle, too_many_for_one_step, beside_the_cycle, a_lowered_limit_closes_a_cycle,
-                            one_victim, verdicts_that_lie, trails_have_an_end, ways_too_long_to_be_told,
+                            one_victim, verdicts_that_lie, trails_have_an_end, a_trail_too_long_for_a_broadcast,
                             crowds_are_not_followed, one_permit_elsewhere};
 
     return suite_main("core, corners", tests, sizeof(tests) / sizeof(tests[0]));

@@ -7,9 +7,10 @@
 
 #include "tests/unit/core_world.h"
 
-#include "daemon/core/locks.h"
-#include "daemon/core/requests.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/names.h"
 #include "daemon/core/state.h"
+#include "daemon/core/timing_out.h"
 
 enum { CROWD_N = WINDOW_MAX + 1000 };
 
@@ -129,7 +130,7 @@ START_TEST(early_by_the_batch)
     size_t from;
 
     crowd_of(&w, 200, MS(1));
-    pass(&w, SEC(1000) + TOLD_30S / 3 - w.now_us);
+    pass(&w, SEC(1000) + REPORTED_30S / 3 - w.now_us);
     ck_assert_uint_eq(count_asked(&w, &from), RENEW_TOGETHER);
     pass(&w, MS(RENEW_TOGETHER) - 1);
     ck_assert_uint_eq(count_asked(&w, &from), 0);
@@ -146,7 +147,7 @@ START_TEST(in_turn)
     size_t from, more;
 
     crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     core_check(w.core, w.now_us);
     ck_assert_int_gt(core_next_us(w.core), w.now_us); /* nobody is busy waiting */
@@ -158,7 +159,7 @@ START_TEST(in_turn)
     core_check(w.core, w.now_us);
     answer_from(&w, from + WINDOW_MAX, CROWD_N - WINDOW_MAX, CORE_OK);
     ck_assert_uint_eq(w.metrics.renewals, CROWD_N);
-    pass(&w, TOLD_30S / 3 - 1);
+    pass(&w, REPORTED_30S / 3 - 1);
     ck_assert_uint_eq(count_asked(&w, &more), 0);
     pass(&w, 1);
     ck_assert_uint_eq(count_asked(&w, &more), WINDOW_MAX);
@@ -180,7 +181,7 @@ START_TEST(as_many_as_are_answered_in_time)
         size_t from;
 
         crowd_under(&w, rows[i].op_timeout_us, 1000, 0);
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         ck_assert_uint_eq(count_asked(&w, &from), rows[i].together);
         crowd_goes(&w);
     }
@@ -194,7 +195,7 @@ START_TEST(failed_behind_the_others)
     size_t from;
 
     crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     pass(&w, SEC(1));
     answer_from(&w, from, CROWD_N - WINDOW_MAX, CORE_UNKNOWN);
@@ -206,19 +207,19 @@ START_TEST(failed_behind_the_others)
 }
 END_TEST
 
-/* Redis does not answer: who waits for his turn is warned and loses at his deadline, as all the others. */
+/* Redis does not answer: a holder whose renewal waits for its turn is warned, and loses at its deadline like others. */
 START_TEST(waiting_does_not_outlast_the_lease)
 {
     struct world w;
     size_t from;
 
     crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(w.metrics.jeopardies, CROWD_N);
     core_check(w.core, w.now_us);
-    pass(&w, TOLD_30S - TOLD_30S / 3 * 2 - 1);
+    pass(&w, REPORTED_30S - REPORTED_30S / 3 * 2 - 1);
     ck_assert_uint_eq(w.metrics.lost, 0);
     ck_assert_uint_eq(count_asked(&w, &from), 0);
     pass(&w, 1);
@@ -235,7 +236,7 @@ START_TEST(given_back_meanwhile)
     uint64_t s, id;
 
     s = crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = unlock(&w, s, "n08192");
     redis_does(&w, CORE_RELEASE, "n08192", id, CORE_LEFT);
@@ -274,7 +275,7 @@ START_TEST(doubts_in_turn)
 }
 END_TEST
 
-/* A RENEW counts as one: who waits is looked at anew when his turn comes. */
+/* A RENEW counts as one operation: a waiting claim is checked again when its turn comes. */
 START_TEST(renewed_by_hand_meanwhile)
 {
     struct world w;
@@ -282,7 +283,7 @@ START_TEST(renewed_by_hand_meanwhile)
     uint64_t s, id;
 
     s = crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = renew(&w, s, "n08192", SEC(60));
     redis_renews(&w, "n08192", id);
@@ -301,7 +302,7 @@ START_TEST(reclaims_in_turn)
     uint64_t s, id;
 
     s = crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3); /* the last of them wait to be renewed */
+    pass(&w, REPORTED_30S / 3); /* the last of them wait to be renewed */
     ck_assert_uint_eq(count_asked(&w, &renewals), WINDOW_MAX);
     reclaims(&w, 9);
     ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), CROWD_N - WINDOW_MAX); /* of the others first what is heard */
@@ -350,7 +351,7 @@ START_TEST(short_leases_are_renewed_first)
     uint64_t s;
 
     s = crowd_of(&w, CROWD_N - 2, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     redis_grants(&w, "long", lock(&w, s, "long", .spec_lease_us = SEC(3000)));
     redis_grants(&w, "short", lock(&w, s, "short", .spec_lease_us = MS(1500)));
@@ -376,12 +377,12 @@ START_TEST(a_shortened_lease_comes_sooner)
     uint64_t s, id;
 
     s = crowd_of(&w, CROWD_N, 0);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = renew(&w, s, "n08300", SEC(1));
     redis_renews(&w, "n08300", id);
     ck_assert_int_eq(heap_at(&w.core->window[WINDOW_RENEW].waiting, heap_min(&w.core->window[WINDOW_RENEW].waiting)),
-                     w.now_us + told(SEC(1)));
+                     w.now_us + reported(SEC(1)));
     crowd_goes(&w);
 }
 END_TEST
@@ -440,7 +441,7 @@ START_TEST(releases_in_turn)
     redis_grants(&w, name, waiting);
     id = unlock(&w, other, "mine");
     redis_does(&w, CORE_RELEASE, "mine", id, CORE_LEFT);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), 2); /* of those two */
     core_check(w.core, w.now_us);
     for (size_t i = 0; i < w.flights_n; i++) { /* each answer lets the next one go */

@@ -201,7 +201,7 @@ START_TEST(a_view_does_not_walk_a_queue)
 }
 END_TEST
 
-/* Who stands where a walk is leaves: it goes on behind him, however many stand in front of both. */
+/* The waiter at the cursor of a walk leaves: the walk goes on behind it, however many waiters stand before both. */
 START_TEST(a_walk_does_not_look_for_its_place)
 {
     enum { FRONT = 30000, GO = 300 };

@@ -525,13 +525,13 @@ see_reports(struct world *w)
 static void
 hear(struct world *w, const char *p, size_t n)
 {
-    hears(w, p, n);
+    receives(w, p, n);
     see_reports(w);
 }
 
 /* What one has said comes to all of them, itself included. */
 static void
-deliver(struct fleet *f, struct said *s)
+deliver(struct fleet *f, struct broadcast_copy *s)
 {
     for (size_t i = 0; i < f->n; i++) {
         for (int times = f->twice ? 2 : 1; times > 0; times--) {
@@ -549,11 +549,11 @@ talk(struct fleet *f)
     for (bool any = true; any;) {
         any = false;
         for (size_t i = 0; i < f->n; i++) {
-            size_t from = f->heard[i], to = f->d[i].said_n;
+            size_t from = f->heard[i], to = f->d[i].broadcasts_n;
 
             f->heard[i] = to;
             for (size_t k = from; k < to; k++) {
-                struct said s = f->d[i].said[f->backwards ? to - 1 - (k - from) : k];
+                struct broadcast_copy s = f->d[i].broadcasts[f->backwards ? to - 1 - (k - from) : k];
 
                 any = true;
                 deliver(f, &s);
@@ -718,14 +718,14 @@ START_TEST(not_asked)
     }
     make_circle(&fleet, link, 2);
     fleet_pass(&fleet, SEC(20));
-    ck_assert_uint_eq(reports(&fleet, &r, &where) + fleet.d[0].said_n + fleet.d[1].said_n, 0);
+    ck_assert_uint_eq(reports(&fleet, &r, &where) + fleet.d[0].broadcasts_n + fleet.d[1].broadcasts_n, 0);
     fleet_close(&fleet);
 
     fleet_open(&fleet, 2);
     lock(&fleet.d[0], session(&fleet.d[0]), "x");
     fleet_serve(&fleet.d[0]);
     fleet_pass(&fleet, SEC(20));
-    ck_assert_uint_eq(fleet.d[0].said_n, 0);
+    ck_assert_uint_eq(fleet.d[0].broadcasts_n, 0);
     fleet_close(&fleet);
 }
 END_TEST
@@ -749,8 +749,8 @@ START_TEST(chain_over_daemons)
     }
     fleet_pass(&fleet, SEC(100));
     ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
-    ck_assert_uint_gt(fleet.d[0].said_n, 0);
-    ck_assert_uint_lt(fleet.d[0].said_n, 200);
+    ck_assert_uint_gt(fleet.d[0].broadcasts_n, 0);
+    ck_assert_uint_lt(fleet.d[0].broadcasts_n, 200);
     fleet_close(&fleet);
 }
 END_TEST
@@ -780,21 +780,21 @@ START_TEST(echo_of_the_first_walk)
 {
     struct link link[3];
     const struct core_reply *r = NULL;
-    struct said back;
+    struct broadcast_copy back;
     size_t where = 0;
 
     fleet_open(&fleet, 3);
     make_circle(&fleet, link, 3);
     pass(&fleet.d[0], SEC(1)); /* only this one asks */
-    hear(&fleet.d[1], fleet.d[0].said[0].p, fleet.d[0].said[0].n);
-    hear(&fleet.d[2], fleet.d[1].said[0].p, fleet.d[1].said[0].n);
-    back = fleet.d[2].said[0];
+    hear(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
+    hear(&fleet.d[2], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
+    back = fleet.d[2].broadcasts[0];
     gone(&fleet.d[1], link[1].s); /* neither who asks nor who would be the victim */
     fleet_serve(&fleet.d[1]);
     for (int i = 0; i < 3; i++) {
         hear(&fleet.d[0], back.p, back.n);
     }
-    ck_assert_uint_eq(fleet.d[0].said_n, 2); /* it has set out again, once */
+    ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it has set out again, once */
     fleet_pass(&fleet, SEC(30));
     ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
     fleet_close(&fleet);
@@ -813,9 +813,9 @@ START_TEST(ended_between_the_walks)
         make_circle(&fleet, link, 2);
         pass(&fleet.d[0], SEC(1));
         pass(&fleet.d[1], SEC(1) - 1);
-        hear(&fleet.d[1], fleet.d[0].said[0].p, fleet.d[0].said[0].n);
-        hear(&fleet.d[0], fleet.d[1].said[0].p, fleet.d[1].said[0].n);
-        ck_assert_uint_eq(fleet.d[0].said_n, 2); /* it sets out again */
+        hear(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
+        hear(&fleet.d[0], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
+        ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it sets out again */
         fleet.heard[0] = fleet.heard[1] = 1;
         gone(&fleet.d[who], link[who].s);
         fleet_serve(&fleet.d[who]);
@@ -936,20 +936,20 @@ START_TEST(garbage)
     struct link link[3];
     const struct core_reply *r = NULL;
     struct rng rng = rng_of(_i);
-    struct said real;
+    struct broadcast_copy real;
     size_t where = 0, before;
 
     fleet_open(&fleet, 3);
     make_circle(&fleet, link, 3);
     pass(&fleet.d[0], SEC(1));
-    real = fleet.d[0].said[0];
+    real = fleet.d[0].broadcasts[0];
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         hear(&fleet.d[i % 3], texts[i], strlen(texts[i]));
     }
     for (size_t n = 0; n < real.n; n++) { /* cut off */
-        before = fleet.d[1].said_n;
+        before = fleet.d[1].broadcasts_n;
         hear(&fleet.d[1], real.p, n);
-        ck_assert_uint_eq(fleet.d[1].said_n, before);
+        ck_assert_uint_eq(fleet.d[1].broadcasts_n, before);
     }
     for (int i = 0; i < 2000; i++) { /* a byte or a few are others */
         char text[1024];
@@ -976,7 +976,7 @@ START_TEST(as_long_as_can_be)
     memset(name, 'x', 512);
     take(&fleet.d[0], session(&fleet.d[0]), "a");
     hear(&fleet.d[0], name, 512);
-    ck_assert_uint_eq(fleet.d[0].said_n, 0);
+    ck_assert_uint_eq(fleet.d[0].broadcasts_n, 0);
     fleet_close(&fleet);
 }
 END_TEST

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "tests/unit/core_each.h"
@@ -49,11 +49,12 @@ expect_reclaim(struct world *w, const char *key)
     struct flight f = expect_op(w, CORE_ACQUIRE, key);
 
     ck_assert_msg(f.op.reclaim, "no reclaim of %s", key);
+    ck_assert_uint_gt(f.op.token, 0);
     return f;
 }
 
 static void
-said_reclaimed(const struct world *w, unsigned times, uint16_t domain, uint64_t epoch)
+reported_reclaimed(const struct world *w, unsigned times, uint16_t domain, uint64_t epoch)
 {
     ck_assert_uint_eq(w->reclaimed_n, times);
     ck_assert_uint_eq(w->reclaimed_domain, domain);
@@ -105,9 +106,9 @@ START_TEST(one_is_lost)
     take_in(&w, s, "a", 0);
     ck_assert_uint_eq(w.reclaimed_n, 0);
     redis_says(&w, f, CORE_OK);
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     redis_renews(&w, "b", id);
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
     world_close(&w);
 }
@@ -121,14 +122,14 @@ START_TEST(nothing_is_held_in_it)
     open_domains(&w, 3, 0);
     take_in(&w, session(&w), "a", 0);
     of_domain(&w, CORE_RECLAIM, 1, 9);
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     of_domain(&w, CORE_RECLAIM, 2, 4);
-    said_reclaimed(&w, 2, 2, 4);
+    reported_reclaimed(&w, 2, 2, 4);
     quiet(&w);
     of_domain(&w, CORE_RECLAIM, 0, 7);
-    said_reclaimed(&w, 2, 2, 4);
+    reported_reclaimed(&w, 2, 2, 4);
     redis_says(&w, expect_reclaim(&w, "a"), CORE_OK);
-    said_reclaimed(&w, 3, 0, 7);
+    reported_reclaimed(&w, 3, 0, 7);
     world_close(&w);
 }
 END_TEST
@@ -146,9 +147,9 @@ START_TEST(two_are_lost)
     a = expect_reclaim(&w, "a");
     ck_assert_uint_eq(w.reclaimed_n, 0);
     redis_says(&w, a, CORE_OK);
-    said_reclaimed(&w, 1, 0, 5);
+    reported_reclaimed(&w, 1, 0, 5);
     redis_says(&w, b, CORE_TAKEN, .pttl_us = SEC(1));
-    said_reclaimed(&w, 2, 1, 9);
+    reported_reclaimed(&w, 2, 1, 9);
     expect_news(&w, CORE_NEWS_LOST, "b");
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
     expect_state(&w, "a", "held");
@@ -170,7 +171,7 @@ START_TEST(its_last_one_runs_out)
     of_domain(&w, CORE_RECLAIM, 1, 9);
     expect_reclaim(&w, "b");
     pass(&w, SEC(1));
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     expect_news(&w, CORE_NEWS_LOST, "b");
     skip_all(&w);
     world_close(&w);
@@ -261,14 +262,14 @@ START_TEST(a_restored_lock_is_in_its_domain)
     world_open_conf(&w, &conf);
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .domain = 1));
-    w.kept[0].kept.domain = 1;
-    adopted(restarts(&w), 1, 0, 0, 0);
+    w.records[0].record.domain = 1;
+    restored(restarts(&w), 1, 0, 0, 0);
     of_domain(&w, CORE_RECLAIM, 0, 5);
-    said_reclaimed(&w, 1, 0, 5);
+    reported_reclaimed(&w, 1, 0, 5);
     quiet(&w);
     of_domain(&w, CORE_RECLAIM, 1, 9);
     redis_says(&w, expect_reclaim(&w, "a"), CORE_OK);
-    said_reclaimed(&w, 2, 1, 9);
+    reported_reclaimed(&w, 2, 1, 9);
     skip_all(&w);
     world_close(&w);
 }
@@ -304,13 +305,13 @@ START_TEST(reviews_side_by_side)
         skip_all(&w);
         next_turn(&w);
     }
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     ck_assert(w.core->domain[0].unverified_n > 0);
     do {
         redis_does_all(&w);
         next_turn(&w);
     } while (is_busy(&w) || w.flights_seen < w.flights_n);
-    said_reclaimed(&w, 2, 0, 5);
+    reported_reclaimed(&w, 2, 0, 5);
     world_close(&w);
 }
 END_TEST
@@ -334,14 +335,14 @@ START_TEST(a_round_of_another_domain)
     skip_all(&w);
     of_domain(&w, CORE_SUSPECT, 0, 0);
     skip_all(&w);
-    ck_assert(lock_has_round(w.core, lock_find(w.core, SLICE_LIT("hot")), ROUND_REVIEW));
+    ck_assert(round_is_pending(w.core, lock_find(w.core, SLICE_LIT("hot")), ROUND_REVIEW));
     of_domain(&w, CORE_RECLAIM, 1, 9);
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     while (is_busy(&w)) {
         next_turn(&w);
     }
     redis_does_all(&w);
-    said_reclaimed(&w, 1, 1, 9);
+    reported_reclaimed(&w, 1, 1, 9);
     w.answers_seen = w.answers_n;
     gone(&w, t);
     skip_all(&w);
@@ -380,7 +381,7 @@ START_TEST(the_review_ends_last)
     while (is_busy(&w)) {
         next_turn(&w);
     }
-    said_reclaimed(&w, 1, 0, 9);
+    reported_reclaimed(&w, 1, 0, 9);
     world_close(&w);
 }
 END_TEST
@@ -449,10 +450,10 @@ START_TEST(very_many)
     s = session(&w);
     take_in(&w, s, "a", SLOTS - 1);
     of_domain(&w, CORE_RECLAIM, SLOTS - 2, 3);
-    said_reclaimed(&w, 1, SLOTS - 2, 3);
+    reported_reclaimed(&w, 1, SLOTS - 2, 3);
     of_domain(&w, CORE_RECLAIM, SLOTS - 1, 4);
     redis_says(&w, expect_reclaim(&w, "a"), CORE_OK);
-    said_reclaimed(&w, 2, SLOTS - 1, 4);
+    reported_reclaimed(&w, 2, SLOTS - 1, 4);
     w.unchecked = true;
     world_close(&w);
 }

@@ -62,7 +62,7 @@ START_TEST(handed)
         r = expect_reply(&w, p.waits, CORE_GRANTED); /* and not a word to Redis */
         ck_assert_uint_eq(r->token, p.token + 1);
         ck_assert_uint_eq(r->holds, 1);
-        ck_assert_int_eq(r->lease_us, TOLD_30S);
+        ck_assert_int_eq(r->lease_us, REPORTED_30S);
         ck_assert_uint_eq(w.metrics.handoffs, 1);
         expect_news(&w, CORE_NEWS_RELEASED, "a");
         ck_assert_uint_eq(expect_news(&w, CORE_NEWS_RELEASED, "a")->token, p.token);
@@ -264,7 +264,7 @@ START_TEST(named_owners)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct core_conf conf = world_conf;
-        const struct kept *k;
+        const struct claim_record *k;
         struct world w;
         struct pair p;
 
@@ -276,11 +276,11 @@ START_TEST(named_owners)
         expect_reply(&w, w.request, CORE_GRANTED);
         expect_reply(&w, unlock(&w, p.s, "a", .owner = rows[i].first), CORE_LEFT);
         expect_reply(&w, p.waits, CORE_GRANTED);
-        k = world_kept(&w, p.acquired.op.claim);
-        ck_assert_uint_eq(k->kept.part.number, p.acquired.op.owner);
-        ck_assert_uint_eq(k->kept.part.token, p.token + 1);
-        ck_assert_int_eq(k->kept.part.state, CORE_RECORD_HELD);
-        ck_assert_int_eq(k->kept.part.named, rows[i].then != NULL);
+        k = world_record(&w, p.acquired.op.claim);
+        ck_assert_uint_eq(k->record.part.redis_owner, p.acquired.op.owner);
+        ck_assert_uint_eq(k->record.part.token, p.token + 1);
+        ck_assert_int_eq(k->record.part.state, CORE_RECORD_HELD);
+        ck_assert_int_eq(k->record.part.named, rows[i].then != NULL);
         if (rows[i].then != NULL) {
             ck_assert_str_eq(k->owner, rows[i].then);
         }
@@ -308,7 +308,7 @@ START_TEST(lease_left)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int64_t had_us = rows[i].lease_us != 0 ? rows[i].lease_us : SEC(30);
-        int64_t told_us = told(rows[i].then_us != 0 ? rows[i].then_us : had_us);
+        int64_t reported_us = reported(rows[i].then_us != 0 ? rows[i].then_us : had_us);
         const struct core_reply *r;
         struct world w;
         struct pair p;
@@ -328,7 +328,7 @@ START_TEST(lease_left)
         }
         expect_reply(&w, w.request, CORE_LEFT);
         r = expect_reply(&w, p.waits, CORE_GRANTED);
-        ck_assert_int_eq(r->lease_us, rows[i].then_us != 0 ? told_us : told_us - rows[i].after_us);
+        ck_assert_int_eq(r->lease_us, rows[i].then_us != 0 ? reported_us : reported_us - rows[i].after_us);
         if (rows[i].then_us != 0) { /* it ends when it was to end */
             pass(&w, r->lease_us);
             expect_op(&w, CORE_RELEASE, "a");
@@ -355,7 +355,7 @@ START_TEST(renewed_meanwhile)
         w.conf.handoff_time_us = SEC(60);
         core_configure(w.core, &w.conf);
         p = PAIR(&w, .owner = NULL);
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         op = expect_op(&w, CORE_EXTEND, "a");
         expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT);
         expect_reply(&w, p.waits, CORE_GRANTED);
@@ -363,7 +363,7 @@ START_TEST(renewed_meanwhile)
         if (gone) {
             expect_reply(&w, unlock(&w, p.t, "a"), CORE_WAS_LOST);
         } else {
-            ck_assert_int_eq(look(&w, "a").deadline_us - w.now_us, TOLD_30S);
+            ck_assert_int_eq(look(&w, "a").deadline_us - w.now_us, REPORTED_30S);
         }
         world_close(&w);
     }
@@ -476,7 +476,7 @@ START_TEST(not_to_another_sort)
 END_TEST
 
 /* A writer that reads as well, and only reads by now: others may read beside it, and have had tokens since. */
-START_TEST(not_by_who_reads_by_now)
+START_TEST(not_by_a_former_writer_that_reads)
 {
     for (int beside = 0; beside < 2; beside++) {
         struct world w;
@@ -604,7 +604,7 @@ START_TEST(not_in_doubt)
 END_TEST
 
 /* An attempt of who is next was given up, and may yet run. */
-START_TEST(not_to_who_may_have_it)
+START_TEST(not_to_a_waiter_that_may_have_it)
 {
     struct world w;
     struct flight op;
@@ -632,7 +632,7 @@ START_TEST(not_to_who_may_have_it)
 END_TEST
 
 /* Who ends gives back all at once, and all that is still being asked for. */
-START_TEST(not_what_is_more_than_one_hold)
+START_TEST(no_handoff_of_several_holds)
 {
     for (int done = 0; done < 2; done++) {
         struct world w;
@@ -671,7 +671,7 @@ START_TEST(not_while_more_is_asked)
         p = PAIR(&w, .owner = NULL);
         u = session(&w);
         if (ends) {
-            pass(&w, TOLD_30S / 3);
+            pass(&w, REPORTED_30S / 3);
             expect_op(&w, CORE_EXTEND, "a");
             renew(&w, u, "a", SEC(40), .token = p.token); /* behind the watchdog's */
             gone(&w, p.s);
@@ -707,7 +707,7 @@ START_TEST(not_a_lease_that_is_being_renewed)
     w.conf.handoff_time_us = SEC(60);
     core_configure(w.core, &w.conf);
     p = pair(&w, (struct ask){.owner = NULL}, (struct ask){.lease_us = SEC(1)});
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     expect_op(&w, CORE_EXTEND, "a");
     goes_by_redis(&w, unlock(&w, p.s, "a"));
 }
@@ -722,9 +722,9 @@ START_TEST(not_in_jeopardy)
     w.conf.handoff_time_us = SEC(60);
     core_configure(w.core, &w.conf);
     p = PAIR(&w, .owner = NULL);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     expect_op(&w, CORE_EXTEND, "a");
-    pass(&w, TOLD_30S / 3 + MS(1));
+    pass(&w, REPORTED_30S / 3 + MS(1));
     ck_assert_uint_eq(w.metrics.jeopardies, 1);
     goes_by_redis(&w, unlock(&w, p.s, "a"));
 }
@@ -792,14 +792,14 @@ main(void)
         reclaimed_with_less_room,
         not_while_it_is_broken,
         not_to_another_sort,
-        not_by_who_reads_by_now,
+        not_by_a_former_writer_that_reads,
         not_through_long_pipelines,
         not_while_a_release_may_run,
         not_while_a_renew_may_run,
         not_while_a_reclaim_may_run,
         not_in_doubt,
-        not_to_who_may_have_it,
-        not_what_is_more_than_one_hold,
+        not_to_a_waiter_that_may_have_it,
+        no_handoff_of_several_holds,
         not_while_more_is_asked,
         not_a_lease_that_is_being_renewed,
         not_in_jeopardy,

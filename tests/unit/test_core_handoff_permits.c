@@ -209,7 +209,7 @@ START_TEST(not_under_another_limit)
 END_TEST
 
 /* ... nor what it was asked for then, and grants now. */
-START_TEST(not_what_was_asked_under_another_limit)
+START_TEST(no_handoff_under_another_limit)
 {
     struct hall h;
     struct world w;
@@ -483,7 +483,7 @@ main(void)
         as_far_as_tokens_last,
         not_while_one_is_elsewhere,
         not_under_another_limit,
-        not_what_was_asked_under_another_limit,
+        no_handoff_under_another_limit,
         not_in_doubt_of_another,
         not_behind_a_lease_that_is_over,
         not_to_its_own_owner,

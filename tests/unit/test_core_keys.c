@@ -194,16 +194,16 @@ START_TEST(many_come_and_go)
 END_TEST
 
 /* Another daemon calls the key by another name: what it says of the key is meant for it. */
-START_TEST(told_by_its_key)
+START_TEST(a_broadcast_names_the_key)
 {
     static const char text[] = "B5:other,1:b,1:k,", other[] = "B5:other,1:a,1:a,";
     struct world w;
 
     world_open(&w);
     take_as(&w, session(&w), "a", "k");
-    hears(&w, other, sizeof(other) - 1);
+    receives(&w, other, sizeof(other) - 1);
     quiet(&w);
-    hears(&w, text, sizeof(text) - 1);
+    receives(&w, text, sizeof(text) - 1);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "k"), CORE_GONE_IN_REDIS);
     world_close(&w);
 }
@@ -279,7 +279,7 @@ START_TEST(kind_of_the_rule_once_it_is_free)
 END_TEST
 
 /* Permits stay for who has some; who comes, and is now said to be alone, gets none beside them. */
-START_TEST(permits_are_for_nobody_who_expects_to_be_alone)
+START_TEST(permits_are_not_for_an_owner_that_expects_to_be_alone)
 {
     struct world w;
     uint64_t s, t, id;
@@ -320,7 +320,7 @@ START_TEST(shared_as_it_was_taken)
 END_TEST
 
 /* No rule has changed, a client has said another kind: nobody else is of it by chance. */
-START_TEST(kind_that_a_client_said)
+START_TEST(kind_that_a_client_requested)
 {
     struct world w;
     uint64_t s, t;
@@ -366,12 +366,12 @@ main(void)
         keys_beside_the_key,
         of_an_mlock,
         many_come_and_go,
-        told_by_its_key,
+        a_broadcast_names_the_key,
         kind_it_was_taken_as,
         kind_of_the_rule_once_it_is_free,
-        permits_are_for_nobody_who_expects_to_be_alone,
+        permits_are_not_for_an_owner_that_expects_to_be_alone,
         shared_as_it_was_taken,
-        kind_that_a_client_said,
+        kind_that_a_client_requested,
         key_it_was_taken_under,
     };
 

@@ -6,7 +6,7 @@
 /* ---- the end of a lease ---- */
 
 /* LOST is told once, to whatever is asked first; then it is as if it had never been held. */
-START_TEST(lost_is_told_once)
+START_TEST(lost_is_reported_once)
 {
     for (int verb = 0; verb < 4; verb++) {
         struct world w;
@@ -17,7 +17,7 @@ START_TEST(lost_is_told_once)
         world_open(&w);
         s = session(&w);
         token = take_for(&w, s, SEC(1));
-        pass(&w, told(SEC(1)) - 1);
+        pass(&w, reported(SEC(1)) - 1);
         expect_state(&w, "a", "held");
         pass(&w, 1);
         n = expect_news(&w, CORE_NEWS_LOST, "a");
@@ -45,7 +45,7 @@ START_TEST(lost_is_told_once)
 END_TEST
 
 /* It is told without waiting for Redis, which has nothing to say about it. */
-START_TEST(lost_is_told_at_once)
+START_TEST(lost_is_reported_at_once)
 {
     struct world w;
     struct flight op;
@@ -54,7 +54,7 @@ START_TEST(lost_is_told_at_once)
     world_open(&w);
     s = session(&w);
     take_for(&w, s, SEC(1));
-    pass(&w, told(SEC(1)));
+    pass(&w, reported(SEC(1)));
     op = expect_op(&w, CORE_RELEASE, "a");
     id = unlock(&w, s, "a");
     expect_reply(&w, id, CORE_WAS_LOST);
@@ -107,9 +107,9 @@ END_TEST
  */
 START_TEST(fresh_lock_after_a_loss)
 {
-    enum { LOST_UNTOLD, LOST_BY_WATCHDOG, RELEASE_IN_FLIGHT, IN_DOUBT, CASES };
+    enum { LOST_UNREPORTED, LOST_BY_WATCHDOG, RELEASE_IN_FLIGHT, IN_DOUBT, CASES };
 
-    for (int at = LOST_UNTOLD; at < CASES; at++) {
+    for (int at = LOST_UNREPORTED; at < CASES; at++) {
         struct world w;
         struct flight op = {0}, release;
         uint64_t s, id, first, second;
@@ -128,14 +128,14 @@ START_TEST(fresh_lock_after_a_loss)
             suspects(&w);
             op = expect_op(&w, CORE_EXTEND, "a");
         } else {
-            pass(&w, told(SEC(1)));
+            pass(&w, reported(SEC(1)));
             op = expect_op(&w, CORE_RELEASE, "a");
         }
-        if (at == LOST_UNTOLD) {
+        if (at == LOST_UNREPORTED) {
             redis_says(&w, op, CORE_OK);
             expect_state(&w, "a", "lost");
         }
-        id = lock(&w, at == LOST_UNTOLD ? session(&w) : s, "a", .owner = "host", .fresh = true, .nowait = true,
+        id = lock(&w, at == LOST_UNREPORTED ? session(&w) : s, "a", .owner = "host", .fresh = true, .nowait = true,
                   .lease_us = SEC(1));
         if (at == RELEASE_IN_FLIGHT) {
             redis_says(&w, op, CORE_OK);
@@ -159,7 +159,7 @@ START_TEST(fresh_lock_after_a_loss)
 END_TEST
 
 /* Of the requests that wait for a lock when it is lost, the first that is not `fresh` is told. */
-START_TEST(fresh_lock_is_not_told)
+START_TEST(a_fresh_lock_gets_no_lost)
 {
     struct world w;
     struct flight op, release;
@@ -215,7 +215,7 @@ START_TEST(clock_never_steps_back)
     w.now_us -= SEC(500);
     w.unchecked = true;
     expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
-    ck_assert_int_eq(look(&w, "a").deadline_us, SEC(1000) + TOLD_30S);
+    ck_assert_int_eq(look(&w, "a").deadline_us, SEC(1000) + REPORTED_30S);
     w.now_us += SEC(500);
     w.unchecked = false;
     world_close(&w);
@@ -237,8 +237,8 @@ START_TEST(deadline_from_sending)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, MS(600));
     redis_says(&w, op, CORE_OK, .sent_us = op.at_us + MS(50));
-    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, told(SEC(1)) - MS(550));
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + MS(50) + told(SEC(1)));
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, reported(SEC(1)) - MS(550));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + MS(50) + reported(SEC(1)));
     ck_assert_int_eq(core_deadline_us(100, SEC(100)), 100 + SEC(99) - MS(2));
     world_close(&w);
 }
@@ -255,7 +255,7 @@ START_TEST(late_grant)
     s = session(&w);
     id = lock(&w, s, "a", .lease_us = SEC(1));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    pass(&w, told(SEC(1)));
+    pass(&w, reported(SEC(1)));
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_GRANTED), 0);
     pass(&w, MS(20) - 1);
@@ -263,7 +263,7 @@ START_TEST(late_grant)
     pass(&w, 1);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.owner == s && !op.op.reentry);
-    pass(&w, told(SEC(1)) - 1);
+    pass(&w, reported(SEC(1)) - 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, 1);
     world_close(&w);
@@ -300,13 +300,13 @@ START_TEST(watchdog_renews)
 
     s = world_holding(&w);
     for (int i = 1; i <= 50; i++) {
-        pass(&w, TOLD_30S / 3 - 1);
+        pass(&w, REPORTED_30S / 3 - 1);
         quiet(&w);
         pass(&w, 1);
         op = expect_op(&w, CORE_EXTEND, "a");
         ck_assert(op.op.lease_us == SEC(30) && !op.op.exact && op.op.holds == 1 && op.op.owner == s);
         redis_says(&w, op, CORE_OK);
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
     }
     ck_assert_uint_eq(w.metrics.renewals, 50);
     give(&w, s, "a");
@@ -328,8 +328,8 @@ START_TEST(watchdog_fails)
         world_open(&w);
         s = session(&w);
         token = take(&w, s, "a");
-        deadline_us = w.now_us + TOLD_30S;
-        pass(&w, TOLD_30S / 3);
+        deadline_us = w.now_us + REPORTED_30S;
+        pass(&w, REPORTED_30S / 3);
         while (w.now_us + SEC(1) < deadline_us) {
             redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), outcomes[i]);
             pass(&w, SEC(1) - 1);
@@ -363,12 +363,12 @@ START_TEST(watchdog_recovers)
     int64_t deadline_us;
 
     world_holding(&w);
-    deadline_us = w.now_us + TOLD_30S;
-    pass(&w, TOLD_30S / 3);
+    deadline_us = w.now_us + REPORTED_30S;
+    pass(&w, REPORTED_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, deadline_us - w.now_us - 1);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S); /* counted from when it was sent */
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S); /* counted from when it was sent */
     expect_op(&w, CORE_EXTEND, "a");                                  /* so the next is due already */
     pass(&w, 1);
     expect_state(&w, "a", "held");
@@ -387,7 +387,7 @@ START_TEST(watchdog_finds_it_gone)
         s = world_holding(&w);
         t = session(&w);
         next = lock(&w, t, "a");
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), outcomes[i]);
         ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "gone in Redis");
         redis_grants(&w, "a", next);
@@ -419,7 +419,7 @@ START_TEST(watchdog_batches)
             redis_grants(&w, name, id);
             pass(&w, rows[i].apart_us);
         }
-        pass(&w, SEC(1000) + told(rows[i].lease_us) / 3 - w.now_us);
+        pass(&w, SEC(1000) + reported(rows[i].lease_us) / 3 - w.now_us);
         name[0] = 'a';
         for (int n = 0; n < rows[i].together; n++, name[0]++) {
             expect_op(&w, CORE_EXTEND, name);
@@ -443,9 +443,9 @@ START_TEST(reentry_leases)
     pass(&w, SEC(1));
     id = lock(&w, s, "b", .lease_us = SEC(2));
     op = expect_op(&w, CORE_ACQUIRE, "b");
-    ck_assert_int_eq(op.op.lease_us, TOLD_30S - SEC(1));
+    ck_assert_int_eq(op.op.lease_us, REPORTED_30S - SEC(1));
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, TOLD_30S - SEC(1));
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, REPORTED_30S - SEC(1));
     ck_assert(look(&w, "b").renewed);
     id = unlock(&w, s, "b");
     redis_frees(&w, "b", id);
@@ -457,10 +457,10 @@ START_TEST(reentry_leases)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_int_eq(op.op.lease_us, SEC(30));
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, TOLD_30S);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, REPORTED_30S);
     ck_assert(look(&w, "a").renewed);
     for (int i = 0; i < 5; i++) {
-        pass(&w, TOLD_30S / 3 - 1);
+        pass(&w, REPORTED_30S / 3 - 1);
         quiet(&w);
         pass(&w, 1);
         op = expect_op(&w, CORE_EXTEND, "a");
@@ -487,8 +487,8 @@ START_TEST(attempt_taken_over)
     gone(&w, s);
     id = lock(&w, t, "a", .owner = "alice");
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, told(SEC(1)));
-    pass(&w, told(SEC(1)) / 3);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, reported(SEC(1)));
+    pass(&w, reported(SEC(1)) / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert_int_eq(op.op.lease_us, SEC(30));
     world_close(&w);
@@ -509,10 +509,10 @@ START_TEST(unlock_keeps_time)
     redis_grants(&w, "a", id);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(op.op.holds == 1 && op.op.lease_us == told(SEC(60)));
+    ck_assert(op.op.holds == 1 && op.op.lease_us == reported(SEC(60)));
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(60)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(60)));
     world_close(&w);
 }
 END_TEST
@@ -521,11 +521,11 @@ int
 main(void)
 {
     const TTest *tests[] = {
-        lost_is_told_once,
-        lost_is_told_at_once,
+        lost_is_reported_once,
+        lost_is_reported_at_once,
         lost_under_a_request,
         fresh_lock_after_a_loss,
-        fresh_lock_is_not_told,
+        a_fresh_lock_gets_no_lost,
         clock_gap,
         clock_never_steps_back,
         deadline_from_sending,

@@ -51,7 +51,7 @@ is_freed(struct world *w, struct flight acquired)
     ck_assert(!known(w, "a"));
 }
 
-/* By whoever asks next, him who had it, or another; who does not want to wait, too. */
+/* By the next request: of the former owner or another one, also with NOWAIT. */
 START_TEST(taken_up)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW};
@@ -75,7 +75,7 @@ START_TEST(taken_up)
             r = expect_reply(&w, lock(&w, who, "a", .kind = kinds[i], LINGER, .nowait = turn == 1), CORE_GRANTED);
             ck_assert_uint_eq(r->token, ++token);
             ck_assert_uint_eq(r->holds, 1);
-            ck_assert_int_eq(r->lease_us, TOLD_30S - MS(turn + 1));
+            ck_assert_int_eq(r->lease_us, REPORTED_30S - MS(turn + 1));
             expect_state(&w, "a", "held");
             expect_reply(&w, unlock(&w, who, "a"), CORE_LEFT);
         }
@@ -91,7 +91,7 @@ START_TEST(taken_up)
 }
 END_TEST
 
-/* Its holder has gone: it is free like one that was unlocked; and nothing is left of him when Redis knows. */
+/* The holder has gone: its lock is cached like an unlocked one; no record of the holder is left when Redis knows. */
 START_TEST(its_holder_has_gone)
 {
     struct world w;
@@ -117,8 +117,8 @@ START_TEST(its_holder_has_gone)
 }
 END_TEST
 
-/* What lingers is nobody's: it does not count for who had it last, until he takes it up. */
-START_TEST(counts_for_nobody)
+/* A cached lock has no holder: it does not count for the last owner until that owner takes it again. */
+START_TEST(counts_for_no_owner)
 {
     struct world w;
     struct flight op;
@@ -200,7 +200,7 @@ START_TEST(not_through_long_pipelines)
 END_TEST
 
 /* Somebody waits who cannot have it as it is: neither is it handed over, nor does it linger. */
-START_TEST(not_while_somebody_waits)
+START_TEST(not_while_a_request_waits)
 {
     struct world w;
     struct flight op;
@@ -319,7 +319,7 @@ START_TEST(does_not)
                   .lease_us = why == SHORT_LEASE ? MS(7) : 0);
         redis_grants(&w, "a", id);
         if (why == RENEWED) {
-            pass(&w, TOLD_30S / 3);
+            pass(&w, REPORTED_30S / 3);
             expect_op(&w, CORE_EXTEND, "a");
         } else if (why == DRAINING) {
             drains(&w);
@@ -345,10 +345,10 @@ START_TEST(kept)
     world_open_conf(&w, &conf);
     s = session(&w);
     op = lingers(&w, s, (struct ask){.owner = "alice", LINGER});
-    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_RECORD_RELEASING);
+    ck_assert_int_eq(world_record(&w, op.op.claim)->record.part.state, CORE_RECORD_RELEASING);
     expect_reply(&w, lock(&w, s, "a", .owner = "bob", LINGER), CORE_GRANTED);
-    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_RECORD_HELD);
-    ck_assert_str_eq(world_kept(&w, op.op.claim)->owner, "bob");
+    ck_assert_int_eq(world_record(&w, op.op.claim)->record.part.state, CORE_RECORD_HELD);
+    ck_assert_str_eq(world_record(&w, op.op.claim)->owner, "bob");
     world_close(&w);
 }
 END_TEST
@@ -356,8 +356,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {taken_up, its_holder_has_gone, counts_for_nobody, not_as_it_is, not_through_long_pipelines,
-                            not_while_somebody_waits, so_many_times, until_a_reload, ends, does_not, kept};
+    const TTest *tests[] = {taken_up, its_holder_has_gone, counts_for_no_owner, not_as_it_is,
+                            not_through_long_pipelines, not_while_a_request_waits, so_many_times, until_a_reload,
+                            ends, does_not, kept};
 
     return suite_main("core, linger", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -96,7 +96,7 @@ START_TEST(renewed_before_all_are_there)
     ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->parts, 2);
     quiet(&w);
     redis_says(&w, renewal, CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, other, CORE_LEFT)->left, (told(SEC(20)) - MS(100)) / US_PER_MS);
+    ck_assert_int_eq(expect_reply(&w, other, CORE_LEFT)->left, (reported(SEC(20)) - MS(100)) / US_PER_MS);
     pass(&w, SEC(10)); /* and neither is renewed by itself from now on; b is over */
     expect_op(&w, CORE_RELEASE, "b");
     expect_news(&w, CORE_NEWS_LOST, "b");

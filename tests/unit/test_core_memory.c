@@ -38,11 +38,11 @@ static bool none_spared = true; /* each record is an allocation */
 #include "tests/unit/counted_alloc_end.h"
 
 /* Of a million holds each takes its way through the queue; but no more than one queue is there at a time. */
-START_TEST(adoption_of_many)
+START_TEST(restore_of_many)
 {
     enum { MANY = 100 };
-    struct core_record kept[MANY];
-    struct core_restored a = {.kept = kept, .n = MANY, .serial = 1000, .token = 1000};
+    struct core_record records[MANY];
+    struct core_restored a = {.kept = records, .n = MANY, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
     char name[MANY][8];
     struct world w;
@@ -51,12 +51,12 @@ START_TEST(adoption_of_many)
     world_open_conf(&w, &conf);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(name[i], sizeof(name[i]), "n%u", i);
-        kept[i] = (struct core_record){.part = {.claim = 10 + i, .number = 5, .token = 900, .lease_us = SEC(30),
+        records[i] = (struct core_record){.part = {.claim = 10 + i, .redis_owner = 5, .token = 900, .lease_us = SEC(30),
                                               .deadline_us = w.now_us + SEC(20), .holds = 1, .named = true,
                                               .watchdog = true, .state = CORE_RECORD_HELD},
                                      .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
                                      .limit = 1, .owner_grace_us = SEC(10), .queue_grace_us = SEC(10)};
-        world_keep(&w, &kept[i]);
+        world_keep(&w, &records[i]);
     }
     happens(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held, MANY);
@@ -91,7 +91,7 @@ START_TEST(later_steps)
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
     op = watch_of(&w, "a");
-    watching(&w, op.op.lock);
+    watching(&w, op.op.queue);
     redis_grants(&w, "a", id[0]);
     redis_grants(&w, "a", id[1]);
     redis_frees(&w, "a", id[2]);
@@ -197,7 +197,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {adoption_of_many, later_steps, requests_go_round, the_end};
+    const TTest *tests[] = {restore_of_many, later_steps, requests_go_round, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

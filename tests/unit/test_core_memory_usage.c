@@ -6,7 +6,7 @@
 START_TEST(a_name_weighs_when_it_is_held)
 {
     struct world w;
-    struct core_weight one, two;
+    struct core_memory one, two;
     uint64_t s, id;
 
     world_open(&w);
@@ -28,7 +28,7 @@ START_TEST(a_name_weighs_when_it_is_held)
 }
 END_TEST
 
-START_TEST(who_shares_it_weighs_too)
+START_TEST(further_holders_weigh_too)
 {
     struct world w;
     size_t one = 0;
@@ -49,7 +49,7 @@ START_TEST(who_shares_it_weighs_too)
 }
 END_TEST
 
-START_TEST(a_queue_weighs_while_somebody_waits)
+START_TEST(a_queue_weighs_while_a_request_waits)
 {
     struct world w;
     size_t waited_for;
@@ -87,8 +87,8 @@ main(void)
 {
     const TTest *tests[] = {
         a_name_weighs_when_it_is_held,
-        who_shares_it_weighs_too,
-        a_queue_weighs_while_somebody_waits,
+        further_holders_weigh_too,
+        a_queue_weighs_while_a_request_waits,
         a_session_weighs_while_it_is_there,
     };
 

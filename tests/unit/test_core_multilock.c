@@ -76,7 +76,7 @@ START_TEST(all)
     ck_assert_uint_eq(part(r, 2)->part.token, token[1]);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(part(r, (size_t)i)->part.answer, CORE_GRANTED);
-        ck_assert_int_eq(part(r, (size_t)i)->part.lease_us, TOLD_30S);
+        ck_assert_int_eq(part(r, (size_t)i)->part.lease_us, REPORTED_30S);
         ck_assert_uint_eq(part(r, (size_t)i)->part.owner, s);
         ck_assert_uint_eq(part(r, (size_t)i)->part.holds, 1);
     }
@@ -385,14 +385,14 @@ START_TEST(lease_begins_when_whole)
     pass(&w, SEC(2));
     give(&w, t, "b");
     r = redis_grants(&w, "b", id);
-    ck_assert_int_eq(part(r, 1)->part.lease_us, told(SEC(9)));
-    ck_assert_int_ge(part(r, 0)->part.lease_us, told(SEC(9)) * 2 / 3); /* what is sure already */
+    ck_assert_int_eq(part(r, 1)->part.lease_us, reported(SEC(9)));
+    ck_assert_int_ge(part(r, 0)->part.lease_us, reported(SEC(9)) * 2 / 3); /* what is sure already */
     ck_assert(!look(&w, "a").renewed && !look(&w, "b").renewed);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.lease_us == SEC(9) && !op.op.exact);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(9)));
-    pass(&w, told(SEC(9)) - 1);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(9)));
+    pass(&w, reported(SEC(9)) - 1);
     quiet(&w);
     pass(&w, 1);
     ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "lease over");
@@ -526,7 +526,7 @@ START_TEST(undo_leaves_earlier_holds)
 END_TEST
 
 /* Nor what an earlier wait was granted, which outlived the LOCK that it repeated: the MLOCK begins behind that wait. */
-START_TEST(undo_leaves_what_an_earlier_wait_had)
+START_TEST(undo_leaves_the_grant_of_an_earlier_wait)
 {
     struct world w;
     struct flight op;
@@ -582,7 +582,7 @@ START_TEST(munlock_and_mrenew)
     ck_assert_uint_eq(r->parts, 4);
     ck_assert_int_eq(part(r, 0)->part.answer, CORE_NOT_HELD);
     ck_assert_int_eq(part(r, 1)->part.answer, CORE_LEFT);
-    ck_assert_int_eq(part(r, 1)->part.left, told(SEC(60)) / US_PER_MS);
+    ck_assert_int_eq(part(r, 1)->part.left, reported(SEC(60)) / US_PER_MS);
     ck_assert_int_eq(part(r, 2)->part.answer, CORE_NOT_HELD);
     ck_assert_str_eq(part(r, 2)->name, "c");
     ck_assert_int_eq(part(r, 3)->part.answer, CORE_LEFT);
@@ -718,16 +718,16 @@ START_TEST(core_ends)
 {
     for (int stop = 0; stop < 4; stop++) {
         struct world w;
-        char names[CORE_MANY_MAX * 4 + 1] = "";
+        char names[CORE_MULTILOCK_MAX * 4 + 1] = "";
         uint64_t s;
 
         world_open(&w);
         s = session(&w);
-        for (int i = 0; i < CORE_MANY_MAX; i++) {
+        for (int i = 0; i < CORE_MULTILOCK_MAX; i++) {
             snprintf(names + strlen(names), sizeof(names) - strlen(names), "%sn%02d", i == 0 ? "" : " ", i);
         }
         mlock(&w, s, names);
-        for (int i = 0; i < stop * 32 && i < CORE_MANY_MAX; i++) {
+        for (int i = 0; i < stop * 32 && i < CORE_MULTILOCK_MAX; i++) {
             char name[] = "n00";
 
             name[1] = (char)('0' + i / 10);
@@ -735,7 +735,7 @@ START_TEST(core_ends)
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, name), CORE_OK);
         }
         if (stop == 2) {
-            ck_assert_uint_eq(expect_reply(&w, w.request, CORE_GRANTED)->parts, CORE_MANY_MAX);
+            ck_assert_uint_eq(expect_reply(&w, w.request, CORE_GRANTED)->parts, CORE_MULTILOCK_MAX);
             munlock(&w, s, names);
         } else if (stop == 1) {
             world_step(&w, &(struct core_event){.type = CORE_GONE, .session = s});
@@ -773,7 +773,7 @@ main(void)
         lost_member_and_a_repetition,
         fresh_after_a_loss,
         undo_leaves_earlier_holds,
-        undo_leaves_what_an_earlier_wait_had,
+        undo_leaves_the_grant_of_an_earlier_wait,
         munlock_and_mrenew,
         munlock_of_a_session_that_goes,
         kinds,

@@ -214,7 +214,7 @@ START_TEST(unlock_that_is_not_sent)
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .kind = KIND_COUNTER));
     redis_grants(&w, "b", lock(&w, s, "b", .kind = KIND_COUNTER));
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     renewal = expect_op(&w, CORE_EXTEND, "a");
     op = expect_op(&w, CORE_EXTEND, "b");
     redis_says(&w, op, CORE_OK);

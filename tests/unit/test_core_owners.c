@@ -120,7 +120,7 @@ START_TEST(owner_over_sessions)
     ck_assert_uint_eq(redis_grants(&w, "a", id)->token, token);
     ck_assert_uint_eq(look(&w, "a").owner.session, t);
     gone(&w, s); /* the other session is still there */
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     for (int left = 1; left >= 0; left--) {
         id = unlock(&w, t, "a", .owner = "alice");
@@ -294,7 +294,7 @@ START_TEST(gone_in_an_operation)
             unlock(&w, s, "a");
             op = expect_op(&w, CORE_RELEASE, "a");
         } else {
-            pass(&w, TOLD_30S / 3);
+            pass(&w, REPORTED_30S / 3);
             op = expect_op(&w, CORE_EXTEND, "a");
         }
         gone(&w, s);

@@ -6,7 +6,8 @@
 
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/names.h"
 #include "daemon/core/state.h"
 
 #define THREE .kind = KIND_SEMAPHORE, .limit = 3
@@ -42,7 +43,7 @@ expect_holders(const struct world *w, uint32_t n)
 }
 
 /* As many as the limit come in; the next one waits here, Redis is not asked for it, and it gets what is freed. */
-START_TEST(room_for_who_does_not_wait)
+START_TEST(room_for_requests_that_do_not_wait)
 {
     struct world w;
     struct flight op[3];
@@ -497,7 +498,7 @@ START_TEST(together)
 }
 END_TEST
 
-/* Redis could give to who comes later what it has refused to somebody before him: he asks when that is known. */
+/* Redis could grant to a later waiter what it refused to an earlier one: the later one asks when that is known. */
 START_TEST(asked_later)
 {
     struct world w;
@@ -563,7 +564,7 @@ START_TEST(some_taken)
     world_open(&w);
     id = TOGETHER(&w, 4, op, 3, THREE);
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
-    hint(&w, op[0].op.lock); /* all are heard first */
+    hint(&w, op[0].op.queue); /* all are heard first */
     redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
     quiet(&w);
     redis_says(&w, op[2], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
@@ -786,8 +787,8 @@ START_TEST(very_many_of_one_owner)
     ck_assert_ptr_eq(claim_newest_held(w.core, l, o, 0), last);
     ck_assert_ptr_eq(claim_newest_held(w.core, l, o, token[2]), first);
     ck_assert_ptr_null(claim_newest_held(w.core, l, o, 7));
-    ck_assert_ptr_null(claim_wanted(w.core, l, o, false));
-    ck_assert_uint_eq(claim_wanted(w.core, l, o, true)->token, token[0]);
+    ck_assert_ptr_null(claim_to_join(w.core, l, o, false));
+    ck_assert_uint_eq(claim_to_join(w.core, l, o, true)->token, token[0]);
     ck_assert_ptr_eq(permit_set_first_end(last), first);
     ck_assert_int_eq(permit_set_left(w.core, last), 3);
     l->holders = holders;
@@ -800,7 +801,7 @@ int
 main(void)
 {
     const TTest *tests[] = {
-        room_for_who_does_not_wait,
+        room_for_requests_that_do_not_wait,
         up_to_the_limit,
         several_of_one_owner,
         by_token,

@@ -21,7 +21,7 @@ START_TEST(taken_elsewhere)
     expect_state(&w, "a", "taken");
     ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + SEC(3));
     pass(&w, MS(10));
-    watching(&w, op.op.lock);
+    watching(&w, op.op.queue);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3) - MS(10));
     pass(&w, SEC(3) - MS(10));
     quiet(&w);
@@ -71,22 +71,22 @@ START_TEST(hints)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     ck_assert(is_watched(&w, "a"));
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    hint(&w, op.op.lock); /* while the attempt is in flight: its answer may be old by then */
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue); /* while the attempt is in flight: its answer may be old by then */
+    hint(&w, op.op.queue);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30)); /* nothing moved since: no further one */
     quiet(&w);
     ck_assert_uint_eq(w.metrics.hints, 3);
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     ck_assert(!is_watched(&w, "a"));
-    hint(&w, op.op.lock); /* held here: nothing to try */
-    watching(&w, op.op.lock);
+    hint(&w, op.op.queue); /* held here: nothing to try */
+    watching(&w, op.op.queue);
     hint(&w, 123456); /* a record that is gone */
     world_close(&w);
 }
@@ -108,7 +108,7 @@ START_TEST(watch_follows_the_rules)
         lock(&w, session(&w), "a", .tracking = tracking);
         op = watch_of(&w, "a");
         ck_assert(op.op.tracking == tracking);
-        watching(&w, op.op.lock);
+        watching(&w, op.op.queue);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
         lock(&w, session(&w), "a", .tracking = tracking);
         quiet(&w); /* it is as it was */
@@ -134,7 +134,7 @@ START_TEST(one_watch)
     third = lock(&w, u, "a", .wait_us = SEC(1));
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = watch_of(&w, "a");
-    watching(&w, op.op.lock);
+    watching(&w, op.op.queue);
     redis_grants(&w, "a", first);
     pass(&w, SEC(1));
     expect_reply(&w, third, CORE_NOT_GRANTED);
@@ -189,7 +189,7 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
     }
     redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = watch_of(w, "a");
-    watching(w, op.op.lock);
+    watching(w, op.op.queue);
     redis_grants(w, "a", id[0]);
 }
 
@@ -224,7 +224,7 @@ START_TEST(turns_by_count)
     for (int i = 1; i < N; i++) {
         if (i % 4 == 0) {
             free_heard_by(&w, s[i - 1], 2);
-            hint(&w, w.flights[0].op.lock); /* the echo of our own release */
+            hint(&w, w.flights[0].op.queue); /* the echo of our own release */
             pass(&w, MS(5) - 1);
             quiet(&w);
             expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
@@ -244,9 +244,9 @@ START_TEST(turns_by_count)
 END_TEST
 
 /* The one who listens is another one, as we ourselves do not any more: it has its turn. */
-START_TEST(turns_of_who_listens_while_we_do_not)
+START_TEST(turns_of_a_listener_while_we_do_not_listen)
 {
-    static const bool hears[] = {true, false, true}; /* ... ourselves, in the end */
+    static const bool receives[] = {true, false, true}; /* ... ourselves, in the end */
 
     for (int i = 0; i < 3; i++) {
         struct world w;
@@ -256,13 +256,13 @@ START_TEST(turns_of_who_listens_while_we_do_not)
         open_with_runs(&w, 1);
         crowd(&w, s, id, 3);
         if (i > 0) {
-            deaf(&w, w.flights[0].op.lock);
+            unsubscribed(&w, w.flights[0].op.queue);
         }
         if (i > 1) {
-            watching(&w, w.flights[0].op.lock);
+            watching(&w, w.flights[0].op.queue);
         }
         free_heard_by(&w, s[0], 1);
-        if (!hears[i]) {
+        if (!receives[i]) {
             pass(&w, MS(5) - 1);
             quiet(&w);
             pass(&w, 1);
@@ -270,7 +270,7 @@ START_TEST(turns_of_who_listens_while_we_do_not)
         op = expect_op(&w, CORE_ACQUIRE, "a");
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id[1], CORE_GRANTED);
-        ck_assert_uint_eq(w.metrics.handoff_yields, !hears[i]);
+        ck_assert_uint_eq(w.metrics.handoff_yields, !receives[i]);
         world_close(&w);
     }
 }
@@ -346,7 +346,7 @@ START_TEST(ten_thousand_waiters)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     op = watch_of(&w, "a");
-    watching(&w, op.op.lock);
+    watching(&w, op.op.queue);
     for (int i = 0; i < N; i++) {
         const struct core_reply *r;
 
@@ -428,7 +428,7 @@ see_waiter(void *ctx, const struct core_waiter_view *v)
 
     snprintf(s->text + n, sizeof(s->text) - n, "%.*s:%d:%.*s:%lld:%lld%s ", (int)v->name.n, v->name.p, (int)v->position,
              (int)v->owner.name.n, v->owner.name.p, (long long)(v->waited_us / 1000),
-             v->deadline_us == CORE_FOREVER ? -1 : (long long)(v->deadline_us / 1000), v->kept ? ":kept" : "");
+             v->due_us == CORE_FOREVER ? -1 : (long long)(v->due_us / 1000), v->kept ? ":kept" : "");
 }
 
 
@@ -477,10 +477,10 @@ START_TEST(views)
     ck_assert_str_eq(waiters(&w, "", &seen), "k:1:1:bob:2000:1004000 k:1:2::0:-1 x:1:carol:0:-1 y:1:dave:0:-1 ");
     ck_assert_str_eq(waiters(&w, "x", &seen), "x:1:carol:0:-1 ");
     v = look(&w, "k:1");
-    ck_assert(v.renewed && v.owner.number == s && v.owner.session == s && v.token == token);
+    ck_assert(v.renewed && v.owner.redis_owner == s && v.owner.session == s && v.token == token);
     ck_assert_int_eq(v.held_us, SEC(3));
     ck_assert_int_eq(v.oldest_wait_us, SEC(2));
-    ck_assert_int_eq(v.deadline_us, SEC(1000) + TOLD_30S);
+    ck_assert_int_eq(v.deadline_us, SEC(1000) + REPORTED_30S);
     ck_assert_uint_eq(v.holds, 1);
     v = look(&w, "k:2");
     ck_assert(!v.renewed && slice_eq(v.owner.name, SLICE_LIT("alice")) && slice_eq(v.key, SLICE_LIT("{k:2}")));
@@ -500,10 +500,10 @@ START_TEST(views)
 
     unlock(&w, s, "k:1");
     expect_op(&w, CORE_RELEASE, "k:1");
-    ck_assert_uint_eq(core_totals(w.core).freeing, 1);
+    ck_assert_uint_eq(core_totals(w.core).releasing, 1);
     v = look(&w, "k:1");
     ck_assert_str_eq(v.state, "freeing");
-    ck_assert(v.owner.number == s && v.token == token && v.holds == 0 && v.deadline_us == 0);
+    ck_assert(v.owner.redis_owner == s && v.token == token && v.holds == 0 && v.deadline_us == 0);
     world_close(&w);
 }
 END_TEST
@@ -514,7 +514,7 @@ main(void)
     const TTest *tests[] = {
         taken_elsewhere, polls,         hints,       one_watch,            backoff,
         turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
-        views,           turns_of_who_listens_while_we_do_not, watch_follows_the_rules,
+        views,           turns_of_a_listener_while_we_do_not_listen, watch_follows_the_rules,
     };
 
     return suite_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));

@@ -1,22 +1,13 @@
 /*
- * test_core_random.c -- the core against a model of Redis, under faults, from a seed.
+ * test_core_random.c -- the core against a model of Redis (core_model.h), under faults, from a seed.
  *
- * Several daemons (cores) with many sessions share a few names on one model
- * Redis. Everything that the real world does to them happens here by dice:
- * links die with operations in flight, which then run late or never; wake-ups
- * get lost; daemons stall and then see everything at once; sessions vanish in
- * any state. After every step each core's own invariants are checked, and over
- * all daemons: at most one holder of a name (never a writer beside others, never more
- * than there are permits), tokens that rise, one reply per request, no DEADLOCK
- * where somebody could go on. In half of the worlds the names lie in two or three
- * domains: what happens to one is no matter of the locks in the others. At the
- * end the faults stop, everybody leaves, and nothing may be left, no place in a
- * queue either. Each kind of fault, and each situation that this is about, is
- * counted; a run in which one never happened has shown nothing.
+ * Several daemons (cores) with many sessions share a few names on one model of Redis; dice choose the faults. After
+ * every step each core checks its invariants, and over all daemons: at most one holder of a name (no writer beside
+ * others, no more than there are permits), rising tokens, one reply per request, no DEADLOCK where a holder could go
+ * on. At the end the faults stop, all sessions close, and nothing may be left. A run in which one kind of fault never
+ * happened fails.
  *
- * What Redis does stands in core_model.h.
- *
- * RLOCKD_SEEDS=n runs n seeds instead of the default; RLOCKD_SEED=n just that one, told step by step.
+ * RLOCKD_SEEDS=n runs n seeds instead of the default; RLOCKD_SEED=n runs seed n alone, and prints each step.
  */
 #include <assert.h>
 #include <check.h>
@@ -50,7 +41,8 @@ static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "ne
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
-    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
+    DEADLOCK_ELSEWHERE, RESTORED_HELD, RESTORED_PLACES, RESTORED_FREED, RESTORED_LOST, RECLAIMED, REFUSED,
+    GRACE_TIMED_OUT,
     POLLED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, DOMAIN_LOST, GRANTED_BESIDE_A_GRACE, HELD_BESIDE_A_LOSS, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
@@ -86,7 +78,7 @@ struct flight {
     bool zombie;    /* its link has died: it may run, but nobody hears of it */
     uint64_t lock;
     char *said;     /* owned */
-    size_t said_n;
+    size_t broadcasts_n;
 };
 
 /* A request without a reply. */
@@ -106,7 +98,7 @@ struct session {
 
 /* What is kept of a claim when the process ends. */
 struct record {
-    struct core_record kept;
+    struct core_record record;
     char name[16], owner[16];
 };
 
@@ -706,7 +698,7 @@ hear_say(struct world *w, int d, struct slice text)
 {
     for (int to = 0; to < DAEMONS && w->node[d].up; to++) {
         for (int times = 1 + fault(w, SAID_TWICE, 50); times > 0; times--) {
-            struct flight f = {.what = SAID, .daemon = to, .said = malloc(text.n), .said_n = text.n};
+            struct flight f = {.what = SAID, .daemon = to, .said = malloc(text.n), .broadcasts_n = text.n};
 
             assert(f.said != NULL);
             memcpy(f.said, text.p, text.n);
@@ -727,7 +719,7 @@ waiter_poll(struct node *n, const struct core_waiter_poll *p)
     struct flight f = {.what = POLLED, .daemon = (int)(n - w->node), .link = n->link};
 
     f.said = malloc(p->n);
-    f.said_n = p->n;
+    f.broadcasts_n = p->n;
     assert(f.said != NULL);
     for (size_t i = 0; i < p->n; i++) {
         f.said[i] = (char)model_name(p->name[i].key);
@@ -744,12 +736,12 @@ static void
 polled(struct world *w, const struct flight *f)
 {
     int64_t subscribers[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_WAITERS_POLLED, .polled = {f->op.op, subscribers, f->said_n}};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED, .polled = {f->op.op, subscribers, f->broadcasts_n}};
 
     if (f->link != w->node[f->daemon].link) {
         return;
     }
-    for (size_t i = 0; i < f->said_n; i++) {
+    for (size_t i = 0; i < f->broadcasts_n; i++) {
         subscribers[i] = (int64_t)listeners(w, f->said[i]);
         w->sights[POLLED_OTHERS] += subscribers[i] > 0;
     }
@@ -762,9 +754,9 @@ watch(struct node *n, const struct core_action *a)
     struct world *w = n->world;
     int name = model_name(a->op.key);
     bool on = a->type == CORE_WATCH;
-    struct flight f = {.what = WATCHED, .daemon = (int)(n - w->node), .lock = a->op.lock, .link = n->link};
+    struct flight f = {.what = WATCHED, .daemon = (int)(n - w->node), .lock = a->op.queue, .link = n->link};
 
-    n->watched[name] = on ? a->op.lock : 0;
+    n->watched[name] = on ? a->op.queue : 0;
     n->watched_owner[name] = a->op.owner;
     if (on) {
         launch(w, &f, w->now_us + 50 + upto(w, 500));
@@ -810,7 +802,7 @@ is_recorded(const struct node *n, uint64_t claim)
 {
     size_t i = 0;
 
-    while (i < n->records_n && n->record[i].kept.part.claim != claim) {
+    while (i < n->records_n && n->record[i].record.part.claim != claim) {
         i++;
     }
     return i < n->records_n;
@@ -853,7 +845,7 @@ static void
 forget(struct node *n, uint64_t claim)
 {
     for (size_t i = 0; i < n->records_n; i++) {
-        if (n->record[i].kept.part.claim == claim) {
+        if (n->record[i].record.part.claim == claim) {
             n->record[i] = n->record[--n->records_n];
             return;
         }
@@ -866,12 +858,12 @@ keep(struct node *n, const struct core_record *k)
 {
     size_t i = 0;
 
-    while (i < n->records_n && n->record[i].kept.part.claim != k->part.claim) {
+    while (i < n->records_n && n->record[i].record.part.claim != k->part.claim) {
         i++;
     }
     ck_assert_uint_lt(i, RECORDS);
     n->records_n += i == n->records_n;
-    n->record[i].kept = *k;
+    n->record[i].record = *k;
     memcpy(n->record[i].name, k->name.p, k->name.n);
     memcpy(n->record[i].owner, k->owner.n > 0 ? k->owner.p : "", k->owner.n);
 }
@@ -1030,14 +1022,14 @@ flight_lands(struct world *w, struct flight *f)
             return;
         }
         ev.type = f->what == HINTED ? CORE_HINT : CORE_SUBSCRIBED;
-        ev.lock = f->lock;
+        ev.queue = f->lock;
         break;
     case POLLED:
         polled(w, f);
         return;
     case SAID:
         ev.type = CORE_RECEIVED;
-        ev.received = (struct slice){f->said, f->said_n};
+        ev.received = (struct slice){f->said, f->broadcasts_n};
         break;
     }
     step(w, f->daemon, &ev);
@@ -1118,7 +1110,7 @@ static void
 request_many(struct world *w, int d, struct session *s, enum core_event_type type)
 {
     struct core_request many[MANY];
-    struct core_event ev = {.type = type, .many = {.request = many, .n = 1 + (size_t)upto(w, MANY)}};
+    struct core_event ev = {.type = type, .multilock = {.request = many, .n = 1 + (size_t)upto(w, MANY)}};
     struct asked *a = free_slot(s);
     int first = (int)upto(w, NAMES), pace = chance(w, 500) ? 1 : 3;
 
@@ -1126,7 +1118,7 @@ request_many(struct world *w, int d, struct session *s, enum core_event_type typ
         return;
     }
     s->next_request++;
-    for (size_t i = 0; i < ev.many.n; i++) {
+    for (size_t i = 0; i < ev.multilock.n; i++) {
         many[i] = draw_request(w, s, type, (first + (int)i * pace) % NAMES);
         many[i].owner = many[0].owner;
         many[i].wait_us = many[0].wait_us;
@@ -1134,7 +1126,7 @@ request_many(struct world *w, int d, struct session *s, enum core_event_type typ
         many[i].once = many[0].once;
         many[i].shared = false;
     }
-    *a = (struct asked){.id = s->next_request, .type = type, .n = ev.many.n};
+    *a = (struct asked){.id = s->next_request, .type = type, .n = ev.multilock.n};
     trace(w, d, "request %d of %d: %d, %d names from %d by %d", (int)a->id, (int)s->id, type, (int)a->n, first, pace);
     step(w, d, &ev);
 }
@@ -1294,7 +1286,7 @@ crash(struct world *w, int d, bool inside)
     memset(n->watched, 0, sizeof(n->watched));
     link_dies(w, d);
     for (size_t i = 0; i < n->records_n; i++) {
-        kept[i] = n->record[i].kept;
+        kept[i] = n->record[i].record;
         kept[i].name.p = kept[i].key.p = n->record[i].name;
         kept[i].owner.p = n->record[i].owner;
         kept[i].domain = domain_of(w, model_name(kept[i].key));
@@ -1306,10 +1298,10 @@ crash(struct world *w, int d, bool inside)
     draw(w, d, &after);
     ck_assert_msg(inside || strcmp(before.text, after.text) == 0, "seed %llu: before the crash\n%safter it\n%s",
                   (unsigned long long)w->seed, before.text, after.text);
-    w->sights[ADOPTED_HELD] += (unsigned)a.held;
-    w->sights[ADOPTED_PLACES] += (unsigned)a.positions;
-    w->sights[ADOPTED_FREED] += (unsigned)a.freed;
-    w->sights[ADOPTED_LOST] += (unsigned)a.lost;
+    w->sights[RESTORED_HELD] += (unsigned)a.held;
+    w->sights[RESTORED_PLACES] += (unsigned)a.positions;
+    w->sights[RESTORED_FREED] += (unsigned)a.released;
+    w->sights[RESTORED_LOST] += (unsigned)a.lost;
     if (chance(w, 800)) {
         n->up = true;
         for (reached.domain = 0; reached.domain < w->domains_n; reached.domain++) {

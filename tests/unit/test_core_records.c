@@ -5,7 +5,7 @@
 #include "tests/unit/core_world.h"
 
 static const struct core_record record = {.part = {.claim = 10,
-                                                 .number = 5,
+                                                 .redis_owner = 5,
                                                  .token = 900,
                                                  .deadline_us = SEC(1020),
                                                  .granted_us = SEC(990),
@@ -21,7 +21,7 @@ static const struct core_record record = {.part = {.claim = 10,
                                         .queue_grace_us = SEC(2)};
 
 static struct core_record
-kept_of(uint64_t claim, const char *owner, const char *name)
+record_of(uint64_t claim, const char *owner, const char *name)
 {
     struct core_record k = record;
 
@@ -33,7 +33,7 @@ kept_of(uint64_t claim, const char *owner, const char *name)
 }
 
 static struct core_restored
-adopts(struct world *w, struct core_record *kept, size_t n)
+restores(struct world *w, struct core_record *kept, size_t n)
 {
     struct core_restored a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
@@ -44,7 +44,7 @@ adopts(struct world *w, struct core_record *kept, size_t n)
         world_keep(w, &kept[i]);
     }
     happens(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
-    ck_assert_uint_eq(a.held + a.positions + a.freed + a.lost + a.failed, n);
+    ck_assert_uint_eq(a.held + a.positions + a.released + a.lost + a.failed, n);
     return a;
 }
 
@@ -57,10 +57,10 @@ confirmed(struct world *w, const char *name)
 }
 
 /* What nobody can come back for is given back. */
-START_TEST(records_of_nobody)
+START_TEST(records_without_an_owner)
 {
     for (int i = 0; i < 4; i++) {
-        struct core_record k = kept_of(10, "alice", "a");
+        struct core_record k = record_of(10, "alice", "a");
         struct world w;
 
         switch (i) {
@@ -78,7 +78,7 @@ START_TEST(records_of_nobody)
             k.part.named = false;
             break;
         }
-        ck_assert_uint_eq(adopts(&w, &k, 1).freed, 1);
+        ck_assert_uint_eq(restores(&w, &k, 1).released, 1);
         pass(&w, SEC(1));
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
         ck_assert(!known(&w, "a"));
@@ -95,13 +95,13 @@ START_TEST(places_by_their_graces)
     } rows[] = {{SEC(2), 0, SEC(2)}, {0, SEC(3), SEC(3)}, {SEC(4), SEC(1), SEC(1)}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct core_record k = kept_of(10, "alice", "a");
+        struct core_record k = record_of(10, "alice", "a");
         struct world w;
 
         k.part.state = CORE_RECORD_QUEUED;
         k.queue_grace_us = rows[i].ticket_us;
         k.owner_grace_us = rows[i].owner_us;
-        ck_assert_uint_eq(adopts(&w, &k, 1).positions, 1);
+        ck_assert_uint_eq(restores(&w, &k, 1).positions, 1);
         if (rows[i].owner_us > 0) {
             pass(&w, rows[i].lives_us - 1);
             ck_assert(known(&w, "a"));
@@ -116,13 +116,13 @@ END_TEST
 /* One that Redis may have granted is in the way of others: without a grace for the place it goes at once. */
 START_TEST(an_attempt_without_grace)
 {
-    struct core_record k = kept_of(10, "alice", "a");
+    struct core_record k = record_of(10, "alice", "a");
     struct world w;
 
     k.part.state = CORE_RECORD_QUEUED;
     k.part.acquire_unresolved = true;
     k.queue_grace_us = 0;
-    ck_assert_uint_eq(adopts(&w, &k, 1).positions, 1);
+    ck_assert_uint_eq(restores(&w, &k, 1).positions, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     happens(&w, &(struct core_event){.type = CORE_REACHED}); /* is no reason to give it back at once again */
     quiet(&w);
@@ -136,13 +136,13 @@ END_TEST
 /* Two holders of what one can hold: one of the records is wrong, and the later one is told that it has lost it. */
 START_TEST(two_holders_of_one_name)
 {
-    struct core_record kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a"), kept_of(12, "carol", "b")};
+    struct core_record kept[] = {record_of(10, "alice", "a"), record_of(11, "bob", "a"), record_of(12, "carol", "b")};
     struct core_restored a;
     struct world w;
     uint64_t s;
 
     kept[2].part.state = CORE_RECORD_LOST;
-    a = adopts(&w, kept, 3);
+    a = restores(&w, kept, 3);
     ck_assert(a.held == 1 && a.lost == 2);
     s = session(&w);
     expect_reply(&w, unlock(&w, s, "a", .owner = "bob"), CORE_WAS_LOST);
@@ -157,8 +157,8 @@ END_TEST
 /* Readers, and holders of permits, may be several; a writer beside readers is wrong. */
 START_TEST(several_holders_of_one_name)
 {
-    struct core_record kept[] = {kept_of(10, "alice", "r"), kept_of(11, "bob", "r"), kept_of(12, "carol", "r"),
-                               kept_of(13, "dave", "p"), kept_of(14, "eve", "p")};
+    struct core_record kept[] = {record_of(10, "alice", "r"), record_of(11, "bob", "r"), record_of(12, "carol", "r"),
+                               record_of(13, "dave", "p"), record_of(14, "eve", "p")};
     struct core_restored a;
     struct world w;
 
@@ -168,7 +168,7 @@ START_TEST(several_holders_of_one_name)
         kept[i].part.shared = i != 2;
     }
     kept[3].kind = kept[4].kind = KIND_SEMAPHORE;
-    a = adopts(&w, kept, 5); /* also more of them than the limit is now */
+    a = restores(&w, kept, 5); /* also more of them than the limit is now */
     ck_assert(a.held == 4 && a.lost == 1);
     ck_assert_uint_eq(look(&w, "r").holders, 2);
     skip_all(&w);
@@ -180,7 +180,7 @@ END_TEST
 START_TEST(records_that_disagree)
 {
     for (int i = 0; i < 3; i++) {
-        struct core_record kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a")};
+        struct core_record kept[] = {record_of(10, "alice", "a"), record_of(11, "bob", "a")};
         struct core_restored a;
         struct world w;
 
@@ -196,9 +196,9 @@ START_TEST(records_that_disagree)
             kept[1].key = slice_of("other");
             break;
         }
-        a = adopts(&w, kept, 2);
+        a = restores(&w, kept, 2);
         ck_assert(a.held == 1 && a.failed == 1);
-        ck_assert_uint_eq(w.kept_n, 1);
+        ck_assert_uint_eq(w.records_n, 1);
         skip_all(&w);
         world_close(&w);
     }
@@ -208,11 +208,11 @@ END_TEST
 /* What is under way already is not asked for twice when Redis is reached. */
 START_TEST(reached_twice)
 {
-    struct core_record kept[] = {kept_of(10, "", "a"), kept_of(11, "alice", "b")};
+    struct core_record kept[] = {record_of(10, "", "a"), record_of(11, "alice", "b")};
     struct world w;
 
     kept[0].part.named = false;
-    adopts(&w, kept, 2);
+    restores(&w, kept, 2);
     happens(&w, &(struct core_event){.type = CORE_REACHED});
     expect_op(&w, CORE_RELEASE, "a");
     expect_op(&w, CORE_EXTEND, "b");
@@ -225,10 +225,10 @@ END_TEST
 /* What is due far ahead stays due then, and what was due and is under way is not asked for beside it. */
 START_TEST(reached_while_all_is_well)
 {
-    struct core_record k = kept_of(10, "alice", "a");
+    struct core_record k = record_of(10, "alice", "a");
     struct world w;
 
-    adopts(&w, &k, 1);
+    restores(&w, &k, 1);
     confirmed(&w, "a");
     happens(&w, &(struct core_event){.type = CORE_REACHED});
     quiet(&w);
@@ -250,13 +250,13 @@ END_TEST
  */
 START_TEST(over_and_in_doubt)
 {
-    struct core_record k = kept_of(10, "alice", "a");
+    struct core_record k = record_of(10, "alice", "a");
     struct world w;
     struct flight op;
     uint64_t s, id;
 
     k.part.shrink_lease_us = MS(100);
-    adopts(&w, &k, 1);
+    restores(&w, &k, 1);
     s = session(&w);
     confirmed(&w, "a");
     id = renew(&w, s, "a", SEC(60), .owner = "alice");
@@ -275,7 +275,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {records_of_nobody, places_by_their_graces, an_attempt_without_grace,
+    const TTest *tests[] = {records_without_an_owner, places_by_their_graces, an_attempt_without_grace,
                             two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
                             reached_twice, reached_while_all_is_well, over_and_in_doubt};
 

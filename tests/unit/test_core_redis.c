@@ -144,7 +144,7 @@ START_TEST(forbidden_key)
     redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_DENIED);
     expect_reply(&w, a, CORE_FORBIDDEN);
     take(&w, s, "b");
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_DENIED);
     pass(&w, SEC(1));
     redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_OK);
@@ -270,7 +270,7 @@ START_TEST(clock_set_back_behind_the_answer)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
     redis_grants(&w, "a", id);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK); /* sent behind the guard */
     clock_set_back(&w, SEC(100));
     id = unlock(&w, s, "a");
@@ -301,7 +301,7 @@ START_TEST(clock_set_back_under_a_renew)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(15)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(15)));
     world_close(&w);
 }
 END_TEST
@@ -732,7 +732,7 @@ START_TEST(renewal_of_a_former_hold)
         int64_t since_us;
 
         s = world_holding(&w);
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         renewal = expect_op(&w, CORE_EXTEND, "a");
         freed = unlock(&w, s, "a");
         op = expect_op(&w, CORE_RELEASE, "a");
@@ -744,7 +744,7 @@ START_TEST(renewal_of_a_former_hold)
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
         ck_assert_uint_eq(w.metrics.lost, 0);
-        pass(&w, since_us + TOLD_30S / 3 - w.now_us); /* and the new hold is renewed when it should be */
+        pass(&w, since_us + REPORTED_30S / 3 - w.now_us); /* and the new hold is renewed when it should be */
         redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
         world_close(&w);
     }
@@ -767,7 +767,7 @@ START_TEST(stamped)
     ck_assert_int_eq(op.op.expiry_ms, 0);
     redis_says(&w, op, CORE_OK, .expiry_ms = 111);
     token = expect_reply(&w, id, CORE_GRANTED)->token;
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert_int_eq(op.op.expiry_ms, 111);
     id = renew(&w, t, "a", SEC(60), .token = token); /* waits for the renewal */
@@ -802,14 +802,14 @@ START_TEST(stamped_release_waits)
             world_open(&w);
             s = session(&w);
             take_stamped(&w, s, 111);
-            pass(&w, TOLD_30S / 3);
+            pass(&w, REPORTED_30S / 3);
             op = expect_op(&w, CORE_EXTEND, "a");
             if (how == 0) {
                 id = unlock(&w, s, "a");
             } else if (how == 1) {
                 gone(&w, s);
             } else {
-                pass(&w, TOLD_30S); /* over, and the renewal is still not answered */
+                pass(&w, REPORTED_30S); /* over, and the renewal is still not answered */
                 expect_news(&w, CORE_NEWS_LOST, "a");
             }
             quiet(&w);
@@ -842,7 +842,7 @@ START_TEST(stamped_patience)
     world_open(&w);
     s = session(&w);
     take_stamped(&w, s, 111);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     id = unlock(&w, s, "a");
     pass(&w, SEC(1));

@@ -21,8 +21,8 @@ START_TEST(renew_own_lease)
         ck_assert(op.op.lease_us == leases[i] && op.op.exact && op.op.holds == 1);
         pass(&w, MS(100));
         redis_says(&w, op, CORE_OK);
-        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, (told(leases[i]) - MS(100)) / MS(1));
-        pass(&w, told(leases[i]) - MS(100) - 1);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, (reported(leases[i]) - MS(100)) / MS(1));
+        pass(&w, reported(leases[i]) - MS(100) - 1);
         expect_state(&w, "a", "held");
         pass(&w, 1);
         expect_news(&w, CORE_NEWS_LOST, "a");
@@ -45,15 +45,15 @@ START_TEST(renew_with_watchdog)
         s = world_holding(&w);
         id = renew(&w, s, "a", leases[i]);
         redis_renews(&w, "a", id);
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(leases[i]));
-        pass(&w, told(leases[i]) / 3 - 1);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(leases[i]));
+        pass(&w, reported(leases[i]) / 3 - 1);
         quiet(&w);
         pass(&w, 1);
         op = expect_op(&w, CORE_EXTEND, "a");
         ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
         redis_says(&w, op, CORE_OK);
         ck_assert_int_eq(look(&w, "a").deadline_us,
-                         i == 0 ? SEC(1000) + told(leases[i]) : w.now_us + TOLD_30S); /* never less than RENEW said */
+                         i == 0 ? SEC(1000) + reported(leases[i]) : w.now_us + REPORTED_30S); /* at least RENEW's */
         world_close(&w);
     }
 }
@@ -90,13 +90,13 @@ START_TEST(renew_in_flight)
     s = world_holding(&w);
     id = renew(&w, s, "a", MS(500));
     op = expect_op(&w, CORE_EXTEND, "a");
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(MS(500)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(MS(500)));
     pass(&w, MS(100));
     redis_says(&w, op, CORE_DOWN); /* it has not run and will not */
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S);
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
-    pass(&w, told(MS(500)) - 1);
+    pass(&w, reported(MS(500)) - 1);
     expect_state(&w, "a", "held");
     pass(&w, 1);
     expect_reply(&w, id, CORE_WAS_LOST);
@@ -120,7 +120,7 @@ START_TEST(renew_overtaken_by_the_end)
     pass(&w, MS(900));
     id = renew(&w, s, "a", SEC(60));
     expect_op(&w, CORE_EXTEND, "a");
-    pass(&w, told(SEC(1)) - MS(900));
+    pass(&w, reported(SEC(1)) - MS(900));
     expect_reply(&w, id, CORE_WAS_LOST);
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(2)); /* the lease before it is over */
@@ -144,7 +144,7 @@ START_TEST(renew_beside_a_renewal)
     size_t before;
 
     s = world_holding(&w);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     renewal = expect_op(&w, CORE_EXTEND, "a");
     before = w.flights_n;
     id = renew(&w, s, "a", SEC(2));
@@ -159,7 +159,7 @@ START_TEST(renew_beside_a_renewal)
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id, CORE_LEFT);
     }
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(2)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(2)));
     world_close(&w);
 }
 END_TEST
@@ -176,12 +176,12 @@ START_TEST(renew_unanswered)
     take_for(&w, s, SEC(10));
     id = renew(&w, s, "a", SEC(5));
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(10))); /* has not run */
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(10))); /* has not run */
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, MS(500));
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, MS(40));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, SEC(1) - MS(560));
@@ -191,13 +191,13 @@ START_TEST(renew_unanswered)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK); /* the one to 5 s may still run after it */
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, SEC(1));
     id = renew(&w, s, "a", SEC(60)); /* now it can not */
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(60)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(60)));
     world_close(&w);
 }
 END_TEST
@@ -224,7 +224,7 @@ START_TEST(renew_unanswered_twice)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(3)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(3)));
     world_close(&w);
 }
 END_TEST
@@ -242,19 +242,19 @@ START_TEST(renew_unanswered_with_watchdog)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, SEC(3));
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S);
     world_close(&w);
 }
 END_TEST
 
 /*
  * An attempt that can run no more is not reckoned with again because of something else that may: see
- * claim_add_straggler().
+ * uncertain_add_straggler().
  */
 START_TEST(long_over)
 {
@@ -302,7 +302,7 @@ START_TEST(overtaken_by_a_renew)
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, release, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* the RENEW can run no more */
     redis_says(&w, renewal, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, renewal.at_us + told(SEC(5)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, renewal.at_us + reported(SEC(5)));
     expect_op(&w, CORE_EXTEND, "a"); /* so the next one is due already */
     world_close(&w);
 }

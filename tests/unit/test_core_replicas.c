@@ -27,7 +27,7 @@ taken(struct world *w, uint64_t s, uint32_t wanted, uint32_t got)
 }
 
 /* Of the first hold: not of the next ones, nor of what renews it or gives it back. */
-START_TEST(asked_of_what_is_taken)
+START_TEST(replicas_are_asked_for_a_first_hold)
 {
     struct world w;
     struct flight op;
@@ -106,7 +106,7 @@ START_TEST(given_back_for_sure)
 END_TEST
 
 /* Who waits keeps the place in front, and asks again when it is given back; nobody else asks before. */
-START_TEST(who_waits_asks_again)
+START_TEST(a_waiter_asks_again)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SEMAPHORE};
 
@@ -282,9 +282,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {asked_of_what_is_taken, too_few,  given_back_for_sure, who_waits_asks_again,
-                            waited_in_vain,         patience, one_of_several,      handed_over,
-                            not_handed_over,        not_when_it_was_reclaimed};
+    const TTest *tests[] = {replicas_are_asked_for_a_first_hold, too_few, given_back_for_sure, a_waiter_asks_again,
+                            waited_in_vain, patience, one_of_several, handed_over, not_handed_over,
+                            not_when_it_was_reclaimed};
 
     return suite_main("core, replicas", tests, sizeof(tests) / sizeof(tests[0]));
 }

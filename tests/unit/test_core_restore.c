@@ -24,32 +24,32 @@ START_TEST(kept_while_redis_may_have_it)
     t = session(&w);
     id = lock(&w, s, "a", .key = "key-a");
     op = expect_op(&w, CORE_ACQUIRE, "key-a");
-    ck_assert_uint_eq(w.kept_n, 1); /* before it has left */
-    ck_assert_str_eq(w.kept[0].name, "a");
-    ck_assert_str_eq(w.kept[0].key, "key-a");
-    ck_assert_str_eq(w.kept[0].owner, "");
-    ck_assert(w.kept[0].kept.part.acquire_unresolved && w.kept[0].kept.part.state == CORE_RECORD_QUEUED);
+    ck_assert_uint_eq(w.records_n, 1); /* before it has left */
+    ck_assert_str_eq(w.records[0].name, "a");
+    ck_assert_str_eq(w.records[0].key, "key-a");
+    ck_assert_str_eq(w.records[0].owner, "");
+    ck_assert(w.records[0].record.part.acquire_unresolved && w.records[0].record.part.state == CORE_RECORD_QUEUED);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     ck_assert(is_watched(&w, "key-a"));
-    ck_assert_uint_eq(w.kept_n, 0); /* somebody else has it */
+    ck_assert_uint_eq(w.records_n, 0); /* somebody else has it */
     pass(&w, SEC(1) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "key-a"), CORE_OK, .expiry_ms = 17);
-    ck_assert_uint_eq(w.kept[0].kept.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
-    ck_assert_int_eq(w.kept[0].kept.part.expiry_ms, 17);
-    ck_assert_int_eq(w.kept[0].kept.part.deadline_us, w.now_us + TOLD_30S);
+    ck_assert_uint_eq(w.records[0].record.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
+    ck_assert_int_eq(w.records[0].record.part.expiry_ms, 17);
+    ck_assert_int_eq(w.records[0].record.part.deadline_us, w.now_us + REPORTED_30S);
     lock(&w, t, "a", .key = "key-a");
-    ck_assert_uint_eq(w.kept_n, 1); /* a session that waits has nothing */
+    ck_assert_uint_eq(w.records_n, 1); /* a session that waits has nothing */
     lock(&w, t, "a", .key = "key-a", .owner = "alice");
-    ck_assert_uint_eq(w.kept_n, 2); /* a named owner has its place */
+    ck_assert_uint_eq(w.records_n, 2); /* a named owner has its place */
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "key-a");
-    ck_assert_uint_eq(w.kept[0].kept.part.state, CORE_RECORD_RELEASING);
+    ck_assert_uint_eq(w.records[0].record.part.state, CORE_RECORD_RELEASING);
     gone(&w, t);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_uint_eq(w.kept_n, 1);
+    ck_assert_uint_eq(w.records_n, 1);
     pass(&w, SEC(2) + 1);
-    ck_assert_uint_eq(w.kept_n, 0); /* her place is over */
+    ck_assert_uint_eq(w.records_n, 0); /* her place is over */
     world_close(&w);
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(nothing_is_kept_unless_it_is_wanted)
 
     world_open(&w);
     take(&w, session(&w), "a");
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -85,14 +85,14 @@ START_TEST(session_is_freed)
     was = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, was, CORE_OK, .expiry_ms = 4711);
     expect_reply(&w, id, CORE_GRANTED);
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     expect_nothing(&w);
     reached(&w);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.kind == kind && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     ck_assert(op.op.expiry_ms == 4711 && op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
@@ -110,13 +110,13 @@ START_TEST(stamped_release_is_not_repeated)
     pass(&w, MS(5));
     unlock(&w, s, "a");
     expect_op(&w, CORE_RELEASE, "a");
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     pass(&w, SEC(30));
     expect_nothing(&w);
     pass(&w, SEC(1));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -128,15 +128,15 @@ START_TEST(release_is_tried_again)
 
     open_keeping(&w);
     take(&w, session(&w), "a");
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
     pass(&w, MS(40));
-    ck_assert_uint_eq(w.kept_n, 1);
+    ck_assert_uint_eq(w.records_n, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -150,17 +150,17 @@ START_TEST(acquire_on_its_way_is_swept_up)
     open_keeping(&w);
     lock(&w, session(&w), "a");
     was = expect_op(&w, CORE_ACQUIRE, "a");
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.kept_n, 1);
+    ck_assert_uint_eq(w.records_n, 1);
     pass(&w, keeping.op_timeout_us);
     expect_nothing(&w);
     pass(&w, keeping.op_timeout_us);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -173,7 +173,7 @@ START_TEST(newcomer_waits_for_the_release)
 
     open_keeping(&w);
     take(&w, session(&w), "a");
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     id = lock(&w, session(&w), "a");
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -191,10 +191,10 @@ START_TEST(place_of_a_session_is_given_back)
     lock(&w, session(&w), "a", .kind = KIND_FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(5), .has_ticket = true);
     ck_assert(is_watched(&w, "a"));
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -223,13 +223,13 @@ START_TEST(named_owner_holds_on)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 4711);
         expect_reply(&w, id, CORE_GRANTED);
     }
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     expect_state(&w, "a", "held");
     reached(&w);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim && op.op.expiry_ms == 4711);
     redis_says(&w, op, CORE_OK, .expiry_ms = 4712);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2, .once = true);
     r = expect_reply(&w, id, CORE_GRANTED);
@@ -260,7 +260,7 @@ START_TEST(writer_and_reader)
         id = lock(&w, s, "a", .owner = "alice", .kind = KIND_RW, .shared = i == 1);
         redis_grants(&w, "a", id);
     }
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     confirmed(&w, 1);
     s = session(&w);
     id = unlock(&w, s, "a", .owner = "alice");
@@ -288,7 +288,7 @@ START_TEST(several_holders)
                   .kind = permits ? KIND_SEMAPHORE : KIND_RW, .shared = !permits, .limit = 3);
         token[i] = redis_grants(&w, "a", id)->token;
     }
-    adopted(restarts(&w), 3, 0, 0, 0);
+    restored(restarts(&w), 3, 0, 0, 0);
     confirmed(&w, 3);
     t = session(&w);
     id = lock(&w, t, "a", .kind = permits ? KIND_SEMAPHORE : KIND_RW, .limit = 3, .nowait = true);
@@ -310,16 +310,16 @@ START_TEST(grace_ends)
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
     redis_grants(&w, "a", w.request);
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    pass(&w, TOLD_30S / 3);
+    pass(&w, REPORTED_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    pass(&w, SEC(10) - TOLD_30S / 3 - 1);
+    pass(&w, SEC(10) - REPORTED_30S / 3 - 1);
     expect_nothing(&w);
     pass(&w, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -338,21 +338,22 @@ START_TEST(run_out_is_lost)
     s = session(&w);
     lock(&w, s, "a", .owner = "alice", .lease_us = watchdog ? 0 : SEC(30));
     redis_grants(&w, "a", w.request);
-    adopted(restart_as(&w, same_boot ? TOLD_30S : MS(1), same_boot), 0, 0, 0, 1);
+    restored(restart_as(&w, same_boot ? REPORTED_30S : MS(1), same_boot), 0, 0, 0, 1);
     ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason,
                      watchdog ? "not renewed while no daemon ran" : "lease over");
     expect_op(&w, CORE_RELEASE, "a");
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
     expect_state(&w, "a", "lost");
-    ck_assert_uint_ne(w.kept[0].kept.part.number, op.op.owner); /* the release of the one before may yet run */
-    adopted(restarts(&w), 0, 0, 0, 1);
+    /* the release of the one before may yet run */
+    ck_assert_uint_ne(w.records[0].record.part.redis_owner, op.op.owner);
+    restored(restarts(&w), 0, 0, 0, 1);
     s = session(&w);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
-    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert_uint_eq(w.records_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -363,7 +364,7 @@ END_TEST
  */
 START_TEST(lost_and_to_be_swept_up)
 {
-    enum { UNTOLD, TOLD, TOLD_BEFORE_IT_WAS_GIVEN_BACK, TOLD_AT_ONCE };
+    enum { UNREPORTED, TOLD, REPORTED_BEFORE_THE_RELEASE, REPORTED_AT_ONCE };
     struct world w;
     struct flight op;
     uint64_t s, id = 0;
@@ -374,28 +375,28 @@ START_TEST(lost_and_to_be_swept_up)
     redis_grants(&w, "a", w.request);
     reclaims(&w, 9);
     expect_op(&w, CORE_ACQUIRE, "a");
-    pass(&w, TOLD_30S - MS(1));
-    if (_i == TOLD_AT_ONCE) { /* it waits for what Redis says */
+    pass(&w, REPORTED_30S - MS(1));
+    if (_i == REPORTED_AT_ONCE) { /* it waits for what Redis says */
         id = unlock(&w, s, "a", .owner = "alice");
     }
     pass(&w, MS(1));
     op = expect_op(&w, CORE_RELEASE, "a");
-    if (_i == UNTOLD || _i == TOLD) {
+    if (_i == UNREPORTED || _i == TOLD) {
         redis_says(&w, op, CORE_GONE_IN_REDIS);
         expect_state(&w, "a", "lost");
     }
-    if (_i == TOLD_AT_ONCE) {
+    if (_i == REPORTED_AT_ONCE) {
         expect_reply(&w, id, CORE_WAS_LOST);
-    } else if (_i != UNTOLD) {
+    } else if (_i != UNREPORTED) {
         expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
     }
-    adopted(restarts(&w), 0, 0, 1, 0);
+    restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     pass(&w, SEC(2));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     s = session(&w);
-    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), _i == UNTOLD ? CORE_WAS_LOST : CORE_NOT_HELD);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), _i == UNREPORTED ? CORE_WAS_LOST : CORE_NOT_HELD);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
     world_close(&w);
@@ -403,7 +404,7 @@ START_TEST(lost_and_to_be_swept_up)
 END_TEST
 
 /* It may have been broken, or lost by Redis: nothing is said before it is confirmed. */
-START_TEST(nothing_is_said_before_redis_has)
+START_TEST(no_reply_before_redis_confirms)
 {
     bool gone_in_redis = _i == 0;
     struct world w;
@@ -412,7 +413,7 @@ START_TEST(nothing_is_said_before_redis_has)
     open_keeping(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(20));
     redis_grants(&w, "a", w.request);
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .once = true);
     reached(&w);
@@ -438,7 +439,7 @@ START_TEST(redis_has_lost_its_data)
     was = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, was, CORE_OK);
     expect_reply(&w, w.request, CORE_GRANTED);
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     reclaims(&w, 7);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.reclaim && op.op.holds == 1 && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
@@ -457,7 +458,7 @@ START_TEST(deadline_is_kept_to)
     open_keeping(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(5));
     redis_grants(&w, "a", w.request);
-    adopted(restart_as(&w, told(SEC(5)) - 1, true), 1, 0, 0, 0);
+    restored(restart_as(&w, reported(SEC(5)) - 1, true), 1, 0, 0, 0);
     expect_state(&w, "a", "held");
     pass(&w, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -479,10 +480,10 @@ START_TEST(shrinking_renew_on_its_way)
     redis_grants(&w, "a", w.request);
     renew(&w, s, "a", SEC(4), .owner = "alice");
     expect_op(&w, CORE_EXTEND, "a");
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(4)));
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(4)));
     world_close(&w);
 }
 END_TEST
@@ -501,7 +502,7 @@ START_TEST(partial_release_on_its_way)
     }
     unlock(&w, s, "a", .owner = "alice");
     expect_op(&w, CORE_RELEASE, "a");
-    adopted(restarts(&w), 1, 0, 0, 0);
+    restored(restarts(&w), 1, 0, 0, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     id = lock(&w, session(&w), "a", .owner = "alice");
@@ -527,7 +528,7 @@ START_TEST(places_stand_as_they_stood)
         lock(&w, session(&w), "a", .owner = names[i]);
         lock(&w, session(&w), "a");
     }
-    adopted(restarts(&w), 0, 4, 1, 0);
+    restored(restarts(&w), 0, 4, 1, 0);
     other = session(&w);
     late = lock(&w, other, "a");
     for (int i = 3; i >= 0; i--) {
@@ -560,7 +561,7 @@ START_TEST(places_in_redis_come_first)
     lock(&w, session(&w), "a", .kind = KIND_FAIR, .owner = "bob");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
-    adopted(restarts(&w), 0, 2, 0, 0);
+    restored(restarts(&w), 0, 2, 0, 0);
     reached(&w);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.ticket);
@@ -571,7 +572,7 @@ START_TEST(places_in_redis_come_first)
     ck_assert(op.op.ticket);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
     bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, bob, CORE_GRANTED);
@@ -583,7 +584,7 @@ END_TEST
 START_TEST(places_that_are_passed)
 {
     static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
-    const struct kept *first, *second;
+    const struct claim_record *first, *second;
     struct world w;
     struct flight op;
     uint64_t s;
@@ -597,11 +598,11 @@ START_TEST(places_that_are_passed)
         gone(&w, s);
     }
     first = second = NULL;
-    for (size_t i = 0; i < w.kept_n; i++) {
-        first = strcmp(w.kept[i].owner, "a0") == 0 ? &w.kept[i] : first;
-        second = strcmp(w.kept[i].owner, "a1") == 0 ? &w.kept[i] : second;
+    for (size_t i = 0; i < w.records_n; i++) {
+        first = strcmp(w.records[i].owner, "a0") == 0 ? &w.records[i] : first;
+        second = strcmp(w.records[i].owner, "a1") == 0 ? &w.records[i] : second;
     }
-    ck_assert(first != NULL && second != NULL && first->kept.part.order < second->kept.part.order);
+    ck_assert(first != NULL && second != NULL && first->record.part.order < second->record.part.order);
     world_close(&w);
 }
 END_TEST
@@ -619,7 +620,7 @@ START_TEST(acquire_of_a_named_owner)
     open_keeping(&w);
     lock(&w, session(&w), "a", .owner = "alice");
     was = expect_op(&w, CORE_ACQUIRE, "a");
-    adopted(restarts(&w), 0, 1, 0, 0);
+    restored(restarts(&w), 0, 1, 0, 0);
     reached(&w);
     if (comes_back) {
         id = lock(&w, session(&w), "a", .owner = "alice");
@@ -654,7 +655,23 @@ START_TEST(drain_keeps_places)
     expect_reply(&w, w.request - 1, CORE_DRAINING);
     expect_reply(&w, w.request, CORE_DRAINING);
     pass(&w, SEC(9));
-    adopted(restarts(&w), 1, 1, 0, 0);
+    restored(restarts(&w), 1, 1, 0, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* drain_timeout may be an hour. */
+START_TEST(drain_keeps_places_to_its_end)
+{
+    struct world w;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "bob");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
+    drains(&w);
+    expect_reply(&w, w.request, CORE_DRAINING);
+    pass(&w, SEC(3599));
+    restored(restarts(&w), 0, 1, 0, 0);
     world_close(&w);
 }
 END_TEST
@@ -685,8 +702,8 @@ START_TEST(ids_that_were_kept_are_not_used_again)
         open_keeping(&w);
         lock(&w, session(&w), "a");
         expect_op(&w, CORE_ACQUIRE, "a");
-        *(i == 0 ? &w.kept[0].kept.part.claim : &w.kept[0].kept.part.number) = 900;
-        adopted(restarts(&w), 0, 0, 1, 0);
+        *(i == 0 ? &w.records[0].record.part.claim : &w.records[0].record.part.redis_owner) = 900;
+        restored(restarts(&w), 0, 0, 1, 0);
         ck_assert_uint_gt(session(&w), 900);
         world_close(&w);
     }
@@ -694,7 +711,7 @@ START_TEST(ids_that_were_kept_are_not_used_again)
 END_TEST
 
 /* One that cannot be taken over is left to its lease, and not kept any longer. */
-START_TEST(what_does_not_fit_is_left)
+START_TEST(a_record_that_does_not_fit_is_forgotten)
 {
     struct world w;
     struct core_restored a;
@@ -703,15 +720,15 @@ START_TEST(what_does_not_fit_is_left)
     open_keeping(&w);
     lock(&w, session(&w), "a");
     expect_op(&w, CORE_ACQUIRE, "a");
-    odd = w.kept[0].kept;
+    odd = w.records[0].record;
     odd.part.claim += 50;
     odd.part.order += 50;
     odd.name = odd.key = slice_of("a");
     odd.kind = KIND_COUNTER;
     world_keep(&w, &odd);
     a = restarts(&w);
-    ck_assert(a.freed == 1 && a.failed == 1);
-    ck_assert_uint_eq(w.kept_n, 1);
+    ck_assert(a.released == 1 && a.failed == 1);
+    ck_assert_uint_eq(w.records_n, 1);
     world_close(&w);
 }
 END_TEST
@@ -719,7 +736,7 @@ END_TEST
 int
 main(void)
 {
-    Suite *s = suite_create("core, adopt");
+    Suite *s = suite_create("core, restore");
     TCase *t = tcase_create("all");
     int kinds = (int)(sizeof(all_kinds) / sizeof(all_kinds[0]));
 
@@ -737,7 +754,7 @@ main(void)
     tcase_add_test(t, grace_ends);
     tcase_add_loop_test(t, run_out_is_lost, 0, 4);
     tcase_add_loop_test(t, lost_and_to_be_swept_up, 0, 4);
-    tcase_add_loop_test(t, nothing_is_said_before_redis_has, 0, 2);
+    tcase_add_loop_test(t, no_reply_before_redis_confirms, 0, 2);
     tcase_add_test(t, redis_has_lost_its_data);
     tcase_add_test(t, deadline_is_kept_to);
     tcase_add_test(t, shrinking_renew_on_its_way);
@@ -747,9 +764,10 @@ main(void)
     tcase_add_test(t, places_that_are_passed);
     tcase_add_loop_test(t, acquire_of_a_named_owner, 0, 2);
     tcase_add_test(t, drain_keeps_places);
+    tcase_add_test(t, drain_keeps_places_to_its_end);
     tcase_add_test(t, ids_and_tokens_rise);
     tcase_add_test(t, ids_that_were_kept_are_not_used_again);
-    tcase_add_test(t, what_does_not_fit_is_left);
+    tcase_add_test(t, a_record_that_does_not_fit_is_forgotten);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

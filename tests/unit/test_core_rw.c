@@ -695,7 +695,7 @@ START_TEST(hurried_into_a_hold)
     pass(&w, MS(10));
     expect_reply(&w, first, CORE_NOT_GRANTED);
     late = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .wait_us = MS(10));
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "r");
     pass(&w, MS(10)); /* late, but an answer is under way */
     redis_says(&w, op, CORE_OK);
@@ -771,7 +771,7 @@ START_TEST(readers_of_a_name_that_is_written)
     for (int i = 0; i < 2; i++) {
         redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(30));
         quiet(&w);
-        hint(&w, op[0].op.lock);
+        hint(&w, op[0].op.queue);
         op[0] = expect_op(&w, CORE_ACQUIRE, "a");
     }
     redis_says(&w, op[0], CORE_OK);
@@ -782,7 +782,7 @@ START_TEST(readers_of_a_name_that_is_written)
 END_TEST
 
 /* A reader's attempt is under way: a writer, or a reader behind one, does not go along; nor anybody with a writer's. */
-START_TEST(nobody_goes_along_with_a_writer)
+START_TEST(no_attempt_goes_along_with_a_writer)
 {
     static const bool first_reads[] = {true, false};
 
@@ -833,7 +833,7 @@ main(void)
         taken_elsewhere,
         a_run_of_readers,
         readers_of_a_name_that_is_written,
-        nobody_goes_along_with_a_writer,
+        no_attempt_goes_along_with_a_writer,
     };
 
     return suite_main("core, rw", tests, sizeof(tests) / sizeof(tests[0]));

@@ -35,7 +35,7 @@ wait_by_all(struct world *w, uint64_t s, const char *prefix)
 }
 
 /* However many take what they can get, for who has none there is a place; and who does not wait needs none. */
-START_TEST(places_are_nobodys_alone)
+START_TEST(places_are_of_no_session_alone)
 {
     uint64_t s[4], late;
     struct world w;
@@ -76,7 +76,7 @@ START_TEST(a_session_has_its_own_bound)
 END_TEST
 
 /* 100 of a limit: one user gets most, of the last 10 never more than are left; who has none finds some. */
-START_TEST(most_of_a_limit_is_for_whoever_comes)
+START_TEST(most_of_a_limit_is_for_any_user)
 {
     static const uint64_t shares[] = {90, 5, 3, 1, 1, 0, 0, 0};
     uint64_t all = 0;
@@ -208,7 +208,7 @@ START_TEST(ends_of_leases_are_not_kept_without_bound)
 END_TEST
 
 /* Nobody has asked for ten minutes, or for the lease if that is longer. */
-START_TEST(the_end_of_a_lease_is_told_for_a_while)
+START_TEST(the_end_of_a_lease_is_reported_for_a_while)
 {
     struct world w;
     uint64_t s;
@@ -231,7 +231,7 @@ START_TEST(the_end_of_a_lease_is_told_for_a_while)
 END_TEST
 
 /* What the watchdog has lost is told however late. */
-START_TEST(the_loss_of_a_renewed_lock_is_always_told)
+START_TEST(the_loss_of_a_renewed_lock_is_always_reported)
 {
     struct world w;
     uint64_t s;
@@ -251,10 +251,10 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {places_are_nobodys_alone, a_session_has_its_own_bound, most_of_a_limit_is_for_whoever_comes,
-                            a_user_leaves_something_to_others, places_come_back,
-                            ends_of_leases_are_not_kept_without_bound, the_end_of_a_lease_is_told_for_a_while,
-                            the_loss_of_a_renewed_lock_is_always_told};
+    const TTest *tests[] = {places_are_of_no_session_alone, a_session_has_its_own_bound,
+                            most_of_a_limit_is_for_any_user, a_user_leaves_something_to_others, places_come_back,
+                            ends_of_leases_are_not_kept_without_bound, the_end_of_a_lease_is_reported_for_a_while,
+                            the_loss_of_a_renewed_lock_is_always_reported};
 
     return suite_main("core, shares", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -8,7 +8,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/names.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
@@ -110,7 +110,7 @@ START_TEST(a_session_ends_in_slices)
 END_TEST
 
 /* Who has gone is not told to hold anything, and who waits for it has it in the end. */
-START_TEST(who_waits_behind_an_end)
+START_TEST(waiters_behind_an_end)
 {
     struct world w;
     uint64_t s, other, id;
@@ -282,7 +282,7 @@ START_TEST(a_review_in_slices)
 END_TEST
 
 /* What has been reviewed is asserted, and the rest not even asked about. */
-START_TEST(reclaimed_is_said_behind_the_review)
+START_TEST(reclaimed_is_reported_behind_the_review)
 {
     struct world w;
     uint64_t s;
@@ -393,12 +393,12 @@ END_TEST
 
 /* Those of two requests whose reply has come are told that it drains. */
 static void
-note_drained(struct world *w, const uint64_t id[2], bool told[2])
+note_drained(struct world *w, const uint64_t id[2], bool reported[2])
 {
     for (int i = 0; i < 2; i++) {
         if (is_answered(w, id[i])) {
             expect_reply(w, id[i], CORE_DRAINING);
-            told[i] = true;
+            reported[i] = true;
         }
     }
 }
@@ -407,7 +407,7 @@ note_drained(struct world *w, const uint64_t id[2], bool told[2])
 START_TEST(a_drain_and_an_attempt)
 {
     static const char *const names[] = {"one end", "other end"};
-    bool told[2] = {false, false};
+    bool reported[2] = {false, false};
     struct world w;
     uint64_t s, other, id[2];
     struct flight f[2];
@@ -421,14 +421,14 @@ START_TEST(a_drain_and_an_attempt)
     id[1] = lock(&w, other, names[1], .owner = "y");
     f[1] = expect_op(&w, CORE_ACQUIRE, names[1]);
     drains(&w);
-    note_drained(&w, id, told);
-    ck_assert(!told[0] || !told[1]);
+    note_drained(&w, id, reported);
+    ck_assert(!reported[0] || !reported[1]);
     for (int i = 0; i < 2; i++) {
         redis_says(&w, f[i], CORE_OK);
-        note_drained(&w, id, told);
-        ck_assert(told[i]);
+        note_drained(&w, id, reported);
+        ck_assert(reported[i]);
         redis_says(&w, expect_op(&w, CORE_RELEASE, names[i]), CORE_OK);
-        note_drained(&w, id, told);
+        note_drained(&w, id, reported);
     }
     while (is_busy(&w)) {
         next_turn(&w);
@@ -535,7 +535,7 @@ START_TEST(readers_are_reviewed_in_slices)
 END_TEST
 
 /* None of the readers is in doubt any more, and the rest not even asked about. */
-START_TEST(reclaimed_is_said_behind_the_readers)
+START_TEST(reclaimed_is_reported_behind_the_readers)
 {
     uint64_t s[MANY];
     struct world w;
@@ -561,7 +561,7 @@ START_TEST(reclaimed_is_said_behind_the_readers)
 }
 END_TEST
 
-/* It was broken at another daemon: each reader asks whether he has it, by and by; who comes first asks first. */
+/* A break at another daemon: each reader asks whether it still holds the lock, by and by, in their order. */
 START_TEST(broken_elsewhere_in_slices)
 {
     uint64_t s[MANY];
@@ -570,7 +570,7 @@ START_TEST(broken_elsewhere_in_slices)
 
     open_sliced(&w, SLICE);
     read_many(&w, s);
-    hears(&w, "B1:d,3:doc,3:doc,", 17);
+    receives(&w, "B1:d,3:doc,3:doc,", 17);
     ck_assert_int_le(count_ops(&w, CORE_EXTEND), SLICE);
     renew(&w, s[MANY - 1], "doc", SEC(60), .kind = KIND_RW);
     for (int turns = 2; is_busy(&w); turns++) {
@@ -582,10 +582,10 @@ START_TEST(broken_elsewhere_in_slices)
         f = w.flights[w.flights_n - MANY + i];
         ck_assert(!f.op.exact); /* not the RENEW itself */
     }
-    hears(&w, "B1:d,3:doc,3:doc,", 17); /* again, and again: never more than once for each time, and all of them */
+    receives(&w, "B1:d,3:doc,3:doc,", 17); /* again, and again: never more than once for each time, and all of them */
     for (int i = 0; i < 20; i++) {
         w.one_turn = true;
-        hears(&w, "B1:d,3:doc,3:doc,", 17);
+        receives(&w, "B1:d,3:doc,3:doc,", 17);
         w.one_turn = false;
     }
     while (is_busy(&w)) {
@@ -744,8 +744,8 @@ START_TEST(nowaits_are_answered_in_slices)
 }
 END_TEST
 
-/* Whose patience ends before it is his turn hears what is known. */
-START_TEST(nowaits_hear_what_is_known)
+/* A request whose wait ends before its turn is answered by what is known. */
+START_TEST(a_nowait_gets_the_known_answer)
 {
     struct world w;
 
@@ -769,24 +769,25 @@ START_TEST(nowaits_behind_the_next_attempt)
     struct world w;
     struct flight op;
     uint64_t s, last;
-    size_t told;
+    size_t reported;
 
     open_sliced(&w, SLICE);
     s = session(&w);
     op = ask_many(&w, s);
     w.one_turn = true;
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(60));
-    w.answers_seen = told = w.answers_n;
-    hint(&w, op.op.lock);
+    w.answers_seen = reported = w.answers_n;
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "hot");
     last = lock(&w, s, "hot", .owner = "last", .nowait = true, .no_queue_grace = true);
-    ck_assert_uint_eq(w.answers_n, told);
+    ck_assert_uint_eq(w.answers_n, reported);
     w.one_turn = false;
     next_turn(&w);
     while (is_busy(&w)) {
         next_turn(&w);
     }
-    expect_answers(&w, told, MANY - told - 1, CORE_NOT_GRANTED); /* not the one that is asking, nor the last one */
+    /* not the one that is asking, nor the last one */
+    expect_answers(&w, reported, MANY - reported - 1, CORE_NOT_GRANTED);
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(w.answers_n, MANY + 1);
     ck_assert_int_eq(w.answers[MANY - 1].reply.answer, CORE_GRANTED);
@@ -825,7 +826,7 @@ START_TEST(repetitions_are_answered_in_slices)
 END_TEST
 
 /* Whoever goes to the front while a round stands somewhere in the queue, it comes to all of them. */
-START_TEST(who_goes_to_the_front_is_seen)
+START_TEST(a_claim_that_goes_to_the_front_is_seen)
 {
     for (int k = 0; k < MANY; k++) {
         struct world w;
@@ -842,7 +843,7 @@ START_TEST(who_goes_to_the_front_is_seen)
         }
         suspects(&w);
         l = lock_find(w.core, slice_of("hot"));
-        ck_assert(lock_has_round(w.core, l, ROUND_REVIEW));
+        ck_assert(round_is_pending(w.core, l, ROUND_REVIEW));
         pos = l->queue->claims.next;
         for (int i = 0; i < k; i++) {
             pos = pos->next;
@@ -892,16 +893,16 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {a_session_ends_in_slices, who_waits_behind_an_end, over_before_its_end,
+    const TTest *tests[] = {a_session_ends_in_slices, waiters_behind_an_end, over_before_its_end,
                             leases_run_out_in_slices, permits_run_out_in_slices, a_renewal_that_comes_too_late,
-                            a_review_in_slices, reclaimed_is_said_behind_the_review, reviews_one_behind_the_other,
+                            a_review_in_slices, reclaimed_is_reported_behind_the_review, reviews_one_behind_the_other,
                             a_drain_in_slices, a_drain_and_an_attempt, a_break_in_slices,
-                            readers_are_reviewed_in_slices, reclaimed_is_said_behind_the_readers,
+                            readers_are_reviewed_in_slices, reclaimed_is_reported_behind_the_readers,
                             broken_elsewhere_in_slices, waits_are_drained_in_slices,
                             waits_of_one_claim_are_drained_in_slices, a_crowd_is_reached_in_slices,
-                            nowaits_are_answered_in_slices, nowaits_hear_what_is_known, nowaits_behind_the_next_attempt,
-                            repetitions_are_answered_in_slices, who_goes_to_the_front_is_seen,
-                            sessions_of_many_owners_end_in_slices};
+                            nowaits_are_answered_in_slices, a_nowait_gets_the_known_answer,
+                            nowaits_behind_the_next_attempt, repetitions_are_answered_in_slices,
+                            a_claim_that_goes_to_the_front_is_seen, sessions_of_many_owners_end_in_slices};
 
     return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -111,7 +111,7 @@ START_TEST(the_first_one_is_not_put_off)
 }
 END_TEST
 
-/* ... nor does it make forgotten that it is his turn (found by tests/sim, seed 3705). */
+/* ... nor does it forget that it is the turn of the first waiter (found by tests/sim, seed 3705). */
 START_TEST(the_turn_is_not_forgotten)
 {
     struct world w;
@@ -374,14 +374,14 @@ START_TEST(renewal_overtaken_by_the_next_place)
     other = expect_op(&w, CORE_EXTEND, "a");
     renewal = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(other.op.owner == t && renewal.op.owner == s);
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
     op = expect_ticket(&w, s);
     expect_watch(&w, t);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     redis_says(&w, renewal, CORE_GONE_IN_REDIS);
     redis_says(&w, other, CORE_OK);
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis */
     expect_reply(&w, second, CORE_GRANTED);
     world_close(&w);
@@ -404,12 +404,12 @@ START_TEST(renewal_of_no_place)
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     pass(&w, SEC(5) - MS(1));
     renewal = expect_op(&w, CORE_EXTEND, "a");
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
     redis_says(&w, expect_ticket(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
     redis_says(&w, renewal, CORE_GONE_IN_REDIS); /* that is known */
     quiet(&w);
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     redis_grants(&w, "a", w.request);
     expect_watch(&w, 0);
     world_close(&w);
@@ -436,13 +436,13 @@ START_TEST(renewal_overtaken_by_the_grant)
         pass(&w, SEC(5) - MS(1));
         renewal = expect_op(&w, CORE_EXTEND, "a");
         ck_assert(renewal.op.ticket);
-        hint(&w, op.op.lock);
+        hint(&w, op.op.queue);
         redis_says(&w, asks(&w, s), CORE_OK);
         expect_reply(&w, id, CORE_GRANTED);
         expect_watch(&w, 0);
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
         pass(&w, SEC(10));
         ck_assert(!expect_op(&w, CORE_EXTEND, "a").op.ticket);
         world_close(&w);
@@ -629,7 +629,7 @@ START_TEST(kept_place_is_passed_on)
     pass(&w, SEC(1));
     expect_reply(&w, id - 1, CORE_NOT_GRANTED);
     quiet(&w); /* Redis calls who is first there: that is still heard */
-    hint(&w, op.op.lock);
+    hint(&w, op.op.queue);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.owner, kept);
     redis_says(&w, op, CORE_OK);
@@ -676,7 +676,7 @@ START_TEST(granted_beside_a_hold)
     id = lock(&w, t, "a", FAIR);
     redis_grants(&w, "a", id);
     ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->owner, s);
-    ck_assert_uint_eq(look(&w, "a").owner.number, t);
+    ck_assert_uint_eq(look(&w, "a").owner.redis_owner, t);
     ck_assert_uint_eq(look(&w, "a").holders, 1);
     expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
     world_close(&w);
@@ -829,7 +829,7 @@ count_waiter(void *ctx, const struct core_waiter_view *v)
 
 /* As redis-py polls: a new owner each time. The oldest places stay; what has run out goes. */
 /* As SET NX with a new value each time: however many were refused before, Redis is asked anew. */
-START_TEST(places_for_nobody_keep_nobody_out)
+START_TEST(unused_places_keep_no_request_out)
 {
     char owner[8];
     struct world w;
@@ -853,7 +853,7 @@ START_TEST(places_for_nobody_keep_nobody_out)
 }
 END_TEST
 
-START_TEST(places_for_nobody_are_bounded)
+START_TEST(unused_places_are_bounded)
 {
     char owner[8];
     struct world w;
@@ -911,8 +911,8 @@ main(void)
         kept_place_here_only,
         unanswered_before_others,
         drain,
-        places_for_nobody_are_bounded,
-        places_for_nobody_keep_nobody_out,
+        unused_places_are_bounded,
+        unused_places_keep_no_request_out,
     };
 
     return suite_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));

@@ -11,17 +11,17 @@ struct pending {
 };
 
 static void
-begin(struct pending *p, bool told, struct ask a)
+begin(struct pending *p, bool reported, struct ask a)
 {
     world_open(&p->w);
     p->alice = session(&p->w);
     p->bob = session(&p->w);
     take(&p->w, p->bob, "c");
-    if (told) {
+    if (reported) {
         take(&p->w, p->alice, "a");
     }
     p->id = world_ask_many(&p->w, CORE_MLOCK, p->alice, "a c", a);
-    if (!told || !a.once) {
+    if (!reported || !a.once) {
         redis_says(&p->w, expect_op(&p->w, CORE_ACQUIRE, "a"), CORE_OK);
     }
     quiet(&p->w);
@@ -46,7 +46,7 @@ broken(struct pending *p, const char *name)
 
 /* The next command about it, and the one behind that. */
 static void
-expect_told_once(struct pending *p, const char *name)
+expect_reported_once(struct pending *p, const char *name)
 {
     expect_reply(&p->w, unlock(&p->w, p->alice, name), CORE_WAS_LOST);
     expect_reply(&p->w, unlock(&p->w, p->alice, name), CORE_NOT_HELD);
@@ -73,7 +73,7 @@ START_TEST(gone_while_it_is_given_back)
     ck_assert_uint_eq(op.op.holds, 1);
     redis_says(&p.w, op, CORE_GONE_IN_REDIS);
     ck_assert_uint_eq(count_news(&p.w, CORE_NEWS_LOST), 1);
-    expect_told_once(&p, "a");
+    expect_reported_once(&p, "a");
     end(&p);
 }
 END_TEST
@@ -103,13 +103,13 @@ START_TEST(lost_before_it_is_given_back)
     begin(&p, true, WAITS_1S);
     broken(&p, "a");
     times_out(&p);
-    expect_told_once(&p, "a");
+    expect_reported_once(&p, "a");
     end(&p);
 }
 END_TEST
 
 /* Of that name its owner was never told that it holds it. */
-START_TEST(nothing_was_told)
+START_TEST(a_grant_was_not_reported)
 {
     struct pending p;
 
@@ -129,7 +129,7 @@ START_TEST(nothing_was_told)
 END_TEST
 
 /* The MLOCK itself says which name was lost: told once is told, also where ONCE has added no hold. */
-START_TEST(told_by_the_whole)
+START_TEST(lost_is_reported_by_the_mlock)
 {
     for (int once = 0; once < 2; once++) {
         struct pending p;
@@ -147,7 +147,7 @@ START_TEST(told_by_the_whole)
 END_TEST
 
 /* It names one; of the other one its owner is told by the next command about it. */
-START_TEST(one_of_two_is_told_by_the_whole)
+START_TEST(one_of_two_is_reported_by_the_mlock)
 {
     struct pending p;
     uint64_t id;
@@ -169,13 +169,13 @@ START_TEST(one_of_two_is_told_by_the_whole)
     expect_reply(&p.w, id, CORE_WAS_LOST);
     skip_all(&p.w);
     expect_reply(&p.w, unlock(&p.w, p.alice, "b"), CORE_NOT_HELD);
-    expect_told_once(&p, "a");
+    expect_reported_once(&p, "a");
     end(&p);
 }
 END_TEST
 
 /* Of two permits that were lost its owner knew of the first. */
-START_TEST(a_permit_of_which_it_was_told)
+START_TEST(a_permit_that_was_reported)
 {
     struct ask pool = {.kind = KIND_SEMAPHORE, .limit = 2, .wait_us = SEC(1)};
     struct pending p;
@@ -197,7 +197,7 @@ START_TEST(a_permit_of_which_it_was_told)
 END_TEST
 
 /* The answer that granted one more hold could not be told in time: of the others its owner was told. */
-START_TEST(granted_too_late_to_be_told)
+START_TEST(a_grant_too_late_to_be_reported)
 {
     struct pending p;
     struct core_event ev = {.type = CORE_UNDELIVERED};
@@ -211,7 +211,7 @@ START_TEST(granted_too_late_to_be_told)
     op = expect_op(&p.w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 1);
     redis_says(&p.w, op, CORE_GONE_IN_REDIS);
-    expect_told_once(&p, "a");
+    expect_reported_once(&p, "a");
     end(&p);
 }
 END_TEST
@@ -223,11 +223,11 @@ main(void)
         gone_while_it_is_given_back,
         asked_about_while_it_is_given_back,
         lost_before_it_is_given_back,
-        nothing_was_told,
-        told_by_the_whole,
-        one_of_two_is_told_by_the_whole,
-        a_permit_of_which_it_was_told,
-        granted_too_late_to_be_told,
+        a_grant_was_not_reported,
+        lost_is_reported_by_the_mlock,
+        one_of_two_is_reported_by_the_mlock,
+        a_permit_that_was_reported,
+        a_grant_too_late_to_be_reported,
     };
 
     return suite_main("core, untold", tests, sizeof(tests) / sizeof(tests[0]));

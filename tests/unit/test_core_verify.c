@@ -179,14 +179,14 @@ START_TEST(reentry_beside_a_doubt)
         uint64_t s, id;
 
         s = world_holding(&w);
-        pass(&w, TOLD_30S / 3);
+        pass(&w, REPORTED_30S / 3);
         renewal = expect_op(&w, CORE_EXTEND, "a");
         id = lock(&w, s, "a", .nowait = how < 2); /* hurried: only the operation stands between it and an answer */
         op = expect_op(&w, CORE_ACQUIRE, "a");
         if (how == 0) {
             suspects(&w);
         } else {
-            hears(&w, "B5:other,1:a,1:a,", 17); /* it was broken at another daemon */
+            receives(&w, "B5:other,1:a,1:a,", 17); /* it was broken at another daemon */
         }
         redis_says(&w, renewal, CORE_DOWN);
         redis_says(&w, op, CORE_OK);

@@ -129,7 +129,7 @@ START_TEST(asked_while_it_lingers)
 END_TEST
 
 /* It is given back at once, and who comes here next waits until those elsewhere have had their turn. */
-START_TEST(ended_for_who_waits_elsewhere)
+START_TEST(ended_for_a_remote_waiter)
 {
     struct world w;
     struct flight op;
@@ -153,7 +153,7 @@ START_TEST(ended_for_who_waits_elsewhere)
 END_TEST
 
 /* Nobody listens any more when Redis is told: there is nobody to let try first. */
-START_TEST(nobody_listens_any_more)
+START_TEST(no_listener_any_more)
 {
     struct world w;
     struct flight op;
@@ -199,7 +199,7 @@ START_TEST(held_when_that_is_heard)
 END_TEST
 
 /* A run lasts handoff.time from when it was asked, not from the answer: who came in between waits no longer. */
-START_TEST(time_begins_anew)
+START_TEST(the_handoff_time_starts_at_the_poll)
 {
     for (int late = 0; late < 2; late++) {
         struct world w;
@@ -403,11 +403,11 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
     }
     redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = watch_of(w, "a");
-    watching(w, op.op.lock);
+    watching(w, op.op.queue);
     op = expect_op(w, CORE_ACQUIRE, "a");
     redis_says(w, op, CORE_OK);
     expect_reply(w, id[0], CORE_GRANTED);
-    return op.op.lock;
+    return op.op.queue;
 }
 
 /* s gives it to who is next. */
@@ -511,7 +511,7 @@ END_TEST
  * Somebody waits elsewhere: who is next here, and cannot have it handed over, asks when Redis has said so, and after
  * them. One that had left before that was known is the last of the run.
  */
-START_TEST(nobody_behind_when_others_wait)
+START_TEST(no_attempt_behind_when_others_wait)
 {
     for (int late = 0; late < 2; late++) {
         struct world w;
@@ -608,7 +608,7 @@ START_TEST(our_own_ear)
         redis_says(&w, op, CORE_TAKEN, .pttl_us = 0);
         op = watch_of(&w, "a");
         if (ear != COMES) {
-            watching(&w, op.op.lock);
+            watching(&w, op.op.queue);
         } else {
             pass(&w, MS(1));
         }
@@ -617,7 +617,7 @@ START_TEST(our_own_ear)
         pass(&w, GAP_US);
         ck_assert_uint_eq(w.polls_n, 1);
         if (ear == COMES) {
-            watching(&w, op.op.lock);
+            watching(&w, op.op.queue);
         } else if (ear == GOES) {
             gone(&w, s[2]);
             ck_assert(!is_watched(&w, "a"));
@@ -660,7 +660,7 @@ START_TEST(wanted_behind_a_probe)
     ck_assert_uint_eq(w.polls_n, 1); /* sent */
     id = lock(&w, s, "a", .linger_us = MS(500));
     expect_reply(&w, id, CORE_GRANTED);
-    hears(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */
+    receives(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */
     ev.polled = (struct core_waiters_polled){w.waiter_poll.op, none, 1};
     happens(&w, &ev); /* nobody listened yet */
     id = unlock(&w, s, "a");
@@ -673,11 +673,11 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {asked_while_it_lingers, ended_for_who_waits_elsewhere, nobody_listens_any_more,
-                            held_when_that_is_heard, time_begins_anew, a_later_run_has_its_own_time,
+    const TTest *tests[] = {asked_while_it_lingers, ended_for_a_remote_waiter, no_listener_any_more,
+                            held_when_that_is_heard, the_handoff_time_starts_at_the_poll, a_later_run_has_its_own_time,
                             not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
                             unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
-                            our_own_ear, nobody_behind_when_others_wait, wanted_behind_a_probe};
+                            our_own_ear, no_attempt_behind_when_others_wait, wanted_behind_a_probe};
 
     return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -246,7 +246,7 @@ END_TEST
 
 /* ---- HELP ---- */
 
-START_TEST(help_says_each_usage)
+START_TEST(help_lists_each_usage)
 {
     struct client c = come();
     struct resp help = ask(&c, "HELP\n");
@@ -301,7 +301,7 @@ main(void)
     tcase_add_test(shapes, docs_of_named_commands);
     tcase_add_test(shapes, docs_of_many_names);
     tcase_add_test(shapes, command_lists_all);
-    tcase_add_test(shapes, help_says_each_usage);
+    tcase_add_test(shapes, help_lists_each_usage);
     tcase_add_test(shapes, help_for_one);
     suite_add_tcase(s, grammar);
     suite_add_tcase(s, shapes);

@@ -152,7 +152,7 @@ START_TEST(it_never_is_an_orphan)
 }
 END_TEST
 
-START_TEST(not_installed_is_said)
+START_TEST(a_missing_binary_is_reported)
 {
     char error[160] = "", *path = strdup(getenv("PATH"));
 
@@ -188,7 +188,7 @@ START_TEST(a_directory_has_one)
 }
 END_TEST
 
-START_TEST(no_directory_is_said)
+START_TEST(a_missing_directory_is_reported)
 {
     char error[160] = "", path[300], deep[400];
 
@@ -206,10 +206,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {
-        it_answers_and_ends, again_after_one_that_was_killed, it_never_is_an_orphan, not_installed_is_said,
-        a_directory_has_one, no_directory_is_said,
-    };
+    const TTest *const tests[] = {it_answers_and_ends, again_after_one_that_was_killed, it_never_is_an_orphan,
+                                  a_missing_binary_is_reported, a_directory_has_one, a_missing_directory_is_reported};
     Suite *s = suite_create("embedded");
     TCase *tc = tcase_create("embedded");
     SRunner *sr;

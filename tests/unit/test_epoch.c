@@ -12,39 +12,39 @@
 #define US "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 #define OPEN "1700000000000000 0123456789abcdef"
 
-enum { TOLD_MAX = 300 };
+enum { WORDS_MAX = 300 };
 
 /* An answer that is made here, element by element. */
 static struct {
-    struct reply whole, one[TOLD_MAX], *item[TOLD_MAX];
-    char text[TOLD_MAX][64];
-} told;
+    struct reply whole, one[WORDS_MAX], *item[WORDS_MAX];
+    char text[WORDS_MAX][64];
+} reported;
 
 static void
 begin_answer(void)
 {
-    memset(&told, 0, sizeof(told));
-    told.whole.type = REPLY_ARRAY;
-    told.whole.item = told.item;
+    memset(&reported, 0, sizeof(reported));
+    reported.whole.type = REPLY_ARRAY;
+    reported.whole.item = reported.item;
 }
 
 static void
 put_number(int64_t n)
 {
-    size_t i = told.whole.count++;
+    size_t i = reported.whole.count++;
 
-    told.one[i] = (struct reply){.type = REPLY_INT, .n = n};
-    told.item[i] = &told.one[i];
+    reported.one[i] = (struct reply){.type = REPLY_INT, .n = n};
+    reported.item[i] = &reported.one[i];
 }
 
 static void
 put_text(const char *text)
 {
-    size_t i = told.whole.count++;
+    size_t i = reported.whole.count++;
 
-    snprintf(told.text[i], sizeof(told.text[i]), "%s", text);
-    told.one[i] = (struct reply){.type = REPLY_TEXT, .text = slice_of(told.text[i])};
-    told.item[i] = &told.one[i];
+    snprintf(reported.text[i], sizeof(reported.text[i]), "%s", text);
+    reported.one[i] = (struct reply){.type = REPLY_TEXT, .text = slice_of(reported.text[i])};
+    reported.item[i] = &reported.one[i];
 }
 
 enum { VERSION = 100 };
@@ -89,7 +89,7 @@ answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const
     for (; changes != NULL && *changes != NULL; changes++) {
         put_text(*changes);
     }
-    return epoch_answer(e, &known, &told.whole);
+    return epoch_answer(e, &known, &reported.whole);
 }
 
 #define A "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b64"
@@ -120,7 +120,8 @@ knows(const char *want)
 static struct epoch
 ours(void)
 {
-    return (struct epoch){.uuid = US, .nonce = 0x12, .former = {0xabcdef}, .grace_us = 30000000, .channel = "here"};
+    return (struct epoch){
+        .uuid = US, .nonce = 0x12, .former = {0xabcdef}, .longest_lease_us = 30000000, .channel = "here"};
 }
 
 /* ---- words ---- */
@@ -201,10 +202,10 @@ START_TEST(as_many_words_as_there_is_room_for)
     struct buf text;
     int n;
 
-    e.number = e.since = e.cursor = e.list_epoch = e.list_whole = EPOCH_FAR - 1;
+    e.number = e.since = e.cursor = e.list_epoch = e.list_upto = EPOCH_END - 1;
     e.until_ms = INT64_MAX;
     buf_init(&text, 0);
-    n = epoch_words(&e, &known, &(struct epoch_ask){.token_floor = EPOCH_FAR, .part = {part, sizeof(part)}}, &text,
+    n = epoch_words(&e, &known, &(struct epoch_ask){.token_floor = EPOCH_END, .part = {part, sizeof(part)}}, &text,
                     word);
     ck_assert_int_eq(n, EPOCH_WORDS_MAX - 40 + 33);
     buf_fini(&text);
@@ -219,16 +220,16 @@ START_TEST(a_life)
 
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW); /* the first */
     ck_assert_uint_eq(e.number, 5);
-    ck_assert_str_eq(e.granting_word, OPEN);
-    ck_assert_str_eq(e.last_word, OPEN);
+    ck_assert_str_eq(e.granting_value, OPEN);
+    ck_assert_str_eq(e.last_value, OPEN);
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 8, 9000, NULL), EPOCH_NEW);
     ck_assert_int_eq(e.until_ms, 9000);
-    ck_assert_str_eq(e.granting_word, OPEN);
-    ck_assert_str_eq(e.last_word, OPEN " 9000");
+    ck_assert_str_eq(e.granting_value, OPEN);
+    ck_assert_str_eq(e.last_value, OPEN " 9000");
     ck_assert_int_eq(answers(&e, 1, 8, 9000, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_OVER);
-    ck_assert_str_eq(e.last_word, OPEN);
+    ck_assert_str_eq(e.last_value, OPEN);
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 9, 0, NULL), EPOCH_NEW); /* its grace was over before we came */
     ck_assert_int_eq(answers(&e, 1, 9, 100, NULL), EPOCH_SAME);
@@ -258,7 +259,7 @@ START_TEST(too_far)
 {
     struct epoch e = ours();
 
-    ck_assert_int_eq(answers(&e, 1, (int64_t)EPOCH_FAR, 0, NULL), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, (int64_t)EPOCH_END, 0, NULL), EPOCH_NEW);
     ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
     ck_assert_int_eq(answers(&e, 1, 4, 0, NULL), EPOCH_OLD);
 }
@@ -289,7 +290,7 @@ START_TEST(others_are_kept_in_a_grace)
 END_TEST
 
 /* Only when the last change has been told the daemon knows all others, and only then those go that were not told of. */
-START_TEST(told_in_pages)
+START_TEST(changes_in_pages)
 {
     struct epoch e = ours();
     const char *const a[] = {A " 30000 10", NULL}, *const c[] = {C " 30000 12", NULL};
@@ -396,7 +397,7 @@ START_TEST(members_unknown)
 END_TEST
 
 /* The end of a grace period is heard, and who is there is not: should the data be lost now, not all are known. */
-START_TEST(over_and_not_told)
+START_TEST(the_end_of_a_grace_period_without_a_member_list)
 {
     struct epoch e = ours();
 
@@ -453,7 +454,7 @@ START_TEST(a_list_to_bring)
     expect_words(&e, 0, words);
     answers(&e, 1, 7, 900, NULL); /* lost again: what is known now is of a grace period that was cut off */
     ck_assert_uint_eq(e.list_epoch, 6);
-    ck_assert_uint_eq(e.list_whole, 0);
+    ck_assert_uint_eq(e.list_upto, 0);
     list.bring = EPOCH_BRING_NOTHING;
     answers(&e, 1, 7, 900, NULL);
     ck_assert_uint_eq(e.list_epoch, 0);
@@ -489,13 +490,13 @@ START_TEST(refused)
     ck_assert_int_eq(answers(&e, 1, 4, 0, b_c), EPOCH_OLD);
     ck_assert_int_eq(answers(&e, 2, 0, 0, NULL), EPOCH_DUPLICATE_UUID);
     ck_assert_int_eq(answers(&e, 2, 9, 0, b_c), EPOCH_DUPLICATE_UUID);
-    ck_assert_int_eq(answers(&e, 0, 9, 0, b_c), EPOCH_BROKEN);
-    ck_assert_int_eq(answers(&e, 3, 9, 0, b_c), EPOCH_BROKEN);
-    ck_assert_int_eq(answers(&e, 1, 0, 0, b_c), EPOCH_BROKEN);
-    ck_assert_int_eq(answers(&e, 1, -1, 0, b_c), EPOCH_BROKEN);
-    ck_assert_int_eq(answers(&e, 1, 9, -1, b_c), EPOCH_BROKEN);
+    ck_assert_int_eq(answers(&e, 0, 9, 0, b_c), EPOCH_MALFORMED);
+    ck_assert_int_eq(answers(&e, 3, 9, 0, b_c), EPOCH_MALFORMED);
+    ck_assert_int_eq(answers(&e, 1, 0, 0, b_c), EPOCH_MALFORMED);
+    ck_assert_int_eq(answers(&e, 1, -1, 0, b_c), EPOCH_MALFORMED);
+    ck_assert_int_eq(answers(&e, 1, 9, -1, b_c), EPOCH_MALFORMED);
     list.bring = 3;
-    ck_assert_int_eq(answers(&e, 1, 9, 0, b_c), EPOCH_BROKEN);
+    ck_assert_int_eq(answers(&e, 1, 9, 0, b_c), EPOCH_MALFORMED);
     ck_assert_int_eq(memcmp(&was, &e, sizeof(e)), 0);
     knows("");
 }
@@ -513,23 +514,23 @@ START_TEST(malformed)
     memcpy(&was, &e, sizeof(e));
     for (size_t i = 0; i < 9; i++) {
         answers(&e, 2, 9, 0, NULL);
-        told.one[i].type = told.one[i].type == REPLY_INT ? REPLY_TEXT : REPLY_INT;
-        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
+        reported.one[i].type = reported.one[i].type == REPLY_INT ? REPLY_TEXT : REPLY_INT;
+        ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
         answers(&e, 2, 9, 0, NULL);
-        told.whole.count = i; /* too short */
-        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
+        reported.whole.count = i; /* too short */
+        ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
         answers(&e, 2, 9, 0, NULL);
-        told.one[i].type = REPLY_NULL;
-        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
+        reported.one[i].type = REPLY_NULL;
+        ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
     }
     for (size_t i = 0; i < sizeof(spoilt) / sizeof(spoilt[0]); i++) {
         const char *const others[] = {a_b[0], spoilt[i], NULL};
 
-        ck_assert_int_eq(answers(&e, 1, 9, 0, others), EPOCH_BROKEN);
+        ck_assert_int_eq(answers(&e, 1, 9, 0, others), EPOCH_MALFORMED);
     }
     answers(&e, 2, 9, 0, NULL);
     put_number(3); /* among the others */
-    ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
+    ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
     begin_answer();
     put_number(1);
     put_number(1);
@@ -539,9 +540,9 @@ START_TEST(malformed)
     for (int i = 0; i < 4; i++) {
         put_number(0);
     }
-    ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
-    told.one[0] = (struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM")};
-    ck_assert_int_eq(epoch_answer(&e, &known, &told.one[0]), EPOCH_BROKEN);
+    ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
+    reported.one[0] = (struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM")};
+    ck_assert_int_eq(epoch_answer(&e, &known, &reported.one[0]), EPOCH_MALFORMED);
     ck_assert_int_eq(memcmp(&was, &e, sizeof(e)), 0);
 }
 END_TEST
@@ -556,11 +557,11 @@ main(void)
                             rolled_back,
                             too_far,
                             others_are_kept_in_a_grace,
-                            told_in_pages,
+                            changes_in_pages,
                             changes_since_then,
                             newcomers,
                             members_unknown,
-                            over_and_not_told,
+                            the_end_of_a_grace_period_without_a_member_list,
                             alone_and_cut_off,
                             a_list_to_bring,
                             how_long_a_grace_others_need,

@@ -1,6 +1,7 @@
 /*
  * test_generation_use.c -- what a daemon reports to the anchors of slots that it begins to use.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 static struct generations *g;
 static int64_t now_us;
 static uint64_t new_number; /* that the slot's news named last as new */
+static unsigned asks_n;     /* how often the slot's news were that the answer of generations_slot() may have changed */
 
 static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
@@ -23,18 +25,25 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     if (news == GENERATION_NEW && slot == SLOT) {
         new_number = number;
     }
+    asks_n += news == GENERATION_ASK_AGAIN && slot == SLOT;
 }
 
-/* All three anchors answer: their version, and the generation that it began with, if that is new. */
+/* An anchor answers: its version, and the generation that it began with, if that is new. */
+static void
+anchor_answers(unsigned i, uint64_t version, struct generation_entry *e)
+{
+    struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = version,
+                              .done = version, .longest_us = 30 * US_PER_S, .entry = e, .entries_n = e != NULL};
+
+    (void)generations_message(g, i, 0);
+    generations_anchor_answered(g, i, &a, now_us, now_us + US_PER_MS);
+}
+
 static void
 anchors_answer(uint64_t version, struct generation_entry *e)
 {
     for (unsigned i = 0; i < ANCHORS; i++) {
-        struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = version,
-                                  .done = version, .longest_us = 30 * US_PER_S, .entry = e, .entries_n = e != NULL};
-
-        (void)generations_message(g, i, 0);
-        generations_anchor_answered(g, i, &a, now_us, now_us + US_PER_MS);
+        anchor_answers(i, version, e);
     }
     now_us += 100 * US_PER_MS;
 }
@@ -93,18 +102,18 @@ reported(void)
 START_TEST(a_held_lock_in_a_slot_that_has_its_generation)
 {
     ck_assert_uint_eq(reported(), 1);
-    generations_restore(g, SLOT, 0);
+    generations_restore(g, SLOT);
     ck_assert_uint_eq(new_number, 100); /* the core reclaims it */
     ck_assert_uint_eq(reported(), 0);
-    generations_restore(g, SLOT, 0);
+    generations_restore(g, SLOT);
     generations_reclaimed(g, SLOT, 100);
     ck_assert_uint_eq(reported(), 1);
 }
 END_TEST
 
-START_TEST(such_a_slot_leaves_its_generation)
+START_TEST(a_used_slot_leaves_its_generation)
 {
-    generations_restore(g, SLOT, 0);
+    generations_restore(g, SLOT);
     another_generation(200, 2);
     ck_assert_uint_eq(new_number, 200);
     ck_assert_uint_eq(reported(), 0);
@@ -129,6 +138,46 @@ START_TEST(a_first_request_in_a_slot)
     ck_assert_uint_eq(reported(), 1);
     generations_reclaimed(g, SLOT, 200);
     ck_assert_uint_eq(reported(), 2);
+}
+END_TEST
+
+/* The slot's bit is not asked for while only one anchor knows the generation; the second one may bring that about. */
+START_TEST(one_anchor_names_a_generation)
+{
+    struct slot_range one = {SLOT, SLOT};
+    struct generation_entry e = {.number = 200, .origin = 77, .since_us = 1500, .version = 2, .range = &one,
+                                 .ranges_n = 1};
+    struct generation_send send;
+    struct slot_state state;
+
+    generations_slot(g, SLOT, 0, now_us, &state);
+    for (int named = 1; named <= 2; named++) {
+        asks_n = 0;
+        anchor_answers((unsigned)named - 1, 2, &e);
+        ck_assert_uint_eq(asks_n, named == 2);
+        generations_slot(g, SLOT, 0, now_us, &state);
+        ck_assert_uint_eq(state.number, 200);
+        generations_next(g, now_us, &send);
+        ck_assert_uint_eq(generations_message(g, 0, 0)->slots_n, named == 2);
+    }
+}
+END_TEST
+
+/* Its own daemon names it to the other anchors, and first; so nobody else does before some time has passed. */
+START_TEST(a_generation_is_not_forwarded_at_once)
+{
+    struct slot_range one = {SLOT, SLOT};
+    struct generation_entry e = {.number = 200, .origin = 77, .since_us = 1500, .version = 2, .range = &one,
+                                 .ranges_n = 1};
+
+    anchor_answers(0, 2, &e);
+    for (int tick = 0; tick < 3; tick++) {
+        now_us += 100 * US_PER_MS;
+        ck_assert_uint_eq(generations_message(g, 1, 0)->generations_n, 0);
+        anchor_answers(1, 1, NULL);
+    }
+    ck_assert_uint_eq(generations_message(g, 1, 0)->generations_n, 1);
+    ck_assert_uint_eq(generations_message(g, 1, 0)->expected[0], 0);
 }
 END_TEST
 
@@ -160,6 +209,46 @@ refused_records(int64_t at_us)
     return 0;
 }
 
+/* The map is requested then: no call would be redirected, as none is sent to the former node. */
+START_TEST(a_used_slot_that_leaves_its_node)
+{
+    struct slot_range most[] = {{0, SLOT - 1}, {SLOT + 2, 16383}};
+    struct node_answer node = {.time_us = 3000, .master = true, .origin = 77, .config_epoch = 1, .range = most,
+                               .ranges_n = 1, .id = "id"};
+
+    generations_restore(g, SLOT);
+    (void)generations_moved(g);
+    node.range = &(struct slot_range){0, 16383};
+    ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+    ck_assert(!generations_moved(g));
+    node.range = &(struct slot_range){0, SLOT};
+    ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+    ck_assert(!generations_moved(g)); /* others than the used one */
+    node.range = most;
+    ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
+    ck_assert(generations_moved(g));
+    ck_assert(!generations_moved(g));
+}
+END_TEST
+
+/* Masters have clocks of their own: tokens of the fastest one must not carry those of the others ahead of the time. */
+START_TEST(a_token_counts_in_its_slot_until_a_generation_ends)
+{
+    generations_token(g, SLOT + 1, 9000);
+    generations_token(g, SLOT, 5000);
+    ck_assert_uint_eq(generations_floor(g, SLOT), 5000);
+    ck_assert_uint_eq(generations_floor(g, SLOT + 1), 9000);
+    ck_assert_uint_eq(generations_message(g, 0, 0)->floor, 9000);
+    generations_restore(g, SLOT);
+    another_generation(200, 2);
+    ck_assert_uint_eq(generations_floor(g, SLOT), 9000); /* it may have been served by any master meanwhile */
+    generations_reclaimed(g, SLOT, 200);
+    anchors_answer(2, NULL);
+    generations_token(g, SLOT + 1, 9999);
+    ck_assert_uint_eq(generations_floor(g, SLOT), 9000);
+}
+END_TEST
+
 /* An ACL, a full Redis, a script that runs for long. */
 START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
 {
@@ -173,6 +262,66 @@ START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
     }
     ck_assert_uint_ge(n, 10);
     ck_assert_uint_le(n, 20);
+}
+END_TEST
+
+/*
+ * Locks were granted by registrations at two anchors. By now these are those of former masters, and count no more; but
+ * the locks are held on until the bound, and an anchor without data must learn that.
+ */
+START_TEST(registrations_that_count_no_more_have_granted_locks)
+{
+    struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = 1, .done = 1,
+                              .owner_epoch = {99, 99, 0}};
+
+    ck_assert(generations_message(g, 0, 0)->holds);
+    generations_anchor_answered(g, 2, &a, now_us, now_us + US_PER_MS);
+    ck_assert_int_gt(generations_bound_us(g), now_us);
+    ck_assert(generations_message(g, 0, 0)->holds);
+}
+END_TEST
+
+/* Of 512 nodes that have come and gone, the topology keeps a connection to one: no newcomer shares its index. */
+START_TEST(an_index_in_use_is_given_to_no_other_node)
+{
+    char id[NODE_ID_ROOM];
+    uint16_t kept = GENERATION_NODES_MAX;
+
+    for (unsigned i = 1; i < 2 * GENERATION_NODES_MAX; i++) {
+        uint16_t node;
+
+        snprintf(id, sizeof(id), "%040u", i);
+        node = generations_node(g, id);
+        ck_assert_uint_lt(node, GENERATION_NODES_MAX);
+        ck_assert_uint_ne(node, kept);
+        if (i == 1) {
+            generations_node_keep(g, kept = node, true);
+        }
+    }
+    generations_node_keep(g, kept, false);
+    snprintf(id, sizeof(id), "%040u", 0);
+    ck_assert_uint_eq(generations_node(g, id), kept);
+}
+END_TEST
+
+/* The longest lease is that of the latest answers; a lease that an anchor has lost is that of the other ones. */
+START_TEST(the_longest_lease_is_known_from_the_anchors)
+{
+    int64_t lease_us[ANCHORS] = {0, 60 * US_PER_S, 90 * US_PER_S};
+
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < ANCHORS; k++) {
+            struct anchor_answer a = {.time_us = now_us, .status = ANCHOR_VOTES, .birth = 5, .version = 1, .done = 1,
+                                      .longest_us = lease_us[k]};
+
+            generations_anchor_answered(g, k, &a, now_us, now_us + US_PER_MS);
+        }
+        ck_assert_int_eq(generations_message(g, i % ANCHORS, 0)->longest_us,
+                         (i == 0 ? 90 : i == 1 ? 60 : 30) * US_PER_S);
+        lease_us[2 - i % ANCHORS] = 0;
+    }
+    generations_lease(g, 40 * US_PER_S);
+    ck_assert_int_eq(generations_message(g, 0, 0)->longest_us, 40 * US_PER_S);
 }
 END_TEST
 
@@ -204,10 +353,14 @@ START_TEST(numbers_of_daemons_differ)
         ck_assert_uint_eq(generations_node(g, node.id), 0);
         ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
         anchors_answer(1, NULL);
+        for (int i = 0; i < 2; i++) { /* it waits, and looks at an anchor */
+            generations_next(g, now_us, &send);
+            anchors_answer(1, NULL);
+        }
         generations_next(g, now_us, &send);
         m = generations_message(g, 0, 0);
-        ck_assert_uint_eq(m->begin_n, 1);
-        number[n] = m->begin[0].number;
+        ck_assert_uint_eq(m->generations_n, 1);
+        number[n] = m->generation[0].number;
         ck_assert_uint_lt(number[n], 2000 + 2 * US_PER_S);
         if (n < N - 1) {
             end(); /* the last one is the fixture's */
@@ -223,10 +376,14 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {a_held_lock_in_a_slot_that_has_its_generation,
-                                         such_a_slot_leaves_its_generation, a_first_request_in_a_slot,
-                                         a_record_that_is_refused_is_sent_again_after_a_pause,
-                                         numbers_of_daemons_differ};
+    const TTest *const tests[] = {a_held_lock_in_a_slot_that_has_its_generation, a_used_slot_leaves_its_generation,
+                                  a_first_request_in_a_slot, a_used_slot_that_leaves_its_node,
+                                  a_token_counts_in_its_slot_until_a_generation_ends, one_anchor_names_a_generation,
+                                  a_generation_is_not_forwarded_at_once,
+                                  a_record_that_is_refused_is_sent_again_after_a_pause,
+                                  the_longest_lease_is_known_from_the_anchors,
+                                  an_index_in_use_is_given_to_no_other_node,
+                                  registrations_that_count_no_more_have_granted_locks, numbers_of_daemons_differ};
 
     return suite_main_with("generation use", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
 }

@@ -6,6 +6,7 @@
 
 #include "tests/unit/house.h"
 
+#include "daemon/serve/drain.h"
 #include "daemon/serve/http.h"
 #include "daemon/serve/listener.h"
 
@@ -88,7 +89,7 @@ START_TEST(health_is_that_it_answers)
 }
 END_TEST
 
-START_TEST(ready_says_why_not)
+START_TEST(ready_names_the_cause)
 {
     redis->env.state(redis->env.ctx, false);
     must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 503 ", "redis: down");
@@ -249,7 +250,7 @@ START_TEST(a_passed_socket)
 END_TEST
 
 /* Who says a byte now and then keeps its place for ten seconds and no longer. */
-START_TEST(who_trickles_is_sent_away)
+START_TEST(a_caller_that_trickles_is_sent_away)
 {
 #ifdef RLOCKD_TEST_CLOCK
     const char *request = "GET /healthz HTTP/1.0\r\n";
@@ -274,14 +275,14 @@ main(void)
 {
     const TTest *const tests[] = {
         health_is_that_it_answers,
-        ready_says_why_not,
+        ready_names_the_cause,
         metrics_show_every_counter,
         nothing_but_looking,
         head_has_no_body,
         so_many_at_a_time,
         a_crowd_behind_a_request,
         a_passed_socket,
-        who_trickles_is_sent_away,
+        a_caller_that_trickles_is_sent_away,
     };
     TCase *tc = tcase_create("http");
     size_t i;

@@ -66,7 +66,7 @@ refused(const char *why)
     ck_assert_msg(strstr(error, why) != NULL, "%s", error);
 }
 
-START_TEST(what_is_refused)
+START_TEST(settings_of_an_identity_that_are_refused)
 {
     static const char *const bad[] = {
         "", "rlockd 2\n", "rlockd 1\nid 00000000-0000-4000-8000-726c6f636b64\n",
@@ -102,7 +102,7 @@ END_TEST
 
 START_TEST(where_it_is)
 {
-    char d[IDENTITY_DIR];
+    char d[IDENTITY_DIR_BYTES];
 
     unsetenv("STATE_DIRECTORY");
     ck_assert(!identity_dir("", d));
@@ -121,7 +121,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {it_stays_the_same, one_process_at_a_time, what_is_refused, where_it_is};
+    const TTest *tests[] = {it_stays_the_same, one_process_at_a_time, settings_of_an_identity_that_are_refused,
+                            where_it_is};
 
     return state_main("identity", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -47,7 +47,7 @@ START_TEST(every_kind_is_whole)
 END_TEST
 
 /* Redis's scripts, what clients are told of a kind, and the core must agree on what it is. */
-START_TEST(the_core_answers_as_the_flags_say)
+START_TEST(the_core_answers_by_the_flags)
 {
     for (int i = 0; i < KINDS; i++) {
         const struct kind_policy *p = &kind_policies[i];
@@ -70,13 +70,13 @@ START_TEST(answers_that_exclude_each_other)
         const struct kind_policy *p = &kind_policies[i];
 
         ck_assert(!p->claim_each || (p->holders == HOLDERS_LIMIT && !p->reentrant)); /* claim_index.c */
-        ck_assert(p->holders != HOLDERS_LIMIT || p->claim_each); /* each has a token of his own */
+        ck_assert(p->holders != HOLDERS_LIMIT || p->claim_each); /* each holder has a token of its own */
         ck_assert(p->holders == HOLDERS_LIMIT || !p->any_makes_room);
         ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
         ck_assert(!p->cacheable || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
         ck_assert(!p->called_apart || p->tickets);
-        ck_assert(!p->tickets || !(p->leave_behind || p->handed)); /* Redis says whose turn it is */
-        ck_assert(!p->expiry_proves || !(p->leave_behind || p->handed)); /* one operation at a time */
+        ck_assert(!p->tickets || !(p->try_behind || p->handed)); /* Redis says whose turn it is */
+        ck_assert(!p->expiry_proves || !(p->try_behind || p->handed)); /* one operation at a time */
     }
 }
 END_TEST
@@ -104,7 +104,7 @@ main(void)
 
     tcase_add_test(tc, kinds_by_name);
     tcase_add_test(tc, every_kind_is_whole);
-    tcase_add_test(tc, the_core_answers_as_the_flags_say);
+    tcase_add_test(tc, the_core_answers_by_the_flags);
     tcase_add_test(tc, answers_that_exclude_each_other);
     tcase_add_test(tc, handed_over_are_few);
     suite_add_tcase(s, tc);

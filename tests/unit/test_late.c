@@ -4,6 +4,7 @@
  */
 #include "tests/unit/house.h"
 
+#include "daemon/serve/drain.h"
 #include "tests/unit/suite.h"
 
 #ifdef RLOCKD_TEST_CLOCK
@@ -63,7 +64,7 @@ static const struct {
     {"LOCK b LEASE 1s\n", "INFO lock b\n", 0, NULL, AGAIN},
 };
 
-START_TEST(nothing_is_said_to_be_held_behind_a_stop)
+START_TEST(no_reply_claims_a_hold_behind_a_stop)
 {
     struct client c = come();
 
@@ -88,7 +89,7 @@ START_TEST(nothing_is_waited_for_by_a_drain_behind_a_stop)
 }
 END_TEST
 
-START_TEST(what_is_still_held_behind_a_stop_is_said)
+START_TEST(a_hold_that_outlives_a_stop_is_reported)
 {
     struct client c = come();
 
@@ -103,7 +104,7 @@ START_TEST(what_is_still_held_behind_a_stop_is_said)
 END_TEST
 
 /* What is left when late replies were rewritten is good until its first deadline; the clock is read again before it. */
-START_TEST(what_is_rewritten_is_good_until_the_next_deadline)
+START_TEST(a_rewritten_reply_is_valid_until_the_next_deadline)
 {
     struct client c = come();
     int64_t now_us;
@@ -167,7 +168,7 @@ START_TEST(stops_without_end_let_nothing_late_leave)
 END_TEST
 
 /* The owner has heard LOST once, and may lock again. */
-START_TEST(who_was_told_so_is_not_told_again)
+START_TEST(lost_is_reported_to_an_owner_once)
 {
     struct client c = come();
 
@@ -181,7 +182,7 @@ START_TEST(who_was_told_so_is_not_told_again)
 END_TEST
 
 /* Of an MLOCK that is lost in part nothing is held. */
-START_TEST(what_was_granted_with_it_is_taken_back)
+START_TEST(the_other_grants_of_a_lost_mlock_are_released)
 {
     struct client c = come(), d = come();
     unsigned releases;
@@ -216,7 +217,7 @@ static const struct {
 };
 
 /* ... and of a name that the owner held before, only what the MLOCK added: nothing, where it was ONCE. */
-START_TEST(what_was_held_before_is_kept_as_it_was)
+START_TEST(a_hold_before_a_lost_mlock_stays)
 {
     struct client c = come(), d = come();
     struct buf b;
@@ -242,7 +243,7 @@ END_TEST
 
 /* ---- behind another owner's wait ---- */
 
-START_TEST(what_waited_for_its_turn_is_looked_at_again)
+START_TEST(a_reply_that_waited_for_its_turn_is_checked_again)
 {
     struct client holder = come(), c = come();
     char pings[] = "PING\n";
@@ -265,7 +266,7 @@ START_TEST(what_waited_for_its_turn_is_looked_at_again)
 END_TEST
 
 /* The time that is left is what is left when it is said, and never more. */
-START_TEST(the_time_left_is_told_as_it_is)
+START_TEST(the_time_left_is_reported_as_it_is)
 {
     struct client holder = come(), c = come();
     const char *renewed;
@@ -296,7 +297,7 @@ START_TEST(the_time_left_is_told_as_it_is)
 END_TEST
 
 /* Broken, before its deadline, while its grant waits for its turn. */
-START_TEST(what_was_broken_meanwhile_is_not_said_to_be_held)
+START_TEST(a_broken_lock_is_not_reported_as_held)
 {
     struct client holder = come(), c = come();
 
@@ -326,7 +327,7 @@ stuff(struct client *c)
     ck_assert_uint_gt(c->s->out.bytes.n, 0);
 }
 
-START_TEST(what_a_full_socket_holds_up_is_looked_at_again)
+START_TEST(a_reply_behind_a_full_socket_is_checked_again)
 {
     struct client c = come(), d = come();
     struct buf b;
@@ -354,7 +355,7 @@ START_TEST(what_a_full_socket_holds_up_is_looked_at_again)
 END_TEST
 
 /* Half of it is out: it cannot be taken back. */
-START_TEST(what_is_half_out_ends_the_connection)
+START_TEST(a_half_sent_reply_ends_the_connection)
 {
     struct client c = come();
     struct buf b;
@@ -399,7 +400,7 @@ END_TEST
 
 /* ---- those who look ---- */
 
-START_TEST(what_is_seen_is_not_said_to_be_held)
+START_TEST(a_listing_claims_no_expired_hold)
 {
     struct client c = come(), d = come();
     struct buf b;
@@ -421,7 +422,7 @@ START_TEST(what_is_seen_is_not_said_to_be_held)
 }
 END_TEST
 
-START_TEST(no_event_says_held_when_it_is_over)
+START_TEST(no_event_claims_an_expired_hold)
 {
     struct client c = come(), d = come();
     struct buf b;
@@ -449,28 +450,28 @@ main(void)
 {
 #ifdef RLOCKD_TEST_CLOCK
     const TTest *const tests[] = {
-        what_is_rewritten_is_good_until_the_next_deadline,
+        a_rewritten_reply_is_valid_until_the_next_deadline,
         stops_without_end_let_nothing_late_leave,
-        who_was_told_so_is_not_told_again,
-        what_was_granted_with_it_is_taken_back,
-        what_waited_for_its_turn_is_looked_at_again,
-        the_time_left_is_told_as_it_is,
+        lost_is_reported_to_an_owner_once,
+        the_other_grants_of_a_lost_mlock_are_released,
+        a_reply_that_waited_for_its_turn_is_checked_again,
+        the_time_left_is_reported_as_it_is,
         nothing_is_waited_for_by_a_drain_behind_a_stop,
-        what_was_broken_meanwhile_is_not_said_to_be_held,
-        what_a_full_socket_holds_up_is_looked_at_again,
-        what_is_half_out_ends_the_connection,
-        no_event_says_held_when_it_is_over,
+        a_broken_lock_is_not_reported_as_held,
+        a_reply_behind_a_full_socket_is_checked_again,
+        a_half_sent_reply_ends_the_connection,
+        no_event_claims_an_expired_hold,
     };
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
     const int n = (int)(sizeof(stops) / sizeof(stops[0]));
 
-    tcase_add_loop_test(tc, nothing_is_said_to_be_held_behind_a_stop, 0, n);
-    tcase_add_loop_test(tc, what_is_still_held_behind_a_stop_is_said, 0, n);
+    tcase_add_loop_test(tc, no_reply_claims_a_hold_behind_a_stop, 0, n);
+    tcase_add_loop_test(tc, a_hold_that_outlives_a_stop_is_reported, 0, n);
     tcase_add_loop_test(tc, a_stop_behind_the_rewriting_is_noticed, 0, 2);
     tcase_add_loop_test(tc, half_of_a_time_that_is_too_long_ends_the_connection, 0, 2);
-    tcase_add_loop_test(tc, what_was_held_before_is_kept_as_it_was, 0,
+    tcase_add_loop_test(tc, a_hold_before_a_lost_mlock_stays, 0,
                         (int)(sizeof(held_before) / sizeof(held_before[0])));
-    tcase_add_loop_test(tc, what_is_seen_is_not_said_to_be_held, 0, 2);
+    tcase_add_loop_test(tc, a_listing_claims_no_expired_hold, 0, 2);
     return house_run("late", tc);
 #else
     return 0;

@@ -10,6 +10,7 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/listener.h"
+#include "daemon/serve/session_end.h"
 
 static char dir[64], path[96], addr[112];
 
@@ -219,7 +220,7 @@ START_TEST(another_daemons_socket_is_not_removed)
 }
 END_TEST
 
-START_TEST(tcp_finds_a_free_port_and_tells_it)
+START_TEST(tcp_finds_a_free_port_and_reports_it)
 {
     struct listener *l = must_open("tcp:127.0.0.1:0");
     struct sockaddr_in in = {.sin_family = AF_INET};
@@ -262,7 +263,7 @@ count_dead_peer(int64_t us)
 }
 
 /* Another dead_peer is for who is here as well; so many sockets are told of it in a turn, whoever leaves meanwhile. */
-START_TEST(a_reload_tells_sockets_in_slices)
+START_TEST(a_reload_sets_sockets_in_slices)
 {
     enum { CALLS = 300, SLICE = 256 };
     struct listener *l = must_open("tcp:127.0.0.1:0");
@@ -377,9 +378,9 @@ main(void)
         a_lock_on_a_removed_file_locks_nothing,
         a_file_that_is_no_socket_is_left_alone,
         another_daemons_socket_is_not_removed,
-        tcp_finds_a_free_port_and_tells_it,
+        tcp_finds_a_free_port_and_reports_it,
         the_same_over_ipv6,
-        a_reload_tells_sockets_in_slices,
+        a_reload_sets_sockets_in_slices,
         bad_addresses_are_refused_with_a_reason,
         a_passed_socket_is_adopted_and_its_path_stays,
     };

@@ -16,7 +16,7 @@ lock_many(const struct client *c, char pattern[NAME])
         name[i] = (char)((i < NAME / 2 ? 'a' : 'n') + i % 13);
     }
     for (int i = 0; i < LOCKS; i++) {
-        snprintf(text, sizeof(text), "LOCK %.*s%04d\n", NAME - 4, name, i);
+        snprintf(text, sizeof(text), "LOCK %.*s%04d LEASE 1h\n", NAME - 4, name, i); /* none renewed meanwhile */
         say(c, text);
         settle();
         {
@@ -228,7 +228,7 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /* Nothing in them says "held" when it is not, though it stood there for long. */
-START_TEST(what_waits_in_pieces_is_looked_at_again)
+START_TEST(a_listing_in_pieces_is_checked_again)
 {
     struct client c = come(), d = come();
     char pattern[NAME];
@@ -322,7 +322,7 @@ START_TEST(long_answers_have_their_share_of_memory)
     }
     left = count_left(d, &refused);
     if (_i != 1) {
-        ck_assert_int_lt(left, READERS); /* the first ones are closed, and the last one has his answer */
+        ck_assert_int_lt(left, READERS); /* the first readers are closed, and the last one has its answer */
         ck_assert_int_eq(refused, 0);
         ck_assert_int_lt(d[0].fd, 0);
         ck_assert_int_ge(d[READERS - 1].fd, 0);
@@ -341,7 +341,7 @@ START_TEST(long_answers_have_their_share_of_memory)
 END_TEST
 
 /* What has been read counts no more: who keeps reading is not closed, however much all of them have asked for. */
-START_TEST(who_reads_has_room_again)
+START_TEST(a_session_that_reads_has_room_again)
 {
     struct client c = come(), d[READERS];
     char pattern[NAME];
@@ -384,10 +384,10 @@ main(void)
         forgotten_with_its_session,
         a_long_answer_leaves_in_pieces,
 #ifdef RLOCKD_TEST_CLOCK
-        what_waits_in_pieces_is_looked_at_again,
+        a_listing_in_pieces_is_checked_again,
 #endif
         pieces_go_with_their_session,
-        who_reads_has_room_again,
+        a_session_that_reads_has_room_again,
         by_turns,
         many_dear_ones_are_bounded_together,
     };

@@ -254,7 +254,7 @@ START_TEST(debug_lines_are_not_counted)
 END_TEST
 
 /* When no further line of its sort comes to tell it. */
-START_TEST(what_was_left_out_is_told)
+START_TEST(omitted_lines_are_counted_in_the_log)
 {
     log_left_out(&lg, false);
     ck_assert_int_eq(flood("e", LOG_BURST + 7), LOG_BURST);
@@ -313,7 +313,7 @@ main(void)
     tcase_add_test(often, a_burst_then_one_a_second);
     tcase_add_test(often, each_sort_for_itself);
     tcase_add_test(often, debug_lines_are_not_counted);
-    tcase_add_test(often, what_was_left_out_is_told);
+    tcase_add_test(often, omitted_lines_are_counted_in_the_log);
     tcase_add_test(often, more_sorts_than_places);
     suite_add_tcase(s, often);
     sr = srunner_create(s);

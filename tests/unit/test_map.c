@@ -21,7 +21,7 @@ is_sound(const struct map *m)
 
     for (size_t i = 0; i < m->chains; i++) {
         for (struct map_node *n = m->chain[i]; n != NULL; n = n->next) {
-            if (home(m, n->number) != &m->chain[i]) {
+            if (chain_of(m, n->number) != &m->chain[i]) {
                 return false;
             }
             count++;

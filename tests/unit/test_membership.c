@@ -86,7 +86,7 @@ life(void *ctx, enum shard_life what, uint64_t n)
 {
     (void)ctx;
     (void)n;
-    t.reclaims += what == SHARD_NEW;
+    t.reclaims += what == SHARD_NEW_EPOCH;
 }
 
 /* The first of them is answered: in t.epoch, which grants; it was sent then. */
@@ -148,19 +148,19 @@ teardown(void)
 
 /* ---- woken ---- */
 
-START_TEST(who_is_woken_asks_at_once)
+START_TEST(a_woken_daemon_asks_at_once)
 {
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     ck_assert_uint_eq(t.asked_n, 1);
     answer();
     ck_assert_uint_eq(t.asked_n, 0);
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     ck_assert_uint_eq(t.asked_n, 1);
 }
 END_TEST
 
 /* The link on which it is said is away, or does not answer: another one does. */
-START_TEST(it_is_said_on_any_link)
+START_TEST(a_registration_takes_any_link)
 {
     struct redis_link last = {.up = false};
 
@@ -178,11 +178,11 @@ START_TEST(it_is_said_on_any_link)
 END_TEST
 
 /* Redis may have answered what is on its way before somebody came. */
-START_TEST(and_once_more_behind_what_is_on_its_way)
+START_TEST(a_second_registration_follows_one_in_flight)
 {
     membership_beat(&t.p);
-    membership_dirty(&t.p);
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
+    membership_ask_again(&t.p);
     ck_assert_uint_eq(t.asked_n, 1);
     answer();
     ck_assert_uint_eq(t.asked_n, 1);
@@ -195,7 +195,7 @@ END_TEST
 START_TEST(a_link_that_has_gone_greets)
 {
     membership_beat(&t.p);
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     t.link.up = false;
     t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0);
     t.asked_n = 0;
@@ -210,18 +210,18 @@ END_TEST
 START_TEST(not_at_once_in_a_storm)
 {
     t.epoch++;
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     answer();
     t.epoch++;
     membership_beat(&t.p);
     answer();
     ck_assert_uint_eq(t.reclaims, 3);
-    membership_dirty(&t.p);
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
+    membership_ask_again(&t.p);
     ck_assert_uint_eq(t.asked_n, 0);
     event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
     ck_assert_uint_eq(t.asked_n, 1);
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     answer();
     ck_assert_uint_eq(t.asked_n, 0);
     event_base_loop(t.base, EVLOOP_ONCE);
@@ -242,7 +242,7 @@ answer_error(const char *error)
 /* Redis is busy: asked again, but not as fast as it says so. What it refuses for good ends the link. */
 START_TEST(errors_of_the_moment)
 {
-    membership_dirty(&t.p);
+    membership_ask_again(&t.p);
     answer_error("BUSY Redis is busy running a script.");
     ck_assert_uint_eq(t.asked_n, 0);
     event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
@@ -485,7 +485,7 @@ START_TEST(a_report)
 END_TEST
 
 /* Who stood still from then on has not heard of newcomers, whatever else was answered. */
-START_TEST(what_is_known_of_members)
+START_TEST(knowledge_of_members)
 {
     int64_t was_us = t.p.members_known_us, now_us;
 
@@ -503,11 +503,11 @@ END_TEST
 
 START_TEST(as_many_links_as_there_is_room_for)
 {
-    while (t.p.lines_n < MEMBERSHIP_LINES) {
+    while (t.p.links_n < MEMBERSHIP_LINKS) {
         membership_add(&t.p, NULL);
     }
-    ck_assert_ptr_null(t.p.line[MEMBERSHIP_LINES - 1].link);
-    ck_assert_ptr_eq(t.p.line[0].link, &t.link);
+    ck_assert_ptr_null(t.p.link[MEMBERSHIP_LINKS - 1].link);
+    ck_assert_ptr_eq(t.p.link[0].link, &t.link);
 }
 END_TEST
 
@@ -515,11 +515,11 @@ int
 main(void)
 {
     const TTest *tests[] = {fresh_from_the_sending, not_fresh_and_asked, asked_in_vain, failed_unawaited,
-                            asked_on_several_links, it_is_said_on_any_link, who_is_woken_asks_at_once,
-                            and_once_more_behind_what_is_on_its_way, a_link_that_has_gone_greets,
-                            not_at_once_in_a_storm, errors_of_the_moment,
-                            a_script_that_is_not_known, a_list_in_parts, a_list_from_the_beginning, a_report,
-                            what_is_known_of_members, as_many_links_as_there_is_room_for};
+                            asked_on_several_links, a_registration_takes_any_link, a_woken_daemon_asks_at_once,
+                            a_second_registration_follows_one_in_flight, a_link_that_has_gone_greets,
+                            not_at_once_in_a_storm, errors_of_the_moment, a_script_that_is_not_known, a_list_in_parts,
+                            a_list_from_the_beginning, a_report, knowledge_of_members,
+                            as_many_links_as_there_is_room_for};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }

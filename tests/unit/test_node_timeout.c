@@ -41,24 +41,24 @@ START_TEST(half_of_the_longest_lease_is_the_most)
 {
     answers("cluster-node-timeout", "15000");
     ck_assert(bounded(LEASE_US));
-    ck_assert_str_eq(timeout.doubt, "");
+    ck_assert_str_eq(timeout.unbounded, "");
     ck_assert(!bounded(LEASE_US - 2 * US_PER_MS));
-    ck_assert_str_eq(timeout.doubt,
+    ck_assert_str_eq(timeout.unbounded,
                      "cluster-node-timeout (15000 ms) is longer than half of the longest lease (29998 ms)");
     answers("cluster-node-timeout", "15001");
     ck_assert(!bounded(LEASE_US));
     answers("cluster-node-timeout", "2000");
     ck_assert(bounded(LEASE_US));
-    ck_assert_str_eq(timeout.doubt, "");
+    ck_assert_str_eq(timeout.unbounded, "");
 }
 END_TEST
 
-START_TEST(what_is_not_known_is_no_bound)
+START_TEST(an_unknown_node_timeout_is_no_bound)
 {
     static const char *const bad[] = {"", "-1", "x", "15 s", "99999999999999999999", "4294967297"};
 
     ck_assert(!bounded(LEASE_US));
-    ck_assert_str_eq(timeout.doubt, "cluster-node-timeout is not known");
+    ck_assert_str_eq(timeout.unbounded, "cluster-node-timeout is not known");
     ck_assert(!timeout.logged); /* it was not asked for yet */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         answers("cluster-node-timeout", "1000");
@@ -75,12 +75,12 @@ START_TEST(what_is_not_known_is_no_bound)
 }
 END_TEST
 
-START_TEST(who_may_not_ask_is_told_what_to_allow)
+START_TEST(a_refused_question_names_the_remedy)
 {
     answers("cluster-node-timeout", "1000");
     node_timeout_take(&timeout, &(struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM no")});
     ck_assert(!bounded(LEASE_US));
-    ck_assert_str_eq(timeout.doubt, "CONFIG GET is refused: allow it (+config|get)");
+    ck_assert_str_eq(timeout.unbounded, "CONFIG GET is refused: allow it (+config|get)");
     ck_assert(timeout.logged);
     answers("cluster-node-timeout", "1000");
     ck_assert(bounded(LEASE_US));
@@ -91,8 +91,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {half_of_the_longest_lease_is_the_most, what_is_not_known_is_no_bound,
-                                         who_may_not_ask_is_told_what_to_allow};
+    const TTest *const tests[] = {half_of_the_longest_lease_is_the_most, an_unknown_node_timeout_is_no_bound,
+                                  a_refused_question_names_the_remedy};
 
     return suite_main_with("node_timeout", tests, sizeof(tests) / sizeof(tests[0]), begin, NULL);
 }

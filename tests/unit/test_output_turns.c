@@ -91,7 +91,7 @@ leave_all(struct client *c)
 START_TEST(an_answer_leaves_before_the_events_of_others)
 {
     struct client c[MANY], guest = come();
-    unsigned told = 0, turns = 0;
+    unsigned reported = 0, turns = 0;
     bool more = true;
 
     come_all(c);
@@ -107,9 +107,9 @@ START_TEST(an_answer_leaves_before_the_events_of_others)
     }
     ck_assert_uint_ge(turns, MANY / OF_A_TURN);
     for (int i = 0; i < MANY; i++) {
-        told += heard(&c[i]) > 0;
+        reported += heard(&c[i]) > 0;
     }
-    ck_assert_uint_eq(told, MANY);
+    ck_assert_uint_eq(reported, MANY);
     leave(&guest);
     leave_all(c);
 }
@@ -140,7 +140,7 @@ START_TEST(events_leave_beside_answers)
 END_TEST
 
 /* And it hands nothing in meanwhile, so that its output does not grow. */
-START_TEST(who_was_not_reached_goes_first_in_the_next_turn)
+START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
 {
     struct client c[MANY];
     size_t bytes[MANY] = {0};
@@ -175,7 +175,7 @@ START_TEST(who_was_not_reached_goes_first_in_the_next_turn)
 END_TEST
 
 /* Many have their answers at once; half of the next turn's output is for who asks in it. */
-START_TEST(who_asks_now_is_answered_beside_those_who_were_not_reached)
+START_TEST(new_requests_are_answered_beside_sessions_that_were_not_reached)
 {
     struct client c[MANY], guest = come();
 
@@ -193,7 +193,7 @@ START_TEST(who_asks_now_is_answered_beside_those_who_were_not_reached)
 END_TEST
 
 /* Else more would be handed in by each turn than it can answer, and all who ask would wait for that. */
-START_TEST(who_was_cut_short_is_heard_in_every_other_turn_while_answers_are_owed)
+START_TEST(sessions_cut_short_are_read_in_every_other_turn_while_answers_are_owed)
 {
     struct client c[MANY];
     uint64_t before;
@@ -216,7 +216,7 @@ START_TEST(who_was_cut_short_is_heard_in_every_other_turn_while_answers_are_owed
 END_TEST
 
 /* Its requests are too many to hand in more: nothing but the edge tells, and that came while it waited to write. */
-START_TEST(the_end_of_who_was_not_reached_is_seen)
+START_TEST(the_end_of_a_session_that_was_not_reached_is_seen)
 {
     struct client c[MANY], holder = come(), ends = come();
 
@@ -243,7 +243,7 @@ START_TEST(the_end_of_who_was_not_reached_is_seen)
 END_TEST
 
 /* Its output is over the limit, so nothing is read; that its socket takes more again is heard behind all answers. */
-START_TEST(who_could_not_write_is_heard_when_it_has_written)
+START_TEST(a_session_that_could_not_write_is_read_when_it_has_written)
 {
     struct client c = come();
     char line[256];
@@ -274,11 +274,11 @@ main(void)
 {
 #ifdef RLOCKD_TEST_CLOCK
     const TTest *const tests[] = {an_answer_leaves_before_the_events_of_others, events_leave_beside_answers,
-                                  who_was_not_reached_goes_first_in_the_next_turn,
-                                  who_asks_now_is_answered_beside_those_who_were_not_reached,
-                                  who_was_cut_short_is_heard_in_every_other_turn_while_answers_are_owed,
-                                  the_end_of_who_was_not_reached_is_seen,
-                                  who_could_not_write_is_heard_when_it_has_written};
+                                  a_session_that_was_not_reached_goes_first_in_the_next_turn,
+                                  new_requests_are_answered_beside_sessions_that_were_not_reached,
+                                  sessions_cut_short_are_read_in_every_other_turn_while_answers_are_owed,
+                                  the_end_of_a_session_that_was_not_reached_is_seen,
+                                  a_session_that_could_not_write_is_read_when_it_has_written};
 
     return house_run("output turns", house_tcase(tests, sizeof(tests) / sizeof(tests[0])));
 #else

@@ -31,7 +31,7 @@ keep(struct state_file *h, uint64_t id, const char *name, int64_t until_us)
 
 /* alice and bob are kept; nothing runs. */
 static void
-two_are_kept(void)
+two_records(void)
 {
     struct state_file *h = next("boot");
 
@@ -51,7 +51,7 @@ expect_owner(size_t i, uint64_t id, const char *name, int64_t until_us)
     ck_assert_uint_lt(i, a.owners_n);
     ck_assert_uint_eq(a.owner[i].id, id);
     ck_assert(slice_eq(a.owner[i].name, slice_of(name)));
-    ck_assert_int_eq(a.owner[i].until_us, until_us);
+    ck_assert_int_eq(a.owner[i].owner_grace_until_us, until_us);
 }
 
 static void
@@ -74,11 +74,11 @@ flip(long at)
     file_bytes(at, &byte, 1, true);
 }
 
-START_TEST(what_is_kept_is_there)
+START_TEST(records_survive_a_restart)
 {
     struct state_file *h;
 
-    two_are_kept();
+    two_records();
     for (int i = 0; i < 2; i++) { /* also where the process between has changed nothing */
         h = next("boot");
         ck_assert_uint_eq(a.owners_n, 2);
@@ -88,7 +88,7 @@ START_TEST(what_is_kept_is_there)
     }
     h = next("boot");
     keep(h, 11, "alice", 5500); /* once more */
-    state_file_serial(h, a.serial + 10 * STATE_FILE_BLOCK); /* ids have been used */
+    state_file_serial(h, a.serial + 10 * STATE_FILE_IDS); /* ids have been used */
     state_file_close(&h);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 2);
@@ -103,7 +103,7 @@ START_TEST(not_of_another_boot)
 {
     struct state_file *h;
 
-    two_are_kept();
+    two_records();
     h = next("another");
     ck_assert_uint_eq(a.owners_n, 0);
     ck_assert_uint_eq(state_file_count(h).owners, 0);
@@ -118,10 +118,10 @@ END_TEST
  */
 START_TEST(not_of_the_process_before_the_last)
 {
-    unsigned char before[TABLE_HEAD + 64 * 256];
+    unsigned char before[SLOT_FILE_HEAD + 64 * 256];
     struct state_file *h;
 
-    two_are_kept();
+    two_records();
     file_bytes(0, before, sizeof(before), false);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 2);
@@ -138,8 +138,8 @@ END_TEST
 /* Whatever byte of a record is broken: it is dropped, and the other one counts. */
 START_TEST(a_broken_record_is_dropped)
 {
-    two_are_kept();
-    for (long at = TABLE_HEAD + 8; at < TABLE_HEAD + 8 + 8 + 8 + 2 + OPTIONS_OWNER_BYTES_MAX; at++) {
+    two_records();
+    for (long at = SLOT_FILE_HEAD + 8; at < SLOT_FILE_HEAD + 8 + 8 + 8 + 2 + OPTIONS_OWNER_BYTES_MAX; at++) {
         struct state_file *h;
 
         flip(at);
@@ -154,14 +154,14 @@ START_TEST(a_broken_record_is_dropped)
 }
 END_TEST
 
-START_TEST(another_version_is_begun_anew)
+START_TEST(another_version_is_replaced)
 {
     static const long places[] = {0, 16, 20}; /* magic, version, size of a slot */
 
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         struct state_file *h;
 
-        two_are_kept();
+        two_records();
         flip(places[i]);
         h = next("boot");
         ck_assert_uint_eq(a.owners_n, 0);
@@ -206,10 +206,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {
-        what_is_kept_is_there,      not_of_another_boot,           not_of_the_process_before_the_last,
-        a_broken_record_is_dropped, another_version_is_begun_anew, as_many_as_there_are,
-    };
+    const TTest *tests[] = {records_survive_a_restart, not_of_another_boot, not_of_the_process_before_the_last,
+                            a_broken_record_is_dropped, another_version_is_replaced, as_many_as_there_are};
 
     return state_main("owners' file", tests, sizeof(tests) / sizeof(tests[0]));
 }

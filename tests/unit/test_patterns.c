@@ -35,7 +35,7 @@ publish(uint64_t token)
     pubsub_news(engine->pubsub, &news);
 }
 
-START_TEST(who_has_one_is_not_late_for_who_has_a_thousand)
+START_TEST(a_session_with_one_is_not_late_for_a_session_with_a_thousand)
 {
     struct client slow = come(), quick = come();
     uint64_t slow_token = 0, quick_token = 0;
@@ -84,7 +84,7 @@ START_TEST(a_turn_spends_a_bounded_time)
 }
 END_TEST
 
-START_TEST(who_can_not_follow_is_closed)
+START_TEST(a_session_that_cannot_follow_is_closed)
 {
     struct client slow = come(), quick = come();
     uint64_t overflows = engine->metrics.output_overflows, heard = 0;
@@ -163,9 +163,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {who_has_one_is_not_late_for_who_has_a_thousand, a_turn_spends_a_bounded_time,
-                                  who_can_not_follow_is_closed, subscriptions_change_meanwhile,
-                                  the_loop_does_not_sleep_meanwhile};
+    const TTest *const tests[] = {a_session_with_one_is_not_late_for_a_session_with_a_thousand,
+                                  a_turn_spends_a_bounded_time, a_session_that_cannot_follow_is_closed,
+                                  subscriptions_change_meanwhile, the_loop_does_not_sleep_meanwhile};
 
     return house_run("patterns", house_tcase(tests, sizeof(tests) / sizeof(tests[0])));
 }

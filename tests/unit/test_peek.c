@@ -19,6 +19,8 @@
 
 #include "tests/unit/house.h"
 
+#include "daemon/serve/session_end.h"
+
 /* ---- what the daemon asks of the kernel for one of its sockets, in its order: look, read, write ---- */
 
 static int noted = -1; /* the socket */
@@ -86,7 +88,7 @@ all_seen(void)
 
 /* ---- the order ---- */
 
-START_TEST(who_is_alone_is_read_behind_the_answer)
+START_TEST(a_session_alone_is_read_behind_the_answer)
 {
     struct client c = come();
 
@@ -113,7 +115,7 @@ START_TEST(who_is_alone_is_read_behind_the_answer)
 }
 END_TEST
 
-START_TEST(who_has_company_is_read_at_once)
+START_TEST(a_session_with_company_is_read_at_once)
 {
     struct client c = come(), other;
 
@@ -140,7 +142,7 @@ START_TEST(who_has_company_is_read_at_once)
 END_TEST
 
 /* It has its room back soon, though it is not answered. */
-START_TEST(who_waits_alone_is_read_by_the_next_look)
+START_TEST(a_waiting_session_alone_is_read_by_the_next_look)
 {
     struct client c = come();
 
@@ -162,7 +164,7 @@ START_TEST(who_waits_alone_is_read_by_the_next_look)
 END_TEST
 
 /* It does not sleep for one answer. */
-START_TEST(who_asks_for_more_is_read_at_once)
+START_TEST(a_session_that_asks_for_more_is_read_at_once)
 {
     struct client c = come();
 
@@ -237,7 +239,7 @@ has_died(void)
     return session_find(engine, dying) == NULL;
 }
 
-START_TEST(who_hangs_up_with_something_unread_is_heard_to_the_end)
+START_TEST(a_peer_that_hangs_up_with_something_unread_is_heard_to_the_end)
 {
     struct client c = come();
 
@@ -260,7 +262,7 @@ START_TEST(who_hangs_up_with_something_unread_is_heard_to_the_end)
 }
 END_TEST
 
-START_TEST(who_dies_with_something_unread_is_seen)
+START_TEST(a_peer_that_dies_with_something_unread_is_seen)
 {
     struct client c = come();
 
@@ -308,7 +310,7 @@ START_TEST(an_interrupted_read_is_read_again)
 END_TEST
 
 /* It would be heard a second time. */
-START_TEST(what_cannot_be_taken_ends_the_session)
+START_TEST(input_that_peek_cannot_take_ends_the_session)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct client c = come();
@@ -377,7 +379,7 @@ sleep_for_answers(int fd)
     }
 }
 
-START_TEST(who_sleeps_in_recv_sleeps_until_it_is_answered)
+START_TEST(a_client_in_recv_sleeps_until_it_is_answered)
 {
     struct client c = come();
     unsigned long before;
@@ -408,18 +410,18 @@ int
 main(void)
 {
     const TTest *const tests[] = {
-        who_is_alone_is_read_behind_the_answer,
-        who_has_company_is_read_at_once,
-        who_waits_alone_is_read_by_the_next_look,
-        who_asks_for_more_is_read_at_once,
+        a_session_alone_is_read_behind_the_answer,
+        a_session_with_company_is_read_at_once,
+        a_waiting_session_alone_is_read_by_the_next_look,
+        a_session_that_asks_for_more_is_read_at_once,
         pieces_are_heard_once,
         a_long_pipeline_is_heard_once,
-        who_hangs_up_with_something_unread_is_heard_to_the_end,
-        who_dies_with_something_unread_is_seen,
+        a_peer_that_hangs_up_with_something_unread_is_heard_to_the_end,
+        a_peer_that_dies_with_something_unread_is_seen,
         the_end_is_no_reset,
         an_interrupted_read_is_read_again,
-        what_cannot_be_taken_ends_the_session,
-        who_sleeps_in_recv_sleeps_until_it_is_answered,
+        input_that_peek_cannot_take_ends_the_session,
+        a_client_in_recv_sleeps_until_it_is_answered,
     };
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
 

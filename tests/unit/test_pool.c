@@ -38,7 +38,7 @@ START_TEST(bufs_go_round)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_freed)
+START_TEST(a_buffer_that_does_not_fit_is_freed)
 {
     struct pool p = {.bufs_n = 0};
     struct buf b;
@@ -48,7 +48,7 @@ START_TEST(what_does_not_fit_is_freed)
     ck_assert_ptr_nonnull(buf_space(&b, POOL_BUF_BYTES + 1));
     pool_take_back(&p, &b); /* too large */
     ck_assert(b.p == NULL && p.bufs_n == 0);
-    ck_assert_ptr_null(pool_ring(&p));
+    ck_assert_ptr_null(pool_lend_ring(&p));
     for (i = 0; i < POOL_BUFS + 10; i++) {
         buf_init(&b, 0);
         buf_adds(&b, "text");
@@ -57,10 +57,10 @@ START_TEST(what_does_not_fit_is_freed)
     }
     ck_assert_uint_eq(p.bufs_n, POOL_BUFS);
     for (i = 0; i < POOL_RINGS + 10; i++) {
-        pool_take_ring(&p, malloc(1)); /* the sanitizer finds those that are lost */
+        pool_take_back_ring(&p, malloc(1)); /* the sanitizer finds those that are lost */
     }
     ck_assert_uint_eq(p.rings_n, POOL_RINGS);
-    free(pool_ring(&p));
+    free(pool_lend_ring(&p));
     ck_assert_uint_eq(p.rings_n, POOL_RINGS - 1);
     pool_fini(&p);
     ck_assert(p.bufs_n == 0 && p.rings_n == 0);
@@ -70,7 +70,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {bufs_go_round, what_does_not_fit_is_freed};
+    const TTest *tests[] = {bufs_go_round, a_buffer_that_does_not_fit_is_freed};
 
     return suite_main("pool", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -257,7 +257,7 @@ START_TEST(owners_are_one_word)
 }
 END_TEST
 
-START_TEST(who_hears_what)
+START_TEST(subscribers_of_each_sort)
 {
     struct client channel = come(), pattern = come(), session = come(), deaf = come();
     struct core_publish news = news_of(CORE_NEWS_LOST, "a", "");
@@ -288,7 +288,7 @@ START_TEST(who_hears_what)
 }
 END_TEST
 
-START_TEST(both_resps_hear_the_same_channel)
+START_TEST(both_resps_subscribe_to_the_same_channel)
 {
     struct client two = come(), three = come(), again = come();
     struct core_publish news = news_of(CORE_NEWS_GRANTED, "a", "o");
@@ -343,7 +343,7 @@ END_TEST
 
 /* ---- the end ---- */
 
-START_TEST(who_goes_is_forgotten)
+START_TEST(a_session_that_goes_is_forgotten)
 {
     struct client goes = come(), stays = come();
     struct core_publish news = news_of(CORE_NEWS_GRANTED, "a", "o");
@@ -399,10 +399,10 @@ main(void)
     tcase_add_test(tc, channels_of_events);
     tcase_add_test(tc, owners_are_one_word);
     tcase_add_loop_test(tc, news_words, 0, 4);
-    tcase_add_test(tc, who_hears_what);
-    tcase_add_test(tc, both_resps_hear_the_same_channel);
+    tcase_add_test(tc, subscribers_of_each_sort);
+    tcase_add_test(tc, both_resps_subscribe_to_the_same_channel);
     tcase_add_test(tc, locks_are_news);
-    tcase_add_test(tc, who_goes_is_forgotten);
+    tcase_add_test(tc, a_session_that_goes_is_forgotten);
     tcase_add_test(tc, binary_channels);
     suite_add_tcase(s, tc);
     run = srunner_create(s);

@@ -300,7 +300,7 @@ START_TEST(bad_stays_bad)
 }
 END_TEST
 
-START_TEST(what_is_lent_is_not_copied)
+START_TEST(lent_bytes_are_not_copied)
 {
     char bytes[] = "PING\nLOCK a\nUNLO", more[] = "CK a\n";
     struct reader r;
@@ -623,7 +623,7 @@ main(void)
     tcase_add_loop_test(tc, small_limits, 0, sizeof(limited) / sizeof(limited[0]));
     tcase_add_test(tc, bytes_on_the_wire);
     tcase_add_test(tc, bad_stays_bad);
-    tcase_add_test(tc, what_is_lent_is_not_copied);
+    tcase_add_test(tc, lent_bytes_are_not_copied);
     tcase_add_test(tc, limits_are_exchanged);
     tcase_add_test(tc, most_words);
     tcase_add_loop_test(tc, linear_byte_by_byte, 0, 3);

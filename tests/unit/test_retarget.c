@@ -145,7 +145,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     (void)ctx;
     if (what == SHARD_UP || what == SHARD_DOWN) {
         on_state(ctx, what == SHARD_UP);
-    } else if (what == SHARD_NEW) {
+    } else if (what == SHARD_NEW_EPOCH) {
         shard_reclaimed(sh, n);
     }
 }
@@ -233,7 +233,7 @@ START_TEST(without_a_server_nothing_connects_and_all_is_down)
     struct backend_status st;
     int64_t until_us = clock_now_us() + 100 * US_PER_MS;
 
-    snprintf(address->unknown, sizeof(address->unknown), "nobody knows");
+    snprintf(address->why_unknown, sizeof(address->why_unknown), "nobody knows");
     while (clock_now_us() < until_us) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
@@ -245,7 +245,7 @@ START_TEST(without_a_server_nothing_connects_and_all_is_down)
 }
 END_TEST
 
-START_TEST(it_serves_where_it_is_told_and_all_links_go)
+START_TEST(a_new_address_closes_all_links)
 {
     struct backend_status st;
 
@@ -309,7 +309,7 @@ START_TEST(a_server_that_never_answers_is_left)
 END_TEST
 
 /* The time is over: whether it goes on is not known yet, so an acquisition waits to hear of it. */
-START_TEST(where_grants_are_over_they_wait_for_what_the_topology_says)
+START_TEST(acquires_wait_for_the_topology_after_the_grants_end)
 {
     uint64_t op;
 
@@ -369,10 +369,10 @@ main(void)
 
     tcase_add_checked_fixture(tc, begin, end);
     tcase_add_test(tc, without_a_server_nothing_connects_and_all_is_down);
-    tcase_add_test(tc, it_serves_where_it_is_told_and_all_links_go);
+    tcase_add_test(tc, a_new_address_closes_all_links);
     tcase_add_test(tc, answers_of_the_server_before_do_not_count);
     tcase_add_test(tc, a_server_that_never_answers_is_left);
     tcase_add_test(tc, where_grants_are_refused_the_rest_goes_on);
-    tcase_add_test(tc, where_grants_are_over_they_wait_for_what_the_topology_says);
+    tcase_add_test(tc, acquires_wait_for_the_topology_after_the_grants_end);
     return world_run("retarget", &tc, 1);
 }

@@ -31,7 +31,7 @@ come_by(bool is_unix)
 }
 
 /* The role at first, and what it comes to by the user's password, by the admin's, and without either. */
-START_TEST(who_is_who)
+START_TEST(roles_of_each_configuration)
 {
     static const struct {
         const char *password, *admin_password;
@@ -131,7 +131,7 @@ main(void)
     TCase *tc = tcase_create("roles");
 
     tcase_add_checked_fixture(tc, build, take_down);
-    tcase_add_test(tc, who_is_who);
+    tcase_add_test(tc, roles_of_each_configuration);
     tcase_add_test(tc, a_reload_takes_the_admins_role_and_no_more);
     return house_run("roles", tc);
 }

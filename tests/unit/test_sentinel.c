@@ -31,7 +31,7 @@ START_TEST(a_url_lists_sentinels_and_names_a_master)
 }
 END_TEST
 
-START_TEST(what_is_no_url_of_sentinels_is_refused)
+START_TEST(a_malformed_url_of_sentinels_is_refused)
 {
     static const char *const bad[] = {
         "",           "sentinel:",      "sentinel:/m",      "sentinel:a:1",     "sentinel:a:1/",  "sentinel:a/m",
@@ -50,17 +50,17 @@ END_TEST
 
 START_TEST(a_host_holds_nothing_that_could_end_a_line)
 {
-    char host[SENTINEL_HOST_ROOM] = "as it was", longest[SENTINEL_HOST_ROOM + 1];
+    char host[HOST_ROOM] = "as it was", longest[HOST_ROOM + 1];
 
     memset(longest, 'a', sizeof(longest));
-    ck_assert(!sentinel_host(SLICE_LIT("a\r\nredis_state:up"), host));
-    ck_assert(!sentinel_host(SLICE_LIT("a,state=up"), host));
-    ck_assert(!sentinel_host(SLICE_LIT("a\0b"), host));
-    ck_assert(!sentinel_host((struct slice){"", 0}, host));
-    ck_assert(!sentinel_host((struct slice){longest, SENTINEL_HOST_ROOM}, host));
+    ck_assert(!host_copy(SLICE_LIT("a\r\nredis_state:up"), host));
+    ck_assert(!host_copy(SLICE_LIT("a,state=up"), host));
+    ck_assert(!host_copy(SLICE_LIT("a\0b"), host));
+    ck_assert(!host_copy((struct slice){"", 0}, host));
+    ck_assert(!host_copy((struct slice){longest, HOST_ROOM}, host));
     ck_assert_str_eq(host, "as it was");
-    ck_assert(sentinel_host((struct slice){longest, SENTINEL_HOST_ROOM - 1}, host));
-    ck_assert(sentinel_host(SLICE_LIT("fe80::1%eth0"), host));
+    ck_assert(host_copy((struct slice){longest, HOST_ROOM - 1}, host));
+    ck_assert(host_copy(SLICE_LIT("fe80::1%eth0"), host));
     ck_assert_str_eq(host, "fe80::1%eth0");
 }
 END_TEST
@@ -137,7 +137,7 @@ START_TEST(one_sentinel_has_one_vote_its_latest)
 }
 END_TEST
 
-START_TEST(who_does_not_say_who_it_is_has_none)
+START_TEST(a_sentinel_without_an_id_has_no_vote)
 {
     struct sentinel_vote a = {.host = "new", .port = 1, .asked_us = NOW_US - 2};
     const struct sentinel_vote *each[] = {&a};
@@ -190,11 +190,11 @@ main(void)
 {
     const TTest *const tests[] = {
         a_url_lists_sentinels_and_names_a_master,
-        what_is_no_url_of_sentinels_is_refused,
+        a_malformed_url_of_sentinels_is_refused,
         a_host_holds_nothing_that_could_end_a_line,
         a_majority_of_all_sentinels_names_the_master,
         one_sentinel_has_one_vote_its_latest,
-        who_does_not_say_who_it_is_has_none,
+        a_sentinel_without_an_id_has_no_vote,
         a_majority_is_as_old_as_its_oldest,
         a_port_is_part_of_the_address_and_a_name_has_no_case,
     };

@@ -11,6 +11,9 @@
 
 #include "tests/unit/house.h"
 
+#include "daemon/serve/drain.h"
+#include "daemon/serve/session_end.h"
+
 /* ---- order ---- */
 
 START_TEST(replies_come_in_order_of_requests)
@@ -94,7 +97,7 @@ START_TEST(a_cancel_behind_a_waiting_lock_runs)
 }
 END_TEST
 
-START_TEST(hello_behind_a_waiting_lock_changes_what_comes_after)
+START_TEST(hello_behind_a_waiting_lock_changes_later_replies)
 {
     struct client holder = come(), c = come();
     struct buf b;
@@ -186,7 +189,7 @@ START_TEST(whole_requests_before_eof_are_answered)
 }
 END_TEST
 
-START_TEST(eof_cancels_what_waits)
+START_TEST(eof_cancels_waiting_requests)
 {
     struct client holder = come(), c = come();
 
@@ -237,7 +240,7 @@ held(const char *name)
     return core_lock_info(engine->core, clock_now_us(), slice_of(name), &v) && strcmp(v.state, "held") == 0;
 }
 
-START_TEST(what_a_vanished_peer_asked_is_still_done)
+START_TEST(a_release_by_a_vanished_peer_still_runs)
 {
     struct client c = come(), d = come();
 
@@ -255,7 +258,7 @@ START_TEST(what_a_vanished_peer_asked_is_still_done)
 END_TEST
 
 /* Of who has closed the socket nothing is run that would be for itself; who has shut down one direction is answered. */
-START_TEST(what_is_for_a_peer_that_is_gone_alone_is_not_run)
+START_TEST(commands_for_a_closed_peer_alone_do_not_run)
 {
     static const char said[] = "PING\nLOCK a\nLOCK a NOWAIT\nMLOCK 2 a b\nSUBSCRIBE lock:a\nUNLOCK a\nCANCEL a\nLOCKS\n"
                                "LOCK c OWNER x\nMLOCK 2 d e OWNER x\nUNLOCK d OWNER x\nSET f y NX\nBREAK c\n";
@@ -276,7 +279,7 @@ START_TEST(what_is_for_a_peer_that_is_gone_alone_is_not_run)
 }
 END_TEST
 
-START_TEST(a_grant_for_nobody_is_released)
+START_TEST(a_grant_without_a_request_is_released)
 {
     struct client c = come();
 
@@ -293,7 +296,7 @@ START_TEST(a_grant_for_nobody_is_released)
 }
 END_TEST
 
-START_TEST(quit_ends_it_and_what_follows_is_not_run)
+START_TEST(quit_ends_a_session_and_later_commands_do_not_run)
 {
     struct client c = come(), d = come();
 
@@ -387,18 +390,18 @@ main(void)
         replies_come_in_order_of_requests,
         the_later_reply_waits_for_the_earlier_one,
         an_unlock_behind_a_waiting_lock_runs,
-        hello_behind_a_waiting_lock_changes_what_comes_after,
+        hello_behind_a_waiting_lock_changes_later_replies,
         one_byte_at_a_time_gives_the_same,
         a_long_pipeline_is_answered_whole,
         one_busy_session_does_not_hold_up_another,
         whole_requests_before_eof_are_answered,
-        eof_cancels_what_waits,
+        eof_cancels_waiting_requests,
         a_dead_holder_frees_at_once,
-        what_a_vanished_peer_asked_is_still_done,
-        what_is_for_a_peer_that_is_gone_alone_is_not_run,
+        a_release_by_a_vanished_peer_still_runs,
+        commands_for_a_closed_peer_alone_do_not_run,
         a_cancel_behind_a_waiting_lock_runs,
-        a_grant_for_nobody_is_released,
-        quit_ends_it_and_what_follows_is_not_run,
+        a_grant_without_a_request_is_released,
+        quit_ends_a_session_and_later_commands_do_not_run,
         draining_sends_waiters_away_and_ends_idle,
         nothing_comes_unasked,
         an_idle_session_holds_no_buffer,

@@ -50,7 +50,7 @@ START_TEST(a_browser_gets_no_answer)
 }
 END_TEST
 
-START_TEST(output_that_nobody_reads_ends_the_session)
+START_TEST(output_that_is_not_read_ends_the_session)
 {
     struct client c = come();
     int i;
@@ -206,7 +206,7 @@ START_TEST(a_shared_connection_never_locks_itself_out)
 END_TEST
 
 /* An MLOCK gives way with all that it was granted; what stands behind its owner's wait elsewhere gives way, too. */
-START_TEST(whatever_waits_gives_way)
+START_TEST(every_waiting_request_gives_way)
 {
     struct client other = come(), c = come();
 
@@ -233,7 +233,7 @@ START_TEST(whatever_waits_gives_way)
 END_TEST
 
 /* Nothing but Redis is waited for: that is as it always was, however much is to be read. */
-START_TEST(what_redis_is_asked_for_does_not_give_way)
+START_TEST(a_request_at_redis_does_not_give_way)
 {
     struct client c = come();
 
@@ -250,7 +250,7 @@ END_TEST
 /* ---- memory ---- */
 
 /* Large requests, and large replies, behind a wait: what they may take is bounded, whatever they are. */
-START_TEST(what_waits_behind_a_wait_is_bounded)
+START_TEST(requests_behind_a_wait_are_bounded)
 {
     static const char *const large[] = {"PING ", "MUNLOCK 1 "}; /* a request that is kept; a reply that is */
     struct client holder = come(), c = come();
@@ -355,7 +355,7 @@ one_session_left(void)
     return engine->sessions_n == 1;
 }
 
-START_TEST(who_does_not_log_in_is_closed)
+START_TEST(a_session_that_does_not_log_in_is_closed)
 {
     struct client slow, fine;
 
@@ -374,7 +374,7 @@ START_TEST(who_does_not_log_in_is_closed)
 }
 END_TEST
 
-START_TEST(who_quits_without_reading_is_closed_in_the_end)
+START_TEST(a_session_that_quits_without_reading_is_closed_in_the_end)
 {
     struct client c = come(), other = come();
 
@@ -395,7 +395,7 @@ nobody_left(void)
     return engine->sessions_n == 0;
 }
 
-START_TEST(a_lost_lock_closes_where_the_rule_says_so)
+START_TEST(a_lost_lock_closes_the_session_by_rule)
 {
     struct client c;
 
@@ -424,7 +424,7 @@ user_timeout_ms(const struct session *s)
     return ms;
 }
 
-START_TEST(a_reload_reaches_who_is_here_already)
+START_TEST(a_reload_reaches_open_sessions)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int on = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -452,22 +452,22 @@ main(void)
     const TTest *const tests[] = {
         bad_framing_is_answered_behind_the_rest_then_closed,
         a_browser_gets_no_answer,
-        output_that_nobody_reads_ends_the_session,
+        output_that_is_not_read_ends_the_session,
         one_large_reply_may_drain,
         reading_goes_on_when_there_are_fewer,
-        whatever_waits_gives_way,
-        what_redis_is_asked_for_does_not_give_way,
+        every_waiting_request_gives_way,
+        a_request_at_redis_does_not_give_way,
         too_many_sessions_are_refused_in_words,
         before_auth_little_is_taken,
-        who_does_not_log_in_is_closed,
-        who_quits_without_reading_is_closed_in_the_end,
-        a_lost_lock_closes_where_the_rule_says_so,
-        a_reload_reaches_who_is_here_already,
+        a_session_that_does_not_log_in_is_closed,
+        a_session_that_quits_without_reading_is_closed_in_the_end,
+        a_lost_lock_closes_the_session_by_rule,
+        a_reload_reaches_open_sessions,
     };
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
 
     tcase_add_loop_test(tc, too_many_unanswered_requests_are_not_read, 0, 2);
     tcase_add_loop_test(tc, a_shared_connection_never_locks_itself_out, 0, 4);
-    tcase_add_loop_test(tc, what_waits_behind_a_wait_is_bounded, 0, 2);
+    tcase_add_loop_test(tc, requests_behind_a_wait_are_bounded, 0, 2);
     return house_run("session limits", tc);
 }

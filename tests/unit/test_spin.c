@@ -9,7 +9,7 @@ enum { LIMIT = 30 };
 
 START_TEST(off)
 {
-    struct spin s = {.quiet_us = 1};
+    struct spin s = {.last_input_us = 1};
 
     ck_assert(!spin_on(&s, 0, true, 1000));
     ck_assert(!spin_on(&s, 0, false, 1001));
@@ -19,7 +19,7 @@ END_TEST
 /* As long as something comes within the limit it is looked for, so long and no longer. */
 START_TEST(while_it_comes)
 {
-    struct spin s = {.quiet_us = 1000};
+    struct spin s = {.last_input_us = 1000};
     int64_t now_us = 1000;
 
     for (int i = 0; i < 100; i++) {
@@ -35,7 +35,7 @@ END_TEST
 /* Where it seldom does it is not; and is again, as soon as it does. */
 START_TEST(where_it_is_of_no_use)
 {
-    struct spin s = {.quiet_us = 1000};
+    struct spin s = {.last_input_us = 1000};
     int64_t now_us = 1000;
     int busy = 0;
 
@@ -56,7 +56,7 @@ END_TEST
 /* One long pause costs a few misses, however long it was. */
 START_TEST(after_a_night)
 {
-    struct spin s = {.quiet_us = 1000};
+    struct spin s = {.last_input_us = 1000};
     int64_t now_us = INT64_C(40000000000);
     int busy = 0;
 

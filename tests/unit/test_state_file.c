@@ -30,7 +30,7 @@ record(uint64_t claim, const char *name, const char *key, const char *owner)
 
     memset(&k.part, 0, sizeof(k.part));
     k.part.claim = claim;
-    k.part.number = claim + 1;
+    k.part.redis_owner = claim + 1;
     k.part.token = 100 + claim;
     k.part.deadline_us = 5000;
     k.part.state = CORE_RECORD_HELD;
@@ -61,7 +61,7 @@ expect_same(const struct core_record *k, const struct core_record *want)
 
 /* ---- the table ---- */
 
-START_TEST(what_is_kept_is_there)
+START_TEST(records_survive_a_restart)
 {
     struct core_record one = record(11, "a", "a", ""), two = record(12, "b", "key-b", "alice"), three = two;
     struct state_file *h = opened("boot");
@@ -133,10 +133,10 @@ START_TEST(ids_rise)
 
         ck_assert(state_file_load(h, &a));
         ck_assert_uint_ge(a.serial, used);
-        ck_assert_uint_lt(a.serial, (uint64_t)STATE_FILE_BLOCK * 6 * (i < 3 ? (unsigned)i + 1 : 100));
+        ck_assert_uint_lt(a.serial, (uint64_t)STATE_FILE_IDS * 6 * (i < 3 ? (unsigned)i + 1 : 100));
         state_file_loaded_free(&a);
         state_file_restored(h);
-        used = a.serial + (i == 1 ? 5 * STATE_FILE_BLOCK / 2 : 0);
+        used = a.serial + (i == 1 ? 5 * STATE_FILE_IDS / 2 : 0);
         for (uint64_t id = a.serial; id <= used; id += 1000) {
             state_file_serial(h, id);
         }
@@ -600,7 +600,7 @@ START_TEST(another_version)
 
     ck_assert(state_file_load(h, &a));
     state_file_loaded_free(&a);
-    state_file_serial(h, 5 * STATE_FILE_BLOCK);
+    state_file_serial(h, 5 * STATE_FILE_IDS);
     ck_assert(state_file_keep(h, &one));
     state_file_close(&h);
     h = opened("boot");
@@ -717,9 +717,9 @@ START_TEST(private)
 }
 END_TEST
 
-START_TEST(boot_is_told)
+START_TEST(a_boot_has_one_id)
 {
-    char one[STATE_FILE_BOOT], two[STATE_FILE_BOOT];
+    char one[STATE_FILE_BOOT_BYTES], two[STATE_FILE_BOOT_BYTES];
 
     state_file_boot(one);
     state_file_boot(two);
@@ -731,10 +731,10 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {what_is_kept_is_there, another_boot, ids_rise, it_grows, longest_and_too_long, torn_change,
-                            torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need, it_shrinks,
-                            it_shrinks_under_load, damaged, another_version, epochs_of_domains,
-                            epochs_of_another_version, private, boot_is_told};
+    const TTest *tests[] = {records_survive_a_restart, another_boot, ids_rise, it_grows, longest_and_too_long,
+                            torn_change, torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need,
+                            it_shrinks, it_shrinks_under_load, damaged, another_version, epochs_of_domains,
+                            epochs_of_another_version, private, a_boot_has_one_id};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }

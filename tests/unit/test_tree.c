@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "daemon/base/glob.h"
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/session_record.h"
+#include "daemon/serve/sessions.h"
+#include "daemon/serve/tree.h"
 
 #define S INT64_C(1000000)
 #define NOW (100 * S)
@@ -37,7 +39,7 @@ set(const struct rec *recs, size_t n)
 static struct core_owner_view
 owner_of(const struct rec *r)
 {
-    return (struct core_owner_view){.id = r->owner, .number = r->owner, .session = r->owner,
+    return (struct core_owner_view){.id = r->owner, .redis_owner = r->owner, .session = r->owner,
                                     .name = slice_of(r->id != NULL ? r->id : "")};
 }
 
@@ -75,7 +77,7 @@ core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struc
         }
         v.position = ++position;
         v.waited_us = (int64_t)world[i].owner * S;
-        v.deadline_us = world[i].what == 'r' ? now_us + 5 * S : CORE_FOREVER;
+        v.due_us = world[i].what == 'r' ? now_us + 5 * S : CORE_FOREVER;
         v.shared = world[i].what == 'r';
         v.kept = world[i].what == 'k';
         fn(ctx, &v);
@@ -127,7 +129,7 @@ draw(struct engine *e, const char *glob, size_t rows_max, struct buf *out)
     struct tree *t = tree_new(e, slice_of(glob), rows_max);
 
     ck_assert_ptr_nonnull(t);
-    while (tree_step(t, NOW)) {
+    while (tree_advance(t, NOW)) {
     }
     tree_print(t, out, NULL);
     tree_free(t);

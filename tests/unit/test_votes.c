@@ -27,7 +27,7 @@ START_TEST(a_majority_that_agrees_holds_it)
     struct vote_result r;
 
     vote_ok(&v, 0, 5, 5, 700);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
     vote_ok(&v, 2, 5, 5, 900);
     r = vote_result(&v, 0);
     ck_assert_int_eq(r.step, VOTE_HELD);
@@ -67,7 +67,7 @@ START_TEST(a_reserve_saves_the_write_back)
 }
 END_TEST
 
-START_TEST(voters_below_are_raised_and_nobody_else)
+START_TEST(voters_below_are_raised_and_no_other_node)
 {
     struct vote v = vote_of(3);
     struct vote_result r;
@@ -80,7 +80,7 @@ START_TEST(voters_below_are_raised_and_nobody_else)
     ck_assert_uint_eq(r.raise, 1); /* the third one has not voted */
     ck_assert_uint_eq(r.ceiling, 14);
     vote_raising(&v, 0);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
     vote_raised(&v, 0, r.ceiling);
     ck_assert_uint_eq(vote_result(&v, 0).token, 10);
     ck_assert_uint_eq(vote_result(&v, 0).ceiling, 10);
@@ -95,13 +95,13 @@ START_TEST(a_raised_node_that_has_lost_our_key_covers_nothing)
     vote_ok(&v, 1, 10, 10, LATER_US);
     vote_raising(&v, 0);
     vote_not_raised(&v, 0, CORE_GONE_IN_REDIS);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
     vote_failed(&v, 2, CORE_TAKEN, 50);
     ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
 }
 END_TEST
 
-START_TEST(refusals_say_when_to_ask_again)
+START_TEST(refusals_carry_the_time_of_the_next_attempt)
 {
     struct vote v = vote_of(5);
     struct vote_result r;
@@ -109,7 +109,7 @@ START_TEST(refusals_say_when_to_ask_again)
     vote_ok(&v, 0, 5, 5, LATER_US);
     vote_failed(&v, 1, CORE_TAKEN, 300);
     vote_failed(&v, 2, CORE_TAKEN, 100);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
     vote_failed(&v, 3, CORE_TAKEN, 200);
     r = vote_result(&v, 0);
     ck_assert_int_eq(r.step, VOTE_REFUSED);
@@ -118,7 +118,7 @@ START_TEST(refusals_say_when_to_ask_again)
 }
 END_TEST
 
-START_TEST(nodes_without_a_vote_are_told_from_nodes_that_are_away)
+START_TEST(a_node_without_a_vote_differs_from_a_node_that_is_away)
 {
     struct vote v = vote_of(3);
 
@@ -139,14 +139,14 @@ START_TEST(nodes_without_a_vote_are_told_from_nodes_that_are_away)
 }
 END_TEST
 
-START_TEST(a_taken_name_is_told_from_a_node_that_is_away)
+START_TEST(a_taken_name_differs_from_a_node_that_is_away)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct vote v = vote_of(3);
 
         vote_failed(&v, 2, i == 0 ? CORE_DOWN : CORE_GRACE, i == 0 ? -1 : 9000);
         vote_failed(&v, 0, CORE_TAKEN, 400);
-        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
         vote_failed(&v, 1, CORE_TAKEN, 500);
         ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
         ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_TAKEN);
@@ -159,7 +159,7 @@ START_TEST(a_taken_name_is_told_from_a_node_that_is_away)
 }
 END_TEST
 
-START_TEST(what_is_held_needs_a_majority_each_time)
+START_TEST(a_hold_needs_a_majority_each_time)
 {
     struct vote v = vote_of(3);
     enum core_outcome outcome;
@@ -190,7 +190,7 @@ START_TEST(what_is_held_needs_a_majority_each_time)
 END_TEST
 
 /* V5: LOST has to be told when a majority says so, whatever was heard first. */
-START_TEST(a_lost_lock_is_told_from_nodes_that_are_away)
+START_TEST(a_lost_lock_differs_from_nodes_that_are_away)
 {
     enum core_outcome away[] = {CORE_DOWN, CORE_UNKNOWN, CORE_GRACE}, outcome;
 
@@ -224,7 +224,7 @@ START_TEST(a_lost_lock_is_told_from_nodes_that_are_away)
 }
 END_TEST
 
-START_TEST(what_is_asked_again_counts_by_its_last_answer)
+START_TEST(the_last_answer_of_a_node_counts)
 {
     struct vote v = vote_of(3);
     enum core_outcome outcome;
@@ -300,8 +300,8 @@ struct asker {
 
 struct world {
     struct rng rng;
-    unsigned n, q, attempts, told_n, refused_n, raised_n, emptied_n;
-    uint64_t told; /* the last one, and the largest */
+    unsigned n, q, attempts, reported_n, refused_n, raised_n, emptied_n;
+    uint64_t reported; /* the last one, and the largest */
     struct node node[NODES];
     struct asker asker[DAEMONS];
     struct link link[DAEMONS][NODES];
@@ -330,7 +330,7 @@ check_counters(const struct world *w)
     unsigned low = 0;
 
     for (unsigned i = 0; i < w->n; i++) {
-        low += w->node[i].votes && w->node[i].counter < w->told;
+        low += w->node[i].votes && w->node[i].counter < w->reported;
     }
     ck_assert_uint_lt(low, w->q);
 }
@@ -339,7 +339,8 @@ static void
 begin(struct world *w, unsigned d)
 {
     struct asker *a = &w->asker[d];
-    uint64_t proposal = w->told / 2 + rng_below(&w->rng, (unsigned)w->told / 2 + 8); /* guesses of time are poor */
+    /* guesses of time are poor */
+    uint64_t proposal = w->reported / 2 + rng_below(&w->rng, (unsigned)w->reported / 2 + 8);
     uint32_t room = rng_below(&w->rng, 3);
 
     a->attempt = ++w->attempts;
@@ -379,10 +380,10 @@ tell(struct world *w, unsigned d, const struct vote_result *r)
     if (w->emptied_n == 0) { /* else a node may have covered it before it was emptied */
         ck_assert_uint_ge(covered, w->q);
     }
-    ck_assert_uint_gt(r->token, w->told);
-    w->told = r->ceiling; /* hand-overs give all of them */
+    ck_assert_uint_gt(r->token, w->reported);
+    w->reported = r->ceiling; /* hand-overs give all of them */
     w->asker[d].holds = true;
-    w->told_n++;
+    w->reported_n++;
     check_counters(w);
 }
 
@@ -585,7 +586,7 @@ START_TEST(tokens_rise_in_every_order_of_events)
     for (int k = 0; k < 12000; k++) {
         step(&w);
     }
-    ck_assert_uint_gt(w.told_n, 10);
+    ck_assert_uint_gt(w.reported_n, 10);
     ck_assert_uint_gt(w.refused_n, 0);
     ck_assert_uint_gt(w.raised_n, 0);
 }
@@ -633,7 +634,7 @@ START_TEST(a_write_back_does_not_go_to_any_majority)
     ck_assert_uint_eq(link_to(&w, H, 2)->n, 1);
     run_all(&w, H, 0); /* the write-back */
     ck_assert(w.asker[H].holds);
-    ck_assert_uint_eq(w.told, 10);
+    ck_assert_uint_eq(w.reported, 10);
     leave(&w, H);
     for (unsigned i = 0; i < 3; i++) {
         run_all(&w, H, i);
@@ -642,12 +643,12 @@ START_TEST(a_write_back_does_not_go_to_any_majority)
     ck_assert(!w.asker[G].holds); /* a answered 11 */
     run_all(&w, G, 2);
     ck_assert(w.asker[G].holds);
-    ck_assert_uint_eq(w.told, 11);
+    ck_assert_uint_eq(w.reported, 11);
 }
 END_TEST
 
 /* Counterexample 2: an emptied node that votes with its own counter gives a token twice. */
-START_TEST(an_emptied_node_votes_with_what_others_know)
+START_TEST(an_emptied_node_votes_with_the_tokens_of_others)
 {
     struct world w = {.rng = rng_of(1), .n = 3, .q = 2};
     enum { G, H };
@@ -659,7 +660,7 @@ START_TEST(an_emptied_node_votes_with_what_others_know)
     begin_with(&w, G, 100);
     run_all(&w, G, 0);
     run_all(&w, G, 1);
-    ck_assert_uint_eq(w.told, 100);
+    ck_assert_uint_eq(w.reported, 100);
     leave(&w, G);
     lose_or_admit(&w);
     begin_with(&w, H, 50);
@@ -686,23 +687,24 @@ START_TEST(an_emptied_node_votes_with_what_others_know)
     ck_assert(w.asker[H].holds || w.raised_n > 0);
     run_all(&w, H, 2);
     ck_assert(w.asker[H].holds);
-    ck_assert_uint_gt(w.told, 100);
+    ck_assert_uint_gt(w.reported, 100);
 }
 END_TEST
 
 int
 main(void)
 {
-    const TTest *const tests[] = {
-        a_majority_that_agrees_holds_it, only_nodes_that_cover_the_token_count_for_the_deadline,
-        a_reserve_saves_the_write_back, voters_below_are_raised_and_nobody_else,
-        a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
-        nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
-        a_taken_name_is_told_from_a_node_that_is_away, a_lost_lock_is_told_from_nodes_that_are_away,
-        what_is_asked_again_counts_by_its_last_answer,
-        a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
-        a_write_back_does_not_go_to_any_majority, an_emptied_node_votes_with_what_others_know,
-    };
+    const TTest *const tests[] = {a_majority_that_agrees_holds_it,
+                                  only_nodes_that_cover_the_token_count_for_the_deadline,
+                                  a_reserve_saves_the_write_back, voters_below_are_raised_and_no_other_node,
+                                  a_raised_node_that_has_lost_our_key_covers_nothing,
+                                  refusals_carry_the_time_of_the_next_attempt,
+                                  a_node_without_a_vote_differs_from_a_node_that_is_away,
+                                  a_hold_needs_a_majority_each_time, a_taken_name_differs_from_a_node_that_is_away,
+                                  a_lost_lock_differs_from_nodes_that_are_away, the_last_answer_of_a_node_counts,
+                                  a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
+                                  a_write_back_does_not_go_to_any_majority,
+                                  an_emptied_node_votes_with_the_tokens_of_others};
     Suite *s = suite_create("votes");
     TCase *t = tcase_create("all");
 

@@ -1,4 +1,5 @@
-// locks redsync|redislock PORT: redsync and bsm/redislock over go-redis; redsync also PORT,PORT,PORT.
+// locks redsync|redsync-fills|redislock PORT: redsync and bsm/redislock over go-redis; redsync also PORT,PORT,PORT.
+// redsync-fills is redsync with WithSetNXOnExtend.
 package main
 
 import (
@@ -36,14 +37,20 @@ type library interface {
 
 const pause = 50 * time.Millisecond
 
-type syncLib struct{ rs *redsync.Redsync }
+type syncLib struct {
+	rs      *redsync.Redsync
+	options []redsync.Option
+}
+
 type syncLock struct{ m *redsync.Mutex }
 
 func (syncLib) module() string { return "github.com/go-redsync/redsync/v4" }
 
 func (l syncLib) acquire(name string, lease, wait time.Duration) (lock, error) {
 	tries := int(wait/pause) + 1
-	m := l.rs.NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(tries), redsync.WithRetryDelay(pause))
+	options := append([]redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(tries),
+		redsync.WithRetryDelay(pause)}, l.options...)
+	m := l.rs.NewMutex(name, options...)
 	var taken *redsync.ErrTaken
 	if err := m.Lock(); errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed) {
 		return nil, nil
@@ -115,9 +122,14 @@ func main() {
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 		clients, pools = append(clients, client), append(pools, goredis.NewPool(client))
 	}
-	var lib library = syncLib{redsync.New(pools...)}
-	if os.Args[1] == "redislock" {
+	var lib library
+	switch os.Args[1] {
+	case "redislock":
 		lib = bsmLib{redislock.New(clients[0])}
+	case "redsync-fills":
+		lib = syncLib{redsync.New(pools...), []redsync.Option{redsync.WithSetNXOnExtend()}}
+	default:
+		lib = syncLib{redsync.New(pools...), nil}
 	}
 	var held sync.Map
 	lines.Serve(func(thread, verb string, w []string) (any, error) {

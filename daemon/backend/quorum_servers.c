@@ -1,0 +1,193 @@
+/*
+ * quorum_servers.c -- warns when another daemon has other nodes: a majority of one list of nodes need not have a node
+ * of a majority of the other, so that one name can have two holders.
+ *
+ * Owns one broadcast of the quorum: "S<number of nodes>", and the run_id of each node's server behind a space. Servers
+ * are compared and not URLs, because a server has several names. A node that is down, or whose server is not known, may
+ * be any server; so two lists differ if one is longer, or if there are more servers in both than nodes in one. A daemon
+ * may learn late that a server was restarted and has another run_id: two broadcasts have to show the difference.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/quorum_private.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+/*
+ * A list is broadcast when it has a new server, and every PAUSE_US at least while a daemon with another list is heard.
+ * One broadcast tells the list of all daemons that have it: each of them waits for a random time, and starts anew when
+ * another one has told the list meanwhile. So the broadcasts depend on the number of lists, and hardly on the number of
+ * daemons: test_quorum_servers.c.
+ */
+
+enum { LETTER = 'S', PAUSE_US = 5 * 1000 * 1000, SPREAD_US = PAUSE_US / 2, SILENCE_US = 3 * PAUSE_US };
+
+/* Another daemon that starts at the same time may not be subscribed yet: a changed list is told once more. */
+enum { TIMES = 2 };
+
+/* The server of a node that counts; "" = not known. */
+static const char *
+server_of(const struct quorum_node *node)
+{
+    return node->up ? shard_run_id(node->shard) : "";
+}
+
+static void
+print(const struct quorum *qu, char out[QUORUM_LIST_ROOM])
+{
+    int n = snprintf(out, QUORUM_LIST_ROOM, "%c%u", LETTER, qu->nodes_n);
+
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        const char *server = server_of(&qu->node[i]);
+
+        n += server[0] != '\0' ? snprintf(out + n, QUORUM_LIST_ROOM - (size_t)n, " %s", server) : 0;
+    }
+}
+
+/* The next broadcast leaves in pause_us, and a random time. */
+static void
+plan(struct quorum *qu, int64_t pause_us)
+{
+    bool needed = qu->servers_untold > 0 || qu->stray.uuid[0] != '\0';
+    int64_t at_us = needed ? clock_now_us() + pause_us + quorum_random(qu, SPREAD_US) : INT64_MAX;
+
+    timer_set(&qu->timers, &qu->servers_timer, at_us);
+    quorum_wake(qu);
+}
+
+static void
+forget(struct quorum *qu)
+{
+    if (qu->stray.warned) {
+        log_event(qu->env.log, LOG_INFO, "redis", "no other daemon with other nodes", "daemon",
+                  LOG_S(qu->stray.uuid), NULL);
+    }
+    qu->stray = (struct quorum_stray){.uuid = ""};
+}
+
+/* This daemon, or another one, has broadcast the list. */
+static void
+told(struct quorum *qu)
+{
+    if (qu->stray.uuid[0] != '\0' && clock_now_us() - qu->stray.heard_us >= SILENCE_US) {
+        forget(qu);
+    }
+    qu->servers_untold -= qu->servers_untold > 0;
+    plan(qu, PAUSE_US - SPREAD_US);
+}
+
+/* Takes the next word off the list. n == 0: there is none. */
+static struct slice
+take_word(struct slice *list)
+{
+    const char *end = memchr(list->p, ' ', list->n);
+    struct slice word = {list->p, end != NULL ? (size_t)(end - list->p) : list->n};
+    size_t used = end != NULL ? word.n + 1 : word.n;
+
+    *list = (struct slice){list->p + used, list->n - used};
+    return word;
+}
+
+/* The number of words of `list` that `in` does not have. */
+static unsigned
+missing(struct slice in, struct slice list)
+{
+    unsigned n = 0;
+
+    for (struct slice word; (word = take_word(&list)).n > 0;) {
+        struct slice left = in, other;
+
+        do {
+            other = take_word(&left);
+        } while (other.n > 0 && !slice_eq(other, word));
+        n += other.n == 0;
+    }
+    return n;
+}
+
+/* Whether the nodes of one list cannot be those of the other. */
+static bool
+differs(const struct quorum *qu, struct slice own, struct slice list)
+{
+    struct slice none = {own.p, 0};
+
+    if (!slice_eq(take_word(&own), take_word(&list))) {
+        return true;
+    }
+    return missing(none, own) + missing(own, list) > qu->nodes_n;
+}
+
+/* A list that has lost servers says nothing that the one before has not said. */
+void
+quorum_servers_changed(struct quorum *qu)
+{
+    char list[QUORUM_LIST_ROOM];
+
+    print(qu, list);
+    if (missing(slice_of(qu->servers), slice_of(list)) > 0) {
+        strcpy(qu->servers, list);
+        qu->servers_untold = TIMES;
+        plan(qu, 0);
+    }
+}
+
+static void
+suspect(struct quorum *qu)
+{
+    qu->stray.since_us = qu->stray.heard_us = clock_now_us();
+    plan(qu, 0);
+}
+
+/* Of several daemons with other nodes, one speaks for all: any of them confirms. */
+static void
+confirm(struct quorum *qu)
+{
+    struct quorum_stray *stray = &qu->stray;
+
+    stray->heard_us = clock_now_us();
+    if (stray->warned || stray->heard_us - stray->since_us < PAUSE_US) {
+        return;
+    }
+    stray->warned = true;
+    log_event(qu->env.log, LOG_WARN, "redis", QUORUM_STRAY ": one name can have two holders", "daemon",
+              LOG_S(stray->uuid), "remedy", LOG_S("the same nodes in redis.url of all daemons"), NULL);
+}
+
+bool
+quorum_servers_received(struct quorum *qu, struct slice uuid, struct slice what)
+{
+    struct quorum_stray *stray = &qu->stray;
+    bool known = stray->uuid[0] != '\0';
+    char own[QUORUM_LIST_ROOM];
+
+    if (what.p[0] != LETTER) {
+        return false;
+    }
+    if (uuid.n == 0 || uuid.n >= sizeof(stray->uuid) || slice_eq(uuid, slice_of(qu->env.uuid))) {
+        return true;
+    }
+    print(qu, own);
+    if (differs(qu, slice_of(own), what)) {
+        text_print(stray->uuid, sizeof(stray->uuid), uuid);
+        (known ? confirm : suspect)(qu);
+        return true;
+    }
+    if (slice_eq(uuid, slice_of(stray->uuid))) {
+        forget(qu);
+    }
+    if (missing(what, slice_of(own)) == 0) {
+        told(qu);
+    }
+    return true;
+}
+
+void
+quorum_servers_due(struct quorum *qu)
+{
+    char list[QUORUM_LIST_ROOM];
+
+    print(qu, list);
+    quorum_broadcast(&qu->head, slice_of(list));
+    told(qu);
+}

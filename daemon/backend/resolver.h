@@ -1,0 +1,48 @@
+/*
+ * resolver.h -- asynchronous lookups of a host's addresses, and the order in which these are tried.
+ *
+ * Each lookup reads /etc/hosts and /etc/resolv.conf anew, so a change there applies from the next connection on.
+ */
+#ifndef RLOCKD_BACKEND_RESOLVER_H
+#define RLOCKD_BACKEND_RESOLVER_H
+
+#include <event2/util.h>
+
+struct event_base;
+struct resolver;
+struct lookup;
+
+/* A resolver. After resolver_free() it lives on until its pending lookups have ended: resolver_run_until_freed(). */
+struct resolver *resolver_new(struct event_base *base);
+void resolver_free(struct resolver **r);
+
+/* Runs the loop, which has no other events any more, until the freed resolvers have ended. */
+void resolver_run_until_freed(struct event_base *base);
+
+/* The addresses of a host, IPv6 and IPv4, and which is next. Zeroed: none. */
+struct addresses {
+    struct evutil_addrinfo *found; /* owned */
+    unsigned n;
+    unsigned turn; /* the next one to try, modulo n; addresses_good() steps back to the last one */
+    unsigned left; /* addresses that were not tried yet */
+};
+
+/* Called once, perhaps before resolver_ask() returns. `error`: why no address was found, or NULL. */
+typedef void resolver_found_fn(void *ctx, const char *error);
+
+/* Looks up a host, by name or numeric address. NULL: fn was called already. */
+struct lookup *resolver_ask(struct resolver *r, const char *host, int port, struct addresses *to, resolver_found_fn *fn,
+                            void *ctx);
+
+/* Cancels the lookup: fn is not called. */
+void resolver_cancel(struct lookup **q);
+
+/* The next address to try; NULL: all were tried. */
+const struct evutil_addrinfo *addresses_next(struct addresses *a);
+
+/* The address that was tried last is good: the next attempt begins with it. */
+void addresses_good(struct addresses *a);
+
+void addresses_clear(struct addresses *a);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * commands_check.h -- what each command checks, and how it refuses.
+ */
+#ifndef RLOCKD_SERVE_COMMANDS_CHECK_H
+#define RLOCKD_SERVE_COMMANDS_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/serve/cmd.h"
+
+#define COMMAND_NAME_BYTES 32
+#define COMMAND_USAGE_BYTES 256
+#define COMMAND_SHOWN_BYTES 128 /* of an unknown command, shown in the error as by Redis */
+
+/* Print "lock"; "LOCK name [WAIT ...". */
+void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
+void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
+
+/* Refuses with `-ERR unknown subcommand 'X'. Try CLIENT HELP.`; counted and logged like the next. */
+void command_refuse_subcommand(struct cmd *c);
+
+/*
+ * Counts and logs the refusal of a command of Redis that rlockd does not have: the client may have been pointed here by
+ * mistake. `command`: its first word; `reason`: as in the reply, of any bytes and length.
+ */
+void command_note_refusal(struct session *s, struct slice command, const char *reason);
+
+/* The greatest length of one answer of this command. */
+size_t command_answer_bytes_max(const struct cmd *c);
+
+/*
+ * A name in word[1] of 1..limit bytes, or one that is in use: a reload may have changed the limit. False: the error is
+ * written.
+ */
+bool command_check_name(struct cmd *c);
+
+/* Each of the names is within the limit, or in use. */
+bool command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n);
+
+/* CLIENT HELP and its like: usage and summary, as an array of lines. */
+void command_subcommand_help(struct cmd *c);
+
+#endif

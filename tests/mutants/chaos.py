@@ -1,0 +1,15 @@
+"""chaos.py -- mutants that the history checker must notice before each shape of Redis (tests/chaos). R1300 to R1302."""
+from row import BACKEND, Mutant
+
+GRANT_IN_GRACE = ("scripts/common.lua", "", "takes and not is_known()", "false")
+
+MUTANTS = [
+    Mutant("R1300", "a node that was emptied votes at once, and grants in its grace period", BACKEND + "quorum_admit.c",
+           "take", "node->voting = node->established", "node->voting = true",
+           ["chaos:--shape quorum --only node-behind --duration 10 --seed 1"], [GRANT_IN_GRACE]),
+    Mutant("R1301", "a master that lost its data grants in its grace period", *GRANT_IN_GRACE,
+           ["chaos:--shape sentinel --only node-flush,node-old --duration 10 --seed 1"]),
+    Mutant("R1302", "a slot whose record is lost is taken for a new one", BACKEND + "generation_slots.c",
+           "record_missing", "lose_record(g, slot);", "send_record(g, slot, RECORD_MODE_CREATE_GRANT);",
+           ["chaos:--shape cluster --only node-flush,node-old --duration 10 --seed 1"]),
+]

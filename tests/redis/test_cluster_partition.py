@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""A real partition of a cluster, between two network namespaces: a master and a daemon on one side, all other nodes and
+another daemon on the other side (R2 of proto/SCRIPTS.md)."""
+import socket
+import threading
+import time
+import unittest
+
+import harness
+from clusters import Cluster, slot_of
+from harness import Case, Closed, Conn, RError, Rlockd, until
+from moving import answered
+from sentinels import Cable
+
+LEASE = 4  # seconds
+NODE_TIMEOUT_MS = 1500
+CONF = "redis: { timeout: 500ms, connect_timeout: 500ms }\nlocks: { lease: %ds }\n" % LEASE
+
+
+def patient(daemon):
+    """A connection for a LOCK that waits for a failover, and for a slot's new generation."""
+    return Conn(daemon.path, 60 * harness.SLOW)
+
+
+class Holder:
+    """A client of the daemon on the small side, which asks all the time what it may believe."""
+
+    def __init__(self, daemon, name):
+        self.name, self.daemon = name, daemon
+        self.told, self.granted, self.lost = 0, 0, None  # until when it was told to hold; its last other grant; LOST
+        self.conn, self.other, self.ear = patient(daemon), patient(daemon), patient(daemon)
+        self.ear.cmd("PSUBSCRIBE", "lock:*")
+        self.token = answered(self.conn, "LOCK", name, "WAIT", "5s")
+        self.ends = False
+        self.threads = [threading.Thread(target=f) for f in (self.holds, self.grants, self.hears)]
+        for t in self.threads:
+            t.start()
+
+    def holds(self):
+        while not self.ends:
+            sent = time.monotonic()
+            answer = self.conn.cmd("LOCK", self.name, "ONCE", "NOWAIT", "FULL")
+            if isinstance(answer, list) and harness.as_map(answer)["token"] == self.token:
+                self.told = max(self.told, sent + harness.as_map(answer)["lease_ms"] / 1000)
+            time.sleep(0.01)  # the client asks so often
+
+    def grants(self):
+        n = 0
+        while not self.ends:
+            n += 1
+            if isinstance(self.other.cmd("LOCK", "%s-%d" % (self.name, n), "NOWAIT"), int):
+                self.granted = time.monotonic()
+            time.sleep(0.01)  # the client asks so often
+
+    def hears(self):
+        try:
+            while not self.ends:
+                said = self.ear.read()
+                if said[-1].startswith("lost %d " % self.token):
+                    self.lost = time.monotonic()
+        except (OSError, Closed):
+            pass  # stop() has ended it, or nothing was said for a minute
+
+    def stop(self):
+        self.ends = True
+        self.ear.sock.shutdown(socket.SHUT_RDWR)
+        for t in self.threads:
+            t.join()
+        for c in (self.ear, self.conn, self.other):
+            c.close()
+
+
+@unittest.skipUnless(Cable.allowed(), "no network namespaces here")
+class Partition(Case):
+    def part(self, serves):
+        """
+        Cuts the first master and daemon a off; returns when daemon b has granted what a's client had. `serves`: that
+        master has so long a node timeout that it serves all the while.
+        """
+        self.cable = Cable(self)
+        self.c = Cluster(self.dir, self._keep, args=("--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+                         side=lambda i: self.cable.side(min(i, 1)))
+        self.first = self.c.masters[0]
+        self.tag = next(t for t in map(str, range(100)) if self.c.owner(slot_of(t)) is self.first)
+        name = "{%s}x" % self.tag
+        self.a, b = [self._keep(Rlockd(self.dir, redis=self.c.url(), conf=CONF, name="side-%d" % i,
+                                       under=self.cable.under[i])) for i in range(2)]
+        for daemon in (self.a, b):  # a daemon grants when it has registered at two anchors
+            with patient(daemon) as c:
+                self.assertIsInstance(answered(c, "LOCK", name, "WAIT", "20s"), int)
+        if serves:
+            self.assertEqual(self.first.cmd("CONFIG", "SET", "cluster-node-timeout", "600000"), "OK")
+        self.holder, self.other = Holder(self.a, name), patient(b)
+        self.addCleanup(self.holder.stop)
+        self.addCleanup(self.other.close)
+        until(lambda: self.holder.told and self.holder.granted)
+        self.cable.cut()
+        self.cut = time.monotonic()
+        self.token = answered(self.other, "LOCK", name, "WAIT", "2s")
+        end = time.monotonic() + 60 * harness.SLOW
+        while self.token is None and time.monotonic() < end:
+            self.token = answered(self.other, "LOCK", name, "WAIT", "2s")
+        self.taken = time.monotonic()
+
+    def it_has_one_holder_at_a_time(self):
+        """The client of a has heard that its lock ends, and a grants nothing, before b grants."""
+        h = self.holder
+        self.assertGreater(self.token, h.token)
+        self.assertGreater(h.told, self.cut)  # else nobody was in danger
+        self.assertLess(h.told, self.taken)
+        self.assertLess(h.granted, self.taken)
+        until(lambda: h.lost)
+        answer = self.a.cmd("LOCK", "{%s}y" % self.tag, "WAIT", "100ms")
+        self.assertIsInstance(answer, RError)
+        self.assertTrue(answer.startswith("UNAVAILABLE"), answer)
+
+    def mended(self):
+        """When the two sides meet again, b's client has the lock, and a grants it behind that with a larger token."""
+        self.holder.ends = True
+        self.cable.mend()
+        until(self.c.settled, 60, pause=0.05)
+        self.assertFalse(self.first.is_master())
+        self.assertEqual(answered(self.other, "LOCK", self.holder.name, "ONCE"), self.token)
+        self.assertEqual(answered(self.other, "UNLOCK", self.holder.name), 0)
+        with patient(self.a) as c:
+            self.assertGreater(answered(c, "LOCK", self.holder.name, "WAIT", "20s"), self.token)
+
+    def test_an_old_master_that_stops_by_its_node_timeout(self):
+        self.part(serves=False)
+        self.assertTrue(self.first.cmd("SET", "{%s}z" % self.tag, "1").startswith("CLUSTERDOWN"))
+        self.it_has_one_holder_at_a_time()
+        self.mended()
+
+    def test_an_old_master_that_serves_on(self):
+        """The daemon must end by itself."""
+        self.part(serves=True)
+        self.assertEqual(self.first.cmd("SET", "{%s}z" % self.tag, "1"), "OK")
+        self.it_has_one_holder_at_a_time()
+        self.mended()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Broadcasts between the daemons of a cluster that get lost: what goes on without them, and what comes later
+(cluster.md W6)."""
+import re
+import select
+import signal
+
+import clusters
+import harness
+from clusters import slot_of
+from harness import until
+from moving import answered
+
+FIRST = 2730  # the slot of the first anchor, by whose master broadcasts leave
+
+
+class Case(clusters.Case):
+    CONF = "redis: { timeout: 1s }\nmax_poll: 1h\nrules: [ { match: '*-lingers', linger: 1s } ]\n"
+
+    def setUp(self):
+        super().setUp()
+        self.first = self.c.owner(FIRST)
+
+    def two(self):
+        """Two daemons, and a connection to each."""
+        self.a, self.b = (self.daemon(name) for name in "ab")
+        return self.conn(self.a), self.conn(self.b)
+
+    def names(self, n):
+        """So many names of other masters than that of the first anchor."""
+        owners = self.c.owners()
+        return [name for name in ("t%d" % i for i in range(1000)) if owners[slot_of(name)].id != self.first.id][:n]
+
+    def taken(self, c, name):
+        token = answered(c, "LOCK", name, "WAIT", "20s")
+        self.assertIsInstance(token, int)
+        return token
+
+    def cross(self, one, two, x, y):
+        """Each owner asks for what the other one has."""
+        one.ask("LOCK", y, "WAIT", "1h")
+        two.ask("LOCK", x, "WAIT", "1h")
+
+    def assert_deadlock(self, *conns):
+        """
+        One of them is told within seconds: a search that is lost is repeated when the wait is twice as old. On no
+        machine later than that: a replica takes over from a master that stands still for 60 s (STEADY).
+        """
+        ready, _, _ = select.select(conns, [], [], min(40 * harness.SLOW, 45))
+        self.assertEqual(len(ready), 1)
+        self.assertIn("DEADLOCK", str(ready[0].read()))
+
+    def assert_all_else_goes_on(self, one, two, name):
+        """A waiter gets what is unlocked, also what lingers elsewhere; and a grace period ends."""
+        for lock in (name, "{%s}-lingers" % name):
+            token = self.taken(one, lock)
+            two.ask("LOCK", lock, "WAIT", "1h")
+            self.assertEqual(answered(one, "UNLOCK", lock), 0)
+            self.assertGreater(two.read(), token)
+        token = answered(two, "LOCK", name, "ONCE")
+        to = next(n for n in self.c.masters_now() if n.id not in (self.first.id, self.c.owner(slot_of(name)).id))
+        self.c.move(slot_of(name), to)
+        self.taken(one, "{%s}2" % name)
+        self.assertEqual(answered(two, "LOCK", name, "ONCE"), token)
+
+
+class Begun(Case):
+    def test_all_hear_of_a_generation(self):
+        """Its number is that of the slot's record. Other generations may have begun before it."""
+        one, _ = self.two()
+        name = self.names(1)[0]
+        self.taken(one, name)
+        tag = self.c.owner(FIRST).cmd("KEYS", "rlock:*:seen")[0].split("{")[1].split("}")[0]
+        ear = self.first.conn()
+        self.addCleanup(ear.close)
+        self.assertEqual(ear.cmd("SSUBSCRIBE", "rlock:{%s}:deadlock" % tag)[0], "ssubscribe")
+        to = next(n for n in self.c.masters_now() if n.id not in (self.first.id, self.c.owner(slot_of(name)).id))
+        self.c.move(slot_of(name), to)
+        self.taken(one, "{%s}2" % name)
+        begun = {"+" + to.cmd("GET", key).split()[0] for key in to.cmd("KEYS", "rlock:*:epoch")}
+        while ear.read()[2] not in begun:  # read() fails when nothing more is said
+            pass
+
+
+class Forbidden(Case):
+    """No daemon may use the channels of broadcasts."""
+
+    def setUp(self):
+        super().setUp()
+        for node in self.c.nodes:
+            self.assertEqual(node.cmd("ACL", "SETUSER", "default", "resetchannels", "&redisson_*"), "OK")
+            self.addCleanup(node.cmd, "ACL", "SETUSER", "default", "allchannels")
+
+    def refused(self):
+        """broadcasts have been refused"""
+        stats = "".join(n.cmd("INFO", "commandstats") for n in self.c.masters_now())
+        return any(int(n) > 0 for n in re.findall(r"cmdstat_spublish:.*?rejected_calls=(\d+)", stats))
+
+    def test_all_else_goes_on(self):
+        one, two = self.two()
+        self.assert_all_else_goes_on(one, two, *self.names(1))
+        self.assertTrue(self.refused())
+        for d in (self.a, self.b):
+            self.assertIn("deadlocks across daemons not detected", d.log())
+
+    def test_a_deadlock_is_found_when_they_may(self):
+        one, two = self.two()
+        x, y = self.names(2)
+        self.taken(one, x)
+        self.taken(two, y)
+        for node in self.c.nodes:
+            node.cmd("CONFIG", "RESETSTAT")
+        self.cross(one, two, x, y)
+        until(self.refused)
+        self.assertTrue(one.quiet() and two.quiet())
+        for node in self.c.nodes:
+            node.cmd("ACL", "SETUSER", "default", "allchannels")
+            node.cmd("CLIENT", "KILL", "TYPE", "pubsub")
+        self.assert_deadlock(one, two)
+
+
+class Lost(Case):
+    def test_the_connections_that_listen_are_lost(self):
+        one, two = self.two()
+        x, y = self.names(2)
+        self.taken(one, x)
+        self.taken(two, y)
+        self.cross(one, two, x, y)
+        for node in self.c.nodes:
+            node.cmd("CLIENT", "KILL", "TYPE", "pubsub")
+        self.assert_deadlock(one, two)
+
+    def test_a_replica_takes_over(self):
+        one, two = self.two()
+        x, y = self.names(2)
+        self.taken(one, x)
+        self.taken(two, y)
+        self.c.fail_over(self.first)
+        self.cross(one, two, x, y)
+        self.assert_deadlock(one, two)
+
+
+class Away(Case):
+    """The master by which broadcasts leave stands still, and no replica takes over."""
+
+    def test_a_deadlock_is_found_and_all_else_goes_on(self):
+        one, two = self.two()
+        x, y, z = self.names(3)
+        self.taken(one, x)
+        self.taken(two, y)
+        self.addCleanup(self.first.signal, signal.SIGCONT)
+        self.first.signal(signal.SIGSTOP)
+        self.cross(one, two, x, y)
+        self.assert_deadlock(one, two)
+        self.assert_all_else_goes_on(self.conn(self.a), self.conn(self.b), z)
+
+
+if __name__ == "__main__":
+    harness.main()
