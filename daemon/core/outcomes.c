@@ -287,6 +287,17 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
     }
 }
 
+/* In a quorum a majority of the nodes has the key no longer than deadline_max_us: the deadline and jeopardy move. */
+static void
+cap_deadline(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->deadline_max_us != 0 && cl->state == CLAIM_HELD && d->deadline_max_us < cl->hold.deadline_us) {
+        cl->hold.deadline_us = d->deadline_max_us;
+        cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);
+        claim_arm(c, cl);
+    }
+}
+
 /* HELD: a re-entry, a hold given back, or RENEW. */
 static void
 held_done(struct core *c, struct claim *cl, const struct core_done *d)
@@ -331,7 +342,10 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_FULL:
     case CORE_GRACE:
     case CORE_UNREPLICATED: /* replicas are asked for new grants only */
-        cl->hold.deadline_us = cl->op_verb == CORE_EXTEND ? cl->hold.unrenewed_us : cl->hold.deadline_us;
+        if (cl->op_verb == CORE_EXTEND) {
+            cl->hold.deadline_us = cl->hold.unrenewed_us;
+            cap_deadline(c, cl, d); /* some nodes of a quorum may have run it */
+        }
         claim_put_off(c, cl);
         break;
     }
@@ -459,17 +473,6 @@ update_stragglers(const struct core *c, struct claim *cl, const struct core_done
     }
 }
 
-/* In a quorum a majority of the nodes has the key no longer than deadline_max_us: the deadline and jeopardy move. */
-static void
-cap_deadline(struct core *c, struct claim *cl, const struct core_done *d)
-{
-    if (d->deadline_max_us != 0 && cl->state == CLAIM_HELD && d->deadline_max_us < cl->hold.deadline_us) {
-        cl->hold.deadline_us = d->deadline_max_us;
-        cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);
-        claim_arm(c, cl);
-    }
-}
-
 void
 outcome_arrives(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -497,7 +500,7 @@ outcome_arrives(struct core *c, struct claim *cl, const struct core_done *d)
             assert(false);
         }
     }
-    if (d->outcome == CORE_OK) { /* else the claim may be gone */
+    if (d->outcome == CORE_OK) { /* the deadline may be a new one */
         cap_deadline(c, cl, d);
     }
 }

@@ -114,6 +114,8 @@ MUTANTS = [
            "daemon/core/outcomes.c", "cap_deadline",
            "cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);", "",
            ["unit:test_core_reclaim", FAULTS + "OutOfReach.test_jeopardy_comes_before_lost"]),
+    Mutant("R1353", "a RENEW that has failed leaves its lock the end from before, though some nodes have run it",
+           "daemon/core/outcomes.c", "held_done", "cap_deadline(c, cl, d);", "", ["unit:test_core_renew"]),
     Mutant("R928", "a server counts as often as it is named", BACKEND + "quorum_core.c", "quorum_find_twins",
            "node->up = node->linked && twin == NULL", "node->up = node->linked",
            [FAULTS + "Named.test_one_server_by_two_addresses"]),

@@ -107,6 +107,40 @@ START_TEST(renew_in_flight)
 }
 END_TEST
 
+/*
+ * In a quorum a RENEW to a shorter lease runs on one node, and not on the others; a third node has lost the key before.
+ * So RENEW has failed, and a majority has the key no longer than that node: the end from before RENEW counts no more.
+ */
+START_TEST(renew_failed_with_a_nearer_end)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+    int64_t ends_us;
+
+    s = world_holding(&w);
+    id = renew(&w, s, "a", SEC(5));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ends_us = op.at_us + SEC(6);
+    redis_says(&w, op, CORE_DOWN, .deadline_max_us = ends_us);
+    ck_assert_int_eq(look(&w, "a").deadline_us, ends_us);
+    while (w.now_us < ends_us) {
+        while (w.flights_n > w.flights_seen) {
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
+        }
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+        if (w.now_us == op.at_us + SEC(1)) {
+            expect_reply(&w, id, CORE_UNAVAILABLE);
+        }
+        pass(&w, MS(10));
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
 /* The lease ends under a RENEW to a longer one, which may have run: it is given back for as long as that lasts. */
 START_TEST(renew_overtaken_by_the_end)
 {
@@ -432,7 +466,7 @@ int
 main(void)
 {
     const TTest *tests[] = {renew_own_lease, renew_with_watchdog, renew_to_nothing, renew_in_flight,
-        renew_overtaken_by_the_end,
+                            renew_failed_with_a_nearer_end, renew_overtaken_by_the_end,
                             renew_beside_a_renewal, renew_unanswered, renew_unanswered_twice,
                             renew_unanswered_with_watchdog, long_over, overtaken_by_a_renew, renew_runs_late,
                             sweep_then_lock_both_late, sweep_then_lock_attempt_over,
