@@ -103,7 +103,7 @@ child_start(struct child *c, char **command, const char *name, int64_t token, co
 }
 
 enum child_news
-child_look(struct child *c)
+child_poll(struct child *c)
 {
     int status;
     pid_t pid;

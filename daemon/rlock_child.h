@@ -28,7 +28,7 @@ enum child_news {
 int child_start(struct child *c, char **command, const char *name, int64_t token, const sigset_t *mask);
 
 /* News of the child, by waitpid(). */
-enum child_news child_look(struct child *c);
+enum child_news child_poll(struct child *c);
 
 /* To its whole process group. */
 void child_signal(const struct child *c, int sig);

@@ -380,7 +380,7 @@ attend(struct run *r)
 {
     enum child_news news;
 
-    while ((news = child_look(&r->child)) != CHILD_ENDED) {
+    while ((news = child_poll(&r->child)) != CHILD_ENDED) {
         if (news == CHILD_PAUSED) {
             after_pause(r);
         }

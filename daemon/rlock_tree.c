@@ -17,7 +17,7 @@
 
 #include "daemon/base/clock.h"
 
-#define LOOK_MS 2
+#define POLL_MS 2
 #define KILL_US (5 * US_PER_S)
 
 void
@@ -64,7 +64,7 @@ tree_kill(void)
             return false;
         }
         tree_signal_kill();
-        (void)poll(NULL, 0, LOOK_MS);
+        (void)poll(NULL, 0, POLL_MS);
     }
     return true;
 }

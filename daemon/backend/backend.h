@@ -24,11 +24,11 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->ops->perform(b, op, verb);
 }
 
-/* Asks Redis what it has under `key`; ends in one env.seen(id). */
+/* Asks Redis what it has under `key`; ends in one env.inspected(id). */
 static inline void
-backend_look(struct backend *b, uint64_t id, struct slice key)
+backend_inspect(struct backend *b, uint64_t id, struct slice key)
 {
-    b->ops->look(b, id, key);
+    b->ops->inspect(b, id, key);
 }
 
 /* Broadcasts: each daemon on this database gets RECEIVED, also this one. 16 KiB at most; may get lost. Copied. */

@@ -17,7 +17,7 @@ struct backend_ops {
     uint32_t domains;    /* the number of domains (core_conf); 0 = one */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
-    void (*look)(struct backend *b, uint64_t id, struct slice key);
+    void (*inspect)(struct backend *b, uint64_t id, struct slice key);
     void (*broadcast)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t longest_lease_us);

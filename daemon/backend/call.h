@@ -37,7 +37,7 @@ struct item {
  * bundle.h.
  */
 enum other_script {
-    OTHER_LOOK,
+    OTHER_INSPECT,
     OTHER_PRESENCE,
     OTHER_REPLICAS,
     OTHER_NODE,

@@ -238,15 +238,15 @@ cluster_perform(struct backend *b, const struct core_op *op, enum core_action_ty
 }
 
 static void
-cluster_look(struct backend *b, uint64_t id, struct slice key)
+cluster_inspect(struct backend *b, uint64_t id, struct slice key)
 {
     struct cluster *c = self(b);
     struct cluster_master *m = c->master_of[slot_of(key)];
 
     if (m != NULL) {
-        shard_look(m->shard, id, key);
+        shard_inspect(m->shard, id, key);
     } else {
-        deferred_look(&c->deferred, inspect_new(&c->env, &c->events, id));
+        deferred_inspect(&c->deferred, inspect_new(&c->env, &c->events, id));
     }
 }
 
@@ -479,9 +479,9 @@ on_down(void *ctx, const struct core_done *done)
 }
 
 static void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
-    cluster_seen(ctx, id, seen);
+    cluster_inspected(ctx, id, found);
 }
 
 static struct backend *
@@ -516,7 +516,7 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     list_init(&c->masters);
     list_init(&c->parked);
     map_init(&c->watches);
-    c->events = (struct shard_events){.done = on_down, .seen = on_seen, .ctx = c};
+    c->events = (struct shard_events){.done = on_down, .inspected = on_inspected, .ctx = c};
     deferred_init(&c->deferred, &c->env, &c->events);
     c->timer = event_new(env->base, -1, 0, on_timer, c);
     cluster_slots_init(&c->slots, &c->conf, &c->env,
@@ -573,7 +573,7 @@ const struct backend_ops cluster_ops = {
     .domains = SLOTS,
     .open = cluster_open,
     .perform = cluster_perform,
-    .look = cluster_look,
+    .inspect = cluster_inspect,
     .broadcast = cluster_broadcast,
     .waiter_poll = cluster_waiter_poll,
     .configure = cluster_configure,

@@ -168,9 +168,9 @@ on_core_event(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
-    cluster_seen(((struct cluster_master *)ctx)->cluster, id, seen);
+    cluster_inspected(((struct cluster_master *)ctx)->cluster, id, found);
 }
 
 static void
@@ -303,7 +303,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
                           (struct shard_events){.done = on_done,
                                                 .life = on_life,
                                                 .event = on_core_event,
-                                                .seen = on_seen,
+                                                .inspected = on_inspected,
                                                 .ctx = m,
                                                 .greet = on_greet,
                                                 .continuity = &m->head,

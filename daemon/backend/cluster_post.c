@@ -26,9 +26,9 @@ cluster_post_done(const struct cluster *c, const struct core_done *done)
 }
 
 void
-cluster_seen(const struct cluster *c, uint64_t id, const struct backend_seen *seen)
+cluster_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found)
 {
-    c->env.seen(c->env.ctx, id, seen);
+    c->env.inspected(c->env.ctx, id, found);
 }
 
 void

@@ -55,7 +55,7 @@ deferred_item(struct deferred *d, struct item *it)
 }
 
 void
-deferred_look(struct deferred *d, struct inspect *q)
+deferred_inspect(struct deferred *d, struct inspect *q)
 {
     defer(d, &d->questions, &q->node);
 }

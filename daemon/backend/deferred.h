@@ -25,7 +25,7 @@ void deferred_fini(struct deferred *d);
 void deferred_item(struct deferred *d, struct item *it);
 
 /* Takes the question. */
-void deferred_look(struct deferred *d, struct inspect *q);
+void deferred_inspect(struct deferred *d, struct inspect *q);
 
 /* Both lists are empty. */
 bool deferred_idle(const struct deferred *d);

@@ -1,5 +1,5 @@
 /*
- * inspect.c -- sends scripts/look.lua, and reads its answer into struct backend_seen; serve/look.c prints that.
+ * inspect.c -- sends scripts/inspect.lua, and reads its answer into struct backend_key; serve/lockinfo.c prints that.
  */
 #include "daemon/backend/inspect.h"
 
@@ -31,23 +31,23 @@ print_digest(const struct inspect *q, struct slice value, char out[17])
 }
 
 static void
-on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+on_inspected(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct inspect *q = arg;
-    struct backend_seen seen = {.pttl_ms = -1};
+    struct backend_key found = {.pttl_ms = -1};
 
     (void)sent_us;
     --*q->in_flight;
     if (result == LINK_ANSWERED && is_answer(r)) {
-        seen.ok = true;
-        seen.exists = !slice_is(r->item[TYPE]->text, "none");
-        text_print(seen.type, sizeof(seen.type), r->item[TYPE]->text);
-        text_print(seen.owner, sizeof(seen.owner), r->item[OWNER]->text);
-        print_digest(q, r->item[VALUE]->text, seen.digest);
-        seen.holds = r->item[HOLDS]->n;
-        seen.pttl_ms = r->item[PTTL]->n < 0 ? -1 : r->item[PTTL]->n;
+        found.ok = true;
+        found.exists = !slice_is(r->item[TYPE]->text, "none");
+        text_print(found.type, sizeof(found.type), r->item[TYPE]->text);
+        text_print(found.owner, sizeof(found.owner), r->item[OWNER]->text);
+        print_digest(q, r->item[VALUE]->text, found.digest);
+        found.holds = r->item[HOLDS]->n;
+        found.pttl_ms = r->item[PTTL]->n < 0 ? -1 : r->item[PTTL]->n;
     }
-    q->events->seen(q->events->ctx, q->id, &seen);
+    q->events->inspected(q->events->ctx, q->id, &found);
     free(q);
 }
 
@@ -64,12 +64,12 @@ inspect_new(const struct backend_env *env, const struct shard_events *events, ui
 bool
 inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight)
 {
-    struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_LOOK)), SLICE_LIT("1"), key};
+    struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_INSPECT)), SLICE_LIT("1"), key};
     bool sent;
 
     q->key_hash = hash_bytes(&q->env->secret, key.p, key.n);
     q->in_flight = in_flight;
-    sent = link_up(l) && link_send(l, 4, word, on_seen, q);
+    sent = link_up(l) && link_send(l, 4, word, on_inspected, q);
     *in_flight += sent;
     return sent;
 }
@@ -77,14 +77,14 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned
 void
 inspect_unanswered(struct inspect *q)
 {
-    q->events->seen(q->events->ctx, q->id, &(struct backend_seen){.ok = false});
+    q->events->inspected(q->events->ctx, q->id, &(struct backend_key){.ok = false});
     free(q);
 }
 
 void
 inspect_forget(link_reply_fn *fn, void *arg)
 {
-    if (fn == on_seen) {
+    if (fn == on_inspected) {
         free(arg);
     }
 }

@@ -1,6 +1,6 @@
 /*
  * link.c -- one connection to Redis: begin and end, output and input, deadlines. link_greet.c has the greeting, tls.h
- * TLS, link_look.c the questions about a link. Only link.c and reply.c use hiredis (its reader).
+ * TLS, link_view.c the questions about a link. Only link.c and reply.c use hiredis (its reader).
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence

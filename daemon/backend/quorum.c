@@ -215,7 +215,7 @@ open_shards(struct quorum *qu)
                                  (struct shard_events){.done = on_done,
                                                        .life = on_life,
                                                        .event = quorum_core_event,
-                                                       .seen = quorum_seen,
+                                                       .inspected = quorum_inspected,
                                                        .forms = &script_forms_of_quorum,
                                                        .ctx = node});
     }
@@ -485,7 +485,7 @@ const struct backend_ops quorum_ops = {
     .schemes = "quorum:",
     .open = quorum_open,
     .perform = quorum_perform,
-    .look = quorum_look,
+    .inspect = quorum_inspect,
     .broadcast = quorum_broadcast,
     .waiter_poll = quorum_waiter_poll,
     .configure = quorum_configure,

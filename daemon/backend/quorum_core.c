@@ -17,9 +17,9 @@ quorum_post(const struct quorum *qu, const struct core_event *ev)
 }
 
 void
-quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen)
+quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct backend_key *found)
 {
-    qu->env.seen(qu->env.ctx, id, seen);
+    qu->env.inspected(qu->env.ctx, id, found);
 }
 
 int64_t

@@ -59,7 +59,7 @@ struct quorum {
     struct freelist freelist;
     unsigned nodes_n, majority; /* majority: q in the comments */
     struct quorum_node node[VOTES_NODES_MAX];
-    struct map entries, errands, watches, looks;
+    struct map entries, errands, watches, inspections;
     struct heap timers;
     struct list new_ops; /* quorum_op.node: operations of verbs in this turn */
     struct list unsent;  /* errand.node: errands that are not sent, to be answered DOWN */
@@ -95,7 +95,7 @@ void quorum_wake(struct quorum *qu);
 void quorum_post(const struct quorum *qu, const struct core_event *ev);
 
 /* The answer to a LOCKINFO. */
-void quorum_post_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen);
+void quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct backend_key *found);
 
 /* The number of nodes that vote, and that are up. */
 unsigned quorum_voting(const struct quorum *qu);

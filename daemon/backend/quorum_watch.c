@@ -167,12 +167,12 @@ quorum_watches_free(struct quorum *qu)
         watch_free(qu, container_of(n, struct quorum_watch, by_queue));
     }
     map_fini(&qu->watches);
-    map_for_each_safe(n, nxt, &qu->looks)
+    map_for_each_safe(n, nxt, &qu->inspections)
     {
-        map_remove(&qu->looks, n);
+        map_remove(&qu->inspections, n);
         free(n);
     }
-    map_fini(&qu->looks);
+    map_fini(&qu->inspections);
 }
 
 /* ---- waiter polls ---- */
@@ -249,44 +249,44 @@ quorum_core_event(void *ctx, const struct core_event *ev)
 /* ---- LOCKINFO ---- */
 
 /* A question to all nodes. */
-struct quorum_look {
+struct quorum_inspection {
     struct map_node by_id; /* first: freed as such */
     unsigned answers_n;
-    struct backend_seen seen[VOTES_NODES_MAX];
+    struct backend_key view[VOTES_NODES_MAX];
 };
 
 void
-quorum_look(struct backend *b, uint64_t id, struct slice key)
+quorum_inspect(struct backend *b, uint64_t id, struct slice key)
 {
     struct quorum *qu = (struct quorum *)(void *)b;
-    struct quorum_look *look = mem_zalloc(sizeof(*look));
+    struct quorum_inspection *q = mem_zalloc(sizeof(*q));
 
-    map_add(&qu->looks, &look->by_id, id);
+    map_add(&qu->inspections, &q->by_id, id);
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        shard_look(qu->node[i].shard, id, key);
+        shard_inspect(qu->node[i].shard, id, key);
     }
 }
 
 static bool
-is_same(const struct backend_seen *a, const struct backend_seen *b)
+is_same(const struct backend_key *a, const struct backend_key *b)
 {
     return a->ok == b->ok && a->exists == b->exists && strcmp(a->type, b->type) == 0 &&
            strcmp(a->owner, b->owner) == 0 && strcmp(a->digest, b->digest) == 0;
 }
 
 /* The answer that q nodes agree on; if there is none, the owner is "split". */
-static struct backend_seen
-agreed(const struct quorum *qu, const struct quorum_look *look)
+static struct backend_key
+agreed(const struct quorum *qu, const struct quorum_inspection *q)
 {
-    struct backend_seen split = {.pttl_ms = -1};
+    struct backend_key split = {.pttl_ms = -1};
     unsigned ok = 0;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        const struct backend_seen *s = &look->seen[i];
+        const struct backend_key *s = &q->view[i];
         unsigned same = 0;
 
         for (unsigned k = 0; k < qu->nodes_n && s->ok; k++) {
-            same += is_same(s, &look->seen[k]);
+            same += is_same(s, &q->view[k]);
         }
         if (same >= qu->majority) {
             return *s;
@@ -303,24 +303,24 @@ agreed(const struct quorum *qu, const struct quorum_look *look)
 }
 
 void
-quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+quorum_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
     const struct quorum_node *node = ctx;
     struct quorum *qu = node->of;
-    struct map_node *n = map_find(&qu->looks, id);
-    struct quorum_look *look;
-    struct backend_seen all;
+    struct map_node *n = map_find(&qu->inspections, id);
+    struct quorum_inspection *q;
+    struct backend_key all;
 
     if (n == NULL) {
         return;
     }
-    look = container_of(n, struct quorum_look, by_id);
-    look->seen[node->index] = *seen;
-    if (++look->answers_n < qu->nodes_n) {
+    q = container_of(n, struct quorum_inspection, by_id);
+    q->view[node->index] = *found;
+    if (++q->answers_n < qu->nodes_n) {
         return;
     }
-    all = agreed(qu, look);
-    map_remove(&qu->looks, n);
-    free(look);
-    quorum_post_seen(qu, id, &all);
+    all = agreed(qu, q);
+    map_remove(&qu->inspections, n);
+    free(q);
+    quorum_post_inspected(qu, id, &all);
 }

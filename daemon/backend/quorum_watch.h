@@ -30,8 +30,8 @@ void quorum_core_event(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
 void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
 void quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
-void quorum_look(struct backend *b, uint64_t id, struct slice key);
-void quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen);
+void quorum_inspect(struct backend *b, uint64_t id, struct slice key);
+void quorum_inspected(void *ctx, uint64_t id, const struct backend_key *found);
 void quorum_watches_free(struct quorum *qu);
 
 #endif

@@ -68,12 +68,12 @@ shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p)
 }
 
 void
-shard_look(struct shard *sh, uint64_t id, struct slice key)
+shard_inspect(struct shard *sh, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
-    if (!inspect_send(q, any_link(sh), key, &sh->looks_n)) {
-        deferred_look(&sh->deferred, q);
+    if (!inspect_send(q, any_link(sh), key, &sh->inspections_n)) {
+        deferred_inspect(&sh->deferred, q);
     }
 }
 
@@ -498,7 +498,7 @@ tls_status(const struct shard *sh, struct backend_status *out)
     struct tls_view view = {.version = ""};
 
     if (s != NULL) {
-        tls_look(s, &view);
+        tls_session_view(s, &view);
     }
     snprintf(out->tls_version, sizeof(out->tls_version), "%s", view.version);
     snprintf(out->tls_cipher, sizeof(out->tls_cipher), "%s", view.cipher);
@@ -509,7 +509,7 @@ tls_status(const struct shard *sh, struct backend_status *out)
 bool
 shard_idle(const struct shard *sh)
 {
-    return sh->gathered_n == 0 && sh->in_flight == 0 && sh->looks_n == 0 && !shard_waits(sh) &&
+    return sh->gathered_n == 0 && sh->in_flight == 0 && sh->inspections_n == 0 && !shard_waits(sh) &&
            deferred_idle(&sh->deferred) && replicas_idle(&sh->replicas) &&
            (!has_membership(sh) || !membership_busy(&sh->membership));
 }

@@ -34,7 +34,7 @@ struct shard_events {
     void (*done)(void *ctx, const struct core_done *done); /* an operation has ended */
     void (*life)(void *ctx, enum shard_life what, uint64_t n);
     void (*event)(void *ctx, const struct core_event *ev); /* of a watch or a waiter poll, or a broadcast */
-    void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen); /* the answer to a shard_look() */
+    void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found); /* the answer to a shard_inspect() */
     void *ctx;
     /* A link of any purpose is greeting: sends what must be answered before it is up. NULL: nothing more. */
     void (*greet)(void *ctx, struct redis_link *l);
@@ -90,7 +90,7 @@ void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_
 /* Takes an item, off any list, like a new operation of this shard. */
 void shard_take(struct shard *sh, struct item *it);
 
-void shard_look(struct shard *sh, uint64_t id, struct slice key);
+void shard_inspect(struct shard *sh, uint64_t id, struct slice key);
 void shard_broadcast(struct shard *sh, unsigned channel, struct slice what);
 
 /* For a topology with a continuity of its own: whether the shard is to receive broadcasts on the channel. */

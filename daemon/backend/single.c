@@ -77,11 +77,11 @@ on_core_event(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
     const struct single *s = ctx;
 
-    s->env.seen(s->env.ctx, id, seen);
+    s->env.inspected(s->env.ctx, id, found);
 }
 
 /* ---- begin and end ---- */
@@ -112,7 +112,7 @@ single_open(struct single *s, const struct backend_ops *ops, const struct backen
                           (struct shard_events){.done = on_done,
                                                 .life = more.life != NULL ? more.life : single_life,
                                                 .event = on_core_event,
-                                                .seen = on_seen,
+                                                .inspected = on_inspected,
                                                 .ctx = s,
                                                 .greet = more.greet});
 }
@@ -134,9 +134,9 @@ single_perform(struct backend *b, const struct core_op *op, enum core_action_typ
 }
 
 void
-single_look(struct backend *b, uint64_t id, struct slice key)
+single_inspect(struct backend *b, uint64_t id, struct slice key)
 {
-    shard_look(self(b)->shard, id, key);
+    shard_inspect(self(b)->shard, id, key);
 }
 
 void

@@ -34,7 +34,7 @@ void single_life(void *ctx, enum shard_life what, uint64_t n);
 bool single_secure(struct link_address *a, const struct tls_files *files, const struct log *log, char error[160]);
 
 void single_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
-void single_look(struct backend *b, uint64_t id, struct slice key);
+void single_inspect(struct backend *b, uint64_t id, struct slice key);
 void single_broadcast(struct backend *b, struct slice what);
 void single_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void single_configure(struct backend *b, int64_t longest_lease_us);
@@ -47,7 +47,7 @@ size_t single_nodes(const struct backend *b, struct backend_node out[BACKEND_NOD
 
 /* The rows of backend_ops that all topologies with one shard share. */
 #define SINGLE_VERBS                                                                                                   \
-    .perform = single_perform, .look = single_look, .broadcast = single_broadcast,                                     \
+    .perform = single_perform, .inspect = single_inspect, .broadcast = single_broadcast,                               \
     .waiter_poll = single_waiter_poll,                                                                                 \
     .configure = single_configure, .reclaimed = single_reclaimed, .leave = single_leave, .idle = single_idle
 

@@ -75,7 +75,7 @@ struct tls_view {
     struct tls_validity peer; /* the certificate of Redis */
 };
 
-void tls_look(const struct tls_session *s, struct tls_view *out);
+void tls_session_view(const struct tls_session *s, struct tls_view *out);
 
 /* The daemon's own certificate. */
 struct tls_validity tls_own(const struct tls *t);

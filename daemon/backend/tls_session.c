@@ -383,7 +383,7 @@ tls_sent(struct tls_session *s)
 }
 
 void
-tls_look(const struct tls_session *s, struct tls_view *out)
+tls_session_view(const struct tls_session *s, struct tls_view *out)
 {
     X509 *x = s->state == TLS_OPEN ? SSL_get1_peer_certificate(s->ssl) : NULL;
 

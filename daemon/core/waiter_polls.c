@@ -36,7 +36,7 @@ enum {
     WAITER_POLL_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a cohort can go
                                        on */
     WAITER_POLL_GRANTS = 32,        /* grants here since the last poll */
-    LOOK_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one poll */
+    LOCKS_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one poll */
 };
 
 static uint64_t
@@ -113,7 +113,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
 {
     struct waiter_poll *p = &c->waiter_poll;
 
-    for (unsigned i = 0; i < LOOK_MAX && p->n < CORE_WAITER_POLL_MAX && !list_empty(from); i++) {
+    for (unsigned i = 0; i < LOCKS_MAX && p->n < CORE_WAITER_POLL_MAX && !list_empty(from); i++) {
         struct lock *l = container_of(from->next, struct queue, waiter_poll_node)->lock;
 
         list_remove(&l->queue->waiter_poll_node);

@@ -114,7 +114,7 @@ delay_us(const struct engine *e)
 }
 
 enum auth_limit
-auth_limit_look(struct session *s, enum command_id id, const struct words *w)
+auth_limit_check(struct session *s, enum command_id id, const struct words *w)
 {
     struct engine *e = s->engine;
     struct auth_wait *wait = s->auth_wait;

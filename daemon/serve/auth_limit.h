@@ -25,14 +25,14 @@ enum auth_limit { AUTH_LIMIT_GO, AUTH_LIMIT_WAIT, AUTH_LIMIT_REFUSE };
  * May this request run now? WAIT: session.auth_wait is set; when the delay is over the session is woken, and the next
  * call clears it and answers GO. REFUSE: too many wait already. A request without a password may always GO.
  */
-enum auth_limit auth_limit_look(struct session *s, enum command_id id, const struct words *w);
+enum auth_limit auth_limit_check(struct session *s, enum command_id id, const struct words *w);
 
 static inline enum auth_limit
 auth_limit_ask(struct session *s, enum command_id id, const struct words *w)
 {
     bool no_limits = s->auth_wait == NULL && s->engine->auth_limits == NULL;
 
-    return no_limits ? AUTH_LIMIT_GO : auth_limit_look(s, id, w);
+    return no_limits ? AUTH_LIMIT_GO : auth_limit_check(s, id, w);
 }
 
 /* True: the oldest request is an AUTH that waits, and nothing is read behind it. */

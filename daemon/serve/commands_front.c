@@ -121,7 +121,7 @@ held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
 
 /* Would SET find the name taken, and not of another kind? */
 static bool
-counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *seen)
+counts_as_taken(struct engine *e, struct slice name, const struct backend_key *found)
 {
     struct core_lock_view v;
     struct core_spec spec;
@@ -131,7 +131,7 @@ counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *
         spec.kind = v.kind;
     }
     return spec.foreign_wait ||
-           ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(seen->type, "string") == 0);
+           ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(found->type, "string") == 0);
 }
 
 /* Writes the value of the holder here. */
@@ -148,20 +148,20 @@ write_holder(const struct engine *e, const struct core_lock_view *v, struct outb
 
 /* The answer to GET. Of a value that others have set only a digest: it may prove its owner, or be no lock at all. */
 static void
-write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
+write_value(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box, struct writer *w)
 {
     struct core_lock_view v;
 
     if (held_here(e, name, &v)) {
         write_holder(e, &v, box, w);
-    } else if (!seen->ok) {
+    } else if (!found->ok) {
         writer_error_plain(w, ERR_UNAVAILABLE);
-    } else if (!seen->exists) {
+    } else if (!found->exists) {
         writer_null(w);
-    } else if (seen->owner[0] != '\0') {
-        writer_text(w, seen->owner);
-    } else if (counts_as_taken(e, name, seen)) {
-        writer_text(w, seen->digest);
+    } else if (found->owner[0] != '\0') {
+        writer_text(w, found->owner);
+    } else if (counts_as_taken(e, name, found)) {
+        writer_text(w, found->digest);
     } else {
         writer_error_plain(w, ERR_WRONG_KIND);
     }
@@ -177,7 +177,7 @@ cmd_get(struct cmd *c)
         return CMD_DONE;
     }
     if (!held_here(c->session->engine, name, &v)) {
-        return look_ask(c, name, write_value);
+        return lockinfo_ask(c, name, write_value);
     }
     write_holder(c->session->engine, &v, c->box, c->out);
     return CMD_DONE;

@@ -35,26 +35,26 @@ void client_forget_words(struct session *s);
 /* monitor.c: sends the command to every MONITOR session, before it runs. */
 void monitor_feed(const struct cmd *c);
 
-/* look.c: one record each, for LOCKS, WAITERS, SESSIONS and for the tables of INFO. */
-struct look_text {
+/* lockinfo.c: one record each, for LOCKS, WAITERS, SESSIONS and for the tables of INFO. */
+struct show_text {
     char owner[OWNER_BYTES], lib[CLIENT_LIB_BYTES]; /* what the fields of one record point at */
 };
-void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
+void show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct show_text *text,
                struct fields *f, struct fields_spot *state); /* gets the spot of the value `state`; NULL: not needed */
-void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
+void show_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct show_text *text,
                  struct fields *f);
-void look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+void show_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct show_text *text,
                  struct fields *f);
-void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
+void show_session(const struct session *s, int64_t now_us, struct show_text *text, struct fields *f);
 
 /* Marks the word "held" at `state` in the box: it is true while the grant stands. */
-void look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
+void show_marks_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
                     struct fields_spot state);
 
-/* look.c: asks Redis about a name; `write` then makes the whole reply of what Redis has. */
-typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box,
+/* lockinfo.c: asks Redis about a name; `write` then makes the whole reply of what Redis has. */
+typedef void lockinfo_fn(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box,
                      struct writer *w);
-enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
+enum cmd_result lockinfo_ask(struct cmd *c, struct slice name, lockinfo_fn *write);
 
 /* info_tables.c: INFO locks, waiters, sessions, tree; made in slices. */
 bool info_is_table(struct slice section);

@@ -2,7 +2,7 @@
  * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
  *
  * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the oldest
- * NAMES_LOOKED_AT locks, and count the rest from the totals. A drain stops grants only: commands that look go on as
+ * NAMES_MAX locks, and count the rest from the totals. A drain stops grants only: commands that look go on as
  * before.
  */
 #include "daemon/serve/drain.h"
@@ -19,7 +19,7 @@
 #include "daemon/serve/step.h"
 
 #define NAMES_SHOWN 8
-#define NAMES_LOOKED_AT 1024
+#define NAMES_MAX 1024
 
 struct naming {
     const struct engine *engine;
@@ -92,7 +92,7 @@ print_locks(struct naming *n)
         return;
     }
     core_cursor_begin(core, &cursor);
-    (void)core_cursor_locks(core, &cursor, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, n);
+    (void)core_cursor_locks(core, &cursor, clock_now_us(), (struct slice){NULL, 0}, NAMES_MAX, add_lock, n);
     core_cursor_end(&cursor);
     if (all > n->counted) {
         buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->counted);

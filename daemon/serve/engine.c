@@ -161,9 +161,9 @@ on_post(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
-    look_seen(ctx, id, seen);
+    lockinfo_inspected(ctx, id, found);
 }
 
 static void
@@ -314,7 +314,7 @@ open_backend(struct engine *e, char error[160])
         .log = e->log,
         .metrics = &e->metrics,
         .post = on_post,
-        .seen = on_seen,
+        .inspected = on_inspected,
         .others_changed = on_others_changed,
         .state = on_state,
         .epoch = epoch_before,
@@ -417,7 +417,7 @@ engine_free(struct engine **ep)
         event_free(e->timer);
     }
     state_store_close(&e->state_store);
-    look_forget(e);
+    lockinfo_forget(e);
     map_fini(&e->by_id);
     map_fini(&e->processes);
     auth_limit_free(e);

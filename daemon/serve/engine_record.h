@@ -33,7 +33,7 @@ struct event_base;
 struct session;
 struct peer_process;
 struct pubsub;
-struct look;
+struct question;
 struct auth_limits;
 
 struct engine {
@@ -85,8 +85,8 @@ struct engine {
     int64_t listings_left_us; /* time that this turn has left for them */
     struct list longs;        /* session.long_node: their clients have not read a long reply, oldest first */
     size_t longs_bytes;       /* of all long replies, unread or in the making: see longs.c */
-    struct map looks;         /* of look.c: questions of LOCKINFO and GET to Redis; look_forget() empties it */
-    uint64_t looks_last;      /* id of the newest */
+    struct map questions;     /* of lockinfo.c: of LOCKINFO and GET to Redis; lockinfo_forget() empties it */
+    uint64_t questions_last;  /* id of the newest */
 
     struct event *timer;      /* owned */
     int64_t timer_at_us;      /* its time: the earliest deadline, or before that */

@@ -299,10 +299,10 @@ static void
 waiter_row(void *ctx, const struct core_waiter_view *v)
 {
     struct info_rows *t = ctx;
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
-    look_waiter(t->in->engine, v, t->in->now_us, &text, &f);
+    show_waiter(t->in->engine, v, t->in->now_us, &text, &f);
     fields_add_row(&t->table, &f);
 }
 
@@ -310,10 +310,10 @@ static void
 holder_row(void *ctx, const struct core_holder_view *v)
 {
     struct info_rows *t = ctx;
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
-    look_holder(t->in->engine, v, t->in->now_us, &text, &f);
+    show_holder(t->in->engine, v, t->in->now_us, &text, &f);
     fields_add_row(&t->table, &f);
     rely(t, v->claim, v->token, v->deadline_us);
 }
@@ -341,10 +341,10 @@ end_table(struct info *in, struct info_rows *t, size_t all, const char *empty)
 static void
 lock_row(const struct info_rows *t, const struct core_lock_view *v, struct table *table)
 {
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
-    look_lock(t->in->engine, v, t->in->now_us, &text, &f, NULL);
+    show_lock(t->in->engine, v, t->in->now_us, &text, &f, NULL);
     fields_add_row(table, &f);
     rely(t, v->claim, v->token, v->deadline_us);
 }

@@ -70,11 +70,11 @@ lock_row(void *ctx, const struct core_lock_view *v)
 {
     struct table_work *w = ctx;
     struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
     if (!is_full(w)) {
-        look_lock(w->engine, v, w->now_us, &text, &f, NULL);
+        show_lock(w->engine, v, w->now_us, &text, &f, NULL);
         outbox_rely(&w->aside, &g, w->engine->metrics.lost);
     }
     fields_add_row(&w->table, &f);
@@ -84,11 +84,11 @@ static void
 waiter_row(void *ctx, const struct core_waiter_view *v)
 {
     struct table_work *w = ctx;
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
     if (!is_full(w)) {
-        look_waiter(w->engine, v, w->now_us, &text, &f);
+        show_waiter(w->engine, v, w->now_us, &text, &f);
     }
     fields_add_row(&w->table, &f);
 }
@@ -113,7 +113,7 @@ static bool
 advance_sessions(struct table_work *w)
 {
     struct session *s = session_after(w->engine, w->session);
-    struct look_text text;
+    struct show_text text;
 
     for (int i = 0; i < SLICE_SESSIONS; i++) {
         struct fields f = {.n = 0};
@@ -122,7 +122,7 @@ advance_sessions(struct table_work *w)
             return false;
         }
         if (!is_full(w)) {
-            look_session(s, w->now_us, &text, &f);
+            show_session(s, w->now_us, &text, &f);
         }
         fields_add_row(&w->table, &f);
         w->session = s->id;

@@ -1,8 +1,8 @@
 /*
  * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only. look.c
- * describes the records themselves.
+ * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only.
+ * lockinfo.c describes the records themselves.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -51,14 +51,14 @@ send_lock(void *ctx, const struct core_lock_view *v)
 {
     struct list_work *l = ctx;
     struct outbox *box = pieces_end(&l->rows);
-    struct look_text text;
+    struct show_text text;
     struct fields_spot state = {0, 0};
     struct fields f = {.n = 0};
 
     if (box != NULL) {
-        look_lock(l->engine, v, l->now_us, &text, &f, &state);
+        show_lock(l->engine, v, l->now_us, &text, &f, &state);
         add_row(l, &f, box);
-        look_says_held(l->engine, box, v, state);
+        show_marks_held(l->engine, box, v, state);
     }
 }
 
@@ -67,11 +67,11 @@ send_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct list_work *l = ctx;
     struct outbox *box = pieces_end(&l->rows);
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
     if (box != NULL) {
-        look_waiter(l->engine, v, l->now_us, &text, &f);
+        show_waiter(l->engine, v, l->now_us, &text, &f);
         add_row(l, &f, box);
     }
 }
@@ -80,7 +80,7 @@ static bool
 advance_sessions(struct list_work *l, struct engine *e)
 {
     struct session *s = session_after(e, l->session);
-    struct look_text text;
+    struct show_text text;
 
     for (int i = 0; i < SLICE_SESSIONS; i++) {
         struct outbox *box = pieces_end(&l->rows);
@@ -89,7 +89,7 @@ advance_sessions(struct list_work *l, struct engine *e)
         if (s == NULL || s->id > l->newest || box == NULL) {
             return false;
         }
-        look_session(s, l->now_us, &text, &f);
+        show_session(s, l->now_us, &text, &f);
         add_row(l, &f, box);
         l->session = s->id;
         s = session_after(e, s->id);

@@ -18,8 +18,8 @@
 #include "daemon/base/memory.h"
 
 enum {
-    MARKS_FIRST = 4,   /* more than most answers have */
-    MARKS_LOOK = 1024, /* that one outbox_fit() looks at: an unread LOCKS has one for each row */
+    MARKS_FIRST = 4,  /* more than most answers have */
+    MARKS_MAX = 1024, /* that one outbox_fit() looks at: an unread LOCKS has one for each row */
 };
 
 struct outbox_marks {
@@ -322,11 +322,11 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
  * marks, from the first, were looked at.
  */
 static enum outbox_fate
-look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)
+doom_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)
 {
     uint32_t i, k, end;
 
-    for (i = 0; i < box->marks->n && i < MARKS_LOOK; i = end) { /* a step may add marks */
+    for (i = 0; i < box->marks->n && i < MARKS_MAX; i = end) { /* a step may add marks */
         struct outbox_marks *m = box->marks;
         bool late = false, torn = false;
 
@@ -493,7 +493,7 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
     if (core_next_us(env->core) <= now_us) {
         env->step(env->ctx, &(struct core_event){.type = CORE_TIME});
     }
-    if (look(box, now_us, env, &looked) == OUTBOX_TORN) {
+    if (doom_late(box, now_us, env, &looked) == OUTBOX_TORN) {
         return OUTBOX_TORN;
     }
     if (needs_copy(box->marks, looked)) {

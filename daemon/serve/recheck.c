@@ -1,7 +1,7 @@
 /*
  * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.recheck_us.
  *
- * There are two lists, so that one check serves many sessions, and checks no session sooner than LOOK_AGAIN_US after
+ * There are two lists, so that one check serves many sessions, and checks no session sooner than RECHECK_US after
  * its read. Most sessions have no input, so one poll() asks about all: reading each would cost more than the rest of a
  * hand-off. A check also takes peeked bytes out of the socket: see PK3 of peek.c.
  */
@@ -13,28 +13,28 @@
 #include "daemon/serve/peek.h"
 #include "daemon/serve/sessions.h"
 
-#define LOOK_AGAIN_US (2 * US_PER_MS)
-#define LOOK_AT_ONCE 64
+#define RECHECK_US (2 * US_PER_MS)
+#define RECHECK_MAX 64
 
 void
 recheck_add(struct engine *e, struct session *s)
 {
     list_push_back(&e->recheck[1], &s->recheck_node);
     if (e->recheck_us == CORE_FOREVER) {
-        e->recheck_us = clock_now_us() + LOOK_AGAIN_US;
+        e->recheck_us = clock_now_us() + RECHECK_US;
     }
 }
 
 /* Checks the first sessions of the list: wakes those with input, or all of them if poll() fails. */
 static void
-look_at_some(struct list *recheck)
+recheck_some(struct list *recheck)
 {
-    struct session *s[LOOK_AT_ONCE];
-    struct pollfd p[LOOK_AT_ONCE];
+    struct session *s[RECHECK_MAX];
+    struct pollfd p[RECHECK_MAX];
     nfds_t n, i;
     bool polled;
 
-    for (n = 0; n < LOOK_AT_ONCE && !list_empty(recheck); n++) {
+    for (n = 0; n < RECHECK_MAX && !list_empty(recheck); n++) {
         s[n] = container_of(recheck->next, struct session, recheck_node);
         peek_take(s[n]);
         p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
@@ -53,8 +53,8 @@ void
 recheck_run(struct engine *e, int64_t now_us)
 {
     while (!list_empty(&e->recheck[0])) {
-        look_at_some(&e->recheck[0]);
+        recheck_some(&e->recheck[0]);
     }
     list_move_all(&e->recheck[0], &e->recheck[1]);
-    e->recheck_us = list_empty(&e->recheck[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
+    e->recheck_us = list_empty(&e->recheck[0]) ? CORE_FOREVER : now_us + RECHECK_US;
 }

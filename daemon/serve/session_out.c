@@ -11,7 +11,7 @@
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
 
-enum { LOOKS_MAX = 3 }; /* at one outbox before a send */
+enum { CHECKS_MAX = 3 }; /* at one outbox before a send */
 
 /* ---- what may leave ---- */
 
@@ -57,7 +57,7 @@ session_out_is_fit(struct session *s, size_t *bytes)
         return true;
     }
     /* Rewriting and logging take time, or the machine stands still: the next deadline may have come meanwhile. */
-    for (int looks = 0; looks < LOOKS_MAX; looks++) {
+    for (int checks = 0; checks < CHECKS_MAX; checks++) {
         if (!make_fit(s, now_us)) {
             return false;
         }
@@ -67,7 +67,7 @@ session_out_is_fit(struct session *s, size_t *bytes)
             return true;
         }
     }
-    *bytes = 0; /* the next turn looks again */
+    *bytes = 0; /* the next turn checks again */
     return true;
 }
 

@@ -31,7 +31,7 @@
 #define UNFINISHED_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
 #define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
 #define EVENTS_US (1 * US_PER_MS) /* ... and for sessions that have events alone */
-#define WRITE_LOOK 8             /* sessions that write before the clock is read, and between two such reads */
+#define CLOCK_EVERY 8            /* sessions that write before the clock is read, and between two such reads */
 
 /* ---- deadlines ---- */
 
@@ -248,10 +248,10 @@ wrote(struct output *o, struct session *s, bool more)
         list_push_back(&o->unsent, &s->write_node);
         s->only_events = true;
     }
-    if (++o->n % WRITE_LOOK == 0) {
+    if (++o->n % CLOCK_EVERY == 0) {
         int64_t now_us = clock_now_us();
 
-        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* with fewer writers the clock is not read */
+        o->began_us = o->n == CLOCK_EVERY ? now_us : o->began_us; /* with fewer writers the clock is not read */
         o->spent_us = now_us - o->began_us;
     }
 }

@@ -300,14 +300,14 @@ talk_doubt(struct talk *k, enum core_event_type type)
 }
 
 static void
-talk_seen(struct choices *c)
+talk_inspected(struct choices *c)
 {
     static const char *const types[] = {"none", "hash", "string", "list"};
     unsigned how = take_byte(c);
     struct slice who = take_bytes(c, 40);
     struct buf b;
 
-    redis->seen = (struct backend_seen){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
+    redis->seen = (struct backend_key){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
                                         .pttl_ms = how - 1};
     snprintf(redis->seen.type, sizeof(redis->seen.type), "%s", types[how / 2 % 4]);
     buf_init(&b, 0);
@@ -366,7 +366,7 @@ instruct(struct talk *k, struct choices *c)
         talk_doubt(k, what == 'l' ? CORE_RECLAIM : what == 'c' ? CORE_SUSPECT : CORE_GRACE_OVER);
         break;
     case 'r':
-        talk_seen(c);
+        talk_inspected(c);
         break;
     case 'u':
         k->down = !k->down;

@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant("R923", "a seed of no use is asked again and again", BACKEND + "cluster_seeds.c", "on_map",
            "s->useless = true;", "", ["redis:test_cluster_seeds.py Seeds.test_of_no_use"]),
     Mutant("R924", "a shard closes with a question of LOCKINFO in flight", BACKEND + "shard.c", "shard_idle",
-           "sh->looks_n == 0 &&", "", ["redis:test_cluster_grace.py Stopped.test_what_it_was_asked_is_answered"]),
+           "sh->inspections_n == 0 &&", "", ["redis:test_cluster_grace.py Stopped.test_what_it_was_asked_is_answered"]),
     Mutant("R926", "watches that a node refuses are asked for again at once", BACKEND + "cluster_watch.c",
            "may_resubscribe", "c->resubscribed_us + RESUBSCRIBE_US", "0", ["unit:test_cluster_watch"]),
     Mutant("R1223", "the log warns of a replica that a node still lists as a master", BACKEND + "cluster_masters.c",

@@ -209,7 +209,7 @@ MUTANTS = [
     Mutant("R174", "BREAK takes away whatever is there", "scripts/clear.lua", "clear",
            "pttl ~= -2 and not is_lock(key, pttl, pattern, declared)", "false",
            ["redis:test_deputy.py Deputy.test_the_key_space_is_the_same_whatever_kind_a_rule_says"]),
-    Mutant("R177", "the first field of any hash is an owner", "scripts/look.lua", "holds_of",
+    Mutant("R177", "the first field of any hash is an owner", "scripts/inspect.lua", "holds_of",
            "is_owner((field:gsub(':write$', ''))) and", "", ["redis:test_scripts.py Look"]),
     Mutant("R178", "a semaphore's number that is left for listeners has no mark", "scripts/semaphore.lua", "give_back",
            "call('SET', mark, '1', 'PX', text(math.max(pttl, 1)))", "",

@@ -63,8 +63,8 @@ def embed(*words):
 
 TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
 OF_QUORUM = {(kind, verb): embed(kind, verb, "quorum") for kind in ("reentrant", "simple") for verb in VERBS}
-OTHERS = ("look", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
-LOOK, PRESENCE, REPLICAS = embed("look"), embed("presence"), embed("replicas")
+OTHERS = ("inspect", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
+INSPECT, PRESENCE, REPLICAS = embed("inspect"), embed("presence"), embed("replicas")
 HEADER = embed()
 # What each script asks for, as the header for the daemon says; and how many of these are terms.
 ROWS = re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*", (\d+)((?:, COLUMN_\w+)*)\)$', HEADER, re.M)

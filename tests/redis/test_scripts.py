@@ -11,7 +11,7 @@ from unittest import mock
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
+                      LIKE_RLOCK, INSPECT, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
                       VERBS, YOU, Scripted, embed, said, value_of)
 
 NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry by so much later
@@ -626,24 +626,24 @@ class Batches(Scripted):
 
 
 class Look(Scripted):
-    def look(self, key="k"):
-        reply = self.c.cmd("EVAL", LOOK, 1, key)
+    def inspect(self, key="k"):
+        reply = self.c.cmd("EVAL", INSPECT, 1, key)
         self.assertEqual([type(x) for x in reply], [int, str, str, int, int, str])
         self.assertLessEqual(abs(reply[0] - self.now_us()), 5 * 1000000)
         return reply[1:]
 
     def test_look(self):
-        self.assertEqual(self.look(), ["none", "", 0, -2, ""])
+        self.assertEqual(self.inspect(), ["none", "", 0, -2, ""])
         self.c.cmd("SET", "k", "x" * 500)
-        self.assertEqual(self.look(), ["string", "", 1, -1, "x" * 128])
+        self.assertEqual(self.inspect(), ["string", "", 1, -1, "x" * 128])
         self.c.cmd("DEL", "k")
         self.held("reentrant", holds=7)
-        kind, owner, holds, pttl, value = self.look()
+        kind, owner, holds, pttl, value = self.inspect()
         self.assertEqual((kind, owner, holds, value), ("hash", ME, 7, ""))
         self.assertTrue(0 < pttl <= LEASE)
         for i, words in enumerate((("RPUSH", "x"), ("SADD", "x"), ("ZADD", 1, "x"), ("XADD", "*", "f", "v"))):
             self.c.cmd(words[0], "o%d" % i, *words[1:])
-            self.assertEqual(self.look("o%d" % i)[1:], ["", 0, -1, ""])
+            self.assertEqual(self.inspect("o%d" % i)[1:], ["", 0, -1, ""])
 
     def test_a_hash_that_is_a_locks(self):
         us = YOU[:37]
@@ -658,15 +658,15 @@ class Look(Scripted):
             with self.subTest(fields=fields[:6]):
                 self.c.cmd("DEL", "k")
                 self.c.cmd("HSET", "k", *fields)
-                self.assertEqual(self.look(), ["hash", "", 0, -1, ""])  # locks have an expiry
+                self.assertEqual(self.inspect(), ["hash", "", 0, -1, ""])  # locks have an expiry
                 self.c.cmd("PEXPIRE", "k", LEASE)
-                self.assertEqual(tuple(self.look()[1:3]), seen)
+                self.assertEqual(tuple(self.inspect()[1:3]), seen)
 
     def test_it_only_reads(self):
         self.held("reentrant")
         was = self.dump(), self.c.cmd("PEXPIRETIME", "k")
         self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 1)
-        self.look()
+        self.inspect()
         self.assertEqual((self.dump(), self.c.cmd("PEXPIRETIME", "k")), was)
 
 

@@ -201,11 +201,11 @@ on_post(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
     (void)ctx;
     (void)id;
-    (void)seen;
+    (void)found;
 }
 
 static uint64_t
@@ -258,7 +258,7 @@ open_backend(struct daemon *d, const char uuid[37])
                               .log = &silent,
                               .metrics = &d->metrics,
                               .post = on_post,
-                              .seen = on_seen,
+                              .inspected = on_inspected,
                               .others_changed = on_others_changed,
                               .state = on_state,
                               .nonce = d->state.nonce[0],

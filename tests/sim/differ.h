@@ -67,7 +67,7 @@ struct words {
     int64_t now_us;
     int64_t expiry_ms[NAMES];            /* the last that the script of the name gave */
     char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
-    char look_sha[SHA1_HEX_BYTES + 1];
+    char inspect_sha[SHA1_HEX_BYTES + 1];
     struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
     struct members members[UUIDS];   /* ... and of the others */
     char uuids[UUIDS * MEMBERS_UUID_BYTES + 1];

@@ -282,7 +282,7 @@ make_look(struct words *g, struct line *l)
 
     l->look = true;
     add_word(l, whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA"));
-    add_word(l, slice_of(whole ? call_other_text(OTHER_LOOK) : g->look_sha));
+    add_word(l, slice_of(whole ? call_other_text(OTHER_INSPECT) : g->inspect_sha));
     add_word(l, SLICE_LIT("1"));
     put_key(g, l);
 }
@@ -301,7 +301,7 @@ make_load(struct words *g, struct line *l)
                                               (enum kind)rng_below(&g->rng, KINDS))));
     } else {
         add_word(l, slice_of(g->sha[rng_below(&g->rng, VERBS)][rng_below(&g->rng, KINDS)]));
-        add_word(l, slice_of(g->look_sha));
+        add_word(l, slice_of(g->inspect_sha));
     }
 }
 
@@ -383,7 +383,7 @@ words_init(struct words *g, uint64_t seed)
             sha1_hex(slice_of(call_script_text((enum call_verb)v, (enum kind)k)), g->sha[v][k]);
         }
     }
-    sha1_hex(slice_of(call_other_text(OTHER_LOOK)), g->look_sha);
+    sha1_hex(slice_of(call_other_text(OTHER_INSPECT)), g->inspect_sha);
     for (int i = 0; i < UUIDS; i++) {
         memcpy(g->daemon[i].uuid, uuids[i], sizeof(g->daemon[i].uuid));
         g->daemon[i].nonce = (uint64_t)i + 1;

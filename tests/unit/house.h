@@ -38,7 +38,7 @@ struct fake_redis {
     unsigned acquires, releases;
     enum core_outcome extends;  /* how renewals end ... */
     enum core_outcome ends;     /* ... and all else */
-    struct backend_seen seen;   /* what LOCKINFO is told; ok false at first */
+    struct backend_key seen;   /* what LOCKINFO is told; ok false at first */
     uint64_t token;
     uint64_t reclaimed;         /* the epoch */
     int64_t stop_us;            /* so long the process stands still, once, between the turn's input and its output */
@@ -65,11 +65,11 @@ fake_perform(struct backend *b, const struct core_op *op, enum core_action_type 
 }
 
 static void
-fake_look(struct backend *b, uint64_t id, struct slice key)
+fake_inspect(struct backend *b, uint64_t id, struct slice key)
 {
     (void)b;
     (void)key;
-    redis->env.seen(redis->env.ctx, id, &redis->seen);
+    redis->env.inspected(redis->env.ctx, id, &redis->seen);
 }
 
 /* Nobody else is there: what is said is heard by us alone, and we know it already. */
@@ -152,7 +152,7 @@ fake_close(struct backend *b)
 
 static const struct backend_ops fake_ops = {
     .perform = fake_perform,
-    .look = fake_look,
+    .inspect = fake_inspect,
     .broadcast = fake_say,
     .waiter_poll = fake_waiter_poll,
     .configure = fake_configure,

@@ -54,7 +54,7 @@ static struct {
     unsigned heard_n;       /* HEARDs posted */
     char heard[20000];      /* what the last one said, NUL behind */
     size_t heard_bytes;
-    struct backend_seen seen;
+    struct backend_key seen;
     uint64_t seen_id;
     unsigned seen_n;
     uint64_t serial;        /* of operations */
@@ -93,11 +93,11 @@ on_post(void *ctx, const struct core_event *ev)
 }
 
 static inline void
-on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
     (void)ctx;
     ck_assert(!w.inside);
-    w.seen = *seen;
+    w.seen = *found;
     w.seen_id = id;
     w.seen_n++;
 }
@@ -366,7 +366,7 @@ open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)
                               .nonce = 1,
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
                               .post = post,
-                              .seen = on_seen,
+                              .inspected = on_inspected,
                               .others_changed = on_others_changed,
                               .state = state};
     char error[160];

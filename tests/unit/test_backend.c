@@ -1084,7 +1084,7 @@ look(struct slice key)
     unsigned n = w.seen_n + 1;
 
     w.inside = true;
-    backend_look(w.b, 100 + n, key);
+    backend_inspect(w.b, 100 + n, key);
     backend_flush(w.b);
     w.inside = false;
     turn_until(is_seen, &n);

@@ -230,7 +230,7 @@ START_TEST(down_is_reported_in_a_later_turn)
         ck_assert(backend_idle(w.b));
     }
     w.inside = true;
-    backend_look(w.b, 9, SLICE_LIT("k"));
+    backend_inspect(w.b, 9, SLICE_LIT("k"));
     w.inside = false;
     while (w.seen_n == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
@@ -477,7 +477,7 @@ START_TEST(closing_forgets_operations_in_flight)
         op = op_on(key, (enum kind)(i % KINDS), 1);
         perform(&op, CORE_ACQUIRE);
         perform(&op, CORE_WATCH);
-        backend_look(w.b, 1, op.key);
+        backend_inspect(w.b, 1, op.key);
         if (i == 50) {
             flush();
         }
@@ -1022,7 +1022,7 @@ START_TEST(bad_urls_are_refused)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct backend_env env = {.base = w.base, .log = &w.log, .metrics = &w.metrics, .uuid = UUID,
-                                  .post = on_post, .seen = on_seen, .state = on_state};
+                                  .post = on_post, .inspected = on_inspected, .state = on_state};
         char error[160] = "";
 
         w.conf.url = bad[i];
@@ -1241,7 +1241,7 @@ ask_at_home(void)
     const unsigned n = w.seen_n + 1;
 
     w.inside = true;
-    backend_look(w.b, n, SLICE_LIT("k"));
+    backend_inspect(w.b, n, SLICE_LIT("k"));
     w.inside = false;
     turn_until(is_seen, &n);
     ck_assert(w.seen.ok);

@@ -212,7 +212,7 @@ open_other(uint64_t nonce, uint64_t former)
                               .nonce = nonce,
                               .former_nonce = {former},
                               .post = other_post,
-                              .seen = on_seen,
+                              .inspected = on_inspected,
                               .state = other_state};
     char error[160];
 

@@ -1,10 +1,10 @@
 /*
- * look.c -- the state for programs: the fields of a lock, a waiter, a session; LOCKINFO.
+ * lockinfo.c -- the state for programs: the fields of a lock, a waiter, a session; LOCKINFO.
  *
  * Owns the description of each record (LOCKS, WAITERS and SESSIONS, see lists.c, and INFO's tables are made of it), and
  * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. An unknown value is null, never a made-up
  * number.
- * LK1 A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
+ * LK1 A question is in engine.questions until its one answer has come or the engine goes; its session is found by id.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -29,7 +29,7 @@
 
 /* The id that the client chose, or the session's own owner as Redis has it. */
 static void
-add_owner(const struct engine *e, const struct core_owner_view *v, struct look_text *text, struct fields *f)
+add_owner(const struct engine *e, const struct core_owner_view *v, struct show_text *text, struct fields *f)
 {
     if (v->redis_owner == 0) {
         fields_none(f, "owner");
@@ -81,7 +81,7 @@ add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
 }
 
 void
-look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
+show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct show_text *text,
           struct fields *f, struct fields_spot *state)
 {
     bool permits = (kind_rows[v->kind].flags & KIND_F_PERMITS) != 0;
@@ -110,7 +110,7 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
 }
 
 void
-look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
+show_marks_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
 {
     struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
 
@@ -120,7 +120,7 @@ look_says_held(const struct engine *e, struct outbox *box, const struct core_loc
 }
 
 void
-look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+show_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct show_text *text,
             struct fields *f)
 {
     add_owner(e, &v->owner, text, f);
@@ -133,7 +133,7 @@ look_holder(const struct engine *e, const struct core_holder_view *v, int64_t no
 }
 
 void
-look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
+show_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct show_text *text,
             struct fields *f)
 {
     fields_text(f, "name", v->name);
@@ -181,7 +181,7 @@ add_peer_ids(const struct session *s, struct fields *f)
 }
 
 void
-look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f)
+show_session(const struct session *s, int64_t now_us, struct show_text *text, struct fields *f)
 {
     struct core_session_counts counts = core_session_count(s->engine->core, s->id);
 
@@ -207,46 +207,46 @@ look_session(const struct session *s, int64_t now_us, struct look_text *text, st
 
 /* ---- asking Redis; LOCKINFO ---- */
 
-struct look {
-    struct map_node by_id; /* engine.looks */
+struct question {
+    struct map_node by_id; /* engine.questions */
     uint64_t session, slot;
-    look_fn *write;
+    lockinfo_fn *write;
     size_t name_n;
     char name[];
 };
 
-static struct look *
-add_look(struct cmd *c, struct slice name, look_fn *write)
+static struct question *
+add_question(struct cmd *c, struct slice name, lockinfo_fn *write)
 {
     struct engine *e = c->session->engine;
-    struct look *lk = mem_alloc(sizeof(*lk) + name.n);
+    struct question *q = mem_alloc(sizeof(*q) + name.n);
 
-    map_add(&e->looks, &lk->by_id, ++e->looks_last);
-    lk->session = c->session->id;
-    lk->slot = c->slot;
-    lk->write = write;
-    lk->name_n = name.n;
-    memcpy(lk->name, name.p, name.n);
-    return lk;
+    map_add(&e->questions, &q->by_id, ++e->questions_last);
+    q->session = c->session->id;
+    q->slot = c->slot;
+    q->write = write;
+    q->name_n = name.n;
+    memcpy(q->name, name.p, name.n);
+    return q;
 }
 
 static void
-drop_look(struct engine *e, struct look *lk)
+drop_question(struct engine *e, struct question *q)
 {
-    map_remove(&e->looks, &lk->by_id);
-    free(lk);
+    map_remove(&e->questions, &q->by_id);
+    free(q);
 }
 
 void
-look_forget(struct engine *e)
+lockinfo_forget(struct engine *e)
 {
     struct map_node *n, *next;
 
-    map_for_each_safe(n, next, &e->looks)
+    map_for_each_safe(n, next, &e->questions)
     {
-        drop_look(e, container_of(n, struct look, by_id));
+        drop_question(e, container_of(n, struct question, by_id));
     }
-    map_fini(&e->looks);
+    map_fini(&e->questions);
 }
 
 /* True: this daemon has waiters for the name, or a state of it other than idle. */
@@ -257,13 +257,13 @@ known_here(const struct engine *e, int64_t now_us, struct slice name, struct cor
 }
 
 enum cmd_result
-look_ask(struct cmd *c, struct slice name, look_fn *write)
+lockinfo_ask(struct cmd *c, struct slice name, lockinfo_fn *write)
 {
     struct engine *e = c->session->engine;
     struct core_lock_view v;
     struct core_spec spec;
     struct slice key;
-    struct look *lk = add_look(c, name, write);
+    struct question *q = add_question(c, name, write);
 
     if (core_lock_info(e->core, clock_now_us(), name, &v)) {
         key = v.key; /* by the rules under which it was locked */
@@ -271,106 +271,107 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
         engine_spec(e, name, &spec);
         key = spec.key;
     }
-    backend_look(e->backend, lk->by_id.number, key);
+    backend_inspect(e->backend, q->by_id.number, key);
     return CMD_LATER;
 }
 
 /* Does Redis name an owner that does not belong to this daemon? */
 static bool
-is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen)
+is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_key *found)
 {
     size_t n = strlen(e->uuid);
 
-    if (!seen->ok) {
+    if (!found->ok) {
         return strcmp(v->state, "taken") == 0;
     }
-    if (!seen->exists) {
+    if (!found->exists) {
         return false;
     }
-    if (strcmp(seen->type, "hash") == 0) {
-        return strncmp(seen->owner, e->uuid, n) != 0 || seen->owner[n] != ':';
+    if (strcmp(found->type, "hash") == 0) {
+        return strncmp(found->owner, e->uuid, n) != 0 || found->owner[n] != ':';
     }
     /* The value of other kinds does not name the owner; but this daemon knows its own claims. */
     return v->owner.redis_owner == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
 }
 
 static void
-add_seen(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen, struct fields *f)
+add_found(const struct engine *e, const struct core_lock_view *v, const struct backend_key *found, struct fields *f)
 {
-    bool has = seen->ok && seen->exists;
+    bool has = found->ok && found->exists;
 
     if (has) {
-        fields_text(f, "redis_type", slice_of(seen->type));
+        fields_text(f, "redis_type", slice_of(found->type));
     } else {
         fields_none(f, "redis_type");
     }
-    if (has && (seen->owner[0] != '\0' || strcmp(seen->type, "string") == 0)) {
-        fields_text(f, "redis_owner", slice_of(seen->owner[0] != '\0' ? seen->owner : seen->digest));
+    if (has && (found->owner[0] != '\0' || strcmp(found->type, "string") == 0)) {
+        fields_text(f, "redis_owner", slice_of(found->owner[0] != '\0' ? found->owner : found->digest));
     } else {
         fields_none(f, "redis_owner");
     }
-    if (has && seen->owner[0] != '\0') {
-        fields_number(f, "redis_holds", seen->holds);
+    if (has && found->owner[0] != '\0') {
+        fields_number(f, "redis_holds", found->holds);
     } else {
         fields_none(f, "redis_holds");
     }
     if (has) {
-        fields_number(f, "redis_pttl_ms", seen->pttl_ms);
+        fields_number(f, "redis_pttl_ms", found->pttl_ms);
     } else {
         fields_none(f, "redis_pttl_ms");
     }
-    fields_number(f, "foreign", is_foreign(e, v, seen));
+    fields_number(f, "foreign", is_foreign(e, v, found));
 }
 
 static void
-write_seen(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
+write_lockinfo(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box,
+               struct writer *w)
 {
     int64_t now_us = clock_now_us();
     struct fields_spot state = {0, 0};
     struct core_lock_view v;
     struct core_spec spec;
-    struct look_text text;
+    struct show_text text;
     struct fields f = {.n = 0};
 
     if (!known_here(e, now_us, name, &v)) {
-        if (seen->ok && !seen->exists) {
+        if (found->ok && !found->exists) {
             writer_null(w);
             return;
         }
         engine_spec(e, name, &spec);
         v = (struct core_lock_view){.name = name, .key = spec.key, .kind = spec.kind};
-        v.state = seen->ok ? "taken" : "idle";
+        v.state = found->ok ? "taken" : "idle";
     }
-    look_lock(e, &v, now_us, &text, &f, &state);
-    add_seen(e, &v, seen, &f);
+    show_lock(e, &v, now_us, &text, &f, &state);
+    add_found(e, &v, found, &f);
     fields_write_map(&f, w);
-    look_says_held(e, box, &v, state);
+    show_marks_held(e, box, &v, state);
 }
 
 enum cmd_result
 cmd_lockinfo(struct cmd *c)
 {
-    return command_check_name(c) ? look_ask(c, c->words->word[1], write_seen) : CMD_DONE;
+    return command_check_name(c) ? lockinfo_ask(c, c->words->word[1], write_lockinfo) : CMD_DONE;
 }
 
 void
-look_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
+lockinfo_inspected(struct engine *e, uint64_t id, const struct backend_key *found)
 {
-    struct map_node *n = map_find(&e->looks, id);
-    struct look *lk;
+    struct map_node *n = map_find(&e->questions, id);
+    struct question *q;
     struct session *s;
     struct outbox reply;
     struct writer w;
 
     assert(n != NULL); /* LK1: exactly one answer */
-    lk = container_of(n, struct look, by_id);
-    s = session_find(e, lk->session);
+    q = container_of(n, struct question, by_id);
+    s = session_find(e, q->session);
     if (s != NULL) {
         outbox_init(&reply);
         w = (struct writer){.out = &reply.bytes, .proto = s->proto};
-        lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &reply, &w);
-        slots_answer(e, lk->session, lk->slot, &reply, NULL);
+        q->write(e, (struct slice){q->name, q->name_n}, found, &reply, &w);
+        slots_answer(e, q->session, q->slot, &reply, NULL);
         outbox_fini(&reply);
     }
-    drop_look(e, lk);
+    drop_question(e, q);
 }

@@ -1,5 +1,5 @@
 /*
- * link_look.c -- questions about the state and the deadlines of a link; changes nothing.
+ * link_view.c -- questions about the state and the deadlines of a link; changes nothing.
  */
 #include "daemon/backend/link_private.h"
 
