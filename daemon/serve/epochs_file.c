@@ -32,7 +32,7 @@ begin(struct epochs_file *f, bool anew)
     struct head *h;
 
     if (!slot_file_open(&f->table, f->dir, EPOCHS_FILE, sizeof(struct slot), FIRST_N)) {
-        f->table.fd = -1;
+        slot_file_close(&f->table);
         return false;
     }
     h = slot_file_head(&f->table);

@@ -17,6 +17,8 @@ MUTANTS = [
            ["redis:test_daemon.py RedisAway.test_spin"]),
     Mutant("H53", "a record that was being moved is there twice", SERVE + "slot_file.c", "slot_file_index",
            "id != 0 && slot_file_find(t, id) != NULL", "false", ["unit:test_state_file"]),
+    Mutant("R1354", "an epoch that cannot be kept costs a descriptor", SERVE + "epochs_file.c", "begin",
+           "slot_file_close(&f->table)", "f->table.fd = -1", ["unit:test_state_file"]),
     Mutant("H54", "the state file never shrinks", SERVE + "slot_file.c", "slot_file_tidy",
            "t->used_n >= t->slots_n / SPARSE", "t->used_n > 0", ["unit:test_state_file"]),
     Mutant("H55", "a slot that the file is about to lose is given out", SERVE + "slot_file.c", "slot_file_tidy",

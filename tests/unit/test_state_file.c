@@ -702,6 +702,28 @@ START_TEST(epochs_of_another_version)
 }
 END_TEST
 
+/* A file that has no room (here: that is a pipe) keeps no epoch, and each further attempt leaves no descriptor open. */
+START_TEST(epochs_that_cannot_be_kept)
+{
+    struct state_file *h = state_file_open(dir, "boot", error);
+    int before, after;
+
+    ck_assert_ptr_nonnull(h);
+    ck_assert_int_eq(mkfifoat(dir, "epochs", 0600), 0);
+    before = dup(dir);
+    close(before);
+    for (uint16_t i = 1; i <= 10; i++) {
+        state_file_set_epoch(h, i, 5);
+        ck_assert_uint_eq(state_file_epoch(h, i), 0);
+    }
+    after = dup(dir);
+    close(after);
+    ck_assert_int_eq(after, before);
+    ck_assert_uint_eq(state_file_count(h).unkept, 10);
+    state_file_close(&h);
+}
+END_TEST
+
 START_TEST(private)
 {
     struct state_file *h = opened("boot");
@@ -734,7 +756,7 @@ main(void)
     const TTest *tests[] = {records_survive_a_restart, another_boot, ids_rise, it_grows, longest_and_too_long,
                             torn_change, torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need,
                             it_shrinks, it_shrinks_under_load, damaged, another_version, epochs_of_domains,
-                            epochs_of_another_version, private, a_boot_has_one_id};
+                            epochs_of_another_version, epochs_that_cannot_be_kept, private, a_boot_has_one_id};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }
