@@ -179,7 +179,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
         shard_call_end(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_stale(r) && !c->was_stale) { /* the offset was wrong, and is right since this answer: send again */
+    if (call_is_stale(r) && !c->was_stale && !c->reclaim) { /* the offset is right since this answer: send again */
         c->was_stale = true;
         if (shard_call_send(sh, c)) {
             return;

@@ -709,6 +709,23 @@ START_TEST(a_clock_that_jumped_is_learned_again)
     ck_assert_int_lt(llabs(after.offset_us - before.offset_us - 10 * US_PER_S), US_PER_S);
 }
 END_TEST
+
+/* By the time of the refusal the release of the claim may have run: a reclaim behind it would keep the name. */
+START_TEST(a_reclaim_refused_for_its_guard_is_not_sent_again)
+{
+    struct core_op again = op_on("k", KIND_REENTRANT, 1), gives = op_on("k", KIND_REENTRANT, 1);
+
+    clock_advance_us(-10 * US_PER_S);
+    again.reclaim = true;
+    perform(&again, CORE_ACQUIRE);
+    gives.holds = 0;
+    perform(&gives, CORE_RELEASE);
+    flush();
+    must(await(gives.op), CORE_GONE_IN_REDIS);
+    must(await(again.op), CORE_DOWN);
+    ck_assert(!exists("k"));
+}
+END_TEST
 #endif
 
 /* ---- what Redis says ---- */
@@ -1359,6 +1376,7 @@ main(void)
         noscript_goes_again,
 #ifdef RLOCKD_TEST_CLOCK
         a_clock_that_jumped_is_learned_again,
+        a_reclaim_refused_for_its_guard_is_not_sent_again,
 #endif
     };
     TCase *tc[] = {tcase_create("alone"), tcase_create("behind a proxy"), tcase_create("on Redis")};
