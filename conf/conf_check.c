@@ -15,8 +15,8 @@
 
 #define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, with its NUL */
 
-/* Of sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
-enum { SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 64 };
+/* The bounds of address.c, sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
+enum { DB_MAX = 65535, SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 64 };
 enum { QUORUM_NODES_MIN = 3, QUORUM_NODES_MAX = 9, HOST_BYTES_MAX = 255 };
 
 #define NOT_A_CHAR UINT32_C(0xffffffff)
@@ -142,8 +142,8 @@ check_db(struct slice digits, struct buf *why)
 {
     int64_t db;
 
-    if (!number_parse(digits, &db) || db > 1000000) {
-        buf_adds(why, "must name the database by its number");
+    if (!number_parse(digits, &db) || db > DB_MAX) {
+        buf_printf(why, "must name the database by its number, %d at most", DB_MAX);
         return false;
     }
     return true;
