@@ -255,21 +255,38 @@ check_pairs(struct loader *ld)
     }
 }
 
-/* Certificates without TLS in the URL are refused: the password would go to any listener on the way. */
+/* Why some connections to Redis would be without TLS; NULL: none by TCP would be, and some are by TCP. */
+static const char *
+why_no_tls(const char *url)
+{
+    bool is_quorum = strncmp(url, "quorum:", 7) == 0, any = false;
+
+    if (!is_quorum) {
+        any = strncmp(url, "rediss:", 7) == 0 || strncmp(url, "sentinel+tls:", 13) == 0 ||
+              strncmp(url, "cluster+tls:", 12) == 0;
+        return any ? NULL : "redis.url does not begin with rediss://: there would be no TLS";
+    }
+    for (const char *node = url + 7; node != NULL; node = strchr(node, ',') != NULL ? strchr(node, ',') + 1 : NULL) {
+        if (strncmp(node, "redis:", 6) == 0) {
+            return "redis.url has a node without TLS";
+        }
+        any = any || strncmp(node, "rediss:", 7) == 0;
+    }
+    return any ? NULL : "redis.url has no node with TLS";
+}
+
+/* Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. */
 static void
 check_tls(struct loader *ld)
 {
     static const char *const keys[] = {"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"};
+    const char *why = why_no_tls(ld->cf->redis_url);
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && why != NULL; i++) {
         const struct conf_key *k = conf_key_find("redis", slice_of(keys[i]));
 
-        if (text_at(ld, k)[0] != '\0' && strncmp(ld->cf->redis_url, "rediss:", 7) != 0 &&
-            strncmp(ld->cf->redis_url, "quorum:rediss:", 14) != 0 &&
-            strncmp(ld->cf->redis_url, "sentinel+tls:", 13) != 0 &&
-            strncmp(ld->cf->redis_url, "cluster+tls:", 12) != 0) {
-            loader_complain(ld, ld->seen[k - conf_keys],
-                            "redis.%s: redis.url does not begin with rediss://: there would be no TLS", k->name);
+        if (text_at(ld, k)[0] != '\0') {
+            loader_complain(ld, ld->seen[k - conf_keys], "redis.%s: %s", k->name, why);
         }
     }
 }

@@ -197,6 +197,7 @@ static const struct {
     {"socket_mode: 600", "socket_mode", "0600"},
     {"log: {level: debug}", "log.level", "debug"},
     {"redis: {url: 'rediss://[::1]:1/2', tls_ca_file: credential:ca}", "redis.tls_ca_file", "credential:ca"},
+    {"redis: {url: 'quorum:unix:/a,rediss://b:1,rediss://c:1', tls_ca_file: ca.pem}", "redis.tls_ca_file", "ca.pem"},
     {"http: {listen: tcp:localhost:80}", "http.listen", "tcp:localhost:80"},
     {"rules: [{match: a}, {match: 'b*', lease: 5s}]\nlocks: {lease: 7s}", "rules.0.lease", "7s"},
     {"rules: [{match: a}, {match: 'b*', lease: 5s}]\nlocks: {lease: 7s}", "rules.1.lease", "5s"},

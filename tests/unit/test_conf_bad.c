@@ -177,6 +177,8 @@ static const struct {
      CLUSTER_SAYS "rules.0 (a) says wakes\n"},
     {"redis: {url: 'cluster:a:1', tls_ca_file: ca.pem}\n",
      "1:29: redis.tls_ca_file: redis.url does not begin with rediss://: there would be no TLS\n"},
+    {"redis: {url: 'quorum:rediss://a:1,redis://b:1,rediss://c:1', tls_ca_file: ca.pem}\n",
+     "1:62: redis.tls_ca_file: redis.url has a node without TLS\n"},
     {"redis: {url: 'quorum:a,b,c'}\n",
      URL_SAYS "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH\n"},
     {"redis: {url: 'quorum:redis://a:1,redis://b:1'}\n",
