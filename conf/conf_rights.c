@@ -52,6 +52,20 @@ add_patterns(struct slice front, struct buf *out)
     }
 }
 
+/* For `wakes: python-redis-lock`: the lists that wake_others() of scripts/simple.lua fills for keys with this front. */
+static void
+add_signals(const struct conf_locks *locks, struct slice front, struct buf *out)
+{
+    static const char lock[] = "lock:";
+    size_t n = front.n < strlen(lock) ? front.n : strlen(lock);
+
+    if (locks->wakes == WAKES_PYTHON && memcmp(front.p, lock, n) == 0) {
+        buf_adds(out, " ~lock-signal:");
+        add_plain((struct slice){front.p + n, front.n - n}, out);
+        buf_adds(out, "*");
+    }
+}
+
 /* A key whose first byte no name's key begins with; "" = there is none. */
 static void
 choose_surplus_key(const bool taken[256], char surplus_key[CONF_SURPLUS_KEY_BYTES])
@@ -88,9 +102,13 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CO
             add_patterns(buf_slice(&front), patterns);
             taken[(unsigned char)front.p[0]] = true;
         }
+        if (ok) {
+            add_signals(&cf->rules[i].locks, buf_slice(&front), patterns);
+        }
     }
     if (ok) {
         add_patterns(buf_slice(&widest), patterns);
+        add_signals(&cf->locks, buf_slice(&widest), patterns);
         taken[(unsigned char)widest.p[0]] = true;
     }
     buf_fini(&widest);

@@ -375,6 +375,8 @@ START_TEST(rights)
         {"locks: {prefix: 'p:'}\nrules: [{match: 'a/*', prefix: ''}]",
          " ~a/* ~{a/* ~redisson_lock_*a/* ~p:* ~{p:* ~redisson_lock_*p:*", 'b'},
         {"locks: {prefix: 'p:'}\nrules: [{match: '*x', prefix: ''}]", NULL, 0},
+        {"locks: {prefix: 'p:'}\nrules: [{match: l, kind: simple, key: 'lock:{name}', wakes: python-redis-lock}]",
+         " ~lock:p:l* ~{lock:p:l* ~redisson_lock_*lock:p:l* ~lock-signal:p:l* ~p:* ~{p:* ~redisson_lock_*p:*", 'a'},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
