@@ -72,7 +72,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || claim_renewal_pending(cl)); /* I3 */
-        assert(cl->queued.kept_until_us == 0 || lock_has_queue(cl->lock)); /* the claim may go back to the queue */
+        assert(claim_kept_until_us(cl) == 0 || lock_has_queue(cl->lock)); /* the claim may go back to the queue */
         break;
     case CLAIM_STRAGGLING:
         assert(armed && cl->op == 0); /* I3 */

@@ -68,6 +68,8 @@ struct claim {
                                follows */
     bool jeopardy : 1;      /* HELD: JEOPARDY was published */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
+    bool was_queued : 1;    /* RELEASING, STRAGGLING: it came from QUEUED or TRYING, and still has `queued`; else it
+                               came from HELD or CACHED. claim_move() alone sets it */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
@@ -79,7 +81,7 @@ struct claim {
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: since when it waits; HELD: when it was granted */
     union {
-        struct claim_queued queued; /* QUEUED, TRYING; RELEASING and STRAGGLING, when they come from there */
+        struct claim_queued queued; /* QUEUED, TRYING; was_queued: RELEASING and STRAGGLING, too */
         struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
         struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };
@@ -102,6 +104,30 @@ static inline uint32_t
 claim_holds(const struct claim *cl)
 {
     return cl->holds + cl->shared;
+}
+
+/* The union has `queued`: the claim has a position, or may get its former one back when its release is done. */
+static inline bool
+claim_has_position(const struct claim *cl)
+{
+    return (CLAIM_IN_QUEUE & (1u << cl->state)) ||
+           (cl->was_queued && (cl->state == CLAIM_RELEASING || cl->state == CLAIM_STRAGGLING));
+}
+
+/* Until when the position is kept without requests; 0: it is not, or there is none. */
+static inline int64_t
+claim_kept_until_us(const struct claim *cl)
+{
+    return claim_has_position(cl) ? cl->queued.kept_until_us : 0;
+}
+
+/* The position, if there is one, is not kept without requests any more. */
+static inline void
+claim_keep_no_longer(struct claim *cl)
+{
+    if (claim_has_position(cl)) {
+        cl->queued.kept_until_us = 0;
+    }
 }
 
 /* A renewal is in flight, or the turn for one (or for another operation) has to come first. */

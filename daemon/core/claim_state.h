@@ -20,18 +20,19 @@ enum claim_state {
 
 #define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
 
+/* On the list queue.claims. */
+#define CLAIM_IN_QUEUE (CLAIM_IN(QUEUED) | CLAIM_IN(TRYING))
+
 /* Given back by its owner, while Redis may still have it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
 
-/*
- * What only some states have. RELEASING reads kept_until_us, wherever it comes from: claim_move() clears it when a
- * claim was HELD.
- */
+/* What only some states have, in one union: claim_has_position() tells whether it is claim.queued. */
 struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
     uint64_t record_order;   /* ranked: its position when it got its record_rank, in its record too; see keep() */
     int64_t tried_us;        /* TRYING: since when */
-    int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not */
+    int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not. Of a claim in any
+                                state: claim_kept_until_us() */
     uint32_t ticket_life_us; /* Redis drops the ticket after so long without a renewal; TICKET_MAX_US at most */
 };
 

@@ -215,8 +215,8 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     claim_set_verify(c, cl, 0);
     window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
     count(c, cl, -1);
-    if (cl->state == CLAIM_HELD) {
-        cl->queued.kept_until_us = 0;
+    if (to == CLAIM_RELEASING && cl->state != CLAIM_STRAGGLING) {
+        cl->was_queued = (CLAIM_IN_QUEUE & (1u << cl->state)) != 0;
     } else if (cl->state == CLAIM_LOST) {
         cl->retry_us = 0;
     }
@@ -316,8 +316,8 @@ claim_arm(struct core *c, struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
-        if (list_empty(&cl->requests) && cl->queued.kept_until_us > c->now_us) {
-            at_us = cl->queued.kept_until_us;
+        if (list_empty(&cl->requests) && claim_kept_until_us(cl) > c->now_us) {
+            at_us = claim_kept_until_us(cl);
         }
         if (cl->has_ticket && !claim_renewal_pending(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);

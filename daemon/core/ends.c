@@ -145,7 +145,7 @@ move_gone(struct core *c, struct claim *cl)
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
         end_keep_loss(c, cl);
-    } else if (cl->state == CLAIM_RELEASING && cl->queued.kept_until_us > c->now_us) {
+    } else if (cl->state == CLAIM_RELEASING && claim_kept_until_us(cl) > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (policy(cl->lock)->tickets) {
             claim_put_last(c, cl);

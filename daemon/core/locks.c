@@ -323,7 +323,7 @@ end_empty_turn(struct core *c, struct lock *l)
     struct claim *cl = first_called(l);
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
-        cl->queued.kept_until_us = 0;
+        claim_keep_no_longer(cl);
         position_give_up(c, cl);
     }
 }

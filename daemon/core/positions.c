@@ -52,7 +52,7 @@ position_abandoned(struct core *c, struct claim *cl, bool for_good)
 void
 position_give_up(struct core *c, struct claim *cl)
 {
-    bool keep = cl->queued.kept_until_us > c->now_us;
+    bool keep = claim_kept_until_us(cl) > c->now_us;
     bool attempted = !claim_may(c, cl, MAY_FORGET); /* an attempt may have been granted */
 
     if (cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
@@ -66,10 +66,10 @@ void
 position_drop_kept(struct core *c, struct claim *cl)
 {
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    bool kept = waits && list_empty(&cl->requests) && cl->queued.kept_until_us != 0;
+    bool kept = waits && list_empty(&cl->requests) && claim_kept_until_us(cl) != 0;
 
     if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
-        cl->queued.kept_until_us = 0;
+        claim_keep_no_longer(cl);
     }
     if (kept && cl->state == CLAIM_QUEUED) {
         position_give_up(c, cl);

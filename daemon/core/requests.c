@@ -330,7 +330,7 @@ join_queue(struct core *c, struct request *r)
     if (first) {
         lock_publish_wanted(c, cl->lock, r->shared);
     }
-    cl->queued.kept_until_us = 0;
+    claim_keep_no_longer(cl);
     cl->lock->queue->ticketless = policy(cl->lock)->tickets;
     claim_arm(c, cl);
     dirty_mark_lock(c, cl->lock);

@@ -27,7 +27,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
-        cl->queued.kept_until_us = 0;
+        claim_keep_no_longer(cl);
     } else if (handoff_to_next(c, cl, NULL)) {
         serve_claim(c, cl); /* for its next owner */
         return;
@@ -89,7 +89,7 @@ claim_timer(struct core *c, struct claim *cl)
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->queued.kept_until_us <= c->now_us) { /* no request came back for it */
+        if (list_empty(&cl->requests) && claim_kept_until_us(cl) <= c->now_us) { /* no request came back for it */
             position_give_up(c, cl);
         } else { /* perhaps a little early: see renew_slack_us() */
             assert(cl->has_ticket && !cl->renewal_sent);

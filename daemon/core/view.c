@@ -144,7 +144,7 @@ view_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_wait
                                  .kept = list_empty(&cl->requests)};
     struct list *rpos, *rnxt;
 
-    v.due_us = v.kept ? cl->queued.kept_until_us : 0;
+    v.due_us = v.kept ? claim_kept_until_us(cl) : 0;
     list_for_each_safe(rpos, rnxt, &cl->requests)
     {
         const struct request *r = container_of(rpos, struct request, claim_node);

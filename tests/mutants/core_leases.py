@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant("R49",
            "an owner that gives a lock back has a place in its queue until the lease would have been in jeopardy",
            CORE + "claims.c", "claim_move",
-           "if (cl->state == CLAIM_HELD) { cl->queued.kept_until_us = 0;", "if (false) {", ["unit:test_core"]),
+           "cl->was_queued = (CLAIM_IN_QUEUE & (1u << cl->state)) != 0", "cl->was_queued = true", ["unit:test_core"]),
     Mutant("R56", "a RENEW that may have overtaken a renewal is forgotten before that is answered",
            CORE + "uncertain.c", "uncertain_add_straggler",
            "cl->renewal_sent ? STRAGGLER_RENEW :", "", ["unit:test_core_renew"]),
