@@ -118,6 +118,27 @@ START_TEST(grant_unknown)
 }
 END_TEST
 
+/* A position that is kept while an attempt may still run is given up: the claim does not go back to the queue. */
+START_TEST(kept_behind_a_straggler)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(10));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert_int_eq(cancels(&w, s, "a", "alice"), 0);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
 /* A named owner's ticket is not kept; nor is one that was. */
 START_TEST(ticket)
 {
@@ -347,9 +368,19 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {by_its_owner_only, all_of_them, grant_in_flight, grant_unknown, ticket, place_in_redis,
-                                         multilock, multilock_ticket, reentry, permits, bounded,
-                                         after_its_session_has_gone};
+    const TTest *tests[] = {by_its_owner_only,
+                            all_of_them,
+                            grant_in_flight,
+                            grant_unknown,
+                            kept_behind_a_straggler,
+                            ticket,
+                            place_in_redis,
+                            multilock,
+                            multilock_ticket,
+                            reentry,
+                            permits,
+                            bounded,
+                            after_its_session_has_gone};
 
     return suite_main("core, CANCEL", tests, sizeof(tests) / sizeof(tests[0]));
 }
