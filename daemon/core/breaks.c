@@ -24,6 +24,7 @@
 #include "daemon/core/reviews.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 void
 break_begin(struct core *c, struct request *r)
@@ -73,7 +74,7 @@ break_suspect(struct core *c, struct lock *l)
          * Of a claim that is not TRYING this ends when its next attempt is sent. Not with tickets: an OK uses them up,
          * so no second attempt may follow.
          */
-        cl->uncertain.broken_since_sent = !policy(l)->tickets;
+        uncertain_set_broken(cl, !policy(l)->tickets);
     }
     review_suspect(c, l);
 }

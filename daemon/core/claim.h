@@ -62,7 +62,6 @@ struct claim {
                             gone */
     bool fresh : 1;         /* granted to a LOCK that was `fresh` */
     bool watchdog : 1;      /* the core renews the lease */
-    bool release_may_have_run : 1; /* kinds whose expiry proves ownership; see release_from_us() */
     bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
     bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
                                follows */

@@ -24,8 +24,6 @@
 #include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
-_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "uncertain.verify has a bit for each VERIFY_*");
-
 /*
  *            LOCK            first in the queue          OK
  *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
@@ -212,7 +210,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
-    claim_set_verify(c, cl, 0);
+    uncertain_set_verify(c, cl, 0);
     window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
     count(c, cl, -1);
     if (to == CLAIM_RELEASING && cl->state != CLAIM_STRAGGLING) {
@@ -295,7 +293,7 @@ held_next_us(const struct core *c, const struct claim *cl)
     if (claim_busy(cl)) {
         return at_us;
     }
-    if (cl->uncertain.verify != 0) {
+    if (claim_to_verify(cl) != 0) {
         return claim_renewal_pending(cl) ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
     if (cl->watchdog && !claim_renewal_pending(cl)) {
@@ -353,7 +351,7 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->uncertain.verify == 0) ||
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && claim_to_verify(cl) == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
     return renews && !claim_renewal_pending(cl) && at_us == cl->renew_us;
@@ -371,7 +369,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->queued.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
-    cl->uncertain.acquire_unresolved = !claim_may(c, cl, MAY_FORGET); /* from STRAGGLING */
+    uncertain_set_acquire(cl, !claim_may(c, cl, MAY_FORGET)); /* from STRAGGLING */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -389,19 +387,6 @@ claim_end_renewal(struct core *c, struct claim *cl)
     window_leave(c, cl);
     c->window[WINDOW_RENEW].n -= cl->renewal_sent;
     cl->renewal_sent = false;
-}
-
-void
-claim_set_verify(struct core *c, struct claim *cl, unsigned verify)
-{
-    struct domain *d = lock_domain(c, cl->lock);
-
-    d->unverified_n -= (cl->uncertain.verify & VERIFY_LOST) != 0;
-    d->unverified_n += (verify & VERIFY_LOST) != 0;
-    if (d->unverified_n == 0) {
-        dirty_mark_domain(c, d);
-    }
-    cl->uncertain.verify = verify & ((1u << VERIFY_BITS) - 1);
 }
 
 bool

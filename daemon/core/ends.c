@@ -168,7 +168,8 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_for_request = false;
     claim_end_renewal(c, cl); /* the answer to the renewal says nothing about a later hold */
-    cl->uncertain.acquire_unresolved = cl->has_ticket = false;
+    uncertain_set_acquire(cl, false);
+    cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
     cl->retry_us = 0;
@@ -180,8 +181,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
             /* The owner gets the fresh redis_owner, too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->uncertain.release_unresolved = cl->release_may_have_run = false;
-        cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RENEW;
+        uncertain_hold_is_gone(cl);
     }
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;

@@ -119,7 +119,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->uncertain.verify != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
+        if (claim_to_verify(cl) != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
             return false;
         }
     }
@@ -209,7 +209,7 @@ heir_of(const struct core *c, const struct claim *cl)
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
-    return !next->uncertain.acquire_unresolved && is_movable(next) ? next : NULL;
+    return !claim_acquire_unresolved(next) && is_movable(next) ? next : NULL;
 }
 
 /* Requests of the owner about `from` are about `to` from now on. */

@@ -90,7 +90,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
     cl->op_for_request = r != NULL;
-    cl->uncertain.broken_since_sent = false;
+    uncertain_operation_leaves(cl);
     cl->retry_us = 0;
     a.type = cl->op_verb;
     a.op = op_of(c, cl, cl->op);
@@ -163,7 +163,7 @@ op_renew(struct core *c, struct claim *cl)
     cl->renewal_sent = true;
     c->window[WINDOW_RENEW].n++;
     cl->renew.op = ++c->serial;
-    cl->uncertain.verify &= ~(unsigned)VERIFY_AGAIN;
+    uncertain_renewal_leaves(cl);
     a.op = op_of(c, cl, cl->renew.op);
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
@@ -215,10 +215,7 @@ op_forget(struct core *c, struct claim *cl)
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
-    cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (cl->op != 0 && takes);
-    cl->uncertain.release_unresolved =
-        cl->uncertain.release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
-    cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RELEASE;
+    uncertain_hold_ends(c, cl, cl->op != 0 && takes);
     cl->op = 0;
     cl->op_for_request = false;
 }
@@ -231,8 +228,8 @@ op_forget(struct core *c, struct claim *cl)
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return cl->release_may_have_run && cl->expiry_ms != 0 ? cl->uncertain.expiry_max_us
-                                                          : cl->expiry_learned_us + EXPIRY_GAP_US;
+    return claim_release_may_have_run(cl) && cl->expiry_ms != 0 ? claim_expiry_max_us(cl)
+                                                                : cl->expiry_learned_us + EXPIRY_GAP_US;
 }
 
 /*

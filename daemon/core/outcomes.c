@@ -86,7 +86,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    cl->uncertain.acquire_unresolved = true; /* until it is granted or given back */
+    uncertain_set_acquire(cl, true); /* until it is granted or given back */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
@@ -94,7 +94,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         op_release(c, cl, NULL);
-    } else if (cl->uncertain.broken_since_sent) {
+    } else if (claim_broken_since_sent(cl)) {
         claim_move(c, cl, CLAIM_QUEUED); /* the grant may have been broken: the next attempt, at once, finds out */
         claim_arm(c, cl);
         attempt_succeeded(cl->lock);
@@ -120,7 +120,7 @@ acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d
     q->replicas_wanted = (uint8_t)d->replicas_wanted;
     cl->lock->shortfall = true;
     c->metrics->replica_shortfalls++;
-    cl->uncertain.acquire_unresolved = true;
+    uncertain_set_acquire(cl, true);
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
@@ -143,7 +143,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
-    cl->uncertain.acquire_unresolved = cl->uncertain.acquire_unresolved || cl->has_ticket;
+    uncertain_set_acquire(cl, claim_acquire_unresolved(cl) || cl->has_ticket);
     /* If this claim could get no ticket, others can not either: none is asked for until the next attempt. */
     l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
@@ -169,11 +169,11 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->uncertain.acquire_unresolved = true;
+        uncertain_set_acquire(cl, true);
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
-        cl->uncertain.acquire_unresolved = false; /* held elsewhere, and no attempt of this claim is left under way */
+        uncertain_set_acquire(cl, false); /* held elsewhere, and no attempt of this claim is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && policy(l)->tickets) {
@@ -186,7 +186,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (list_empty(&cl->requests)) {
         position_give_up(c, cl);
-    } else if (cl->uncertain.acquire_unresolved && is_wrong_sort(cl)) {
+    } else if (claim_acquire_unresolved(cl) && is_wrong_sort(cl)) {
         op_release(c, cl, NULL);
     }
     claim_arm(c, cl);
@@ -202,15 +202,12 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 
 /*
  * Redis has set the expiry to `lease_us`, or left a later one. A later deadline is taken over; an earlier one only if
- * the request asked for it (exactly). While an unanswered RENEW to a shorter lease may still run, the deadline is that
- * of the shorter lease.
+ * the request asked for it (exactly).
  */
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->uncertain.stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
-                  cl->uncertain.shrink_lease_us < lease_us;
-    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->uncertain.shrink_lease_us : lease_us);
+    int64_t deadline_us = core_deadline_us(d->sent_us, claim_sure_lease_us(c, cl, d->sent_us, lease_us));
 
     cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
     grant_plan_renewal(c, cl, d->sent_us);
@@ -224,14 +221,12 @@ static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->hold.op_lease_us), renew_us;
-    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->uncertain.shrink_lease_us < cl->hold.op_lease_us;
 
     cl->hold.deadline_us = deadline_us < cl->hold.deadline_us ? deadline_us : cl->hold.deadline_us;
     renew_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, renew_us);
     cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (renew_us - d->sent_us));
-    cl->uncertain.shrink_lease_us = pending ? cl->uncertain.shrink_lease_us : cl->hold.op_lease_us;
-    uncertain_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
+    uncertain_add_renew(c, cl, cl->hold.op_lease_us, d->guard_us);
 }
 
 /* Counts one hold more, or one less. serve_unlock() has already taken the last exclusive hold off the count. */
@@ -258,7 +253,8 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
             c->metrics->reclaims++;
             cl->replicas = 0; /* the replicas of this Redis were not asked */
             cl->reserve = d->reserve_denied ? 0 : cl->reserve;
-            claim_set_verify(c, cl, cl->uncertain.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
+            uncertain_set_verify(c, cl,
+                                 claim_to_verify(cl) & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -326,7 +322,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && policy(cl->lock)->two_sorts) {
             /* the release may run at any later time, and must not meet a hold of the other sort */
-            cl->uncertain.release_unresolved = true;
+            uncertain_add_taking(cl);
         }
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
         claim_put_off(c, cl);
@@ -363,21 +359,17 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    /* Tickets do not end with the lease. A straggling attempt may run later: Redis's clock may have been set back. */
-    int64_t late_us =
-        cl->uncertain.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->uncertain.expiry_max_us, late_us) && !policy(cl->lock)->tickets;
+    bool over = c->now_us >= claim_gone_from_us(c, cl) && !policy(cl->lock)->tickets;
 
     cl->op = 0;
     c->window[cl->op_background ? WINDOW_BACKGROUND : WINDOW_UNLOCK].n--;
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        /* also after the end of the lease: the release may yet run */
-        cl->uncertain.release_unresolved = cl->release_may_have_run = true;
+        uncertain_add_release(cl); /* also after the end of the lease: the release may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
-        bool lost = gone && r != NULL && !cl->uncertain.release_unresolved;
+        bool lost = gone && r != NULL && !claim_release_unresolved(cl);
 
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
@@ -432,11 +424,11 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         return;
     }
     if (d->outcome == CORE_OK) {
-        unsigned verify = cl->uncertain.verify;
+        unsigned verify = claim_to_verify(cl);
 
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew.lease_us, false);
-        claim_set_verify(c, cl, verify & VERIFY_AGAIN ? verify : verify & VERIFY_LOST);
+        uncertain_set_verify(c, cl, verify & VERIFY_AGAIN ? verify : verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -451,26 +443,9 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
-        cl->retry_us = cl->uncertain.verify != 0 ? cl->renew_us : cl->retry_us;
+        cl->retry_us = claim_to_verify(cl) != 0 ? cl->renew_us : cl->retry_us;
     }
     serve_claim(c, cl);
-}
-
-/*
- * An answer to a command that was sent before the stragglers' end does not rule them out: an attempt may have run
- * after that command, so the stragglers last until now at least. A command sent later has seen the effect of all.
- */
-static void
-update_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
-{
-    bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
-    bool alone = cl->op == 0 || !cl->renewal_sent; /* else the outcome of the other command still needs them */
-
-    if (cl->uncertain.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
-        cl->uncertain.stragglers = 0;
-    } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
-        cl->uncertain.guard_us = later(cl->uncertain.guard_us, after_us(c->now_us, 1) - c->set_back_us);
-    }
 }
 
 void
@@ -481,7 +456,7 @@ outcome_arrives(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;
     }
-    update_stragglers(c, cl, d);
+    uncertain_answered(c, cl, d);
     cap_deadline(c, cl, d);
     if (renewed) {
         renew_done(c, cl, d);

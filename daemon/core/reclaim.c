@@ -17,6 +17,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 void
@@ -25,9 +26,9 @@ reclaim_verify_now(struct core *c, struct claim *cl)
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
-    if (cl->uncertain.verify & VERIFY_LOST) {
+    if (claim_to_verify(cl) & VERIFY_LOST) {
         if (window_may_send(c, cl, WINDOW_RECLAIM)) {
-            op_reclaim_holds(c, cl, (cl->uncertain.verify & VERIFY_HOLDS) == 0);
+            op_reclaim_holds(c, cl, (claim_to_verify(cl) & VERIFY_HOLDS) == 0);
         }
     } else if (!cl->renewal_sent) {
         op_renew_in_turn(c, cl);
@@ -38,7 +39,7 @@ reclaim_verify_now(struct core *c, struct claim *cl)
 static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
-    claim_set_verify(c, cl, why);
+    uncertain_set_verify(c, cl, why);
     window_leave(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
     if (!claim_busy(cl) && !claim_renewal_pending(cl)) {
@@ -56,10 +57,8 @@ reclaim(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
-    } else {
-        /* another owner may have the same expiry */
-        cl->release_may_have_run = cl->release_may_have_run || (CLAIM_LEAVING & (1u << cl->state));
-        cl->uncertain.release_unresolved = cl->uncertain.release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
+    } else if (CLAIM_LEAVING & (1u << cl->state)) {
+        uncertain_add_release(cl); /* another owner may have the same expiry */
     }
 }
 
@@ -71,7 +70,7 @@ static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        verify(c, cl, cl->uncertain.verify | VERIFY_EXISTS | (cl->renewal_sent ? VERIFY_AGAIN : 0));
+        verify(c, cl, claim_to_verify(cl) | VERIFY_EXISTS | (cl->renewal_sent ? VERIFY_AGAIN : 0));
     }
 }
 
@@ -97,7 +96,7 @@ void
 reclaim_redis_grants(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        cl->retry_us = cl->uncertain.verify != 0 ? 0 : cl->retry_us;
+        cl->retry_us = claim_to_verify(cl) != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
 }
@@ -117,7 +116,7 @@ reclaim_redis_reached(struct core *c, struct claim *cl)
     if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
         return;
     }
-    if (cl->uncertain.verify != 0) {
+    if (claim_to_verify(cl) != 0) {
         cl->retry_us = 0;
         claim_arm(c, cl);
     }

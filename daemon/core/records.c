@@ -18,6 +18,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 static bool
 is_named(const struct claim *cl)
@@ -30,8 +31,8 @@ state_of(const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
-        assert(cl->uncertain.acquire_unresolved || !cl->has_ticket);
-        return cl->uncertain.acquire_unresolved || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
+        assert(claim_acquire_unresolved(cl) || !cl->has_ticket);
+        return claim_acquire_unresolved(cl) || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
     case CLAIM_TRYING:
         return CORE_RECORD_QUEUED;
     case CLAIM_HELD:
@@ -53,7 +54,7 @@ state_of(const struct claim *cl)
 static int64_t
 shrinks_to(const struct claim *cl)
 {
-    int64_t pending_us = cl->uncertain.stragglers & STRAGGLER_RENEW ? cl->uncertain.shrink_lease_us : 0;
+    int64_t pending_us = claim_shrink_lease_us(cl);
     int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->hold.op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
@@ -70,7 +71,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
 {
     bool held = state == CORE_RECORD_HELD, queued = state == CORE_RECORD_QUEUED;
     bool reclaiming = cl->op != 0 && cl->op_reclaim;
-    bool attempted = (cl->uncertain.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || reclaiming;
+    bool attempted = (claim_stragglers(cl) & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || reclaiming;
 
     memset(p, 0, sizeof(*p)); /* the gaps, too, because records are compared by their bytes */
     p->claim = claim_id(cl);
@@ -79,7 +80,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->named = is_named(cl);
     p->lease_us = cl->lease_us;
     p->expiry_ms = cl->expiry_ms;
-    p->acquire_unresolved = attempted || (queued && cl->uncertain.acquire_unresolved && !cl->has_ticket);
+    p->acquire_unresolved = attempted || (queued && claim_acquire_unresolved(cl) && !cl->has_ticket);
     if (queued) {
         p->order = cl->queued.record_order;
         p->has_ticket = cl->has_ticket;
@@ -97,7 +98,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
         p->watchdog = cl->watchdog;
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
-        p->partial = (cl->uncertain.stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+        p->partial = (claim_stragglers(cl) & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }
 

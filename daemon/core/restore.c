@@ -120,8 +120,10 @@ as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
     cl->lost = cl->end_published = p->lost && !cl->owner->ending;
-    cl->uncertain.release_unresolved = true; /* the former process may have begun the release */
-    cl->release_may_have_run = p->state == CORE_RECORD_RELEASING;
+    uncertain_add_taking(cl);
+    if (p->state == CORE_RECORD_RELEASING) { /* the former process may have begun the release */
+        uncertain_add_release(cl);
+    }
     cl->retry_us = after_us(c->now_us, REACH_US);
 }
 
@@ -133,7 +135,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
     int64_t kept_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
 
     cl->has_ticket = p->has_ticket;
-    cl->uncertain.acquire_unresolved = p->has_ticket || p->acquire_unresolved;
+    uncertain_set_acquire(cl, p->has_ticket || p->acquire_unresolved);
     cl->queued.kept_until_us = after_us(c->now_us, kept_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (kept_us == 0) {
@@ -154,14 +156,15 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
     cl->hold.jeopardy_us = cl->hold.deadline_us - cl->lease_us / 3;
     /* whatever has happened meanwhile: Redis says first whether it is still there */
-    claim_set_verify(c, cl, VERIFY_EXISTS);
+    uncertain_set_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
-        cl->uncertain.shrink_lease_us = p->shrink_lease_us;
-        uncertain_add_straggler(c, cl, STRAGGLER_RENEW, latest_guard_us(c));
+        uncertain_add_renew(c, cl, p->shrink_lease_us, latest_guard_us(c));
     }
     if (p->partial) {
         uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, latest_guard_us(c));
-        cl->uncertain.release_unresolved = policy(cl->lock)->two_sorts;
+        if (policy(cl->lock)->two_sorts) {
+            uncertain_add_taking(cl);
+        }
     }
 }
 

@@ -34,7 +34,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     } else if (handoff_cache(c, cl, NULL)) {
         return;
     }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->uncertain.acquire_unresolved)) {
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && claim_acquire_unresolved(cl))) {
         op_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
@@ -58,12 +58,12 @@ held_timer(struct core *c, struct claim *cl)
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         news_publish(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (cl->uncertain.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+        if (claim_to_verify(cl) == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only JEOPARDY was due */
             return;
         }
     }
-    if (cl->uncertain.verify != 0) {
+    if (claim_to_verify(cl) != 0) {
         serve_claim(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
@@ -156,7 +156,7 @@ take_turn(struct core *c, struct claim *cl)
     window_leave(c, cl);
     if (cl->state == CLAIM_RELEASING) {
         op_release(c, cl, claim_op_request(cl));
-    } else if (cl->uncertain.verify != 0) {
+    } else if (claim_to_verify(cl) != 0) {
         claim_timer(c, cl);
     } else {
         claim_arm(c, cl);

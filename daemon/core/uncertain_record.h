@@ -29,7 +29,7 @@ enum {
 
 /*
  * What is uncertain about a claim: operations that may still run, or have run without an answer. claim_may() of
- * uncertain.h says what these forbid.
+ * uncertain.h says what these forbid; uncertain.h alone and its source read and write the fields (scripts/arrows).
  */
 struct uncertain {
     int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */
@@ -38,7 +38,10 @@ struct uncertain {
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
     bool acquire_unresolved : 1;           /* Redis may have this claim */
-    bool release_unresolved : 1;           /* the answer GONE_IN_REDIS then means that the release was done */
+    bool release_unresolved : 1;           /* a command that takes something from Redis may have run, or may yet run: a
+                                              release of all holds or of some, or a RENEW. GONE_IN_REDIS then means that
+                                              the release was done, and the next hold needs another redis_owner */
+    bool release_may_have_run : 1;         /* ... and it was a release of all holds: see release_from_us() */
     bool broken_since_sent : 1;            /* the name was broken since the acquire was sent: the OK proves nothing */
 };
 

@@ -3,7 +3,7 @@ from row import CORE, Mutant
 
 MUTANTS = [
     Mutant("M20", "only what is believed to be held is freed (Redlock)", CORE + "positions.c", "position_give_up",
-           "cl->uncertain.acquire_unresolved && !(keep && cl->has_ticket && !attempted)", "false && !attempted",
+           "claim_acquire_unresolved(cl) && !(keep && cl->has_ticket && !attempted)", "false && !attempted",
            ["unit:test_core_redis"]),
     Mutant("M28", "last come, first served", CORE + "claims.c", "claim_move",
            "&& container_of(pos->prev, struct claim, node)->queued.position > cl->queued.position", "",
@@ -18,7 +18,7 @@ MUTANTS = [
            ["unit:test_core_restore"]),
     Mutant("R509", "a reclaim forgets that a release may have run before Redis lost its data",
            CORE + "reclaim.c", "reclaim",
-           "cl->release_may_have_run = cl->release_may_have_run || (CLAIM_LEAVING & (1u << cl->state))", "",
+           "uncertain_add_release(cl)", "uncertain_add_taking(cl)",
            ["unit:test_core_redis"]),
     Mutant("H5", "a lock that Redis may have lost is handed over", CORE + "uncertain.h", "claim_may",
            "u->verify == 0 &&", "", ["unit:test_core_handoff"]),
@@ -137,8 +137,8 @@ MUTANTS = [
            "job_records_max(c)", "job_records_max(c) && l == NULL", ["unit:test_core_slices"]),
     Mutant("R243", "a round goes on where a claim stood that has left", CORE + "rounds.c", "rounds_leave",
            "rd->next == &cl->node", "rd->next == NULL", ["unit:test_core_slices", "unit:test_core_random"]),
-    Mutant("R691", "a hold that is not verified yet counts in another domain", CORE + "claims.c", "claim_set_verify",
-           "lock_domain(c, cl->lock)", "&c->domain[0]", ["unit:test_core_domains"]),
+    Mutant("R691", "a hold that is not verified yet counts in another domain", CORE + "uncertain.c",
+           "uncertain_set_verify", "lock_domain(c, cl->lock)", "&c->domain[0]", ["unit:test_core_domains"]),
     Mutant("R692", "RECLAIMED of a domain waits for the long lock of another one", CORE + "rounds.c",
            "rounds_review_pending",
            "lock_domain(c, rd->lock) == d", "d != NULL", ["unit:test_core_domains"]),
