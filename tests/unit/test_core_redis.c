@@ -855,6 +855,29 @@ START_TEST(stamped_patience)
 }
 END_TEST
 
+/* A release behind a RENEW that was not answered has not run yet: it does not wait until the expiry is over. */
+START_TEST(stamped_release_behind_a_renew)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take_stamped(&w, s, 111);
+    pass(&w, MS(5));
+    renew(&w, s, "a", SEC(60));
+    expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_int_eq(op.op.expiry_ms, 111);
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* the RENEW has run, or another owner has it */
+    ck_assert(!known(&w, "a"));
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    world_close(&w);
+}
+END_TEST
+
 /*
  * A release that has perhaps run could find the stamp of who has taken the lock since: it is not sent again before its
  * own is over, whatever happens. One that has not run is.
@@ -965,6 +988,7 @@ main(void)
         stamped,
         stamped_release_waits,
         stamped_patience,
+        stamped_release_behind_a_renew,
         stamped_release_is_not_repeated,
         stamped_release_behind_a_loss,
         unanswered_release_behind_the_lease,
