@@ -289,6 +289,7 @@ count_confirmations(struct quorum *qu, struct quorum_op *o)
     }
     done.remote_subscribers = o->remote_subscribers;
     done.token = o->sort == SORT_BREAK ? o->least_token : 0;
+    done.remains = o->sort == SORT_BREAK;
     done.deadline_max_us = until_us(qu, o, done.outcome);
     done.sent_us = done.deadline_max_us != 0 ? sent_us(done.deadline_max_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {

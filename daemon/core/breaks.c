@@ -4,6 +4,7 @@
  * B1  One BREAK of a name is in flight at a time; its outcome answers all BREAKs that came until then.
  * B2  Once Redis has broken the name, the queue's job takes it from the holders here, in slices; a holder that the job
  *     has not reached yet counts as broken (claim_is_broken()). Later holders have later tokens and stand behind them.
+ *     A quorum releases their keys, because nodes that the BREAK did not reach may have them until the leases end.
  * B3  The other daemons receive a broadcast, and ask Redis whether their holds are still there; this daemon asks too
  *     when the outcome is UNKNOWN.
  */
@@ -93,6 +94,7 @@ break_done(struct core *c, struct lock *l, const struct core_done *d)
     if (ok) {
         /* no token: a grace period, so there are no later grants */
         l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1;
+        l->queue->broken_remains = d->remains;
         job_begin(c, &l->queue->break_job);
     }
     /* Other daemons verify their holds now, not with the next renewal. */
@@ -119,7 +121,7 @@ break_next(struct core *c, struct lock *l)
     struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
 
     if (cl != NULL && cl->token < l->queue->broken_token) {
-        end_by_loss(c, cl, "broken", true);
+        end_by_loss(c, cl, "broken", !l->queue->broken_remains);
         return true;
     }
     job_end(&l->queue->break_job);

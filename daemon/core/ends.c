@@ -30,7 +30,8 @@ end_lapsed(struct core *c, struct claim *cl)
 {
     bool broken = claim_is_broken(cl);
 
-    end_by_loss(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : CORE_LEASE_OVER, broken);
+    end_by_loss(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : CORE_LEASE_OVER,
+                broken && !cl->lock->queue->broken_remains);
 }
 
 /*

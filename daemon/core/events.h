@@ -104,6 +104,7 @@ struct core_done {
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
     uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: how many have acknowledged it, of how many */
     bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
+    bool remains;       /* BREAK OK: some nodes of a quorum may still have the holders' keys */
     bool denied;        /* UNKNOWN: the ACL ended the script at a key that the script derived, and would end it again */
 };
 

@@ -57,6 +57,7 @@ struct queue {
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
     bool alone;             /* a claim is TRYING that admits no attempt beside it */
     bool failed;            /* of the attempts under way together, one has failed */
+    bool broken_remains;    /* what the BREAK of broken_token has left in Redis is to be released */
     bool hinted;            /* a hint came while attempts were under way */
     bool ticketless;        /* a waiter may lack a ticket */
     enum watch_state watch;

@@ -1,9 +1,10 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351."""
+R1340 to R1351, R1353, R1471 to R1479."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
 FAULTS = "redis:test_quorum_faults.py "
+NODES = "redis:test_quorum_nodes.py "
 CLOCKS = "redis:test_quorum_clocks.py Clocks."
 
 MUTANTS = [
@@ -73,6 +74,11 @@ MUTANTS = [
     Mutant("R896", "a hole is filled at once, also behind a BREAK", BACKEND + "quorum_ops.c", "repair",
            "now_us - p->missing_since_us >= 2 * qu->conf.timeout_us", "now_us >= p->missing_since_us",
            ["redis:test_quorum_nodes.py Broken.test_no_hole_is_filled_while_a_break_may_be_under_way"]),
+    Mutant("R1473", "nodes that a BREAK did not reach keep the key of a holder here", BACKEND + "quorum_ops.c",
+           "count_confirmations", "done.remains = o->sort == SORT_BREAK;", "",
+           [NODES + "BrokenOfFive.test_a_node_that_a_break_of_this_daemon_does_not_reach_is_rid_of_the_key"]),
+    Mutant("R1474", "a broken holder is forgotten whose key nodes may have", "daemon/core/breaks.c", "break_next",
+           "!l->queue->broken_remains", "true", ["unit:test_core"]),
     Mutant("R769", "a hole is noted by the renewal behind the one that found it", BACKEND + "quorum_entries.c", "learn",
            "p->missing_since_us != 0 ? p->missing_since_us : clock_now_us()", "p->missing_since_us",
            ["redis:test_quorum_nodes.py Broken.test_a_hole_that_a_renewal_finds"]),

@@ -371,5 +371,24 @@ class Broken(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
 
+class BrokenOfFive(Quorum):
+    """A BREAK that reaches three nodes of five."""
+
+    n = 5
+
+    def test_a_node_that_a_break_of_this_daemon_does_not_reach_is_rid_of_the_key(self):
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 60s"))
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 5)
+        self.m.pause(3, 4)
+        self.assertEqual(r.cmd("BREAK", "a"), 1)
+        until(lambda: [n["state"] for n in nodes(r)][3:] == ["down"] * 2)
+        self.m.resume(3, 4)
+        until(lambda: self.where("a") == [False] * 5)
+        self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
+        self.assertGreater(c.cmd("LOCK", "a"), t)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -472,6 +472,27 @@ START_TEST(break_held_here)
 }
 END_TEST
 
+/* Nodes of a quorum that the BREAK did not reach may have the key: it is released there. */
+START_TEST(break_leaves_keys)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = break_name(&w, session(&w), "a");
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1, .token = w.token + 10,
+               .remains = true);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(break_held_elsewhere)
 {
     struct world w;
@@ -619,6 +640,7 @@ main(void)
         wrong_kind,
         limits,
         break_held_here,
+        break_leaves_keys,
         break_held_elsewhere,
         break_unanswered,
         break_wrong_kind,
