@@ -49,7 +49,6 @@ attempt(struct quorum *qu, struct quorum_op *o)
     o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
     o->reserve += o->reserve != 0 ? o->op.reserve : 0;
     o->vote.validity_us = lease_us / 20;
-    o->asked_us = now_us;
     timer_set(&qu->timers, &o->timer, now_us + wait_us);
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
@@ -126,7 +125,9 @@ update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct q
     if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
         entry->incarnation++;
         for (unsigned i = 0; i < qu->nodes_n; i++) {
-            entry->part[i].deadline_us = entry->part[i].missing_since_us = 0;
+            struct quorum_part *p = &entry->part[i];
+
+            p->deadline_us = p->missing_since_us = p->repaired_us = 0;
         }
     }
     entry->confirmed = entry->confirmed && o->sort == SORT_CONFIRM;

@@ -157,6 +157,9 @@ deadline_without_jumps_us(const struct quorum_part *p, const struct quorum_node 
 {
     int64_t admitted_us;
 
+    if (p->repaired_us != 0 && node->voting) { /* O7 */
+        return 0;
+    }
     if (p->epoch == node->epoch) {
         return p->deadline_us;
     }
@@ -373,6 +376,11 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = done->sent_us;
+            if (o->sort == SORT_REPAIR && e->to->voting) { /* a BREAK counts no other node as freed: O8 */
+                p->repaired_us = clock_now_us();
+            } else if (p->epoch != e->to->epoch) {
+                p->repaired_us = 0;
+            }
             p->epoch = e->to->epoch;
             p->missing_since_us = 0;
         }
@@ -386,7 +394,7 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
             p->clean = done->sent_us >= p->acquire_until_us;
         }
         if (current && e->to->voting) {
-            p->deadline_us = 0;
+            p->deadline_us = p->repaired_us = 0;
             p->missing_since_us = p->missing_since_us != 0 ? p->missing_since_us : clock_now_us();
         }
         break;

@@ -35,6 +35,7 @@ struct quorum_part {
     int64_t deadline_us; /* the node has the owner's key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data at that time */
     int64_t missing_since_us; /* when the owner's key was first found missing (O4); 0 = it is there */
+    int64_t repaired_us; /* when a repair had set the owner's key, which does not count yet (O7); 0 = it counts */
     int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
     int64_t release_until_us; /* ... and an UNKNOWN release until then */
 };
@@ -77,7 +78,7 @@ struct quorum_op {
     bool asked;          /* all nodes were asked, and the verb has returned */
     uint32_t asked_again; /* nodes that were asked a second time because a clock was set, a bit each */
     unsigned refs_n;     /* errands, and callers that keep the record */
-    int64_t asked_us;
+    int64_t asked_us;    /* when the operation began */
     int64_t guard_us;    /* the latest guard of an errand */
     int64_t expiry_ms, remote_subscribers;
     struct vote vote;

@@ -21,6 +21,11 @@
  *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
+ * O7  A node that was repaired counts as a node without the key, until a majority without it has confirmed a renewal
+ *     that began 2 timeouts at least after the repair. A BREAK that counts the node as freed reached it before the
+ *     repair, so by then that BREAK has reached each node that it will ever reach, and did not free a majority.
+ * O8  A BREAK does not count a node as freed that lacks the key and does not vote: a reclaim or a repair may set the
+ *     key there, and counts at once.
  */
 
 enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */
@@ -39,6 +44,7 @@ quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_o
     o->verb = verb;
     o->sort = sort;
     o->incarnation = entry->incarnation;
+    o->asked_us = clock_now_us();
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
     vote_begin(&o->vote, qu->nodes_n, op->reserve, 0);
@@ -260,7 +266,9 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_part *p = &entry->part[i];
 
-        if (p->epoch == qu->node[i].epoch && quorum_part_deadline_us(p, &qu->node[i]) > now_us) {
+        if (p->repaired_us != 0) {
+            continue;
+        } else if (p->epoch == qu->node[i].epoch && quorum_part_deadline_us(p, &qu->node[i]) > now_us) {
             p->missing_since_us = 0;
         } else if (p->missing_since_us == 0) {
             p->missing_since_us = now_us;
@@ -270,6 +278,19 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
         }
     }
     op_drop(qu, o);
+}
+
+/* O7. This renewal was confirmed without the nodes that were repaired: those that have had the key for long count. */
+static void
+count_repaired(struct quorum *qu, const struct quorum_op *renewal)
+{
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        struct quorum_part *p = &renewal->entry->part[i];
+
+        if (p->repaired_us != 0 && renewal->asked_us - p->repaired_us >= 2 * qu->conf.timeout_us) {
+            p->repaired_us = 0;
+        }
+    }
 }
 
 static void
@@ -294,6 +315,9 @@ count_confirmations(struct quorum *qu, struct quorum_op *o)
     done.sent_us = done.deadline_max_us != 0 ? sent_us(done.deadline_max_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
+        if (done.outcome == CORE_OK) {
+            count_repaired(qu, o);
+        }
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
         } else if (done.outcome == CORE_OK && o->verb == CORE_EXTEND && !o->op.exact && o->op.holds > 0) {
@@ -351,8 +375,14 @@ take_confirmation(struct quorum_op *o, const struct errand *e, const struct core
     if (o->vote.node[e->to->index].state != BALLOT_AWAITED) {
         return;
     }
+    if (outcome == CORE_OK && o->sort == SORT_CONFIRM && o->entry->part[e->to->index].repaired_us != 0) { /* O7 */
+        outcome = CORE_GONE_IN_REDIS;
+    }
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
         outcome = CORE_GRACE; /* the node may have lost the key with its data, and does not vote for another owner */
+    }
+    if (!e->to->voting && o->sort == SORT_BREAK && outcome == CORE_OK && done->expiry_ms == 0) { /* O8 */
+        outcome = CORE_GRACE;
     }
     if (e->of_other && outcome == CORE_OK) { /* the released key was not this claim's */
         outcome = CORE_GONE_IN_REDIS;

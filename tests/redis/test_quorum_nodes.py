@@ -356,6 +356,22 @@ class Broken(Quorum):
         self.assertNotIn(True, [s[1] for s in seen])
         self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
 
+    def test_a_node_in_quarantine_without_the_key_is_not_freed(self):
+        """The holder's daemon may be writing the key there anew, which counts at once."""
+        r = self.start(conf=self.CONF.replace("9s", "60s"))  # a quarantine that does not end
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        self.m.nodes[0].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == 2 and self.where("a") == [True] * 3)
+        self.m.nodes[0].cmd("DEL", "a")
+        self.m.pause(2)
+        answer = r.cmd("BREAK", "a")
+        self.m.resume(2)
+        self.assertTrue(str(answer).startswith("UNAVAILABLE"), answer)
+        until(lambda: self.voting(r) == 2)
+        self.assertEqual(r.cmd("BREAK", "a"), 1)
+        self.assertEqual(r.cmd("BREAK", "nobody's"), 0)
+
     def test_what_a_majority_has_not_broken_is(self):
         r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
         c = self.conn(r)
@@ -372,9 +388,51 @@ class Broken(Quorum):
 
 
 class BrokenOfFive(Quorum):
-    """A BREAK that reaches three nodes of five."""
+    """A BREAK that reaches three nodes of five, and frees the name because one of them lacked the key before."""
 
     n = 5
+    CONF = CONF.replace("lease: 3s", "lease: 60s").replace("timeout: 500ms", "timeout: 5s")
+
+    def renewal(self, r):
+        """A renewal, of which every node has answered."""
+        at = int(r.info("stats")["renewals"])
+        r.advance("20s")
+        until(lambda: int(r.info("stats")["renewals"]) > at and r.info("redis")["redis_in_flight"] == "0")
+
+    def repaired(self):
+        """A daemon and the owner of a lock whose hole at the first node was filled a moment ago."""
+        r = self.start(conf=self.CONF)
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 5)
+        self.m.nodes[0].cmd("DEL", "a")
+        self.renewal(r)
+        self.assertEqual(self.where("a"), [False] + [True] * 4)
+        self.renewal(r)
+        until(lambda: self.where("a") == [True] * 5 and r.info("redis")["redis_in_flight"] == "0")
+        return r, c
+
+    def reached(self, *which):
+        """A BREAK reaches these nodes only now."""
+        for i in which:
+            self.m.nodes[i].cmd("DEL", "a")
+
+    def test_a_hole_that_was_filled_behind_a_break_does_not_undo_it(self):
+        """The BREAK had reached the node before its hole was filled, and reaches two others after that."""
+        r, c = self.repaired()
+        self.reached(1, 2)
+        r.advance("20s")
+        until(lambda: self.where("a") == [False] * 5)
+        self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
+
+    def test_it_counts_when_no_break_can_be_under_way(self):
+        r, c = self.repaired()
+        self.renewal(r)
+        self.reached(1, 2)
+        self.renewal(r)
+        self.renewal(r)
+        self.assertEqual(self.where("a"), [True] * 5)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
     def test_a_node_that_a_break_of_this_daemon_does_not_reach_is_rid_of_the_key(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 60s"))
