@@ -32,14 +32,14 @@ static const char usage[] =
     "      in place of -S: without it, it is refused while runs with -S have the lock.\n"
     "      -N: at most SLOTS runs at a time. --kind: the kind of lock; else -S means rw, -N means semaphore, and\n"
     "      without both the rules say it.\n"
-    "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, and gets each signal to rlock or its process group once. If the\n"
-    "      lease cannot be renewed, rlock ends COMMAND before the lease is over (TERM, then KILL after --kill-after,\n"
-    "      5s). COMMAND goes on while rlockd is restarted, for 10 s at most; a wait for NAME goes on for as long as\n"
-    "      -w says. When rlock is killed, all processes that COMMAND has started are killed.\n"
+    "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, and gets once each signal that reaches rlock or its process\n"
+    "      group. If the lease cannot be renewed, rlock ends COMMAND before the lease is over (TERM, then KILL\n"
+    "      after --kill-after, 5s). COMMAND goes on while rlockd is restarted, for 10 s at most; a wait for NAME\n"
+    "      goes on for as long as -w says. When rlock is killed, all processes that COMMAND has started are killed.\n"
     "  rlock ls [GLOB]\n"
     "      the locks the daemon knows\n"
     "  rlock tree [GLOB]\n"
-    "      which owner waits for which, root holders first\n"
+    "      which owner waits for which, beginning with the owners that wait for nothing\n"
     "  rlock redis\n"
     "      the servers of Redis that the daemon knows, and why nothing is granted there\n"
     "  rlock ping\n"
@@ -236,7 +236,7 @@ print_server(struct slice line)
     printf("%-8.*s  %-36.*s  %-20.*s  %7.*s  %-16.*s", (int)role.n, role.p, (int)address.n, address.p, (int)state.n,
            state.p, (int)rtt.n, rtt.p, (int)epoch.n, epoch.p);
     if (votes.n > 0) {
-        printf("  votes %.*s, written back %.*s", (int)votes.n, votes.p, (int)rounds.n, rounds.p);
+        printf("  votes %.*s, second rounds %.*s", (int)votes.n, votes.p, (int)rounds.n, rounds.p);
     }
     if (slots.n > 0) {
         printf("  %.*s slots", (int)slots.n, slots.p);

@@ -15,7 +15,7 @@ static const char usage_text[] =
     "\n"
     "usage: rlockd [-c FILE] [-t | -T] [--listen ADDR]... [--redis URL] [--log-level LEVEL]\n"
     "\n"
-    "  -c, --config FILE    read this configuration; without -c the defaults hold\n"
+    "  -c, --config FILE    read this configuration; without -c the defaults apply\n"
     "  -t, --test           check the configuration, print every error, end\n"
     "  -T, --print          print the configuration in force, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- the models, each searched by spin to the end, and each broken on purpose: spin has to find that.
 
-    run.py [--build DIR] [MODEL...]          cluster, newcomer, quorum; default: all
+    run.py [--build DIR] [MODEL...]          cluster, newcomer, generations, quorum; default: all
 
 A model says in its head what it shows, and the names of its broken variants.
 """

@@ -83,7 +83,7 @@ class Run(harness.Case):
 
     def votes(self):
         """How often each node has voted, by `rlock redis`."""
-        return [int(re.fullmatch(r"votes (\d+), written back \d+", row[-1]).group(1)) for row in self.shown()[1:]]
+        return [int(re.fullmatch(r"votes (\d+), second rounds \d+", row[-1]).group(1)) for row in self.shown()[1:]]
 
 
 if __name__ == "__main__":
