@@ -1,5 +1,5 @@
 /*
- * actions.h -- the actions of the core: operations in Redis, replies, news for subscribers, records to keep.
+ * actions.h -- the actions of the core: operations in Redis, replies, news for subscribers, checkpoints to keep.
  */
 #ifndef RLOCKD_CORE_ACTIONS_H
 #define RLOCKD_CORE_ACTIONS_H
@@ -11,7 +11,7 @@
 #include "daemon/base/kinds.h"
 #include "daemon/base/slice.h"
 #include "daemon/core/answers.h"
-#include "daemon/core/record.h"
+#include "daemon/core/checkpoint.h"
 
 enum core_action_type {
     CORE_ACQUIRE, /* operations: each of these ends in exactly one DONE with this op */
@@ -24,9 +24,9 @@ enum core_action_type {
     CORE_WAITER_POLL, /* how many subscribers have the channels of these locks? No DONE: WAITERS_POLLED answers */
     CORE_REPLY,
     CORE_PUBLISH,
-    CORE_KEEP, /* store this record of a claim, in place of the former one: before an acquire leaves, and at each
+    CORE_KEEP, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
                   change */
-    CORE_FORGET,    /* drop the record: Redis has nothing of this claim, and its owner will not come back */
+    CORE_FORGET,    /* drop the checkpoint: Redis has nothing of this claim, and its owner will not come back */
     CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
     CORE_FORGET_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
@@ -86,9 +86,9 @@ struct core_action {
         struct core_reply reply;
         struct core_publish publish;
         struct slice broadcast;              /* BROADCAST */
-        struct core_record keep;             /* KEEP */
-        struct core_owner_record keep_owner; /* KEEP_OWNER */
-        uint64_t forget;                     /* FORGET: id of the claim; FORGET_OWNER: of the record */
+        struct core_checkpoint keep;         /* KEEP */
+        struct core_owner_checkpoint keep_owner; /* KEEP_OWNER */
+        uint64_t forget;                     /* FORGET: id of the claim; FORGET_OWNER: of the checkpoint */
         uint64_t epoch;                      /* RECLAIMED */
     };
 };

@@ -47,7 +47,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     assert(claim_to_verify(cl) == 0 || cl->state == CLAIM_HELD); /* I12 */
     assert(!claim_release_may_have_run(cl) || claim_release_unresolved(cl));
     if (!ends) {
-        record_check(c, cl); /* I13 */
+        checkpoint_check(c, cl); /* I13 */
     }
     assert(!cl->in_window || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
            (cl->state == CLAIM_RELEASING && cl->op == 0)); /* I14 */

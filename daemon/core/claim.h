@@ -2,7 +2,8 @@
  * claim.h -- one owner's interest in one lock, from the first request to the last release; private to daemon/core.
  *
  * One record, not a lease and an interest: a third of the functions that read a claim read both halves (every outcome,
- * the timer, the records), and with two records that point to each other a held lock would need more than 512 bytes.
+ * the timer, the checkpoints), and with two records that point to each other a held lock would need more than 512
+ * bytes.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H
@@ -48,7 +49,7 @@ struct claim {
                                         granted. Of several permits only the reserve of the newest counts: H3 of
                                         handoff.c */
     unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
+    enum checkpoint_rank { RANK_NONE, RANK_WAITING, RANK_TICKET } checkpoint_rank : 2; /* see checkpoint_order */
     unsigned review_n : CLAIM_REVIEW_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
     bool in_window : 1;     /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
@@ -76,7 +77,7 @@ struct claim {
         struct claim_renewal renew;   /* renewal_sent */
         struct list lost_node;        /* LOST: owner.lost */
     };
-    uint64_t record_sum;    /* checksum of the record that was kept last; 0 = none was */
+    uint64_t checkpoint_sum; /* checksum of the checkpoint that was kept last; 0 = none was */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: since when it waits; HELD: when it was granted */
     union {

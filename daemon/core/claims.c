@@ -142,7 +142,7 @@ void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
-    record_forget(c, cl);
+    checkpoint_forget(c, cl);
     count(c, cl, -1);
     claim_unindex(c, cl);
     leave_rounds(c, cl);
@@ -223,7 +223,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     permit_set_moved(cl, was_held);
     count(c, cl, 1);
     if (to == CLAIM_IDLE) {
-        record_forget(c, cl);
+        checkpoint_forget(c, cl);
     }
     to_list = list_of(cl);
     dirty_mark_lock(c, cl->lock);
@@ -343,8 +343,8 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     }
     timer_set(&c->timers, &cl->timer, at_us);
-    if (c->conf.keeps_records) {
-        record_keep(c, cl); /* nearly every change of a claim ends here */
+    if (c->conf.keeps_checkpoints) {
+        checkpoint_keep(c, cl); /* nearly every change of a claim ends here */
     }
 }
 

@@ -25,10 +25,10 @@ bool claim_busy(const struct claim *cl);                 /* no operation may be 
 void claim_end_renewal(struct core *c, struct claim *cl); /* the renewal was answered, or its answer counts no more */
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 
-/* records.c */
-void record_keep(struct core *c, struct claim *cl);   /* stores its record anew if the claim has changed */
-void record_forget(struct core *c, struct claim *cl); /* drops its record */
-void record_check(const struct core *c, const struct claim *cl); /* asserts that its record equals the claim */
+/* checkpoints.c */
+void checkpoint_keep(struct core *c, struct claim *cl);   /* stores its checkpoint anew if the claim has changed */
+void checkpoint_forget(struct core *c, struct claim *cl); /* drops its checkpoint */
+void checkpoint_check(const struct core *c, const struct claim *cl); /* asserts that its checkpoint equals the claim */
 
 /*
  * The request for which the claim's operation was sent, or is to be sent again; NULL: there is none, or it has ended.

@@ -63,7 +63,7 @@
  *     first one here is the first one of this daemon in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
- * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.
+ * I13 The checkpoint of a claim (checkpoints.c) equals the claim, and was kept before Redis can be asked for the claim.
  * I14 Each window (window.c) has at most window_size() operations in flight, and a claim waits for its turn only while
  *     the window is full.
  * I15 A lock has a queue of its own while requests may wait, Redis is asked for remote waiters (waiter_polls.c), or the

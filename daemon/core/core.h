@@ -35,7 +35,7 @@
 #include "daemon/core/answers.h"
 #include "daemon/core/conf.h"
 #include "daemon/core/events.h"
-#include "daemon/core/record.h"
+#include "daemon/core/checkpoint.h"
 
 struct core; /* opaque; one per daemon */
 

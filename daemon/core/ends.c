@@ -202,7 +202,7 @@ end_forget_loss(struct core *c, struct claim *cl)
     } else if (cl->lost) {
         cl->lost = false;
         claim_set_token(c, cl, 0);
-        record_keep(c, cl);
+        checkpoint_keep(c, cl);
     }
 }
 

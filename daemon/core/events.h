@@ -10,7 +10,7 @@
 
 #include "daemon/base/slice.h"
 #include "daemon/core/conf.h"
-#include "daemon/core/record.h"
+#include "daemon/core/checkpoint.h"
 
 #define CORE_FOREVER INT64_MAX
 #define CORE_MULTILOCK_MAX 64 /* names in one MLOCK */
@@ -43,7 +43,7 @@ enum core_event_type {
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
     CORE_SUSPECT,  /* a clock has jumped: Redis confirms each hold there before the core says again that it is held */
     CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end later by as much */
-    CORE_RESTORE,  /* before the first session: the records that the former process left; see core_restored */
+    CORE_RESTORE,  /* before the first session: the checkpoints that the former process left; see core_restored */
     CORE_REACHED,  /* Redis can be reached (again) there: operations that were put off are sent now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */

@@ -52,9 +52,9 @@ owner_keep(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
     struct core_action a = {.type = CORE_KEEP_OWNER};
 
-    o->owner_grace_until_us = c->conf.keeps_records && !c->draining && o->claims_n > 0 ? owner_grace_until_us : 0;
+    o->owner_grace_until_us = c->conf.keeps_checkpoints && !c->draining && o->claims_n > 0 ? owner_grace_until_us : 0;
     if (o->owner_grace_until_us != 0) {
-        a.keep_owner = (struct core_owner_record){o->id, {o->name, o->name_n}, owner_grace_until_us};
+        a.keep_owner = (struct core_owner_checkpoint){o->id, {o->name, o->name_n}, owner_grace_until_us};
         core_act(c, &a);
     }
 }

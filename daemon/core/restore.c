@@ -1,5 +1,5 @@
 /*
- * restore.c -- the first step of a process takes over what the former process had in Redis (records.c).
+ * restore.c -- the first step of a process takes over what the former process had in Redis (checkpoints.c).
  *
  * Sessions ended with their process: what they held, waited for or were about to get is released at once, by the
  * redis_owner they had, and each release is tried again like any other. Named owners have their owner grace: their
@@ -41,54 +41,54 @@
  */
 
 static bool
-keeps_position(const struct core_record *rec)
+keeps_position(const struct core_checkpoint *cp)
 {
-    const struct core_record_part *p = &rec->part;
+    const struct core_checkpoint_part *p = &cp->part;
 
-    return p->state == CORE_RECORD_QUEUED && (rec->queue_grace_us > 0 || rec->owner_grace_us > 0);
+    return p->state == CORE_CHECKPOINT_QUEUED && (cp->queue_grace_us > 0 || cp->owner_grace_us > 0);
 }
 
-/* Whether the owner of the record may come back for the claim; else an owner that has ended gets it. */
+/* Whether the owner of the checkpoint may come back for the claim; else an owner that has ended gets it. */
 static bool
-is_expected(const struct core_record *rec)
+is_expected(const struct core_checkpoint *cp)
 {
-    const struct core_record_part *p = &rec->part;
-    bool held = p->state == CORE_RECORD_HELD && p->token != 0 && p->holds + p->shared > 0;
+    const struct core_checkpoint_part *p = &cp->part;
+    bool held = p->state == CORE_CHECKPOINT_HELD && p->token != 0 && p->holds + p->shared > 0;
 
-    return rec->owner.n > 0 && p->named && (held || keeps_position(rec) || p->state == CORE_RECORD_LOST || p->lost);
+    return cp->owner.n > 0 && p->named && (held || keeps_position(cp) || p->state == CORE_CHECKPOINT_LOST || p->lost);
 }
 
-/* The lock of the record. NULL: the name or the key is in use as another lock. */
+/* The lock of the checkpoint. NULL: the name or the key is in use as another lock. */
 static struct lock *
-lock_of(struct core *c, const struct core_record *rec)
+lock_of(struct core *c, const struct core_checkpoint *cp)
 {
-    struct core_request rq = {.name = rec->name,
-                              .spec = {.kind = rec->kind,
+    struct core_request rq = {.name = cp->name,
+                              .spec = {.kind = cp->kind,
                                        .rule_kind = KINDS,
-                                       .value = rec->value,
-                                       .limit = rec->limit,
-                                       .domain = rec->domain,
-                                       .declared = rec->declared,
-                                       .wakes = rec->wakes,
-                                       .key = rec->key,
-                                       .owner_grace_us = rec->owner_grace_us,
-                                       .queue_grace_us = rec->queue_grace_us}};
+                                       .value = cp->value,
+                                       .limit = cp->limit,
+                                       .domain = cp->domain,
+                                       .declared = cp->declared,
+                                       .wakes = cp->wakes,
+                                       .key = cp->key,
+                                       .owner_grace_us = cp->owner_grace_us,
+                                       .queue_grace_us = cp->queue_grace_us}};
     struct lock *l;
 
-    if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != rec->value ||
-        !slice_eq(rec->key, lock_key(l))) {
+    if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != cp->value ||
+        !slice_eq(cp->key, lock_key(l))) {
         return NULL;
     }
     return l;
 }
 
-/* Makes the claim, QUEUED, with all that the record says. */
+/* Makes the claim, QUEUED, with all that the checkpoint says. */
 static struct claim *
-claim_of(struct core *c, const struct core_record *rec)
+claim_of(struct core *c, const struct core_checkpoint *cp)
 {
-    const struct core_record_part *p = &rec->part;
-    struct owner *o = owner_restore(c, is_expected(rec) ? rec->owner : (struct slice){NULL, 0});
-    struct lock *l = lock_of(c, rec);
+    const struct core_checkpoint_part *p = &cp->part;
+    struct owner *o = owner_restore(c, is_expected(cp) ? cp->owner : (struct slice){NULL, 0});
+    struct lock *l = lock_of(c, cp);
     uint64_t serial = c->serial;
     struct claim *cl;
 
@@ -109,26 +109,26 @@ claim_of(struct core *c, const struct core_record *rec)
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
     }
     cl->queued.position = ++c->serial;
-    cl->record_sum = 1; /* a record is stored, though not that of the present state */
+    cl->checkpoint_sum = 1; /* a checkpoint is stored, though not that of the present state */
     claim_move(c, cl, CLAIM_QUEUED);
     return cl;
 }
 
 /* RELEASING: is given back as soon as Redis can be reached. */
 static void
-as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
+as_releasing(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
     cl->lost = cl->end_published = p->lost && !cl->owner->ending;
     uncertain_add_taking(cl);
-    if (p->state == CORE_RECORD_RELEASING) { /* the former process may have begun the release */
+    if (p->state == CORE_CHECKPOINT_RELEASING) { /* the former process may have begun the release */
         uncertain_add_release(cl);
     }
     cl->retry_us = after_us(c->now_us, REACH_US);
 }
 
 static void
-as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
+as_queued(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
     /* A claim that Redis may have granted is in the way of others: it is kept for the queue grace only. */
     const struct lock *l = cl->lock;
@@ -144,7 +144,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
 }
 
 static void
-as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
+as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
     claim_move(c, cl, CLAIM_TRYING);
     claim_move(c, cl, CLAIM_HELD);
@@ -169,28 +169,28 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
 }
 
 static bool
-has_room(const struct lock *l, const struct core_record_part *p)
+has_room(const struct lock *l, const struct core_checkpoint_part *p)
 {
     return lock_has_limit(l) || !lock_is_full(l, p->holds == 0);
 }
 
 /* Restores one claim. False: it cannot be restored, and stays in Redis until its lease ends. */
 static bool
-restore_one(struct core *c, struct core_restored *rs, const struct core_record *rec)
+restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoint *cp)
 {
-    const struct core_record_part *p = &rec->part;
-    struct claim *cl = claim_of(c, rec);
+    const struct core_checkpoint_part *p = &cp->part;
+    struct claim *cl = claim_of(c, cp);
 
     if (cl == NULL) {
         return false;
     }
-    if (cl->owner->ending || p->state == CORE_RECORD_RELEASING) {
+    if (cl->owner->ending || p->state == CORE_CHECKPOINT_RELEASING) {
         rs->released++;
         as_releasing(c, cl, p);
-    } else if (p->state == CORE_RECORD_QUEUED) {
+    } else if (p->state == CORE_CHECKPOINT_QUEUED) {
         rs->positions++;
         as_queued(c, cl, p);
-    } else if (p->state == CORE_RECORD_HELD && has_room(cl->lock, p)) {
+    } else if (p->state == CORE_CHECKPOINT_HELD && has_room(cl->lock, p)) {
         rs->held++;
         as_held(c, cl, p);
         if (cl->hold.deadline_us <= c->now_us) {
@@ -217,7 +217,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_record *
 static int
 by_order(const void *left, const void *right)
 {
-    const struct core_record_part *l = left, *r = right; /* the first member of what is sorted */
+    const struct core_checkpoint_part *l = left, *r = right; /* the first member of what is sorted */
 
     if (l->has_ticket != r->has_ticket) {
         return l->has_ticket ? -1 : 1;
@@ -230,7 +230,8 @@ by_order(const void *left, const void *right)
 
 /*
  * All named owners begin their owner grace now, as if their last session had just ended; an owner whose grace began in
- * a former process has the rest of it only. The records of this process are stored before the former ones are dropped.
+ * a former process has the rest of it only. The checkpoints of this process are stored before the former ones are
+ * dropped.
  */
 static void
 begin_grace(struct core *c, const struct core_restored *rs)
@@ -238,12 +239,12 @@ begin_grace(struct core *c, const struct core_restored *rs)
     struct map_node *n, *next;
 
     for (size_t i = 0; i < rs->owners_n; i++) {
-        const struct core_owner_record *rec = &rs->owner[i];
-        struct owner *o = owner_find(c, rec->name);
+        const struct core_owner_checkpoint *cp = &rs->owner[i];
+        struct owner *o = owner_find(c, cp->name);
 
         if (o != NULL) {
             o->owner_grace_until_us = o->owner_grace_until_us != 0
-                ? earlier(o->owner_grace_until_us, rec->owner_grace_until_us) : rec->owner_grace_until_us;
+                ? earlier(o->owner_grace_until_us, cp->owner_grace_until_us) : cp->owner_grace_until_us;
         }
     }
     map_for_each_safe(n, next, &c->owners)
@@ -268,7 +269,7 @@ restore(struct core *c, struct core_restored *rs)
         qsort(rs->kept, rs->n, sizeof(rs->kept[0]), by_order);
     }
     for (size_t i = 0; i < rs->n; i++) {
-        const struct core_record_part *p = &rs->kept[i].part;
+        const struct core_checkpoint_part *p = &rs->kept[i].part;
 
         c->serial = p->claim > c->serial ? p->claim : c->serial;
         c->serial = p->redis_owner > c->serial ? p->redis_owner : c->serial;

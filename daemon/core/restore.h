@@ -1,5 +1,5 @@
 /*
- * restore.h -- takes over the records that the former process left; private to daemon/core.
+ * restore.h -- restores the checkpoints that the former process left; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_RESTORE_H
 #define RLOCKD_CORE_RESTORE_H

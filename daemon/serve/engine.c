@@ -218,7 +218,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         /* Each node has links of its own. */
         .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
                     backend_domains(e->backend) <= 1,
-        .keeps_records = e->state_store.file != NULL,
+        .keeps_checkpoints = e->state_store.file != NULL,
     };
 
     snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);

@@ -1,5 +1,5 @@
 /*
- * owners_file.c -- the slots and the first page of the file `owners`. A record never changes while it counts.
+ * owners_file.c -- the slots and the first page of the file `owners`. A checkpoint never changes while it counts.
  */
 #include "daemon/serve/owners_file.h"
 
@@ -90,7 +90,7 @@ is_whole(const struct slot *s)
 }
 
 void
-owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct core_owner_record **out, size_t *n,
+owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct core_owner_checkpoint **out, size_t *n,
                  uint64_t *torn)
 {
     size_t used = f->table.used_n;
@@ -114,7 +114,7 @@ owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct 
             continue;
         }
         memcpy(text, s->name, s->name_n);
-        (*out)[(*n)++] = (struct core_owner_record){slot_file_id(s), {text, s->name_n}, s->owner_grace_until_us};
+        (*out)[(*n)++] = (struct core_owner_checkpoint){slot_file_id(s), {text, s->name_n}, s->owner_grace_until_us};
         text += s->name_n;
     }
     slot_file_index(&f->table); /* without those that are gone */
@@ -127,21 +127,21 @@ owners_file_serial(struct owners_file *f, uint64_t serial)
 }
 
 bool
-owners_file_keep(struct owners_file *f, const struct core_owner_record *rec)
+owners_file_keep(struct owners_file *f, const struct core_owner_checkpoint *cp)
 {
     struct slot *s;
 
-    (void)slot_file_remove(&f->table, rec->id);
-    s = rec->name.n <= sizeof(s->name) ? slot_file_free_slot(&f->table) : NULL;
+    (void)slot_file_remove(&f->table, cp->id);
+    s = cp->name.n <= sizeof(s->name) ? slot_file_free_slot(&f->table) : NULL;
     if (s == NULL) {
         return false;
     }
     memset((char *)s + sizeof(s->id), 0, sizeof(*s) - sizeof(s->id));
-    s->owner_grace_until_us = rec->owner_grace_until_us;
-    s->name_n = (uint16_t)rec->name.n;
-    memcpy(s->name, rec->name.p, rec->name.n);
+    s->owner_grace_until_us = cp->owner_grace_until_us;
+    s->name_n = (uint16_t)cp->name.n;
+    memcpy(s->name, cp->name.p, cp->name.n);
     s->sum = sum_of(s);
-    slot_file_commit(&f->table, rec->id);
+    slot_file_commit(&f->table, cp->id);
     return true;
 }
 

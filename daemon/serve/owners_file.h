@@ -4,7 +4,7 @@
  * The file is valid only for its last writer: `serial`, the ids reserved in the table, is written to both, so if a
  * version without such a file has run since, they differ, and the file is begun anew. It is also begun anew after a
  * boot: its times are of CLOCK_BOOTTIME, like all deadlines, so setting the wall clock changes nothing. An owner
- * without a record has its whole owner grace.
+ * without a checkpoint has its whole owner grace.
  */
 #ifndef RLOCKD_SERVE_OWNERS_FILE_H
 #define RLOCKD_SERVE_OWNERS_FILE_H
@@ -26,14 +26,14 @@ bool owners_file_open(struct owners_file *f, int dir);
 void owners_file_close(struct owners_file *f);
 
 /*
- * Loads the records. If the file is not valid (same_boot, serial) it is emptied; broken records are dropped and counted
- * in *torn. The names point into the block of *out, which the caller frees.
+ * Loads the checkpoints. If the file is not valid (same_boot, serial) it is emptied; broken checkpoints are dropped and
+ * counted in *torn. The names point into the block of *out, which the caller frees.
  */
-void owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct core_owner_record **out, size_t *n,
-                      uint64_t *torn);
+void owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, struct core_owner_checkpoint **out,
+                      size_t *n, uint64_t *torn);
 void owners_file_serial(struct owners_file *f, uint64_t serial);
 
-bool owners_file_keep(struct owners_file *f, const struct core_owner_record *rec); /* false: no room */
+bool owners_file_keep(struct owners_file *f, const struct core_owner_checkpoint *cp); /* false: no room */
 void owners_file_forget(struct owners_file *f, uint64_t id);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * state_file.c -- the records in the slots, and the first page, of the state file.
+ * state_file.c -- the checkpoints in the slots, and the first page, of the state file.
  *
- * A record is in the first slot file whose slots have room for it: with a name of usual length it takes 512 bytes, and
- * the last file has room for the longest name. (A former version may have had fewer files: a record is looked for in
- * all.) Each file begins with its version, slot size and boot id; the first one also with ids and tokens.
+ * A checkpoint is in the first slot file whose slots have room for it: with a name of usual length it takes 512 bytes,
+ * and the last file has room for the longest name. (A former version may have had fewer files: a checkpoint is looked
+ * for in all.) Each file begins with its version, slot size and boot id; the first one also with ids and tokens.
  * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
  * SF2 The part that changes is there twice, each copy with the number of its change and a checksum. A change writes the
  *     older copy; of the copies that are whole the later one counts. So one is valid whenever the process ends.
@@ -24,7 +24,7 @@
 #include "daemon/serve/owners_file.h"
 #include "daemon/serve/slot_file.h"
 
-/* Raised with every change of the format, and of the order of kinds.def, values.def and core_record_part. */
+/* Raised with every change of the format, and of the order of kinds.def, values.def and core_checkpoint_part. */
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
@@ -43,7 +43,7 @@ struct head {
 
 struct copy {
     uint64_t change_n, sum; /* sum: of change_n and part */
-    struct core_record_part part;
+    struct core_checkpoint_part part;
 };
 
 struct fixed {
@@ -98,7 +98,7 @@ is_valid(const struct slot_file *t)
     const struct head *h = head_of(t);
 
     return memcmp(h->magic, MAGIC, sizeof(h->magic)) == 0 && h->version == VERSION &&
-           h->slot_bytes == t->slot_bytes && h->part_bytes == sizeof(struct core_record_part) && h->kinds == KINDS;
+           h->slot_bytes == t->slot_bytes && h->part_bytes == sizeof(struct core_checkpoint_part) && h->kinds == KINDS;
 }
 
 /* Empties the file; only the range of used ids is kept. */
@@ -115,7 +115,7 @@ begin(struct slot_file *t)
     h->serial = serial;
     h->version = VERSION;
     h->slot_bytes = (uint32_t)t->slot_bytes;
-    h->part_bytes = sizeof(struct core_record_part);
+    h->part_bytes = sizeof(struct core_checkpoint_part);
     h->kinds = KINDS;
     slot_file_in_order();
     memcpy(h->magic, MAGIC, sizeof(h->magic));
@@ -159,7 +159,7 @@ newest(struct slot *s)
 
 /* Both copies are whole here, or empty: read_slot() makes them so. */
 static void
-put_part(struct slot *s, const struct core_record_part *part)
+put_part(struct slot *s, const struct core_checkpoint_part *part)
 {
     int older = s->copy[0].change_n <= s->copy[1].change_n ? 0 : 1;
     struct copy *c = &s->copy[older];
@@ -172,37 +172,37 @@ put_part(struct slot *s, const struct core_record_part *part)
 
 /* The slot does not count yet. */
 static void
-fill(struct slot *s, const struct core_record *rec)
+fill(struct slot *s, const struct core_checkpoint *cp)
 {
-    bool same = slice_eq(rec->name, rec->key);
+    bool same = slice_eq(cp->name, cp->key);
     char *at = s->text;
 
     memset(s->copy, 0, sizeof(s->copy));
     memset(&s->fixed, 0, sizeof(s->fixed));
-    s->fixed.limit = rec->limit;
-    s->fixed.kind = (uint8_t)rec->kind;
-    s->fixed.value = (uint8_t)rec->value;
-    s->fixed.owner_grace_us = rec->owner_grace_us;
-    s->fixed.queue_grace_us = rec->queue_grace_us;
-    s->fixed.name_n = (uint16_t)rec->name.n;
-    s->fixed.key_n = (uint16_t)(same ? 0 : rec->key.n);
-    s->fixed.owner_n = (uint16_t)rec->owner.n;
-    memcpy(at, rec->name.p, rec->name.n);
-    at += rec->name.n;
+    s->fixed.limit = cp->limit;
+    s->fixed.kind = (uint8_t)cp->kind;
+    s->fixed.value = (uint8_t)cp->value;
+    s->fixed.owner_grace_us = cp->owner_grace_us;
+    s->fixed.queue_grace_us = cp->queue_grace_us;
+    s->fixed.name_n = (uint16_t)cp->name.n;
+    s->fixed.key_n = (uint16_t)(same ? 0 : cp->key.n);
+    s->fixed.owner_n = (uint16_t)cp->owner.n;
+    memcpy(at, cp->name.p, cp->name.n);
+    at += cp->name.n;
     if (!same) {
-        memcpy(at, rec->key.p, rec->key.n);
-        at += rec->key.n;
+        memcpy(at, cp->key.p, cp->key.n);
+        at += cp->key.n;
     }
-    if (rec->owner.n > 0) {
-        memcpy(at, rec->owner.p, rec->owner.n);
+    if (cp->owner.n > 0) {
+        memcpy(at, cp->owner.p, cp->owner.n);
     }
     s->fixed_sum = fixed_sum(s);
-    put_part(s, &rec->part);
+    put_part(s, &cp->part);
 }
 
-/* Reads a slot; rec points into it. Drops a change that was not finished. False: the slot is broken. */
+/* Reads a slot; cp points into it. Drops a change that was not finished. False: the slot is broken. */
 static bool
-read_slot(const struct slot_file *t, struct slot *s, struct core_record *rec)
+read_slot(const struct slot_file *t, struct slot *s, struct core_checkpoint *cp)
 {
     const struct fixed *f = &s->fixed;
     const struct copy *c = newest(s);
@@ -216,7 +216,7 @@ read_slot(const struct slot_file *t, struct slot *s, struct core_record *rec)
         s->fixed_sum != fixed_sum(s) || f->kind >= KINDS || f->value >= VALUES || f->name_n == 0) {
         return false;
     }
-    *rec = (struct core_record){.part = c->part,
+    *cp = (struct core_checkpoint){.part = c->part,
                                 .name = {s->text, f->name_n},
                                 .key = {s->text + f->name_n, f->key_n},
                                 .owner = {s->text + f->name_n + f->key_n, f->owner_n},
@@ -225,7 +225,7 @@ read_slot(const struct slot_file *t, struct slot *s, struct core_record *rec)
                                 .limit = f->limit,
                                 .owner_grace_us = f->owner_grace_us,
                                 .queue_grace_us = f->queue_grace_us};
-    rec->key = f->key_n == 0 ? rec->name : rec->key;
+    cp->key = f->key_n == 0 ? cp->name : cp->key;
     return true;
 }
 
@@ -317,7 +317,7 @@ state_file_close(struct state_file **h)
     }
 }
 
-/* Texts behind the records, where they stay when the table moves. */
+/* Texts behind the checkpoints, where they stay when the table moves. */
 static char *
 copy_text(char *at, struct slice *s)
 {
@@ -331,27 +331,27 @@ load_table(struct state_file *sf, struct slot_file *t, struct core_restored *rs,
 {
     for (uint32_t i = 0; i < t->slots_n; i++) {
         struct slot *s = slot_file_slot(t, i);
-        struct core_record *rec = &rs->kept[rs->n];
+        struct core_checkpoint *cp = &rs->kept[rs->n];
         bool same;
 
         if (slot_file_id(s) == 0) {
             continue;
         }
-        if (!read_slot(t, s, rec)) {
+        if (!read_slot(t, s, cp)) {
             sf->counts.torn++;
             slot_file_clear(s);
             continue;
         }
-        same = rec->key.p == rec->name.p;
-        *text = copy_text(*text, &rec->name);
+        same = cp->key.p == cp->name.p;
+        *text = copy_text(*text, &cp->name);
         if (same) {
-            rec->key = rec->name;
+            cp->key = cp->name;
         } else {
-            *text = copy_text(*text, &rec->key);
+            *text = copy_text(*text, &cp->key);
         }
-        *text = copy_text(*text, &rec->owner);
+        *text = copy_text(*text, &cp->owner);
         if (!sf->same_boot) {
-            rec->part.deadline_us = rec->part.granted_us = 0;
+            cp->part.deadline_us = cp->part.granted_us = 0;
         }
         rs->n++;
     }
@@ -370,8 +370,8 @@ bool
 state_file_load(struct state_file *sf, struct core_restored *rs)
 {
     struct head *head = head_of(&sf->table[SHORT]);
-    struct core_owner_record *owner;
-    size_t used = 0, room = 0, records;
+    struct core_owner_checkpoint *owner;
+    size_t used = 0, room = 0, checkpoints;
     char *text;
 
     *rs = (struct core_restored){.serial = head->serial, .token = head->token};
@@ -382,11 +382,11 @@ state_file_load(struct state_file *sf, struct core_restored *rs)
         used += sf->table[i].used_n;
         room += sf->table[i].used_n * files[i].slot_bytes;
     }
-    records = used * sizeof(*rs->kept);
-    rs->kept = mem_alloc(records + room + 1);
+    checkpoints = used * sizeof(*rs->kept);
+    rs->kept = mem_alloc(checkpoints + room + 1);
     owners_file_load(&sf->owners, sf->same_boot, head->serial, &owner, &rs->owners_n, &sf->counts.torn);
     rs->owner = owner;
-    text = (char *)rs->kept + records;
+    text = (char *)rs->kept + checkpoints;
     for (int i = 0; i < TABLES; i++) {
         load_table(sf, &sf->table[i], rs, &text);
     }
@@ -412,9 +412,9 @@ state_file_restored(struct state_file *sf)
 }
 
 static bool
-add(struct state_file *sf, const struct core_record *rec)
+add(struct state_file *sf, const struct core_checkpoint *cp)
 {
-    size_t n = rec->name.n + (slice_eq(rec->name, rec->key) ? 0 : rec->key.n) + rec->owner.n;
+    size_t n = cp->name.n + (slice_eq(cp->name, cp->key) ? 0 : cp->key.n) + cp->owner.n;
     struct slot *s = NULL;
     int i = 0;
 
@@ -425,28 +425,28 @@ add(struct state_file *sf, const struct core_record *rec)
     if (s == NULL) {
         return false;
     }
-    fill(s, rec);
-    slot_file_commit(&sf->table[i], rec->part.claim);
+    fill(s, cp);
+    slot_file_commit(&sf->table[i], cp->part.claim);
     return true;
 }
 
 bool
-state_file_keep(struct state_file *sf, const struct core_record *rec)
+state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
 {
     struct head *head = head_of(&sf->table[SHORT]);
 
-    if (rec->part.token > head->token) {
-        head->token = rec->part.token;
+    if (cp->part.token > head->token) {
+        head->token = cp->part.token;
     }
     for (int i = 0; i < TABLES; i++) {
-        struct slot *s = slot_file_find(&sf->table[i], rec->part.claim);
+        struct slot *s = slot_file_find(&sf->table[i], cp->part.claim);
 
         if (s != NULL) {
-            put_part(s, &rec->part);
+            put_part(s, &cp->part);
             return true;
         }
     }
-    if (!add(sf, rec)) {
+    if (!add(sf, cp)) {
         sf->counts.unkept++;
         return false;
     }
@@ -461,9 +461,9 @@ state_file_forget(struct state_file *sf, uint64_t claim)
 }
 
 bool
-state_file_keep_owner(struct state_file *sf, const struct core_owner_record *rec)
+state_file_keep_owner(struct state_file *sf, const struct core_owner_checkpoint *cp)
 {
-    bool kept = owners_file_keep(&sf->owners, rec);
+    bool kept = owners_file_keep(&sf->owners, cp);
 
     sf->counts.unkept += !kept;
     return kept;

@@ -1,9 +1,10 @@
 /*
  * state_file.h -- the daemon's claims in Redis, in files that outlive the process: `held`, and for longer names
- * `held-1k`, `held-2k` and `held-long`. They grow with the records, and shrink when they are mostly empty.
+ * `held-1k`, `held-2k` and `held-long`. They grow with the checkpoints, and shrink when they are mostly empty.
  *
  * Mapped memory: a write copies a few words, without a system call, and survives the process, however that ends. After
- * a loss of power records may be old or gone; a lock without a record ends by its lease, as it would without a file.
+ * a loss of power checkpoints may be old or gone; a lock without a checkpoint ends by its lease, as it would without a
+ * file.
  */
 #ifndef RLOCKD_SERVE_STATE_FILE_H
 #define RLOCKD_SERVE_STATE_FILE_H
@@ -19,7 +20,7 @@ enum { STATE_FILE_BOOT_BYTES = 96, STATE_FILE_IDS = 1 << 20 }; /* IDS: ids that 
 struct state_file;
 
 struct state_file_counts {
-    uint64_t kept;   /* records now */
+    uint64_t kept;   /* checkpoints now */
     uint64_t owners; /* named owners that no session uses */
     uint64_t bytes;  /* of the files */
     uint64_t torn;   /* found broken at the start, and dropped */
@@ -34,22 +35,22 @@ struct state_file *state_file_open(int dir, const char *boot, char error[160]);
 void state_file_close(struct state_file **h);
 
 /*
- * The contents, for RESTORE: records (of another boot: without their deadlines, which no clock can measure any more),
- * named owners without a session (of another boot: none), the last id and token. Higher ids are reserved from now on.
- * False: errno says why. The caller frees the records.
+ * The contents, for RESTORE: checkpoints (of another boot: without their deadlines, which no clock can measure any
+ * more), named owners without a session (of another boot: none), the last id and token. Higher ids are reserved from
+ * now on. False: errno says why. The caller frees the checkpoints.
  */
 bool state_file_load(struct state_file *sf, struct core_restored *rs);
 void state_file_loaded_free(struct core_restored *rs);
 
-/* All that was loaded has been restored: records are of this boot from now on. */
+/* All that was loaded has been restored: checkpoints are of this boot from now on. */
 void state_file_restored(struct state_file *sf);
 
-/* False: there is no record of it (any more). */
-bool state_file_keep(struct state_file *sf, const struct core_record *rec);
+/* False: there is no checkpoint of it (any more). */
+bool state_file_keep(struct state_file *sf, const struct core_checkpoint *cp);
 void state_file_forget(struct state_file *sf, uint64_t claim);
 
 /* The same for named owners that no session uses; see owners_file.h. */
-bool state_file_keep_owner(struct state_file *sf, const struct core_owner_record *rec);
+bool state_file_keep_owner(struct state_file *sf, const struct core_owner_checkpoint *cp);
 void state_file_forget_owner(struct state_file *sf, uint64_t id);
 
 /* One slice of making mostly empty files smaller. True: call again soon. */

@@ -55,7 +55,7 @@ announce_leases(struct engine *e, const struct core_restored *rs)
     int64_t longest_us = 0;
 
     for (size_t i = 0; i < rs->n; i++) {
-        const struct core_record_part *p = &rs->kept[i].part;
+        const struct core_checkpoint_part *p = &rs->kept[i].part;
 
         longest_us = p->watchdog && p->lease_us > longest_us ? p->lease_us : longest_us;
     }
@@ -99,20 +99,20 @@ state_store_restore(struct engine *e, char error[160])
 }
 
 void
-state_store_keep(struct engine *e, const struct core_record *what)
+state_store_keep(struct engine *e, const struct core_checkpoint *what)
 {
     struct state_store *store = &e->state_store;
 
     if (!state_file_keep(store->file, what) && !store->warned) {
         store->warned = true;
         log_event(e->log, LOG_WARN, "state",
-                  "a record cannot be kept: after a crash its lock stays taken until the lease ends", "name",
+                  "a checkpoint cannot be kept: after a crash its lock stays taken until the lease ends", "name",
                   LOG_B(what->name), NULL);
     }
 }
 
 void
-state_store_keep_owner(struct engine *e, const struct core_owner_record *what)
+state_store_keep_owner(struct engine *e, const struct core_owner_checkpoint *what)
 {
     /* a failure is counted; after a crash the owner has its owner grace anew */
     (void)state_file_keep_owner(e->state_store.file, what);

@@ -16,7 +16,7 @@ struct state_store {
     size_t restored, released, lost; /* claims of the former process */
     bool releasing;       /* Redis still has some of `released` and `lost` */
     int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
-    bool warned;          /* it is logged that some records cannot be kept */
+    bool warned;          /* it is logged that some checkpoints cannot be kept */
 };
 
 /* Reads the daemon's identity and opens the state file. False with a message. */
@@ -27,9 +27,9 @@ void state_store_close(struct state_store *store);
 bool state_store_restore(struct engine *e, char error[160]);
 
 /* Actions of the core. */
-void state_store_keep(struct engine *e, const struct core_record *what);
+void state_store_keep(struct engine *e, const struct core_checkpoint *what);
 void state_store_forget(struct engine *e, uint64_t claim);
-void state_store_keep_owner(struct engine *e, const struct core_owner_record *what);
+void state_store_keep_owner(struct engine *e, const struct core_owner_checkpoint *what);
 void state_store_forget_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data in which this process, or the former one, was last; 0 = not known. */

@@ -29,7 +29,7 @@
  *   G1  nothing takes a lock past its guard
  *   G2  an attempt that runs past its guard, for Redis's clock was set back while it was under way, is one that its
  *       daemon still reckons with
- *   A1  a process restores all records that the one before it has left (state.c)
+ *   A1  a process restores all checkpoints that the process before it left (state.c)
  *   L1  a free lock is granted to a waiter, once faults have stopped
  *   L2  no key is left in Redis that its daemon does not know of (ours.c, left.c)
  *   L3  without a fault no lock is lost

@@ -307,7 +307,7 @@ daemon_start(struct daemon *d)
                              .one_link = d->world->habit.links == 1 && d->world->shape != SHAPE_CLUSTER,
                              .search_steps = (uint32_t)(d->world->seed % 5), /* 0: as the daemon has it */
                              .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
-                             .keeps_records = d->keeps};
+                             .keeps_checkpoints = d->keeps};
     if (d->world->options->control == CONTROL_NO_POLL) {
         cc->max_poll_us = 3600 * US_PER_S;
     }

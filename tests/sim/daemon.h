@@ -45,15 +45,15 @@ struct session {
 };
 
 /*
- * What a state directory has (serve/identity.h, serve/state_file.h): the records that the core wants kept, the ids and
+ * What a state directory has (serve/identity.h, serve/state_file.h): the checkpoints that the core keeps, the ids and
  * the token on the first page, and who this daemon is.
  */
 struct state {
     uint64_t self;               /* whom the uuid is made of; 0 = nobody yet */
     uint64_t nonce[BACKEND_FORMERS + 1]; /* of this process, then of those before it */
-    struct core_record *record, *written;  /* owned; now, and as a page was last written to the disk */
+    struct core_checkpoint *checkpoint, *written; /* owned; now, and as a page was last written to the disk */
     size_t n, room, written_n, written_room;
-    struct core_owner_record *owner;       /* owned; named owners that no session uses */
+    struct core_owner_checkpoint *owner;       /* owned; named owners that no session uses */
     size_t owners_n, owners_room;
     uint64_t serial, token, epoch;
     uint64_t epochs[NAMES];                /* of a cluster: of each name's slot */
@@ -105,8 +105,8 @@ struct daemon {
 
 void state_begin(struct daemon *d);                            /* a new process: who it is */
 void state_restore(struct daemon *d);                            /* its first step */
-void state_keep(struct daemon *d, const struct core_record *k);
-void state_keep_owner(struct daemon *d, const struct core_owner_record *k);
+void state_keep(struct daemon *d, const struct core_checkpoint *k);
+void state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k);
 void state_forget_owner(struct daemon *d, uint64_t id);
 void state_forget(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);

@@ -2,9 +2,9 @@
  * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/state_file.c have in the state
  * directory, and what serve/state_store.c does with it.
  *
- * A record is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had never
- * been; and all is in the order of the program. So a process that dies leaves what it has done up to some action, and
- * that is all there is to be drawn (daemon_does). When the machine loses its power each slot may also be as it was
+ * A checkpoint is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had
+ * never been; and all is in the order of the program. So a process that dies leaves what it has done up to some action,
+ * and that is all there is to be drawn (daemon_does). When the machine loses its power each slot may also be as it was
  * last written to the disk, or broken; and the clock begins anew, which no deadline survives.
  */
 #include <stdlib.h>
@@ -16,39 +16,39 @@
 /* As in state_file.c. */
 enum { STATE_FILE_IDS = 1 << 20, POWER_LOSS_IDS = 64 * STATE_FILE_IDS };
 
-static struct core_record *
-room_for(struct core_record **record, size_t *room, size_t n)
+static struct core_checkpoint *
+room_for(struct core_checkpoint **checkpoint, size_t *room, size_t n)
 {
     if (n > *room) {
         *room = 2 * n;
-        *record = realloc(*record, *room * sizeof(**record));
-        if (*record == NULL) {
+        *checkpoint = realloc(*checkpoint, *room * sizeof(**checkpoint));
+        if (*checkpoint == NULL) {
             abort();
         }
     }
-    return *record;
+    return *checkpoint;
 }
 
-static struct core_record *
-find(struct core_record *record, size_t n, uint64_t claim)
+static struct core_checkpoint *
+find(struct core_checkpoint *checkpoint, size_t n, uint64_t claim)
 {
     for (size_t i = n; i-- > 0;) {
-        if (record[i].part.claim == claim) {
-            return &record[i];
+        if (checkpoint[i].part.claim == claim) {
+            return &checkpoint[i];
         }
     }
     return NULL;
 }
 
 void
-state_keep(struct daemon *d, const struct core_record *k)
+state_keep(struct daemon *d, const struct core_checkpoint *k)
 {
     struct state *s = &d->state;
-    struct core_record *r = find(s->record, s->n, k->part.claim);
+    struct core_checkpoint *r = find(s->checkpoint, s->n, k->part.claim);
 
     if (r == NULL) {
-        (void)room_for(&s->record, &s->room, s->n + 1);
-        r = &s->record[s->n++];
+        (void)room_for(&s->checkpoint, &s->room, s->n + 1);
+        r = &s->checkpoint[s->n++];
         *r = *k;
         r->name = slice_of(d->world->name[name_find(d->world, k->name)].text); /* which stays */
         r->key = r->name;
@@ -62,15 +62,15 @@ void
 state_forget(struct daemon *d, uint64_t claim)
 {
     struct state *s = &d->state;
-    struct core_record *r = find(s->record, s->n, claim);
+    struct core_checkpoint *r = find(s->checkpoint, s->n, claim);
 
     if (r != NULL) {
-        *r = s->record[--s->n];
+        *r = s->checkpoint[--s->n];
     }
 }
 
 void
-state_keep_owner(struct daemon *d, const struct core_owner_record *k)
+state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k)
 {
     struct state *s = &d->state;
 
@@ -118,8 +118,8 @@ note_to_free(struct daemon *d)
 {
     d->to_free_n = 0;
     for (size_t i = 0; i < d->state.n && d->to_free_n < LEFT_MAX; i++) {
-        if (d->state.record[i].part.state == CORE_RECORD_RELEASING) {
-            d->to_free[d->to_free_n++] = d->state.record[i].part.claim;
+        if (d->state.checkpoint[i].part.state == CORE_CHECKPOINT_RELEASING) {
+            d->to_free[d->to_free_n++] = d->state.checkpoint[i].part.claim;
         }
     }
 }
@@ -129,7 +129,7 @@ note_to_free(struct daemon *d)
  * perhaps given back already is left to it (op_release), and what goes unanswered now.
  */
 static int64_t
-expires_us(const struct daemon *d, const struct core_record *k)
+expires_us(const struct daemon *d, const struct core_checkpoint *k)
 {
     int64_t now_us = daemon_clock(d, d->world->now_us), lease_us = k->part.lease_us + k->part.lease_us / 50;
     int64_t from_us = k->part.deadline_us > now_us ? k->part.deadline_us : now_us;
@@ -143,7 +143,7 @@ state_restore(struct daemon *d)
 {
     struct state *s = &d->state;
     struct core_restored a = {.serial = s->serial, .token = s->token, .n = s->n};
-    struct core_owner_record *owners;
+    struct core_owner_checkpoint *owners;
     size_t room = 0;
 
     if (!d->keeps) {
@@ -168,7 +168,7 @@ state_restore(struct daemon *d)
     for (size_t i = 0; i < s->n; i++) {
         int64_t us;
 
-        a.kept[i] = s->record[i];
+        a.kept[i] = s->checkpoint[i];
         a.kept[i].domain = d->world->shape == SHAPE_CLUSTER ? slot_of(a.kept[i].key) : 0;
         if (s->other_boot) {
             a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
@@ -182,7 +182,7 @@ state_restore(struct daemon *d)
     trace(d->world, d->name, "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
           (int)a.held, (int)a.positions, (int)a.released, (int)a.lost, (int)a.failed);
     if (a.failed > 0) {
-        violated(d->world, "A1", "daemon %d could not restore %d records of its own", d->index, (int)a.failed);
+        violated(d->world, "A1", "daemon %d could not restore %d checkpoints of its own", d->index, (int)a.failed);
     }
     for (size_t i = 0; i < a.held; i++) {
         sight(d->world, SIGHT_ADOPTED);
@@ -207,7 +207,7 @@ is_left(struct daemon *d)
     bool left = false;
 
     for (size_t i = 0; i < d->to_free_n && !left; i++) {
-        left = find(d->state.record, d->state.n, d->to_free[i]) != NULL;
+        left = find(d->state.checkpoint, d->state.n, d->to_free[i]) != NULL;
     }
     return left;
 }
@@ -238,7 +238,7 @@ state_write(struct daemon *d)
 
     (void)room_for(&s->written, &s->written_room, s->n);
     if (s->n > 0) {
-        memcpy(s->written, s->record, s->n * sizeof(s->record[0]));
+        memcpy(s->written, s->checkpoint, s->n * sizeof(s->checkpoint[0]));
     }
     s->written_n = s->n;
 }
@@ -261,22 +261,22 @@ state_power_lost(struct daemon *d)
     size_t n = 0;
 
     for (size_t i = 0; i < s->written_n; i++) {
-        struct core_record *r = find(s->record, s->n, s->written[i].part.claim);
+        struct core_checkpoint *r = find(s->checkpoint, s->n, s->written[i].part.claim);
 
         if (chance(w, 50000)) {
             continue;
         } else if (r != NULL) {
             r->part = s->written[i].part;
         } else {
-            (void)room_for(&s->record, &s->room, s->n + 1);
-            s->record[s->n++] = s->written[i];
+            (void)room_for(&s->checkpoint, &s->room, s->n + 1);
+            s->checkpoint[s->n++] = s->written[i];
         }
     }
     for (size_t i = 0; i < s->n; i++) {
-        bool written = find(s->written, s->written_n, s->record[i].part.claim) != NULL;
+        bool written = find(s->written, s->written_n, s->checkpoint[i].part.claim) != NULL;
 
         if (!chance(w, written ? 10000 : 50000)) {
-            s->record[n++] = s->record[i];
+            s->checkpoint[n++] = s->checkpoint[i];
         }
     }
     trace(w, d->name, "the machine loses its power: %d of %d records are left", (int)n, (int)s->n);
@@ -288,7 +288,7 @@ state_power_lost(struct daemon *d)
 void
 state_free(struct daemon *d)
 {
-    free(d->state.record);
+    free(d->state.checkpoint);
     free(d->state.owner);
     free(d->state.written);
     d->state = (struct state){.n = 0};

@@ -12,7 +12,7 @@ static const struct core_conf keeping = {.op_timeout_us = US_PER_S,
                                          .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
                                          .waiters_max = 100000,
                                          .locks_max = 1000,
-                                         .keeps_records = true};
+                                         .keeps_checkpoints = true};
 
 static inline void
 open_keeping(struct world *w)
@@ -25,13 +25,13 @@ static inline struct core_restored
 restart_as(struct world *w, int64_t us, bool same_boot)
 {
     static const struct hash_key key = {3, 4};
-    struct core_record records[64];
-    struct core_owner_record owner[64];
+    struct core_checkpoint checkpoints[64];
+    struct core_owner_checkpoint owner[64];
     char owner_text[64][WORLD_TEXT];
-    struct core_restored a = {.kept = records,
-                              .n = w->records_n,
+    struct core_restored a = {.kept = checkpoints,
+                              .n = w->checkpoints_n,
                               .owner = owner,
-                              .owners_n = same_boot ? w->owner_records_n : 0,
+                              .owners_n = same_boot ? w->owner_checkpoints_n : 0,
                               .serial = core_totals(w->core).serial + 100};
 
     quiet(w);
@@ -41,23 +41,23 @@ restart_as(struct world *w, int64_t us, bool same_boot)
         w->flights[i].seen = w->flights[i].answered = true;
     }
     w->watches_n = 0;
-    ck_assert_uint_lt(w->records_n, 64);
-    for (size_t i = 0; i < w->records_n; i++) {
-        struct claim_record *r = &w->records[i];
+    ck_assert_uint_lt(w->checkpoints_n, 64);
+    for (size_t i = 0; i < w->checkpoints_n; i++) {
+        struct claim_checkpoint *r = &w->checkpoints[i];
 
-        records[i] = r->record;
-        records[i].name = slice_of(r->name);
-        records[i].key = slice_of(r->key);
-        records[i].owner = slice_of(r->owner);
-        records[i].part.deadline_us = same_boot ? r->record.part.deadline_us : 0;
+        checkpoints[i] = r->cp;
+        checkpoints[i].name = slice_of(r->name);
+        checkpoints[i].key = slice_of(r->key);
+        checkpoints[i].owner = slice_of(r->owner);
+        checkpoints[i].part.deadline_us = same_boot ? r->cp.part.deadline_us : 0;
     }
-    ck_assert_uint_lt(w->owner_records_n, 64);
-    for (size_t i = 0; i < w->owner_records_n; i++) {
-        owner[i] = w->owner_records[i].record;
-        memcpy(owner_text[i], w->owner_records[i].name, WORLD_TEXT);
+    ck_assert_uint_lt(w->owner_checkpoints_n, 64);
+    for (size_t i = 0; i < w->owner_checkpoints_n; i++) {
+        owner[i] = w->owner_checkpoints[i].cp;
+        memcpy(owner_text[i], w->owner_checkpoints[i].name, WORLD_TEXT);
         owner[i].name = slice_of(owner_text[i]);
     }
-    w->owner_records_n = same_boot ? w->owner_records_n : 0;
+    w->owner_checkpoints_n = same_boot ? w->owner_checkpoints_n : 0;
     w->now_us += us;
     w->core = core_new(&w->conf, &key, &w->metrics, (struct core_sink){world_sink, w});
     ck_assert_ptr_nonnull(w->core);

@@ -1,5 +1,5 @@
 /*
- * core_sink.h -- what a core does, written down: operations, answers, news, records; see core_world.h.
+ * core_sink.h -- what a core does, written down: operations, answers, news, checkpoints; see core_world.h.
  */
 #ifndef RLOCKD_TESTS_CORE_SINK_H
 #define RLOCKD_TESTS_CORE_SINK_H
@@ -54,15 +54,15 @@ struct news {
     bool seen;
 };
 
-/* The record of a claim for the next process. */
-struct claim_record {
-    struct core_record record;
+/* The checkpoint of a claim for the next process. */
+struct claim_checkpoint {
+    struct core_checkpoint cp;
     char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
 };
 
 /* A named owner that no session uses. */
-struct owner_record {
-    struct core_owner_record record;
+struct owner_checkpoint {
+    struct core_owner_checkpoint cp;
     char name[WORLD_TEXT];
 };
 
@@ -84,10 +84,10 @@ struct world {
     struct answer *answers;
     struct news *news;
     struct broadcast_copy *broadcasts;
-    struct claim_record *records;
-    size_t records_n, records_room;
-    struct owner_record *owner_records;
-    size_t owner_records_n, owner_records_room;
+    struct claim_checkpoint *checkpoints;
+    size_t checkpoints_n, checkpoints_room;
+    struct owner_checkpoint *owner_checkpoints;
+    size_t owner_checkpoints_n, owner_checkpoints_room;
     size_t flights_n, answers_n, news_n, broadcasts_n, flights_room, answers_room, news_room, broadcasts_room;
     size_t flights_seen, answers_seen; /* all before are seen */
     struct flight *watch;              /* the WATCH of each key that is watched, in any order */
@@ -148,78 +148,80 @@ world_details(struct answer *r)
     r->reply.hop = NULL;
 }
 
-/* Its record; the one behind the last when there is none. */
-static inline struct claim_record *
-world_record(const struct world *w, uint64_t claim)
+/* Its checkpoint; the one behind the last when there is none. */
+static inline struct claim_checkpoint *
+world_checkpoint(const struct world *w, uint64_t claim)
 {
     size_t i = 0;
 
-    while (i < w->records_n && w->records[i].record.part.claim != claim) {
+    while (i < w->checkpoints_n && w->checkpoints[i].cp.part.claim != claim) {
         i++;
     }
-    return &w->records[i];
+    return &w->checkpoints[i];
 }
 
 static inline void
-world_keep(struct world *w, const struct core_record *k)
+world_keep(struct world *w, const struct core_checkpoint *k)
 {
-    struct claim_record *r, now;
+    struct claim_checkpoint *r, now;
     bool is_new;
 
     world_text(now.name, k->name);
     world_text(now.key, k->key);
     world_text(now.owner, k->owner);
-    w->records = world_room(w->records, w->records_n, &w->records_room, sizeof(*w->records));
-    r = world_record(w, k->part.claim);
-    is_new = r == &w->records[w->records_n];
-    w->records_n += is_new;
+    w->checkpoints = world_room(w->checkpoints, w->checkpoints_n, &w->checkpoints_room, sizeof(*w->checkpoints));
+    r = world_checkpoint(w, k->part.claim);
+    is_new = r == &w->checkpoints[w->checkpoints_n];
+    w->checkpoints_n += is_new;
     ck_assert_msg(is_new || !k->part.named || strcmp(r->owner, now.owner) == 0,
-                  "the texts of a record never change: \"%s\" was \"%s\"", now.owner, r->owner);
-    now.record = *k;
+                  "the texts of a checkpoint never change: \"%s\" was \"%s\"", now.owner, r->owner);
+    now.cp = *k;
     *r = now;
 }
 
 static inline void
 world_forget(struct world *w, uint64_t claim)
 {
-    struct claim_record *r = world_record(w, claim);
+    struct claim_checkpoint *r = world_checkpoint(w, claim);
 
-    ck_assert_msg(r != &w->records[w->records_n], "claim %d is forgotten, and was not kept", (int)claim);
-    *r = w->records[--w->records_n];
+    ck_assert_msg(r != &w->checkpoints[w->checkpoints_n], "claim %d is forgotten, and was not kept", (int)claim);
+    *r = w->checkpoints[--w->checkpoints_n];
 }
 
-static inline struct owner_record *
-world_owner_record(const struct world *w, uint64_t id)
+static inline struct owner_checkpoint *
+world_owner_checkpoint(const struct world *w, uint64_t id)
 {
     size_t i = 0;
 
-    while (i < w->owner_records_n && w->owner_records[i].record.id != id) {
+    while (i < w->owner_checkpoints_n && w->owner_checkpoints[i].cp.id != id) {
         i++;
     }
-    return &w->owner_records[i];
+    return &w->owner_checkpoints[i];
 }
 
 static inline void
-world_keep_owner(struct world *w, const struct core_owner_record *k)
+world_keep_owner(struct world *w, const struct core_owner_checkpoint *k)
 {
-    struct owner_record *r;
+    struct owner_checkpoint *r;
 
-    w->owner_records = world_room(w->owner_records, w->owner_records_n, &w->owner_records_room,
-                                  sizeof(*w->owner_records));
-    r = world_owner_record(w, k->id);
-    ck_assert_msg(r == &w->owner_records[w->owner_records_n] && k->owner_grace_until_us > 0, "an owner is kept once");
-    w->owner_records_n++;
-    r->record = *k;
+    w->owner_checkpoints = world_room(w->owner_checkpoints, w->owner_checkpoints_n, &w->owner_checkpoints_room,
+                                      sizeof(*w->owner_checkpoints));
+    r = world_owner_checkpoint(w, k->id);
+    ck_assert_msg(r == &w->owner_checkpoints[w->owner_checkpoints_n] && k->owner_grace_until_us > 0,
+                  "an owner is kept once");
+    w->owner_checkpoints_n++;
+    r->cp = *k;
     world_text(r->name, k->name);
 }
 
 static inline void
 world_forget_owner(struct world *w, uint64_t id)
 {
-    struct owner_record *r = world_owner_record(w, id);
+    struct owner_checkpoint *r = world_owner_checkpoint(w, id);
 
-    ck_assert_msg(r != &w->owner_records[w->owner_records_n], "owner %d is forgotten, and was not kept", (int)id);
-    *r = w->owner_records[--w->owner_records_n];
+    ck_assert_msg(r != &w->owner_checkpoints[w->owner_checkpoints_n], "owner %d is forgotten, and was not kept",
+                  (int)id);
+    *r = w->owner_checkpoints[--w->owner_checkpoints_n];
 }
 
 static inline bool
@@ -316,8 +318,8 @@ world_sink(void *ctx, const struct core_action *a)
         f = &w->flights[w->flights_n];
         *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n, .at_us = w->now_us};
         f->answered = is_watch(a->type);
-        ck_assert_msg(!w->conf.keeps_records || a->type > CORE_RELEASE ||
-                          world_record(w, a->op.claim) != &w->records[w->records_n],
+        ck_assert_msg(!w->conf.keeps_checkpoints || a->type > CORE_RELEASE ||
+                          world_checkpoint(w, a->op.claim) != &w->checkpoints[w->checkpoints_n],
                       "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
         if (is_watch(a->type)) {

@@ -594,12 +594,12 @@ world_close(struct world *w)
     t = core_totals(w->core);
     ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.releasing == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
-    ck_assert_uint_eq(w->records_n, 0);
-    ck_assert_uint_eq(w->owner_records_n, 0);
+    ck_assert_uint_eq(w->checkpoints_n, 0);
+    ck_assert_uint_eq(w->owner_checkpoints_n, 0);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
-    free(w->records);
-    free(w->owner_records);
+    free(w->checkpoints);
+    free(w->owner_checkpoints);
     for (size_t i = 0; i < w->answers_n; i++) {
         free(w->answers[i].detail);
     }

@@ -262,7 +262,7 @@ START_TEST(a_restored_lock_is_in_its_domain)
     world_open_conf(&w, &conf);
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .domain = 1));
-    w.records[0].record.domain = 1;
+    w.checkpoints[0].cp.domain = 1;
     restored(restarts(&w), 1, 0, 0, 0);
     of_domain(&w, CORE_RECLAIM, 0, 5);
     reported_reclaimed(&w, 1, 0, 5);

@@ -264,23 +264,23 @@ START_TEST(named_owners)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct core_conf conf = world_conf;
-        const struct claim_record *k;
+        const struct claim_checkpoint *k;
         struct world w;
         struct pair p;
 
         conf.handoff_max = 8;
-        conf.keeps_records = true;
+        conf.keeps_checkpoints = true;
         world_open_conf(&w, &conf);
         p = pair(&w, (struct ask){.owner = rows[i].first}, (struct ask){.owner = rows[i].then});
         lock(&w, p.s, "a", .owner = rows[i].first, .once = true); /* behind the UNLOCK: another hold */
         expect_reply(&w, w.request, CORE_GRANTED);
         expect_reply(&w, unlock(&w, p.s, "a", .owner = rows[i].first), CORE_LEFT);
         expect_reply(&w, p.waits, CORE_GRANTED);
-        k = world_record(&w, p.acquired.op.claim);
-        ck_assert_uint_eq(k->record.part.redis_owner, p.acquired.op.owner);
-        ck_assert_uint_eq(k->record.part.token, p.token + 1);
-        ck_assert_int_eq(k->record.part.state, CORE_RECORD_HELD);
-        ck_assert_int_eq(k->record.part.named, rows[i].then != NULL);
+        k = world_checkpoint(&w, p.acquired.op.claim);
+        ck_assert_uint_eq(k->cp.part.redis_owner, p.acquired.op.owner);
+        ck_assert_uint_eq(k->cp.part.token, p.token + 1);
+        ck_assert_int_eq(k->cp.part.state, CORE_CHECKPOINT_HELD);
+        ck_assert_int_eq(k->cp.part.named, rows[i].then != NULL);
         if (rows[i].then != NULL) {
             ck_assert_str_eq(k->owner, rows[i].then);
         }

@@ -9,7 +9,7 @@ conf_of(bool keeps)
     struct core_conf conf = world_conf;
 
     conf.handoff_max = 8;
-    conf.keeps_records = keeps;
+    conf.keeps_checkpoints = keeps;
     return conf;
 }
 
@@ -345,10 +345,10 @@ START_TEST(kept)
     world_open_conf(&w, &conf);
     s = session(&w);
     op = lingers(&w, s, (struct ask){.owner = "alice", LINGER});
-    ck_assert_int_eq(world_record(&w, op.op.claim)->record.part.state, CORE_RECORD_RELEASING);
+    ck_assert_int_eq(world_checkpoint(&w, op.op.claim)->cp.part.state, CORE_CHECKPOINT_RELEASING);
     expect_reply(&w, lock(&w, s, "a", .owner = "bob", LINGER), CORE_GRANTED);
-    ck_assert_int_eq(world_record(&w, op.op.claim)->record.part.state, CORE_RECORD_HELD);
-    ck_assert_str_eq(world_record(&w, op.op.claim)->owner, "bob");
+    ck_assert_int_eq(world_checkpoint(&w, op.op.claim)->cp.part.state, CORE_CHECKPOINT_HELD);
+    ck_assert_str_eq(world_checkpoint(&w, op.op.claim)->owner, "bob");
     world_close(&w);
 }
 END_TEST

@@ -22,7 +22,7 @@ static bool none_spared = true; /* each record is an allocation */
 #include "daemon/core/claims.c"
 #include "daemon/core/core.c"
 #include "daemon/core/timing_out.c"
-#include "daemon/core/records.c"
+#include "daemon/core/checkpoints.c"
 #include "daemon/core/locks.c"
 #include "daemon/core/names.c"
 #include "daemon/core/operations.c"
@@ -41,22 +41,23 @@ static bool none_spared = true; /* each record is an allocation */
 START_TEST(restore_of_many)
 {
     enum { MANY = 100 };
-    struct core_record records[MANY];
-    struct core_restored a = {.kept = records, .n = MANY, .serial = 1000, .token = 1000};
+    struct core_checkpoint checkpoints[MANY];
+    struct core_restored a = {.kept = checkpoints, .n = MANY, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
     char name[MANY][8];
     struct world w;
 
-    conf.keeps_records = true;
+    conf.keeps_checkpoints = true;
     world_open_conf(&w, &conf);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(name[i], sizeof(name[i]), "n%u", i);
-        records[i] = (struct core_record){.part = {.claim = 10 + i, .redis_owner = 5, .token = 900, .lease_us = SEC(30),
-                                              .deadline_us = w.now_us + SEC(20), .holds = 1, .named = true,
-                                              .watchdog = true, .state = CORE_RECORD_HELD},
-                                     .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
-                                     .limit = 1, .owner_grace_us = SEC(10), .queue_grace_us = SEC(10)};
-        world_keep(&w, &records[i]);
+        checkpoints[i] = (struct core_checkpoint){
+            .part = {.claim = 10 + i, .redis_owner = 5, .token = 900, .lease_us = SEC(30),
+                     .deadline_us = w.now_us + SEC(20), .holds = 1, .named = true,
+                     .watchdog = true, .state = CORE_CHECKPOINT_HELD},
+            .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
+            .limit = 1, .owner_grace_us = SEC(10), .queue_grace_us = SEC(10)};
+        world_keep(&w, &checkpoints[i]);
     }
     happens(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held, MANY);

@@ -13,11 +13,11 @@ alice_vanishes(struct world *w)
     uint64_t s = session(w);
 
     redis_grants(w, "a", lock(w, s, "a", .owner = "alice"));
-    ck_assert_uint_eq(w->owner_records_n, 0);
+    ck_assert_uint_eq(w->owner_checkpoints_n, 0);
     gone(w, s);
-    ck_assert_uint_eq(w->owner_records_n, 1);
-    ck_assert_str_eq(w->owner_records[0].name, "alice");
-    ck_assert_int_eq(w->owner_records[0].record.owner_grace_until_us, w->now_us + GRACE);
+    ck_assert_uint_eq(w->owner_checkpoints_n, 1);
+    ck_assert_str_eq(w->owner_checkpoints[0].name, "alice");
+    ck_assert_int_eq(w->owner_checkpoints[0].cp.owner_grace_until_us, w->now_us + GRACE);
     return w->now_us + GRACE;
 }
 
@@ -32,8 +32,8 @@ crash(struct world *w, int64_t us)
 static void
 expect_until(const struct world *w, int64_t until_us)
 {
-    ck_assert_uint_eq(w->owner_records_n, 1);
-    ck_assert_int_eq(w->owner_records[0].record.owner_grace_until_us, until_us);
+    ck_assert_uint_eq(w->owner_checkpoints_n, 1);
+    ck_assert_int_eq(w->owner_checkpoints[0].cp.owner_grace_until_us, until_us);
 }
 
 /* Killed again and again within her grace: "a" is free when the first one is over. */
@@ -52,7 +52,7 @@ START_TEST(first_deadline_counts)
     expect_state(&w, "a", "held");
     pass(&w, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.owner_records_n, 0);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 0);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
@@ -67,7 +67,7 @@ START_TEST(over_while_no_daemon_ran)
     alice_vanishes(&w);
     restored(restart_as(&w, GRACE, true), 1, 0, 0, 0);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.owner_records_n, 0);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -104,7 +104,7 @@ START_TEST(coming_back_ends_it)
         crash(&w, SEC(6));
         s = session(&w);
         expect_reply(&w, lock(&w, s, "a", .owner = "alice", .once = true), CORE_GRANTED);
-        ck_assert_uint_eq(w.owner_records_n, 0);
+        ck_assert_uint_eq(w.owner_checkpoints_n, 0);
         if (leaves) {
             gone(&w, s);
             expect_until(&w, w.now_us + GRACE);
@@ -127,14 +127,14 @@ START_TEST(not_begun_by_a_drain)
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice"));
     drains(&w);
     gone(&w, s);
-    ck_assert_uint_eq(w.owner_records_n, 0);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 0);
     crash(&w, SEC(20)); /* within the lease */
     expect_until(&w, w.now_us + GRACE);
     world_close(&w);
 }
 END_TEST
 
-/* Of another boot no time can be told; and no record gives more than the whole grace. */
+/* Of another boot no time can be told; and no checkpoint gives more than the whole grace. */
 START_TEST(never_more_than_a_grace)
 {
     for (int same_boot = 0; same_boot < 2; same_boot++) {
@@ -142,7 +142,7 @@ START_TEST(never_more_than_a_grace)
 
         open_keeping(&w);
         alice_vanishes(&w);
-        w.owner_records[0].record.owner_grace_until_us += SEC(3600);
+        w.owner_checkpoints[0].cp.owner_grace_until_us += SEC(3600);
         (void)restart_as(&w, SEC(3), same_boot);
         expect_until(&w, w.now_us + GRACE);
         skip_all(&w);
@@ -163,9 +163,9 @@ START_TEST(ends_a_wait)
     lock(&w, s, "a", .owner = "bob", .kind = KIND_REENTRANT);
     gone(&w, s);
     restored(restart_as(&w, SEC(1), true), 0, 1, 1, 0);
-    ck_assert_uint_eq(w.owner_records_n, 1);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 1);
     restored(restart_as(&w, SEC(9), true), 0, 1, 1, 0);
-    ck_assert_uint_eq(w.owner_records_n, 0);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -200,7 +200,7 @@ START_TEST(any_request_uses_the_id)
         asks_for_nothing_held(&w, s, verb[i], "alice");
         asks_for_nothing_held(&w, s, verb[i], "bob");
         ck_assert_uint_eq(core_totals(w.core).owners, owners);
-        ck_assert_uint_eq(w.owner_records_n, 0);
+        ck_assert_uint_eq(w.owner_checkpoints_n, 0);
         gone(&w, s);
         expect_until(&w, w.now_us + GRACE);
         world_close(&w);
@@ -223,7 +223,7 @@ START_TEST(refused_lock_uses_the_id)
     lock(&w, session(&w), "a");
     expect_reply(&w, lock(&w, t, "b", .owner = "alice"), CORE_TOO_MANY_WAITERS);
     gone(&w, s);
-    ck_assert_uint_eq(w.owner_records_n, 0);
+    ck_assert_uint_eq(w.owner_checkpoints_n, 0);
     gone(&w, t);
     expect_until(&w, w.now_us + GRACE);
     skip_all(&w);

@@ -97,12 +97,12 @@ struct session {
 };
 
 /* What is kept of a claim when the process ends. */
-struct record {
-    struct core_record record;
+struct node_checkpoint {
+    struct core_checkpoint cp;
     char name[16], owner[16];
 };
 
-enum { RECORDS = 1024 };
+enum { CHECKPOINTS = 1024 };
 
 struct node {
     struct core *core;
@@ -116,8 +116,8 @@ struct node {
     bool up, owes[DOMAINS];  /* owes: a grace waits until it has asserted what it holds */
     const struct core_event *only; /* this step is about its domain, and no other one; NULL: about any */
     int64_t stalled_until_us, last_arrival_us[2];
-    struct record record[RECORDS];
-    size_t records_n;
+    struct node_checkpoint checkpoint[CHECKPOINTS];
+    size_t checkpoints_n;
     uint64_t serial; /* ids that were reserved */
     int dying;       /* > 0: ends inside this step, when so many more of its actions have been heard, less one */
 };
@@ -802,10 +802,10 @@ is_recorded(const struct node *n, uint64_t claim)
 {
     size_t i = 0;
 
-    while (i < n->records_n && n->record[i].record.part.claim != claim) {
+    while (i < n->checkpoints_n && n->checkpoint[i].cp.part.claim != claim) {
         i++;
     }
-    return i < n->records_n;
+    return i < n->checkpoints_n;
 }
 
 static void
@@ -844,9 +844,9 @@ send_operation(struct node *n, const struct core_action *a)
 static void
 forget(struct node *n, uint64_t claim)
 {
-    for (size_t i = 0; i < n->records_n; i++) {
-        if (n->record[i].record.part.claim == claim) {
-            n->record[i] = n->record[--n->records_n];
+    for (size_t i = 0; i < n->checkpoints_n; i++) {
+        if (n->checkpoint[i].cp.part.claim == claim) {
+            n->checkpoint[i] = n->checkpoint[--n->checkpoints_n];
             return;
         }
     }
@@ -854,18 +854,18 @@ forget(struct node *n, uint64_t claim)
 }
 
 static void
-keep(struct node *n, const struct core_record *k)
+keep(struct node *n, const struct core_checkpoint *k)
 {
     size_t i = 0;
 
-    while (i < n->records_n && n->record[i].record.part.claim != k->part.claim) {
+    while (i < n->checkpoints_n && n->checkpoint[i].cp.part.claim != k->part.claim) {
         i++;
     }
-    ck_assert_uint_lt(i, RECORDS);
-    n->records_n += i == n->records_n;
-    n->record[i].record = *k;
-    memcpy(n->record[i].name, k->name.p, k->name.n);
-    memcpy(n->record[i].owner, k->owner.n > 0 ? k->owner.p : "", k->owner.n);
+    ck_assert_uint_lt(i, CHECKPOINTS);
+    n->checkpoints_n += i == n->checkpoints_n;
+    n->checkpoint[i].cp = *k;
+    memcpy(n->checkpoint[i].name, k->name.p, k->name.n);
+    memcpy(n->checkpoint[i].owner, k->owner.n > 0 ? k->owner.p : "", k->owner.n);
 }
 
 /* Nothing leaves before the step is over; what is kept is kept until the process is dead. */
@@ -1190,7 +1190,7 @@ begin(struct world *w, int d)
                              .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,
                              .search_steps = (const uint32_t[]){0, 1, 2, 7}[w->seed % 4],
                              .domains = w->domains_n,
-                             .keeps_records = true};
+                             .keeps_checkpoints = true};
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
 
@@ -1262,9 +1262,9 @@ static void
 crash(struct world *w, int d, bool inside)
 {
     struct picture before = {.n = 0}, after = {.n = 0};
-    struct core_record kept[RECORDS];
+    struct core_checkpoint kept[CHECKPOINTS];
     struct node *n = &w->node[d];
-    struct core_restored a = {.kept = kept, .n = n->records_n};
+    struct core_restored a = {.kept = kept, .n = n->checkpoints_n};
     struct core_event ev = {.type = CORE_RESTORE, .restore = &a}, reached = {.type = CORE_REACHED};
 
     trace(w, d, "crash%s", inside ? " inside" : "");
@@ -1278,17 +1278,17 @@ crash(struct world *w, int d, bool inside)
         n->dying = 2 + (int)upto(w, 6);
         core_step(n->core, w->now_us, &(struct core_event){.type = CORE_GONE, .session = s->id});
     }
-    a.n = n->records_n;
+    a.n = n->checkpoints_n;
     a.serial = core_totals(n->core).serial + 1000;
     core_free(&n->core);
     n->dying = 0;
     memset(n->session, 0, sizeof(n->session));
     memset(n->watched, 0, sizeof(n->watched));
     link_dies(w, d);
-    for (size_t i = 0; i < n->records_n; i++) {
-        kept[i] = n->record[i].record;
-        kept[i].name.p = kept[i].key.p = n->record[i].name;
-        kept[i].owner.p = n->record[i].owner;
+    for (size_t i = 0; i < n->checkpoints_n; i++) {
+        kept[i] = n->checkpoint[i].cp;
+        kept[i].name.p = kept[i].key.p = n->checkpoint[i].name;
+        kept[i].owner.p = n->checkpoint[i].owner;
         kept[i].domain = domain_of(w, model_name(kept[i].key));
     }
     begin(w, d);
@@ -1514,7 +1514,7 @@ run(uint64_t seed, bool traced, struct total *t)
     }
     advance(&w, w.now_us + 5 * US_PER_S); /* grace of named owners, sweeps */
     for (int d = 0; d < DAEMONS; d++) {
-        ck_assert_uint_eq(w.node[d].records_n, 0);
+        ck_assert_uint_eq(w.node[d].checkpoints_n, 0);
     }
     for (int i = 0; i < NAMES; i++) {
         /* A counter whose acquire went unanswered has no owner in Redis to be recognised by: it runs out instead. */

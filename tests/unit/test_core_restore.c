@@ -24,32 +24,32 @@ START_TEST(kept_while_redis_may_have_it)
     t = session(&w);
     id = lock(&w, s, "a", .key = "key-a");
     op = expect_op(&w, CORE_ACQUIRE, "key-a");
-    ck_assert_uint_eq(w.records_n, 1); /* before it has left */
-    ck_assert_str_eq(w.records[0].name, "a");
-    ck_assert_str_eq(w.records[0].key, "key-a");
-    ck_assert_str_eq(w.records[0].owner, "");
-    ck_assert(w.records[0].record.part.acquire_unresolved && w.records[0].record.part.state == CORE_RECORD_QUEUED);
+    ck_assert_uint_eq(w.checkpoints_n, 1); /* before it has left */
+    ck_assert_str_eq(w.checkpoints[0].name, "a");
+    ck_assert_str_eq(w.checkpoints[0].key, "key-a");
+    ck_assert_str_eq(w.checkpoints[0].owner, "");
+    ck_assert(w.checkpoints[0].cp.part.acquire_unresolved && w.checkpoints[0].cp.part.state == CORE_CHECKPOINT_QUEUED);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     ck_assert(is_watched(&w, "key-a"));
-    ck_assert_uint_eq(w.records_n, 0); /* somebody else has it */
+    ck_assert_uint_eq(w.checkpoints_n, 0); /* somebody else has it */
     pass(&w, SEC(1) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "key-a"), CORE_OK, .expiry_ms = 17);
-    ck_assert_uint_eq(w.records[0].record.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
-    ck_assert_int_eq(w.records[0].record.part.expiry_ms, 17);
-    ck_assert_int_eq(w.records[0].record.part.deadline_us, w.now_us + REPORTED_30S);
+    ck_assert_uint_eq(w.checkpoints[0].cp.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
+    ck_assert_int_eq(w.checkpoints[0].cp.part.expiry_ms, 17);
+    ck_assert_int_eq(w.checkpoints[0].cp.part.deadline_us, w.now_us + REPORTED_30S);
     lock(&w, t, "a", .key = "key-a");
-    ck_assert_uint_eq(w.records_n, 1); /* a session that waits has nothing */
+    ck_assert_uint_eq(w.checkpoints_n, 1); /* a session that waits has nothing */
     lock(&w, t, "a", .key = "key-a", .owner = "alice");
-    ck_assert_uint_eq(w.records_n, 2); /* a named owner has its place */
+    ck_assert_uint_eq(w.checkpoints_n, 2); /* a named owner has its place */
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "key-a");
-    ck_assert_uint_eq(w.records[0].record.part.state, CORE_RECORD_RELEASING);
+    ck_assert_uint_eq(w.checkpoints[0].cp.part.state, CORE_CHECKPOINT_RELEASING);
     gone(&w, t);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_uint_eq(w.records_n, 1);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
     pass(&w, SEC(2) + 1);
-    ck_assert_uint_eq(w.records_n, 0); /* her place is over */
+    ck_assert_uint_eq(w.checkpoints_n, 0); /* her place is over */
     world_close(&w);
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(nothing_is_kept_unless_it_is_wanted)
 
     world_open(&w);
     take(&w, session(&w), "a");
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -92,7 +92,7 @@ START_TEST(session_is_freed)
     ck_assert(op.op.kind == kind && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     ck_assert(op.op.expiry_ms == 4711 && op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
@@ -116,7 +116,7 @@ START_TEST(stamped_release_is_not_repeated)
     expect_nothing(&w);
     pass(&w, SEC(1));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -134,9 +134,9 @@ START_TEST(release_is_tried_again)
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
     pass(&w, MS(40));
-    ck_assert_uint_eq(w.records_n, 1);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -153,14 +153,14 @@ START_TEST(acquire_on_its_way_is_swept_up)
     restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    ck_assert_uint_eq(w.records_n, 1);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
     pass(&w, keeping.op_timeout_us);
     expect_nothing(&w);
     pass(&w, keeping.op_timeout_us);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -194,7 +194,7 @@ START_TEST(place_of_a_session_is_given_back)
     restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(grace_ends)
     expect_nothing(&w);
     pass(&w, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -348,12 +348,12 @@ START_TEST(run_out_is_lost)
     redis_says(&w, op, CORE_OK);
     expect_state(&w, "a", "lost");
     /* the release of the one before may yet run */
-    ck_assert_uint_ne(w.records[0].record.part.redis_owner, op.op.owner);
+    ck_assert_uint_ne(w.checkpoints[0].cp.part.redis_owner, op.op.owner);
     restored(restarts(&w), 0, 0, 0, 1);
     s = session(&w);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
-    ck_assert_uint_eq(w.records_n, 0);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
     world_close(&w);
 }
 END_TEST
@@ -584,7 +584,7 @@ END_TEST
 START_TEST(places_that_are_passed)
 {
     static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
-    const struct claim_record *first, *second;
+    const struct claim_checkpoint *first, *second;
     struct world w;
     struct flight op;
     uint64_t s;
@@ -598,11 +598,11 @@ START_TEST(places_that_are_passed)
         gone(&w, s);
     }
     first = second = NULL;
-    for (size_t i = 0; i < w.records_n; i++) {
-        first = strcmp(w.records[i].owner, "a0") == 0 ? &w.records[i] : first;
-        second = strcmp(w.records[i].owner, "a1") == 0 ? &w.records[i] : second;
+    for (size_t i = 0; i < w.checkpoints_n; i++) {
+        first = strcmp(w.checkpoints[i].owner, "a0") == 0 ? &w.checkpoints[i] : first;
+        second = strcmp(w.checkpoints[i].owner, "a1") == 0 ? &w.checkpoints[i] : second;
     }
-    ck_assert(first != NULL && second != NULL && first->record.part.order < second->record.part.order);
+    ck_assert(first != NULL && second != NULL && first->cp.part.order < second->cp.part.order);
     world_close(&w);
 }
 END_TEST
@@ -702,7 +702,7 @@ START_TEST(ids_that_were_kept_are_not_used_again)
         open_keeping(&w);
         lock(&w, session(&w), "a");
         expect_op(&w, CORE_ACQUIRE, "a");
-        *(i == 0 ? &w.records[0].record.part.claim : &w.records[0].record.part.redis_owner) = 900;
+        *(i == 0 ? &w.checkpoints[0].cp.part.claim : &w.checkpoints[0].cp.part.redis_owner) = 900;
         restored(restarts(&w), 0, 0, 1, 0);
         ck_assert_uint_gt(session(&w), 900);
         world_close(&w);
@@ -715,12 +715,12 @@ START_TEST(a_record_that_does_not_fit_is_forgotten)
 {
     struct world w;
     struct core_restored a;
-    struct core_record odd;
+    struct core_checkpoint odd;
 
     open_keeping(&w);
     lock(&w, session(&w), "a");
     expect_op(&w, CORE_ACQUIRE, "a");
-    odd = w.records[0].record;
+    odd = w.checkpoints[0].cp;
     odd.part.claim += 50;
     odd.part.order += 50;
     odd.name = odd.key = slice_of("a");
@@ -728,7 +728,7 @@ START_TEST(a_record_that_does_not_fit_is_forgotten)
     world_keep(&w, &odd);
     a = restarts(&w);
     ck_assert(a.released == 1 && a.failed == 1);
-    ck_assert_uint_eq(w.records_n, 1);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
     world_close(&w);
 }
 END_TEST

@@ -26,7 +26,7 @@ next(const char *boot)
 static void
 keep(struct state_file *h, uint64_t id, const char *name, int64_t until_us)
 {
-    ck_assert(state_file_keep_owner(h, &(struct core_owner_record){id, slice_of(name), until_us}));
+    ck_assert(state_file_keep_owner(h, &(struct core_owner_checkpoint){id, slice_of(name), until_us}));
 }
 
 /* alice and bob are kept; nothing runs. */
@@ -135,7 +135,7 @@ START_TEST(not_of_the_process_before_the_last)
 }
 END_TEST
 
-/* Whatever byte of a record is broken: it is dropped, and the other one counts. */
+/* Whatever byte of a checkpoint is broken: it is dropped, and the other one counts. */
 START_TEST(a_broken_record_is_dropped)
 {
     two_records();
@@ -196,7 +196,7 @@ START_TEST(as_many_as_there_are)
     while (state_file_tidy(h)) {
     }
     ck_assert_uint_eq(state_file_count(h).bytes, least);
-    ck_assert(!state_file_keep_owner(h, &(struct core_owner_record){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
+    ck_assert(!state_file_keep_owner(h, &(struct core_owner_checkpoint){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
     ck_assert_uint_eq(state_file_count(h).unkept, 1);
     state_file_close(&h);
     state_file_loaded_free(&a);

@@ -16,10 +16,10 @@ opened(const char *boot)
     return h;
 }
 
-static struct core_record
-record(uint64_t claim, const char *name, const char *key, const char *owner)
+static struct core_checkpoint
+checkpoint(uint64_t claim, const char *name, const char *key, const char *owner)
 {
-    struct core_record k = {.name = slice_of(name),
+    struct core_checkpoint k = {.name = slice_of(name),
                           .key = slice_of(key),
                           .owner = slice_of(owner),
                           .kind = KIND_RW,
@@ -33,12 +33,12 @@ record(uint64_t claim, const char *name, const char *key, const char *owner)
     k.part.redis_owner = claim + 1;
     k.part.token = 100 + claim;
     k.part.deadline_us = 5000;
-    k.part.state = CORE_RECORD_HELD;
+    k.part.state = CORE_CHECKPOINT_HELD;
     k.part.named = owner[0] != '\0';
     return k;
 }
 
-static struct core_record *
+static struct core_checkpoint *
 loaded(struct core_restored *a, uint64_t claim)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -50,7 +50,7 @@ loaded(struct core_restored *a, uint64_t claim)
 }
 
 static void
-expect_same(const struct core_record *k, const struct core_record *want)
+expect_same(const struct core_checkpoint *k, const struct core_checkpoint *want)
 {
     ck_assert_ptr_nonnull(k);
     ck_assert_mem_eq(&k->part, &want->part, sizeof(k->part));
@@ -63,7 +63,7 @@ expect_same(const struct core_record *k, const struct core_record *want)
 
 START_TEST(records_survive_a_restart)
 {
-    struct core_record one = record(11, "a", "a", ""), two = record(12, "b", "key-b", "alice"), three = two;
+    struct core_checkpoint one = checkpoint(11, "a", "a", ""), two = checkpoint(12, "b", "key-b", "alice"), three = two;
     struct state_file *h = opened("boot");
     struct core_restored a;
 
@@ -98,7 +98,7 @@ END_TEST
 /* Of another boot there are no deadlines; until all is adopted, it is of that boot. */
 START_TEST(another_boot)
 {
-    struct core_record one = record(11, "a", "a", "alice");
+    struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
     struct core_restored a;
 
     for (int i = 0; i < 4; i++) {
@@ -158,7 +158,8 @@ START_TEST(it_grows)
     for (int i = 0; i < N; i++) {
         memset(name[i], 'n', sizeof(name[i]) - 1);
         snprintf(name[i] + (i % 10 == 0 ? 500 : 5), 20, "-%d", i);
-        struct core_record k = record((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
+        struct core_checkpoint k =
+            checkpoint((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
 
         ck_assert(state_file_keep(h, &k));
         if (i % 4 == 3) {
@@ -169,7 +170,8 @@ START_TEST(it_grows)
     h = opened("boot");
     ck_assert(state_file_load(h, &a));
     for (int i = 0; i < N; i++) {
-        struct core_record k = record((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
+        struct core_checkpoint k =
+            checkpoint((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
 
         if (i % 4 == 2) {
             ck_assert_ptr_null(loaded(&a, (uint64_t)i + 1));
@@ -190,14 +192,14 @@ START_TEST(longest_and_too_long)
 {
     static char name[4097], key[9000], longer[17000];
     struct state_file *h = opened("boot");
-    struct core_record k;
+    struct core_checkpoint k;
 
     memset(name, 'n', 4096);
     memset(key, 'k', sizeof(key) - 1);
     memset(longer, 'l', sizeof(longer) - 1);
-    k = record(1, name, key, "o");
+    k = checkpoint(1, name, key, "o");
     ck_assert(state_file_keep(h, &k));
-    k = record(2, name, longer, "o");
+    k = checkpoint(2, name, longer, "o");
     ck_assert(!state_file_keep(h, &k));
     ck_assert_uint_eq(state_file_count(h).unkept, 1);
     state_file_forget(h, 2);
@@ -223,7 +225,7 @@ long_name(uint64_t id, size_t n)
 static void
 keep(struct state_file *h, uint64_t id, size_t name_n)
 {
-    struct core_record k = record(id, long_name(id, name_n), long_name(id, name_n), "owner");
+    struct core_checkpoint k = checkpoint(id, long_name(id, name_n), long_name(id, name_n), "owner");
 
     ck_assert(state_file_keep(h, &k));
 }
@@ -294,7 +296,7 @@ START_TEST(it_shrinks)
     for (uint64_t id = 1; id < N; id++) {
         if (id % EACH == 0 || id % EACH == 77) {
             size_t n = id % 2 == 0 ? 30 : 450;
-            struct core_record k = record(id, long_name(id, n), long_name(id, n), "owner");
+            struct core_checkpoint k = checkpoint(id, long_name(id, n), long_name(id, n), "owner");
 
             expect_same(loaded(&a, id), &k);
         }
@@ -400,7 +402,7 @@ differing(const unsigned char *a, const unsigned char *b, size_t n)
 
 /* The half that was broken is in order again: the next change may be torn as well. Closes h. */
 static void
-torn_again(struct state_file *h, const struct core_record *is)
+torn_again(struct state_file *h, const struct core_checkpoint *is)
 {
     unsigned char *before, *after, *torn;
     struct core_restored a;
@@ -431,7 +433,7 @@ torn_again(struct state_file *h, const struct core_record *is)
 /* Whatever has been stored of a change: what was there before, or what is there then, and never anything else. */
 START_TEST(torn_change)
 {
-    struct core_record was = record(11, "name", "key", "alice"), is = was;
+    struct core_checkpoint was = checkpoint(11, "name", "key", "alice"), is = was;
     struct state_file *h = opened("boot");
     unsigned char *before, *after, *torn;
     size_t n, total, old = 0, fresh = 0;
@@ -454,7 +456,7 @@ START_TEST(torn_change)
     total = differing(before, after, n);
     ck_assert_uint_gt(total, 20);
     for (size_t cut = 0; cut <= total; cut++) {
-        const struct core_record *k;
+        const struct core_checkpoint *k;
 
         half_stored(before, after, torn, n, cut, false);
         write_all("held", torn, n);
@@ -475,11 +477,11 @@ START_TEST(torn_change)
 }
 END_TEST
 
-/* A record was being moved, and is there twice: once is enough, and it goes when it is forgotten. */
+/* A checkpoint was being moved, and is there twice: once is enough, and it goes when it is forgotten. */
 START_TEST(killed_inside_of_a_move)
 {
     for (size_t from = 0; from < 2; from++) {
-        struct core_record one = record(11, "name", "key", "alice");
+        struct core_checkpoint one = checkpoint(11, "name", "key", "alice");
         struct state_file *h = opened("boot");
         struct core_restored a;
         unsigned char *p;
@@ -514,7 +516,8 @@ END_TEST
 /* A slot that was used before, and is being filled anew: nothing, or the new one; never a mixture of both. */
 START_TEST(torn_fill)
 {
-    struct core_record old = record(11, "another-name", "another-key", "bob"), is = record(12, "name", "key", "alice");
+    struct core_checkpoint old = checkpoint(11, "another-name", "another-key", "bob");
+    struct core_checkpoint is = checkpoint(12, "name", "key", "alice");
     struct state_file *h = opened("boot");
     unsigned char *before, *after, *torn;
     size_t n, total, none = 0;
@@ -556,7 +559,8 @@ END_TEST
 /* After a loss of power anything may be anywhere: a broken slot is dropped, and the others are there. */
 START_TEST(damaged)
 {
-    struct core_record one = record(11, "name-one", "name-one", "alice"), two = record(12, "name-two", "key", "");
+    struct core_checkpoint one = checkpoint(11, "name-one", "name-one", "alice");
+    struct core_checkpoint two = checkpoint(12, "name-two", "key", "");
     struct state_file *h = opened("boot");
     unsigned char *good, *bad;
     struct core_restored a;
@@ -591,7 +595,7 @@ END_TEST
 /* Another version, or no table at all: begun anew; but ids go on. */
 START_TEST(another_version)
 {
-    struct core_record one = record(11, "a", "a", "");
+    struct core_checkpoint one = checkpoint(11, "a", "a", "");
     struct state_file *h = opened("boot");
     struct core_restored a;
     uint64_t reserved;
@@ -639,7 +643,7 @@ START_TEST(epochs_of_domains)
 {
     enum { DOMAINS = 1000 };
     struct state_file *h = opened("boot");
-    struct core_record one = record(11, "a", "a", "");
+    struct core_checkpoint one = checkpoint(11, "a", "a", "");
     struct stat st;
 
     ck_assert_uint_eq(state_file_epoch(h, 0), 0);

@@ -1,29 +1,29 @@
 /*
- * test_core_records.c -- records of a process before us that make no sense, or meet what is under way by now. What is
- * adopted as it should be stands in test_core_adopt.c.
+ * test_core_checkpoints.c -- checkpoints of a process before us that make no sense, or meet what is under way by now.
+ * What is adopted as it should be stands in test_core_adopt.c.
  */
 #include "tests/unit/core_world.h"
 
-static const struct core_record record = {.part = {.claim = 10,
-                                                 .redis_owner = 5,
-                                                 .token = 900,
-                                                 .deadline_us = SEC(1020),
-                                                 .granted_us = SEC(990),
-                                                 .lease_us = SEC(30),
-                                                 .ticket_life_us = SEC(30),
-                                                 .holds = 1,
-                                                 .state = CORE_RECORD_HELD,
-                                                 .named = true,
-                                                 .watchdog = true},
-                                        .kind = KIND_REENTRANT,
-                                        .limit = 1,
-                                        .owner_grace_us = SEC(10),
-                                        .queue_grace_us = SEC(2)};
+static const struct core_checkpoint checkpoint = {.part = {.claim = 10,
+                                                     .redis_owner = 5,
+                                                     .token = 900,
+                                                     .deadline_us = SEC(1020),
+                                                     .granted_us = SEC(990),
+                                                     .lease_us = SEC(30),
+                                                     .ticket_life_us = SEC(30),
+                                                     .holds = 1,
+                                                     .state = CORE_CHECKPOINT_HELD,
+                                                     .named = true,
+                                                     .watchdog = true},
+                                            .kind = KIND_REENTRANT,
+                                            .limit = 1,
+                                            .owner_grace_us = SEC(10),
+                                            .queue_grace_us = SEC(2)};
 
-static struct core_record
-record_of(uint64_t claim, const char *owner, const char *name)
+static struct core_checkpoint
+checkpoint_of(uint64_t claim, const char *owner, const char *name)
 {
-    struct core_record k = record;
+    struct core_checkpoint k = checkpoint;
 
     k.part.claim = claim;
     k.part.order = claim;
@@ -33,12 +33,12 @@ record_of(uint64_t claim, const char *owner, const char *name)
 }
 
 static struct core_restored
-restores(struct world *w, struct core_record *kept, size_t n)
+restores(struct world *w, struct core_checkpoint *kept, size_t n)
 {
     struct core_restored a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
 
-    conf.keeps_records = true;
+    conf.keeps_checkpoints = true;
     world_open_conf(w, &conf);
     for (size_t i = 0; i < n; i++) {
         world_keep(w, &kept[i]);
@@ -57,10 +57,10 @@ confirmed(struct world *w, const char *name)
 }
 
 /* What nobody can come back for is given back. */
-START_TEST(records_without_an_owner)
+START_TEST(checkpoints_without_an_owner)
 {
     for (int i = 0; i < 4; i++) {
-        struct core_record k = record_of(10, "alice", "a");
+        struct core_checkpoint k = checkpoint_of(10, "alice", "a");
         struct world w;
 
         switch (i) {
@@ -71,7 +71,7 @@ START_TEST(records_without_an_owner)
             k.part.holds = 0;
             break;
         case 2: /* a place that nobody may come back to */
-            k.part.state = CORE_RECORD_QUEUED;
+            k.part.state = CORE_CHECKPOINT_QUEUED;
             k.owner_grace_us = k.queue_grace_us = 0;
             break;
         default: /* a name that does not stand for itself */
@@ -95,10 +95,10 @@ START_TEST(places_by_their_graces)
     } rows[] = {{SEC(2), 0, SEC(2)}, {0, SEC(3), SEC(3)}, {SEC(4), SEC(1), SEC(1)}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct core_record k = record_of(10, "alice", "a");
+        struct core_checkpoint k = checkpoint_of(10, "alice", "a");
         struct world w;
 
-        k.part.state = CORE_RECORD_QUEUED;
+        k.part.state = CORE_CHECKPOINT_QUEUED;
         k.queue_grace_us = rows[i].ticket_us;
         k.owner_grace_us = rows[i].owner_us;
         ck_assert_uint_eq(restores(&w, &k, 1).positions, 1);
@@ -116,10 +116,10 @@ END_TEST
 /* One that Redis may have granted is in the way of others: without a grace for the place it goes at once. */
 START_TEST(an_attempt_without_grace)
 {
-    struct core_record k = record_of(10, "alice", "a");
+    struct core_checkpoint k = checkpoint_of(10, "alice", "a");
     struct world w;
 
-    k.part.state = CORE_RECORD_QUEUED;
+    k.part.state = CORE_CHECKPOINT_QUEUED;
     k.part.acquire_unresolved = true;
     k.queue_grace_us = 0;
     ck_assert_uint_eq(restores(&w, &k, 1).positions, 1);
@@ -133,15 +133,16 @@ START_TEST(an_attempt_without_grace)
 }
 END_TEST
 
-/* Two holders of what one can hold: one of the records is wrong, and the later one is told that it has lost it. */
+/* Two holders of what one can hold: one of the checkpoints is wrong, and the later one is told that it has lost it. */
 START_TEST(two_holders_of_one_name)
 {
-    struct core_record kept[] = {record_of(10, "alice", "a"), record_of(11, "bob", "a"), record_of(12, "carol", "b")};
+    struct core_checkpoint kept[] = {checkpoint_of(10, "alice", "a"), checkpoint_of(11, "bob", "a"),
+                                     checkpoint_of(12, "carol", "b")};
     struct core_restored a;
     struct world w;
     uint64_t s;
 
-    kept[2].part.state = CORE_RECORD_LOST;
+    kept[2].part.state = CORE_CHECKPOINT_LOST;
     a = restores(&w, kept, 3);
     ck_assert(a.held == 1 && a.lost == 2);
     s = session(&w);
@@ -157,8 +158,9 @@ END_TEST
 /* Readers, and holders of permits, may be several; a writer beside readers is wrong. */
 START_TEST(several_holders_of_one_name)
 {
-    struct core_record kept[] = {record_of(10, "alice", "r"), record_of(11, "bob", "r"), record_of(12, "carol", "r"),
-                               record_of(13, "dave", "p"), record_of(14, "eve", "p")};
+    struct core_checkpoint kept[] = {checkpoint_of(10, "alice", "r"), checkpoint_of(11, "bob", "r"),
+                                     checkpoint_of(12, "carol", "r"), checkpoint_of(13, "dave", "p"),
+                                     checkpoint_of(14, "eve", "p")};
     struct core_restored a;
     struct world w;
 
@@ -176,11 +178,11 @@ START_TEST(several_holders_of_one_name)
 }
 END_TEST
 
-/* One name as two things: the first record counts, the other one is left to its lease. */
+/* One name as two things: the first checkpoint counts, the other one is left to its lease. */
 START_TEST(records_that_disagree)
 {
     for (int i = 0; i < 3; i++) {
-        struct core_record kept[] = {record_of(10, "alice", "a"), record_of(11, "bob", "a")};
+        struct core_checkpoint kept[] = {checkpoint_of(10, "alice", "a"), checkpoint_of(11, "bob", "a")};
         struct core_restored a;
         struct world w;
 
@@ -198,7 +200,7 @@ START_TEST(records_that_disagree)
         }
         a = restores(&w, kept, 2);
         ck_assert(a.held == 1 && a.failed == 1);
-        ck_assert_uint_eq(w.records_n, 1);
+        ck_assert_uint_eq(w.checkpoints_n, 1);
         skip_all(&w);
         world_close(&w);
     }
@@ -208,7 +210,7 @@ END_TEST
 /* What is under way already is not asked for twice when Redis is reached. */
 START_TEST(reached_twice)
 {
-    struct core_record kept[] = {record_of(10, "", "a"), record_of(11, "alice", "b")};
+    struct core_checkpoint kept[] = {checkpoint_of(10, "", "a"), checkpoint_of(11, "alice", "b")};
     struct world w;
 
     kept[0].part.named = false;
@@ -225,7 +227,7 @@ END_TEST
 /* What is due far ahead stays due then, and what was due and is under way is not asked for beside it. */
 START_TEST(reached_while_all_is_well)
 {
-    struct core_record k = record_of(10, "alice", "a");
+    struct core_checkpoint k = checkpoint_of(10, "alice", "a");
     struct world w;
 
     restores(&w, &k, 1);
@@ -250,7 +252,7 @@ END_TEST
  */
 START_TEST(over_and_in_doubt)
 {
-    struct core_record k = record_of(10, "alice", "a");
+    struct core_checkpoint k = checkpoint_of(10, "alice", "a");
     struct world w;
     struct flight op;
     uint64_t s, id;
@@ -275,9 +277,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {records_without_an_owner, places_by_their_graces, an_attempt_without_grace,
+    const TTest *tests[] = {checkpoints_without_an_owner, places_by_their_graces, an_attempt_without_grace,
                             two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
                             reached_twice, reached_while_all_is_well, over_and_in_doubt};
 
-    return suite_main("core, records", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, checkpoints", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -1,8 +1,8 @@
 /*
- * record.h -- the records that the state file keeps for the next process.
+ * checkpoint.h -- the checkpoints that the state file keeps for the next process.
  */
-#ifndef RLOCKD_CORE_RECORD_H
-#define RLOCKD_CORE_RECORD_H
+#ifndef RLOCKD_CORE_CHECKPOINT_H
+#define RLOCKD_CORE_CHECKPOINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,19 +11,19 @@
 #include "daemon/base/kinds.h"
 #include "daemon/base/slice.h"
 
-enum core_record_state {
-    CORE_RECORD_NOTHING,
-    CORE_RECORD_QUEUED,
-    CORE_RECORD_HELD,
-    CORE_RECORD_RELEASING,
-    CORE_RECORD_LOST
+enum core_checkpoint_state {
+    CORE_CHECKPOINT_NOTHING,
+    CORE_CHECKPOINT_QUEUED,
+    CORE_CHECKPOINT_HELD,
+    CORE_CHECKPOINT_RELEASING,
+    CORE_CHECKPOINT_LOST
 };
 
 /*
- * The part of a claim's record that may change. It has no pointers, and the same bytes for the same values, so that
- * records can be compared by a checksum.
+ * The part of a claim's checkpoint that may change. It has no pointers, and the same bytes for the same values, so that
+ * checkpoints can be compared by a checksum.
  */
-struct core_record_part {
+struct core_checkpoint_part {
     uint64_t claim;          /* its id, which operations name; values and permits are derived from it */
     uint64_t redis_owner;    /* see claim.redis_owner */
     uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
@@ -35,7 +35,7 @@ struct core_record_part {
     int64_t shrink_lease_us; /* HELD: a RENEW may still shorten the lease to this; 0 = none may */
     int64_t expiry_ms;
     uint32_t holds, shared;
-    uint8_t state;           /* core_record_state */
+    uint8_t state;           /* core_checkpoint_state */
     bool named;              /* belongs to a named owner; else to an owner that has ended, or ends with this process */
     bool watchdog, fresh;
     bool has_ticket;         /* QUEUED: has a ticket */
@@ -45,8 +45,8 @@ struct core_record_part {
 };
 
 /* All that Redis may have of a claim, and its owner. The texts of a claim never change. */
-struct core_record {
-    struct core_record_part part;
+struct core_checkpoint {
+    struct core_checkpoint_part part;
     struct slice name, key, owner;    /* owner.n == 0: a session's own */
     enum kind kind;
     enum value_format value;
@@ -58,17 +58,17 @@ struct core_record {
 };
 
 /* A named owner that no session uses, and the time at which it ends, in this process or the next. */
-struct core_owner_record {
-    uint64_t id;      /* of the record */
+struct core_owner_checkpoint {
+    uint64_t id;      /* of the checkpoint */
     struct slice name;
     int64_t owner_grace_until_us;
 };
 
-/* The records that the former process left, and what has become of them. */
+/* The checkpoints that the former process left, and what has become of them. */
 struct core_restored {
-    struct core_record *kept; /* the core sorts them */
+    struct core_checkpoint *kept; /* the core sorts them */
     size_t n;
-    const struct core_owner_record *owner;
+    const struct core_owner_checkpoint *owner;
     size_t owners_n;
     uint64_t serial;        /* ids up to this one may have been used */
     uint64_t token;         /* every token that was given is at most this, as far as is known */
