@@ -1,9 +1,10 @@
 /*
- * version.h -- the version, in one place.
+ * version.h -- the versions that the daemon says it has, in one place.
  */
 #ifndef RLOCKD_VERSION_H
 #define RLOCKD_VERSION_H
 
 #define RLOCKD_VERSION "0.1.0"
+#define REDIS_VERSION_SPOKEN "7.2.0" /* of which it answers the connection commands; clients check it */
 
 #endif

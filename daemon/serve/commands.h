@@ -19,12 +19,6 @@ int command_admit(struct session *s, const struct words *w, struct writer *out, 
 /* Runs it. */
 enum cmd_result command_run(struct cmd *c);
 
-/* Redis has answered the question that lockinfo.c gave to backend_inspect() with this id. */
-void lockinfo_inspected(struct engine *e, uint64_t id, const struct backend_key *found);
-
-/* Drops the questions that Redis has not answered, because the engine ends (lockinfo.c). */
-void lockinfo_forget(struct engine *e);
-
 /* One handler per row of commands.def. */
 #define COMMAND(name, least, most, role, when, handler, group, usage, summary) cmd_fn cmd_##handler;
 #include "proto/commands.def"

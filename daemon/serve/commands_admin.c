@@ -2,7 +2,7 @@
  * commands_admin.c -- KILL and DRAIN: what an admin does to sessions and the daemon; DEBUG, for tests. BREAK is a
  * request about a lock: commands_lock.c.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands_admin.h"
 
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"

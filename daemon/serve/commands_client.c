@@ -4,7 +4,7 @@
  * Owns the subcommands' table. Refuses words that would break the lines of CLIENT LIST. SESSIONS and KILL are rlockd's
  * own forms of CLIENT LIST and CLIENT KILL.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/commands_client.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "daemon/base/units.h"
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
+#include "daemon/serve/commands_admin.h"
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"

@@ -4,9 +4,6 @@
  * Owns authentication. Answers in the words of Redis 7, which client libraries match. Invariant: comparing a password
  * takes a time that does not depend on how much of it was right, and no password of a client is stored.
  */
-#include "daemon/serve/commands_private.h"
-#include "daemon/serve/listing.h"
-
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
@@ -15,11 +12,14 @@
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/commands_check.h"
+#include "daemon/serve/commands_client.h"
 #include "daemon/serve/fields.h"
+#include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_end.h"
 #include "daemon/serve/session_record.h"
+#include "daemon/version.h"
 
 #define AUTH_FAILURES_MAX 3 /* then the connection is closed */
 

@@ -5,14 +5,14 @@
  * is the owner of the name, so inspection, events and tokens are those of any named owner. Nothing is stored here: the
  * core holds what SET took, and DEL and GET look there.
  */
-#include "daemon/serve/commands_private.h"
-
 #include "daemon/backend/sha1.h"
 #include "daemon/base/clock.h"
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/commands_check.h"
+#include "daemon/serve/commands_lock.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/lockinfo.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/step.h"
 

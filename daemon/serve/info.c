@@ -5,8 +5,6 @@
  * only when they are asked for, because every redis-cli prints INFO raw and so shows aligned columns. Lines end in
  * CRLF.
  */
-#include "daemon/serve/commands_private.h"
-
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -22,8 +20,10 @@
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/drain.h"
 #include "daemon/serve/fields.h"
+#include "daemon/serve/info_tables.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/session_record.h"
+#include "daemon/serve/show.h"
 #include "daemon/version.h"
 
 #define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all */

@@ -3,7 +3,7 @@
  *
  * Owns what such an answer needs while it is made. A table shows rows_max rows and counts the rest.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/info_tables.h"
 
 #include <stdlib.h>
 
@@ -13,8 +13,10 @@
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/lists.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
+#include "daemon/serve/show.h"
 #include "daemon/serve/tree.h"
 
 enum { SLICE_SESSIONS = 8 };

@@ -4,7 +4,7 @@
  * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only.
  * lockinfo.c describes the records themselves.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/lists.h"
 
 #include <stdlib.h>
 
@@ -17,6 +17,7 @@
 #include "daemon/serve/listing.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
+#include "daemon/serve/show.h"
 
 enum what { LOCKS_LISTED, WAITERS_LISTED, SESSIONS_LISTED };
 

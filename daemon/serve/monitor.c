@@ -4,7 +4,7 @@
  * Owns the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ... Passwords of AUTH and HELLO ... AUTH appear as
  * "(redacted)". Costs one comparison while there is no such session.
  */
-#include "daemon/serve/commands_private.h"
+#include "daemon/serve/monitor.h"
 
 #include <inttypes.h>
 
