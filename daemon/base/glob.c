@@ -24,16 +24,16 @@ struct byte_set {
 };
 
 static bool
-byte_set_has(const struct byte_set *cs, unsigned char c)
+byte_set_has(const struct byte_set *set, unsigned char c)
 {
-    return (cs->has[c / 64] >> (c % 64) & 1) != 0;
+    return (set->has[c / 64] >> (c % 64) & 1) != 0;
 }
 
 static void
-byte_set_add(struct byte_set *cs, unsigned low, unsigned high)
+byte_set_add(struct byte_set *set, unsigned low, unsigned high)
 {
     for (unsigned c = low; c <= high; c++) {
-        cs->has[c / 64] |= UINT64_C(1) << (c % 64);
+        set->has[c / 64] |= UINT64_C(1) << (c % 64);
     }
 }
 
@@ -41,7 +41,7 @@ byte_set_add(struct byte_set *cs, unsigned low, unsigned high)
 static struct byte_set
 read_set(struct slice p, size_t *at)
 {
-    struct byte_set cs = {{0}};
+    struct byte_set set = {{0}};
     size_t i = *at;
     bool negated = i < p.n && p.p[i] == '^';
 
@@ -60,13 +60,13 @@ read_set(struct slice p, size_t *at)
             }
             high = (unsigned char)p.p[i++];
         }
-        byte_set_add(&cs, low < high ? low : high, low < high ? high : low);
+        byte_set_add(&set, low < high ? low : high, low < high ? high : low);
     }
     *at = i < p.n ? i + 1 : i;
     for (size_t w = 0; negated && w < SET_WORDS; w++) {
-        cs.has[w] = ~cs.has[w];
+        set.has[w] = ~set.has[w];
     }
-    return cs;
+    return set;
 }
 
 enum element { LITERAL, ANY, SET };
