@@ -19,12 +19,11 @@ pool_lend(struct pool *p, struct buf *b)
 void
 pool_take_back(struct pool *p, struct buf *b)
 {
-    if (b->p == NULL || b->room > POOL_BUF_BYTES || p->bufs_n == POOL_BUFS) {
-        buf_clear(b, 0);
-        return;
+    buf_clear(b, p->bufs_n < POOL_BUFS ? POOL_BUF_BYTES : 0);
+    if (b->p != NULL) {
+        p->buf[p->bufs_n++] = (struct buf){.p = b->p, .room = b->room};
+        *b = (struct buf){.max = b->max};
     }
-    p->buf[p->bufs_n++] = (struct buf){.p = b->p, .room = b->room};
-    *b = (struct buf){.max = b->max};
 }
 
 void *

@@ -31,9 +31,15 @@ START_TEST(bufs_go_round)
     ck_assert(b.n == 0 && b.room > 0 && b.max == 100);
     buf_adds(&b, "other text");
     ck_assert_ptr_eq(b.p, memory);
+    buf_adds(&b, " that is longer than what is dropped");
+    buf_drop(&b, 1); /* the rest begins behind the start of its memory */
+    ck_assert_ptr_eq(b.p, memory + 1);
     b.failed = true;
     pool_take_back(&p, &b);
     ck_assert(b.p == NULL && !b.failed && b.max == 100);
+    pool_lend(&p, &b);
+    ck_assert_ptr_eq(b.p, memory);
+    pool_take_back(&p, &b);
     pool_fini(&p);
 }
 END_TEST
