@@ -41,8 +41,8 @@ const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name
 void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out);
 
 /*
- * The keys that names can get by these rules, and auxiliary keys, appended to `patterns` as patterns of Redis's ACL
- * ("~app:* ..."); and surplus_key, which matches none of them: a user that may use it has more rights than needed.
+ * Appends to `patterns` the keys that names can get by these rules, and all that belong to these keys, as patterns of
+ * Redis's ACL ("~app:* ..."). surplus_key matches none of them: a user that may use it has more rights than needed.
  * False: any key can be a name's.
  */
 #define CONF_SURPLUS_KEY_BYTES 40

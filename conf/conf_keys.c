@@ -172,7 +172,8 @@ static const struct type_row {
 
 _Static_assert(sizeof(enum kind) == sizeof(unsigned) && sizeof(enum value_format) == sizeof(unsigned) &&
                    sizeof(enum conf_on_loss) == sizeof(unsigned) && sizeof(enum conf_foreign) == sizeof(unsigned) &&
-                   sizeof(enum wakes) == sizeof(unsigned) && sizeof(enum log_level) == sizeof(unsigned),
+                   sizeof(enum wakes) == sizeof(unsigned) && sizeof(enum conf_publish) == sizeof(unsigned) &&
+                   sizeof(enum log_level) == sizeof(unsigned),
                "enums are read and written as unsigned");
 
 const struct conf_key *

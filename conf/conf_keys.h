@@ -49,7 +49,7 @@ typedef bool conf_check_fn(struct slice text, struct buf *why);
 
 conf_check_fn conf_check_printable; /* UTF-8 without control characters: every text */
 bool conf_address_is_local(const char *address); /* a Unix socket, or TCP that only this host reaches */
-conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; the least length says whether it may be empty */
+conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; `least` of the row says whether "" is allowed */
 conf_check_fn conf_check_url;     /* of Redis, in a form that rlockd supports */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */
 
@@ -84,7 +84,7 @@ const struct conf_key *conf_key_file_of(const struct conf_key *k);
 /* Is this one of the keys that a rule may set? */
 bool conf_key_in_rule(const struct conf_key *k);
 
-/* Whether a reload leaves it. The keys of locks are not of these: conf_same_keys() compares what they amount to. */
+/* Whether a reload leaves the key as it is. No key of a rule is such: conf_same_keys() compares the keys in Redis. */
 bool conf_key_needs_restart(const struct conf_key *k);
 
 /* The field of a key: in the conf, or in one of its rules (rule != NULL). */

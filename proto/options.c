@@ -19,7 +19,7 @@
 
 #include "daemon/base/units.h"
 
-#define LEASE_LEAST_US (10 * 1000) /* of a shorter one nothing is left when it is granted */
+#define LEASE_LEAST_US (10 * 1000) /* a shorter lease may be over when it is granted */
 #define GRACE_MOST_US (3600 * INT64_C(1000000)) /* as of locks.owner_grace */
 #define SHOWN_BYTES 32 /* of a wrong word */
 

@@ -16,8 +16,8 @@
  *
  * R1  at <= scanned <= in.n. Text line: no LF in [at, scanned). RESP: the next header or, with bulk_left >= 0, the next
  *     word starts at scanned.
- * R2  Each call looks at new bytes only, and again at one header of at most HEADER_BYTES_MAX: linear time for any
- *     chunks.
+ * R2  Each call looks at new bytes only, and again at one header of at most HEADER_BYTES_MAX; the headers of a request
+ *     that came in pieces are read once more when the request is whole. So any chunks take linear time.
  * R3  Whether a request is READY or BAD depends on its bytes, not on where chunks ended: a length that is too big is
  *     found by counting what is there, never by what is missing.
  * R4  After MORE with nothing pending no memory is held.

@@ -2,8 +2,8 @@
  * buf.h -- a growing byte buffer with a sticky error.
  *
  * Writers append without checking; when `max` is passed, `failed` is set, later
- * appends do nothing, and the owner looks once at the end. By hand, because parsers want their bytes in one piece, and
- * an evbuffer is a chain.
+ * appends do nothing, and the owner looks once at the end. Not an evbuffer: that is a chain, and parsers want their
+ * bytes in one piece.
  */
 #ifndef RLOCKD_BASE_BUF_H
 #define RLOCKD_BASE_BUF_H
@@ -44,7 +44,10 @@ void buf_add_escaped(struct buf *b, struct slice s);
 /* Makes room for n more bytes, and returns the address for them; the caller adds to b->n. NULL: past max. */
 char *buf_space(struct buf *b, size_t n);
 
-/* Drops the first n bytes. Moves the rest only if it is not longer than all bytes dropped since the last move. */
+/*
+ * Drops the first n bytes. Moves the rest to the start of the block only if the rest is not longer than all bytes
+ * dropped since the last move, or these would be more than 4 GiB.
+ */
 void buf_drop(struct buf *b, size_t n);
 
 /* Cuts to the first n bytes, and clears `failed`. */

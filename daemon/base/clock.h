@@ -1,5 +1,5 @@
 /*
- * clock.h -- the only file (clock.c) that asks the kernel for the time.
+ * clock.h -- the time; only clock.c asks the kernel for it.
  *
  * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts
  * suspend and is never stepped. Wall time is for people only: in logs, and

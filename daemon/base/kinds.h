@@ -15,8 +15,8 @@ enum {
     KIND_F_TICKETS = 1 << 2,   /* waiters have a ticket in Redis, renewed and released like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED, by many owners together, but not beside an exclusive hold */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holds; every LOCK takes another permit, also of the same owner */
-    KIND_F_STRING = 1 << 6,    /* the key in Redis is a string; else a hash */
     KIND_F_HANDED = 1 << 5,    /* a lock may be handed over to a local waiter, see core/handoff.c */
+    KIND_F_STRING = 1 << 6,    /* the key in Redis is a string; else a hash */
 };
 
 enum kind {

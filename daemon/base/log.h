@@ -20,7 +20,7 @@ enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
-    int64_t used_until_us;    /* each line uses a second; no line while this is LOG_BURST s ahead of the clock */
+    int64_t used_until_us;    /* each line uses a second; no line while this is over LOG_BURST - 1 s ahead */
     uint64_t left_out;        /* lines that were left out and not reported yet */
 };
 

@@ -40,7 +40,7 @@ struct map_node *map_find(const struct map *m, uint64_t number);
 /* The next node with the same number, or NULL. */
 struct map_node *map_next(const struct map_node *n);
 
-/* Walks all records, in no order; the body may remove n. A walk costs as many steps as there ever were records. */
+/* Walks all records, in no order; the body may remove n. A walk costs a step for each chain. */
 struct map_node *map_first(const struct map *m);
 struct map_node *map_after(const struct map *m, const struct map_node *n);
 #define map_for_each_safe(n, nxt, m)                                                                                   \

@@ -11,10 +11,10 @@
 
 #define DURATION_FOREVER INT64_MAX
 
-/* "1500" (ms), "250ms", "5s", "2m", "1h" -> microseconds. False for any other text, and for more than 365 days. */
+/* "1500" (ms), "30us", "250ms", "5s", "2m", "1h" -> us. False for any other text, and for more than 365 days. */
 bool duration_parse(struct slice s, int64_t *us);
 
-/* The shortest exact form: "250ms", "5s", "2m", "1h", "forever". Writes at most 24 bytes with the NUL. */
+/* The shortest exact form: "30us", "250ms", "5s", "2m", "1h", "forever". Writes at most 24 bytes with the NUL. */
 void duration_print(int64_t us, char out[24]);
 
 /* "4096", "16KiB", "1MiB", "1GiB" -> bytes. */
