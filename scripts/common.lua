@@ -13,8 +13,8 @@ local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
--- reserve: its length; reserve_denied: it is 0 now, since the token clock is ahead of the time; last: the last token
--- that was given; clock: the token clock as this call has set it.
+-- reserve: the length of the reserve; reserve_denied: the reserve is 0 now, since the token clock is ahead of the time;
+-- last: the last token that was given; clock: the token clock as this call has set it.
 local reserve = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
 local failed, last, clock, epoch, reserve_denied
 

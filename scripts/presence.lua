@@ -7,8 +7,8 @@
 -- Arguments, reply and keys: proto/SCRIPTS.md.
 local OK, DUPLICATE = 1, 2
 local END = 2 ^ 52 -- epochs and versions are below; in us it is in the year 2112
--- A day in ms; the most members, kept names of members that left, and members that a run forgets; the time in ms after
--- which the next daemon is asked for its list.
+-- A day in ms; the largest numbers of members, of kept names of members that left, and of members that one run forgets;
+-- the time in ms after which the next daemon is asked for its list.
 local DAY, MOST, LEFT_MOST, FORGET_MOST, ASKED_MS = 86400000, 10000, 1000, 16, 20
 -- Scores in rlock:awaited. The grace period waits for scores from AWAITED to below LEFT. AWAITED: a member that others
 -- name; PARTIAL, WHOLE: a member from another epoch that has to bring its list, without or with all members in it;

@@ -18,7 +18,7 @@ struct anchors_io {
     uint16_t (*owner)(void *ctx, uint16_t slot);
     /* Sends the words to the node, by any link that is up; false: no link is up. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);
-    const char *(*tag)(void *ctx, uint16_t slot);
+    const char *(*tag)(void *ctx, uint16_t slot); /* the slot's hash tag: slot.h */
     const struct link_address *login; /* that of all nodes, for errors in the log */
     void (*map_outdated)(void *ctx); /* the answer of a node contradicts the map */
     generations_news_fn *on_news;

@@ -16,11 +16,11 @@
 struct event_base;
 
 struct backend_conf {
-    const char *url;          /* "unix:PATH[?db=N]", "redis[s]://[user:pass@]host:port[/db]", sentinel_url.h; copied */
+    const char *url;          /* address.h, sentinel_url.h, cluster_url.h, or "quorum:" and URLs of address.h; copied */
     const char *user;         /* or NULL; the URL's wins */
     const char *password;     /* or NULL; the URL's wins; copied, wiped on free */
     const char *sentinel_user, *sentinel_password; /* at the sentinels; or NULL. Copied */
-    struct tls_files tls;     /* of rediss: and sentinel+tls: */
+    struct tls_files tls;     /* of URLs with TLS */
     int64_t timeout_us;       /* a command without an answer for this time is UNKNOWN */
     int64_t connect_us;       /* the longest time for one attempt to connect */
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */

@@ -32,7 +32,7 @@ struct broadcasts {
 void broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
                      const struct link_address *address, const char *channel);
 
-/* The subscriber link has come up: subscribes. on_subscribed(ctx): from now on no broadcast is missed. */
+/* The subscriber link has come up: subscribes. on_subscribed(ctx) is called when no broadcast is missed any more. */
 void broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_subscribed)(void *ctx), void *ctx);
 
 /* Drops the broadcast if the link is down or the text too long. */

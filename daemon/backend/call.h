@@ -15,7 +15,7 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/list.h"
 
-enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /* in the order they leave a turn */
+enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /* in the order of SC3 */
 
 /* One operation on its way; the key follows the struct. */
 struct item {

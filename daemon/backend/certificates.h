@@ -20,9 +20,9 @@ struct certificates {
 };
 
 /*
- * Logs a warning a day for each certificate (Redis's, the daemon's) that expires within 14 days; one with a short life
- * counts from its last third. Call it in each turn of the loop if the address has TLS. The link `l` may be in any
- * state.
+ * Logs a warning a day for each certificate (Redis's, the daemon's) that expires within 14 days, or, if it is valid for
+ * less than six weeks, is in the last third of that time. Call it in each turn of the loop if the address has TLS. The
+ * link `l` may be in any state.
  */
 void certificates_turn(struct certificates *c, const struct backend_env *env, const struct link_address *address,
                        const struct redis_link *l);

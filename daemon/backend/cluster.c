@@ -47,7 +47,7 @@ const_self(const struct backend *b)
 
 /* ---- the map ---- */
 
-/* An answer is refused as a map. The log gets each new reason; INFO gets it too while no map is known. */
+/* Refuses an answer as a map. The log gets each new reason; INFO gets it, too, while no map is known. */
 static void
 refuse_map(struct cluster *c, const char *host, const char *error)
 {

@@ -20,7 +20,7 @@ struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds
 void cluster_seeds_close(struct cluster_seeds **s);
 
 /*
- * Requests the map from the node of the seeds' link and from one of the masters that are up. If the link has failed, or
+ * Requests the map from the node of the seeds' link, and from the next master if that is up. If the link has failed, or
  * its last question got no useful answer, the link moves to the next node instead.
  */
 void cluster_seeds_ask(struct cluster_seeds *s);

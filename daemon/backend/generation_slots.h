@@ -81,7 +81,9 @@ ring_pop(struct ring *r)
 
 /* The slot has the data of its generation. */
 bool generation_slot_is_intact(const struct generations *g, const struct generation_slot *s);
-void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
+void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us); /* node_us: by its node's clock */
+
+/* `generation`: an index of generations.known. */
 void generation_slot_enters(struct generations *g, uint16_t slot, uint16_t generation); /* another generation */
 void generation_slots_named(struct generations *g, uint16_t generation);
 void generation_slots_over(struct generations *g, uint16_t generation);

@@ -78,7 +78,7 @@ arm(struct membership *p)
     const struct epoch *e = &p->epoch;
     int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->remaining_ms + 1 + spread;
 
-    if (e->until_ms != 0 && end_ms < ms) { /* the grace period ends with a registration, and there may be no other */
+    if (e->until_ms != 0 && end_ms < ms) { /* a registration ends the grace period, perhaps this daemon's */
         ms = end_ms;
     }
     if (e->bring != EPOCH_BRING_NOTHING && !has_list(p)) {
@@ -312,7 +312,7 @@ answered(struct membership_link *ml, enum link_result result, const struct reply
     if (again && !p->flapping) {
         membership_beat(p);
     }
-    /* The answer to a registration sent before the wait began neither ends the wait nor counts as a failure. */
+    /* The success of a registration from before the wait does not end the wait: it may be too old by now. */
     p->wait_over = p->awaited_us != 0 && !awaits_answer(p) && !(registered && sent_us < p->awaited_us);
 }
 

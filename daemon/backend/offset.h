@@ -13,8 +13,8 @@ struct offset {
 };
 
 /*
- * Redis's clock was time_us between sent_us and received_us of the daemon's. Returns how far the offset has left the
- * interval.
+ * Redis's clock was time_us between sent_us and received_us of the daemon's. Returns the jump in us by which the offset
+ * has left the interval, negative if downwards; 0: it has not.
  */
 int64_t offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t time_us);
 

@@ -16,7 +16,7 @@ struct lookup;
 struct resolver *resolver_new(struct event_base *base);
 void resolver_free(struct resolver **r);
 
-/* Runs the loop, which has no other events any more, until the freed resolvers have ended. */
+/* Runs the loop, which has no other events any more, until the freed resolvers have ended; for eight turns at most. */
 void resolver_run_until_freed(struct event_base *base);
 
 /* The addresses of a host, IPv6 and IPv4, and which is next. Zeroed: none. */

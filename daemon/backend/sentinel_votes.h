@@ -31,7 +31,7 @@ struct sentinel_verdict {
     const struct sentinel_vote *master; /* a vote for the server that a majority names; NULL = no majority */
     int64_t until_us;                   /* until when the majority's answers count; 0 = no majority */
     unsigned electorate;                /* the known number of sentinels */
-    unsigned answering;                 /* of these, the number of recent answers */
+    unsigned answering;                 /* of these, those that have named a master lately */
 };
 
 /*

@@ -31,7 +31,7 @@ struct entry {
 
 struct sentinels {
     struct sentinel_url url;
-    struct backend_conf conf; /* without its texts */
+    struct backend_conf conf; /* the texts in it are valid only in sentinels_open() */
     const struct backend_env *env;
     const struct link_address *template; /* borrowed; the sentinels share its TLS */
     char *user, *password;           /* owned; NULL = none */

@@ -35,7 +35,7 @@ sub_link(const struct shard *sh)
     return sh->link[sh->lock_links + 1];
 }
 
-/* The first link that is up, else link 0. */
+/* The first link of locks or renewals that is up, else link 0. */
 static struct redis_link *
 any_link(const struct shard *sh)
 {
@@ -424,7 +424,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
     sha1_hex(slice_of(script_forms_bundle(events.forms)), sh->bundle_sha);
-    for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
+    for (unsigned i = 0; i <= LINKS_MAX; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&sh->batch[i][k / KINDS][k % KINDS]);
         }

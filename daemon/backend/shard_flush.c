@@ -33,7 +33,7 @@ call_of(struct list *node)
     };
 }
 
-/* Sends at most `max` names of the batch as one call; if it cannot be sent, its items are DOWN. */
+/* Sends a call of at most `max` names of the batch, or adds it to the bundle. Items that cannot be sent are DOWN. */
 static void
 flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 {

@@ -36,13 +36,13 @@ struct shard {
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 3]; /* their purposes: shard.c */
     unsigned current[LINKS_MAX];  /* the current link of the names of each home: shard_route.c */
-    struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
+    struct list batch[LINKS_MAX + 1][BATCHES][KINDS]; /* item.node; for each link of locks and that of renewals */
     unsigned calls[LINKS_MAX + 1]; /* calls in flight on each link (SC5) */
     unsigned renewing;            /* calls of renewals in flight, on all links */
     struct denied denied;
     unsigned inspections_n;       /* questions of LOCKINFO in flight */
     size_t gathered_n, in_flight;
-    size_t gathered[LINKS_MAX + 2]; /* of gathered_n, on each link */
+    size_t gathered[LINKS_MAX + 1]; /* of gathered_n, on each link */
     unsigned next_renewed;        /* the kind whose renewals leave next */
     struct server_info server;
     struct event *eviction;       /* asks for the eviction policy again; owned; NULL: not in strict mode */

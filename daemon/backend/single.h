@@ -11,7 +11,7 @@
 /* The head of the record of a topology with one shard. */
 struct single {
     struct backend head;
-    struct backend_conf conf; /* without texts (NULL): the address has them */
+    struct backend_conf conf; /* without url, login and files of TLS: the address has these */
     struct backend_env env;
     struct freelist freelist;
     struct shard *shard; /* owned */
