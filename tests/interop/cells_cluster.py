@@ -84,4 +84,34 @@ def failed_over(r):
     return _while_both_wait(r, lambda key, _: r.w.fail_over(key), keeps_listening=True)
 
 
+def wakes_us(r):
+    """It unlocks: a waiter of ours, with which nothing is shared but the key, is told at once."""
+    ours, theirs, _ = r.fresh()
+    r.it_takes_all(theirs)
+    waiter = r.w.wait(r.w.a, "LOCK", ours, "WAIT", "60s")
+    r.w.waits(r.w.a, ours)
+    began = time.monotonic()
+    for i in range(r.lib.limit):
+        r.driver.ask("h%d" % i, "unlock", theirs)
+    granted(waiter.result(60))
+    check(waiter.at - began < SOON, "granted to us only after %.1f s", waiter.at - began)
+    check(waiter.conn.cmd("UNLOCK", ours) == 0, "our UNLOCK")
+    return "%.0f ms" % (1e3 * (waiter.at - began))
+
+
+def wakes_it(r):
+    """We unlock, at the master of the slot: it is told at once, at whichever node it listens."""
+    ours, theirs, _ = r.fresh()
+    conns = r.we_take_all(ours, None, "LEASE", "60s")
+    p = r.it_waits(theirs)
+    began = time.monotonic()
+    for c in conns:
+        check(c.cmd("UNLOCK", ours) == 0, "our UNLOCK")
+    check(p.wait(60) is not None, "it was not granted")
+    check(p.at - began < SOON, "granted to it only after %.1f s", p.at - began)
+    r.driver.ask("w", "unlock", theirs)
+    return "%.0f ms" % (1e3 * (p.at - began))
+
+
 COLUMNS = [("it holds", it_holds), ("we hold", we_hold), ("slot moved", moved), ("failover", failed_over)]
+PLAIN = [("it holds", it_holds), ("we hold", we_hold), ("wakes us", wakes_us), ("wakes it", wakes_it)]

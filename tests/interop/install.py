@@ -21,13 +21,14 @@ TIMEOUT = 180  # seconds for one installation
 JARS = {
     "redisson-new": ["org.redisson:redisson:4.7.0"],
     "redisson-old": ["org.redisson:redisson:3.23.5"],
+    "redisson-plain": ["org.redisson:redisson:3.21.3"],
     "jedis": ["redis.clients:jedis:8.0.2"],
     "lettuce": ["io.lettuce:lettuce-core:7.7.0.RELEASE"],
     "spring": ["org.springframework.integration:spring-integration-redis:7.1.0",
                "io.lettuce:lettuce-core:7.7.0.RELEASE"],
 }
-JAVA = {"redisson-new": "RedissonLocks", "redisson-old": "RedissonLocks", "jedis": "JedisClient",
-        "lettuce": "LettuceClient", "spring": "SpringLocks"}
+JAVA = {"redisson-new": "RedissonLocks", "redisson-old": "RedissonLocks", "redisson-plain": "RedissonLocks",
+        "jedis": "JedisClient", "lettuce": "LettuceClient", "spring": "SpringLocks"}
 NPM = ["redlock@5.0.0-beta.2", "ioredis@6.0.0", "node-redis-warlock@1.0.2", "redis@6.3.1"]
 PYPI = {"redis-new": "redis==8.1.0", "redis-4": "redis==4.6.0", "python-redis-lock": "python-redis-lock==4.0.1"}
 GO = ["github.com/redis/go-redis/v9@v9.23.0", "github.com/go-redsync/redsync/v4@v4.18.1",

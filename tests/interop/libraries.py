@@ -141,6 +141,11 @@ def clustered():
             if lib.family in ("hash", "fair", "rw", "semaphore")]
 
 
+def plain():
+    """Rows of the matrix over a cluster in which a library publishes and listens by PUBLISH and SUBSCRIBE."""
+    return [lib for lib in redisson("redisson-plain") if lib.family in ("hash", "fair", "rw", "semaphore")]
+
+
 def quorum():
     """All rows of the matrix over three masters. Their unlocks are not told to us, nor ours to them."""
     return [

@@ -21,7 +21,7 @@ import cells_quorum
 import install
 import libraries
 from table import Outcome, Table, run_row
-from world import Clustered, OverThree, Watched, World, harness
+from world import Clustered, ClusteredPlain, OverThree, Watched, World, harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
@@ -123,6 +123,9 @@ def main():
         with Clustered("locks: { owner_grace: 1s, lease: 6s }\n") as world:
             tables.append(matrix(world, "Lock libraries in a cluster", libraries.clustered(), cells_cluster, asked,
                                  end))
+        with ClusteredPlain("locks: { owner_grace: 1s, lease: 6s }\nredis: { publish: both }\n") as world:
+            tables.append(matrix(world, "Lock libraries in a cluster, by PUBLISH", libraries.plain(), cells_cluster,
+                                 asked, end, cells_cluster.PLAIN))
     if every or asked.quorum:
         with OverThree("locks: { owner_grace: 1s, lease: 6s }\n") as world:
             tables.append(matrix(world, "Lock libraries over three masters", libraries.quorum(), cells_quorum, asked,

@@ -332,10 +332,10 @@ class Watched(World):
 
 
 class Slots:
-    """What a cell says to Redis, said to the master that owns the slot of the key; channels are sharded ones."""
+    """What a cell says to Redis, said to the master of the key's slot; sharded: so are the channels."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
+    def __init__(self, cluster, sharded=True):
+        self.cluster, self.sharded = cluster, sharded
 
     def conn(self):
         return self
@@ -351,9 +351,9 @@ class Slots:
         if words[0] == "KEYS":
             return sum((m.cmd(*words) for m in masters), [])
         if words[0] == "PUBSUB":  # a replica has subscribers, too
-            words = ("PUBSUB", "SHARD" + words[1], *words[2:])
+            words = ("PUBSUB", ("SHARD" if self.sharded else "") + words[1], *words[2:])
             return sum((n.cmd(*words) for n in self.cluster.nodes), [])
-        if words[0] == "PUBLISH":
+        if words[0] == "PUBLISH" and self.sharded:
             words = ("SPUBLISH", *words[1:])
         return self.cluster.cmd(words[1], *words)
 
@@ -383,6 +383,22 @@ class Clustered(World):
     def fail_over(self, key):
         """A failover that an operator asks for: the replica of the key's master takes over; all nodes know it then."""
         self.cluster.fail_over(self.owner(key))
+
+
+class ClusteredPlain(Clustered):
+    """
+    The same for a library that knows no sharded channels: our unlocks reach it by `redis.publish: both` (an option of
+    `extra`), and its own reach us by tracking.
+    """
+
+    def serve(self):
+        super().serve()
+        self.redis = Slots(self.cluster, sharded=False)
+
+    def rules(self, extra):
+        return configuration(extra, ['match: "rlock/*", tracking: true', 'match: "fair/*", kind: fair, tracking: true',
+                                     'match: "rw/*", kind: rw, tracking: true',
+                                     'match: "sem/*", kind: semaphore, limit: 2, tracking: true'])
 
 
 class OverThree(World):
