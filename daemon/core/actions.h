@@ -93,4 +93,10 @@ struct core_action {
     };
 };
 
+/* Where actions go; must not call back into the core. */
+struct core_sink {
+    void (*act)(void *ctx, const struct core_action *a);
+    void *ctx;
+};
+
 #endif

@@ -8,6 +8,7 @@
  * B3  The other daemons receive a broadcast, and ask Redis whether their holds are still there; this daemon asks too
  *     when the outcome is UNKNOWN.
  */
+#include "daemon/core/act.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"

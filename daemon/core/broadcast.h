@@ -9,17 +9,9 @@
 #include <stdint.h>
 
 #include "daemon/base/slice.h"
-#include "daemon/core/bounds.h"
 
 struct core;
 struct lock;
-
-/* A message to all daemons; broadcast.c. */
-struct broadcast {
-    size_t n;
-    bool fits;
-    char text[BROADCAST_BYTES];
-};
 
 enum broadcast_type {
     BROADCAST_TRAIL = 'W',   /* trail.c: a trail, on its way; */

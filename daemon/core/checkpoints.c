@@ -14,10 +14,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/core/act.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"

@@ -16,6 +16,7 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 
 /* ---- permits ---- */

@@ -39,12 +39,6 @@
 
 struct core; /* opaque; one per daemon */
 
-/* Where actions go; must not call back into the core. */
-struct core_sink {
-    void (*act)(void *ctx, const struct core_action *a);
-    void *ctx;
-};
-
 /* conf is copied, metrics borrowed for the core's life. */
 struct core *core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics,
                       struct core_sink sink);

@@ -15,6 +15,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/graph.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"

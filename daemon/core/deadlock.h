@@ -8,23 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/list.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/core.h"
 
-struct claim;
-struct lock;
-struct owner;
 struct request;
-
-/* The search that deadlock.c has put off; its graph is core.graph[GRAPH_JOB]. */
-struct search {
-    struct list waits; /* request.search_node: for the next search, in order of arrival */
-    struct list roots; /* ... and those of this one that are not in the graph yet */
-    struct list asks;  /* request.ask_node: waits that have become old */
-    enum { SEARCH_NONE, SEARCH_GROW, SEARCH_VERIFY, SEARCH_FIND } phase;
-    int64_t began_us, rest_until_us;
-};
+struct search;
 
 /* deadlock.c */
 void deadlock_init(struct search *s);

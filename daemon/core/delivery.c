@@ -8,6 +8,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/ends.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 

@@ -7,6 +7,7 @@
 #include "daemon/core/dirty.h"
 
 #include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 
 void

@@ -3,6 +3,7 @@
  */
 #include "daemon/core/epochs.h"
 
+#include "daemon/core/act.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"

@@ -6,6 +6,7 @@
 #include "daemon/core/grants.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"

@@ -24,6 +24,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/news.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/queues.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"

@@ -5,6 +5,7 @@
 #define RLOCKD_CORE_JOB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "daemon/base/list.h"
 
@@ -20,6 +21,11 @@ enum job_kind {
 struct job {
     struct list node; /* core.jobs */
     enum job_kind kind;
+};
+
+/* Records that may yet be looked at in this turn. */
+struct slice_budget {
+    uint32_t timers, records, windowed; /* windowed: claims that waited in a window, see windows_advance() */
 };
 
 static inline bool

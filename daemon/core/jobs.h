@@ -14,6 +14,7 @@
 
 #include "daemon/base/list.h"
 #include "daemon/core/job.h"
+#include "daemon/core/state.h"
 
 struct core;
 struct core_cursor;
@@ -38,11 +39,6 @@ struct walk {
     struct list *next, *last; /* lock.all of the next one, and of the last one that was there when it began */
 };
 
-/* Records that may yet be looked at in this turn. */
-struct slice_budget {
-    uint32_t timers, records, windowed; /* windowed: claims that waited in a window, see windows_advance() */
-};
-
 void job_init(struct job *j, enum job_kind kind);
 void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
@@ -62,5 +58,25 @@ void cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from
 
 /* The claim is about to leave its position in the queue: cursors at it move to the one behind it. */
 void cursors_pass(struct core *c, struct claim *cl);
+
+/* Whether there is something left of that part of the turn's slice. */
+static inline bool
+budget_has(const struct core *c, uint32_t left)
+{
+    return c->conf.slice == 0 || left > 0;
+}
+
+static inline void
+budget_spend(uint32_t *left, uint32_t n)
+{
+    *left -= n < *left ? n : *left;
+}
+
+/* A job has work, and the slice has some left for it. */
+static inline bool
+jobs_may_run(const struct core *c)
+{
+    return !list_empty(&c->jobs) && budget_has(c, c->budget.records);
+}
 
 #endif

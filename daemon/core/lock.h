@@ -12,6 +12,7 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
+#include "daemon/core/domain.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/state.h"
 

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 
+#include "daemon/core/act.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"

@@ -3,10 +3,12 @@
  */
 #include "daemon/core/news.h"
 
+#include "daemon/core/act.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 
 void

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "daemon/core/act.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"

@@ -13,9 +13,9 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
-#include "daemon/core/graph.h"
+#include "daemon/base/timer.h"
+#include "daemon/core/graph_record.h"
 #include "daemon/core/job.h"
-#include "daemon/core/times.h"
 
 /* The user that sessions belong to, see users.c. */
 struct user {

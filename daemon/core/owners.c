@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "daemon/core/act.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"

@@ -10,10 +10,10 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
-#include "daemon/core/core.h"
-#include "daemon/core/graph.h"
+#include "daemon/base/timer.h"
+#include "daemon/core/answers.h"
+#include "daemon/core/graph_record.h"
 #include "daemon/core/job.h"
-#include "daemon/core/times.h"
 
 struct lock;
 

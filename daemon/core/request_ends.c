@@ -12,6 +12,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/multilock_answers.h"
 #include "daemon/core/names.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"

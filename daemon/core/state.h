@@ -8,26 +8,33 @@
  * core.dirty_locks or core.dirty_owners; the end of the step looks at each once, does what has become possible, and
  * frees empty records. So such a record outlives the function that was given it. A request is freed where it ends:
  * request_grant(), request_finish(), request_deadlock() and request_drop() free theirs (one granted to an MLOCK stays).
+ *
+ * No function stands here, nor in a header of the core that this one includes but job.h: what works on the record is
+ * declared by the header of its file.
  */
 #ifndef RLOCKD_CORE_STATE_H
 #define RLOCKD_CORE_STATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "daemon/base/freelist.h"
+#include "daemon/base/hash.h"
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
-#include "daemon/core/bounds.h"
-#include "daemon/core/broadcast.h"
-#include "daemon/core/core.h"
-#include "daemon/core/deadlock.h"
-#include "daemon/core/domain.h"
-#include "daemon/core/graph.h"
-#include "daemon/core/jobs.h"
-#include "daemon/core/owner.h"
+#include "daemon/core/actions.h"
+#include "daemon/core/broadcast_record.h"
+#include "daemon/core/conf.h"
+#include "daemon/core/graph_record.h"
+#include "daemon/core/job.h"
 #include "daemon/core/queue.h"
-#include "daemon/core/times.h"
-#include "daemon/core/waiter_polls.h"
-#include "daemon/core/window.h"
+#include "daemon/core/search_record.h"
+#include "daemon/core/waiter_poll_record.h"
+#include "daemon/core/window_record.h"
+
+struct domain;
+struct metrics;
 
 struct core {
     struct core_conf conf;
@@ -81,40 +88,5 @@ struct core {
     uint32_t blocked_n;     /* ... and that want to wait */
     uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;
 };
-
-static inline void
-core_act(struct core *c, const struct core_action *a)
-{
-    if (c->sink.act != NULL) {
-        c->sink.act(c->sink.ctx, a);
-    }
-}
-
-/* Whether there is something left of that part of the turn's slice. */
-static inline bool
-budget_has(const struct core *c, uint32_t left)
-{
-    return c->conf.slice == 0 || left > 0;
-}
-
-static inline void
-budget_spend(uint32_t *left, uint32_t n)
-{
-    *left -= n < *left ? n : *left;
-}
-
-/* A job has work, and the slice has some left for it. */
-static inline bool
-jobs_may_run(const struct core *c)
-{
-    return !list_empty(&c->jobs) && budget_has(c, c->budget.records);
-}
-
-/* A claim that waits for its turn in a window may send now. */
-static inline bool
-windows_open(const struct core *c)
-{
-    return c->windowed_n > 0 && windows_have_room(c);
-}
 
 #endif

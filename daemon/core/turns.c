@@ -16,6 +16,7 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/reviews.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"

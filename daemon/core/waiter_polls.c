@@ -11,6 +11,7 @@
 
 #include <assert.h>
 
+#include "daemon/core/act.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"

@@ -7,6 +7,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 

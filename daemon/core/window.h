@@ -8,26 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/heap.h"
 #include "daemon/core/claim.h"
+#include "daemon/core/state.h"
+#include "daemon/core/window_record.h"
 
-struct core;
 struct lock;
 struct request;
-
-/* Operations that come by the hundred thousand, each sort within a bound of its own: window.c. */
-enum window_sort {
-    WINDOW_RECLAIM, /* reclaims of holds that Redis may have lost */
-    WINDOW_RENEW,   /* renewals of leases and tickets */
-    WINDOW_UNLOCK,  /* releases that a request waits for: the UNLOCK itself, or a LOCK of the name, here or elsewhere */
-    WINDOW_BACKGROUND, /* all others: what an ended session, a passed lease or a loss left in Redis */
-    WINDOWS
-};
-
-struct window {
-    uint32_t n;          /* in flight */
-    struct heap waiting; /* claim.window_node: the lease that ends first is first; releases in order of arrival */
-};
 
 /* window.c */
 uint32_t window_size(const struct core *c, enum window_sort sort);
@@ -48,6 +34,13 @@ window_leave(struct core *c, struct claim *cl)
     if (cl->in_window) {
         window_remove(c, cl);
     }
+}
+
+/* A claim that waits for its turn in a window may send now. */
+static inline bool
+windows_open(const struct core *c)
+{
+    return c->windowed_n > 0 && windows_have_room(c);
 }
 
 #endif

@@ -27,6 +27,7 @@
 #include "daemon/core/timing_out.h"
 #include "daemon/core/turns.h"
 #include "daemon/core/waiter_polls.h"
+#include "daemon/core/window.h"
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
     [WALK_REVIEW] = lock_catch_up,

@@ -68,7 +68,7 @@ MUTANTS = [
            "cl->watchdog ? CORE_FOREVER : cl->retry_us", "CORE_FOREVER", ["unit:test_core_shares"]),
     Mutant("R199", "the loss of a renewed lock is forgotten as well", CORE + "claims.c", "claim_arm",
            "cl->watchdog ? CORE_FOREVER : cl->retry_us", "cl->retry_us", ["unit:test_core_shares"]),
-    Mutant("H50", "a step does all that is left of a job", CORE + "state.h", "jobs_may_run",
+    Mutant("H50", "a step does all that is left of a job", CORE + "jobs.h", "jobs_may_run",
            "&& budget_has(c, c->budget.records)", "", ["unit:test_core_slices"]),
     Mutant("R196", "a claim without a request is never freed", CORE + "claims.c", "claim_refer",
            "list_push_front(&cl->lock->rest, &cl->node)", "list_push_back(&cl->lock->rest, &cl->node)",

@@ -2,6 +2,7 @@
  * test_core_permits.c -- kinds with permits: up to a limit of holders, every LOCK another permit, each of them freed
  * with who has it.
  */
+#include "daemon/core/owner.h"
 #include "tests/unit/core_world.h"
 
 #include "daemon/core/claim_index.h"
