@@ -188,6 +188,29 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
 }
 END_TEST
 
+/* The record of an open slot is to be spoiled; a daemon that has not noticed that the slot is open relies on it. */
+START_TEST(an_unanswered_command_to_spoil_is_sent_again)
+{
+    static const struct record_answer spoiled = {.time_us = 1, .number = 100, .spoiled = true};
+    unsigned spoils = 0;
+
+    run_for(US_PER_S, &reclaims);
+    generations_open(g, SLOT, 0, now_us);
+    for (int64_t end_us = now_us + 3 * US_PER_S; now_us < end_us; now_us += TICK_US) {
+        struct generation_send s;
+
+        generations_next(g, now_us, &s);
+        ck_assert(s.type != SEND_RECORD || s.mode == RECORD_MODE_SPOIL);
+        if (s.type == SEND_RECORD) {
+            generations_record_answered(g, s.slot, ++spoils < 3 ? NULL : &spoiled);
+        } else if (s.type == SEND_REGISTER) {
+            register_at(s.anchor, false);
+        } /* the node does not answer: the slot stays open */
+    }
+    ck_assert_uint_eq(spoils, 3);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -200,6 +223,7 @@ main(void)
     tcase_add_test(t, a_refused_command_has_not_run);
     tcase_add_test(t, a_good_answer_ends_the_pauses);
     tcase_add_test(t, a_record_that_grants_is_ahead_of_the_anchors);
+    tcase_add_test(t, an_unanswered_command_to_spoil_is_sent_again);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
