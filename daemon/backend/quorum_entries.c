@@ -267,6 +267,9 @@ is_void(const struct quorum_part *p, const struct errand *e, int64_t now_us)
     if (e->verb == CORE_ACQUIRE && has_other(p, &o->op)) { /* H4 */
         return true;
     }
+    if (e->verb == CORE_ACQUIRE && o->op.reclaim && e->to->voting) { /* QA3 */
+        return true;
+    }
     if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
         return false;
     }
@@ -288,6 +291,7 @@ op_of(const struct quorum_part *p, const struct errand *e)
     }
 
     op.op = e->by_serial.number;
+    op.reclaim = e->op->sort == SORT_REPAIR ? !e->to->voting : op.reclaim;
     op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
     op.token_floor = e->token;
     op.reserve = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;

@@ -273,7 +273,6 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
         } else if (p->missing_since_us == 0) {
             p->missing_since_us = now_us;
         } else if (now_us - p->missing_since_us >= 2 * qu->conf.timeout_us && qu->node[i].answered && qu->node[i].up) {
-            o->op.reclaim = !qu->node[i].voting;
             quorum_part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
         }
     }

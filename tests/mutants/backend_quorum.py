@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1471 to R1479."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1479."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -129,6 +129,11 @@ MUTANTS = [
     Mutant("R920", "renewals and releases of a reclaim gather with what is reclaimed", BACKEND + "quorum_entries.c",
            "op_of", "op.reclaim && e->verb == CORE_ACQUIRE", "op.reclaim",
            ["redis:test_quorum_nodes.py Reclaimed.test_what_is_put_anew_and_what_is_released_is_not_mixed_up"]),
+    Mutant("R1384", "a reclaim that had to wait sets its key at a node that votes by then",
+           BACKEND + "quorum_entries.c", "is_void", "o->op.reclaim && e->to->voting", "false",
+           ["unit:test_quorum_entries"]),
+    Mutant("R1385", "a repair that had to wait passes no grace period", BACKEND + "quorum_entries.c", "op_of",
+           "e->op->sort == SORT_REPAIR ? !e->to->voting : op.reclaim", "op.reclaim", ["unit:test_quorum_entries"]),
     Mutant("R927", "an end that has come nearer is told of as late as the one before",
            "daemon/core/outcomes.c", "cap_deadline",
            "cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);", "",

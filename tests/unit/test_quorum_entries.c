@@ -1,0 +1,133 @@
+/*
+ * test_quorum_entries.c -- errands that wait behind another one at their node, which may vote by the time they leave.
+ *
+ * quorum_entries.c is compiled into this file: operations for the shards are kept here.
+ */
+#include <string.h>
+
+#include "daemon/backend/quorum_entries.h"
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+#include "suite.h"
+
+enum { NODES = 3 };
+
+static struct core_op sent[NODES]; /* the last operation for each node */
+static unsigned sent_n[NODES];
+
+/* Test nodes have no shards: `shard` points to the node. */
+static void
+keep(struct shard *sh, const struct core_op *op, enum core_action_type verb)
+{
+    const struct quorum_node *node = (const struct quorum_node *)(const void *)sh;
+
+    (void)verb;
+    sent[node->index] = *op;
+    sent_n[node->index]++;
+}
+
+static void
+no_wake(struct quorum *qu)
+{
+    (void)qu;
+}
+
+#define shard_perform keep
+#define quorum_wake no_wake
+#include "daemon/backend/quorum_entries.c"
+#undef shard_perform
+#undef quorum_wake
+
+static struct quorum *qu;
+static struct quorum_entry *entry;
+static struct quorum_op o; /* the operation under test */
+
+static void
+begin(void)
+{
+    struct core_op op = {
+        .key = SLICE_LIT("k"), .owner = 1, .claim = 1, .holds = 1, .lease_us = US_PER_S, .reentry = true};
+
+    qu = mem_zalloc(sizeof(*qu));
+    qu->nodes_n = NODES;
+    list_init(&qu->unsent);
+    heap_init(&qu->timers);
+    for (unsigned i = 0; i < NODES; i++) {
+        qu->node[i] = (struct quorum_node){.of = qu, .index = i, .shard = (struct shard *)(void *)&qu->node[i]};
+    }
+    memset(sent_n, 0, sizeof(sent_n));
+    entry = quorum_entry_of(qu, &op);
+    o = (struct quorum_op){.entry = entry, .op = entry->op, .refs_n = 1};
+    entry->part[0].in_flight = true; /* an earlier errand */
+}
+
+static void
+end(void)
+{
+    while (!list_empty(&qu->unsent)) {
+        struct errand *e = container_of(qu->unsent.next, struct errand, node);
+
+        list_remove(&e->node);
+        freelist_give(&qu->freelist, e, sizeof(*e));
+    }
+    for (unsigned i = 0; i < NODES; i++) {
+        while (!list_empty(&entry->part[i].queue)) {
+            struct errand *e = container_of(entry->part[i].queue.next, struct errand, node);
+
+            quorum_part_done(qu, e, &(struct core_done){.outcome = CORE_DOWN});
+            freelist_give(&qu->freelist, e, sizeof(*e));
+        }
+    }
+    quorum_entries_free(qu);
+    heap_fini(&qu->timers);
+    freelist_clear(&qu->freelist);
+    free(qu);
+}
+
+/* The earlier errand at node 0 has ended. */
+static void
+go_on(void)
+{
+    entry->part[0].in_flight = false;
+    quorum_part_launch(qu, &entry->part[0]);
+}
+
+/* A repair passes the grace period of a node that does not vote, whatever other nodes it goes to. */
+START_TEST(a_repair_is_a_reclaim_where_the_node_does_not_vote)
+{
+    o.sort = SORT_REPAIR;
+    qu->node[1].voting = true;
+    for (unsigned i = 0; i < 2; i++) {
+        quorum_part_push(qu, &o, i, CORE_ACQUIRE, 5);
+    }
+    ck_assert(sent_n[0] == 0 && sent_n[1] == 1);
+    ck_assert(!sent[1].reclaim);
+    go_on();
+    ck_assert(sent_n[0] == 1);
+    ck_assert(sent[0].reclaim);
+}
+END_TEST
+
+/* QA3: a node that votes may have had another owner, so a reclaim sets no key there. */
+START_TEST(a_reclaim_sets_no_key_at_a_node_that_votes_by_now)
+{
+    o.sort = SORT_CONFIRM;
+    o.op.reclaim = true;
+    quorum_part_push(qu, &o, 0, CORE_ACQUIRE, 5);
+    quorum_part_push(qu, &o, 1, CORE_ACQUIRE, 5);
+    qu->node[0].voting = qu->node[1].voting = true;
+    go_on();
+    ck_assert(sent_n[0] == 0 && !list_empty(&qu->unsent)); /* to be answered DOWN */
+    ck_assert(sent_n[1] == 1 && sent[1].reclaim);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {a_repair_is_a_reclaim_where_the_node_does_not_vote,
+                                  a_reclaim_sets_no_key_at_a_node_that_votes_by_now};
+
+    return suite_main_with("quorum entries", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
+}
