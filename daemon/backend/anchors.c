@@ -323,7 +323,11 @@ on_greeted(void *arg, enum link_result result, const struct reply *r, int64_t se
     bool noscript = result == LINK_ANSWERED && call_is_noscript(r);
 
     if (result == LINK_ANSWERED && !noscript && !node_answered(g->of, g->node, r, sent_us)) {
-        link_fail(g->link, ANCHORS_NO_MASTER);
+        if (r->type == REPLY_ERROR) {
+            link_fail_refused(g->link, r->text);
+        } else {
+            link_fail(g->link, ANCHORS_NO_MASTER);
+        }
     }
     anchors_wake(g->of);
     free(g);

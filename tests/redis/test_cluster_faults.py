@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_cluster_faults.py -- a cluster some of whose nodes refuse to write: full ones, and ones that lack replicas."""
+import re
+
 import clusters
 import harness
 from clusters import slot_of
@@ -75,6 +77,13 @@ class Refused(Case):
         """How many have begun, as an anchor elsewhere counts them."""
         return int(self.c.masters[0].cmd("HGET", "rlock:{54h}:gen", "#").split()[2])
 
+    def refuses_info(self, node):
+        """From now on: each new link asks for the origin, and is refused."""
+        self.after(node, "ACL", "SETUSER", "default", "+info")
+        node.cmd("ACL", "LOG", "RESET")
+        node.cmd("ACL", "SETUSER", "default", "-info")
+        node.cmd("CLIENT", "KILL", "TYPE", "normal")
+
     def test_a_record_that_cannot_be_created_is_not_one_that_was_lost(self):
         d = self.daemon()
         c = self.conn(d)
@@ -94,9 +103,7 @@ class Refused(Case):
         d = self.daemon()
         self.assertIsInstance(d.cmd("LOCK", self.name_at(self.c.masters[0]), "WAIT", "20s"), int)
         node = self.c.masters[1]
-        self.after(node, "ACL", "SETUSER", "default", "+info")
-        node.cmd("ACL", "SETUSER", "default", "-info")
-        node.cmd("CLIENT", "KILL", "TYPE", "normal")  # each new link asks for the origin, and is refused
+        self.refuses_info(node)
 
         def refused():
             """INFO has been refused ten times"""
@@ -107,6 +114,31 @@ class Refused(Case):
         self.assertEqual(d.log().count("cannot ask for origins"), 1)
         d.advance("1m")
         until(lambda: d.log().count("cannot ask for origins") == 2)
+
+    def test_a_node_that_refuses_info_is_down_for_that_reason(self):
+        """And until it does not refuse it any more, without a restart."""
+        d = self.daemon()
+        node = self.c.masters[1]
+        name = self.name_at(node)
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", name, "WAIT", "20s"), int)
+        self.refuses_info(node)
+        why = ": ACL SETUSER default .*\\+info$"  # Redis 7.0 does not say which command
+
+        def told():
+            """INFO has the error of Redis, and the remedy"""
+            d.advance("1s")
+            return re.search(why, d.info("redis")["redis_last_error"])
+        until(told, pause=0.05)
+        self.assertNotIn("no master", d.log())
+        node.cmd("ACL", "SETUSER", "default", "+info")
+
+        def used():
+            """its slots are used again"""
+            d.advance("1s")
+            return isinstance(self.conn(d).cmd("LOCK", self.name_at(node, 1), "WAIT", "2s"), int)
+        until(used, pause=0.05)
+        self.assertEqual(d.info("redis")["redis_last_error"], "")
 
 
 if __name__ == "__main__":
