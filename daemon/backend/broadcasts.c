@@ -14,7 +14,6 @@ broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struc
                 const struct link_address *address, const char *channel)
 {
     *s = (struct broadcasts){.env = env, .events = events, .address = address};
-    s->sharded = events->forms != NULL && events->forms->sharded;
     if (channel != NULL) {
         snprintf(s->channel, sizeof(s->channel), "%s", channel);
     } else {
@@ -59,7 +58,11 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
 void
 broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_subscribed)(void *ctx), void *ctx)
 {
-    struct slice word[2] = {s->sharded ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
+    struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
+
+    if (script_forms_sharded(s->events->forms)) {
+        word[0] = SLICE_LIT("SSUBSCRIBE");
+    }
 
     s->sub = sub;
     s->on_subscribed = on_subscribed;
@@ -70,7 +73,11 @@ broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_sub
 void
 broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice what)
 {
-    struct slice word[3] = {s->sharded ? SLICE_LIT("SPUBLISH") : SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
+    struct slice word[3] = {SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
+
+    if (script_forms_sharded(s->events->forms)) {
+        word[0] = SLICE_LIT("SPUBLISH");
+    }
 
     if (link_up(l) && what.n <= BROADCAST_TEXT_MAX) {
         (void)link_send(l, 3, word, NULL, NULL);

@@ -23,7 +23,6 @@ struct broadcasts {
     void (*on_subscribed)(void *ctx); /* see broadcasts_subscribe() */
     void *ctx;
     char channel[32];
-    bool sharded; /* SPUBLISH and SSUBSCRIBE, on a channel of the events */
     bool wanted, subscribed; /* set by the shard */
     bool logged; /* the log has that Redis refuses the channel */
 };

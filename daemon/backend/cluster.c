@@ -105,13 +105,19 @@ on_map(struct cluster *c, struct slice text, const char *host)
     return ok;
 }
 
-/* The version of one node decides which scripts all nodes run; it is known before the first shard is opened. */
+/*
+ * The version of one node decides which scripts all nodes run. It is known before the first shard is opened, unless the
+ * node refuses to tell it.
+ */
 static void
 on_version(struct cluster *c, const char *version)
 {
-    if (!c->known) {
+    bool sharded = strtol(version, NULL, 10) >= 7;
+
+    if (sharded != c->forms.sharded) {
         script_forms_fini(&c->forms);
-        script_forms_init(&c->forms, strtol(version, NULL, 10) >= 7, c->conf.publishes_both);
+        script_forms_init(&c->forms, sharded, c->conf.publishes_both);
+        cluster_masters_reform(c);
     }
 }
 

@@ -455,6 +455,17 @@ cluster_masters_check(struct cluster *c)
 }
 
 void
+cluster_masters_reform(struct cluster *c)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        shard_reform(container_of(pos, struct cluster_master, node)->shard);
+    }
+}
+
+void
 cluster_masters_close(struct cluster *c, bool all)
 {
     struct list *pos, *nxt;

@@ -17,7 +17,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-#define INFO_REFUSED "INFO is refused: allow it (+info), and restart rlockd"
+#define INFO_REFUSED "INFO is refused: allow it (+info)"
+#define VERSION_US (10 * US_PER_S) /* between questions for the version while it is not known */
 #define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
 
 struct cluster_seeds {
@@ -28,12 +29,12 @@ struct cluster_seeds {
     struct redis_link *link;
     unsigned next_node;   /* for the link: index in the URL's nodes and then the map's */
     unsigned next_master; /* index of the master to ask */
-    int64_t moved_us;
+    int64_t moved_us, version_us; /* when the link moved on last, and when the version was asked for */
     bool asking;
     bool useless;       /* the link has failed, or the last question on it got no useful answer */
     char error[TEXT_ERROR_ROOM];
     char logged[CLUSTER_LISTED_MAX][TEXT_ERROR_ROOM]; /* of the nodes of the URL, the reason that is in the log */
-    char info_error[160]; /* why no node had told its version when the cluster became known; "" = one had */
+    char info_error[160]; /* why no node has told its version; "" = one has */
 };
 
 /* A node gives no map. Until one is known, the log gets each reason of a node once; later the shards log theirs. */
@@ -94,7 +95,6 @@ on_master_map(void *arg, enum link_result result, const struct reply *r, int64_t
     (void)take(m->cluster->seeds, m->address, result, r);
 }
 
-/* Once the cluster is known, its version does not change any more: see on_version() in cluster.c. */
 static void
 version_unknown(struct cluster_seeds *s, struct slice error)
 {
@@ -108,6 +108,7 @@ version_unknown(struct cluster_seeds *s, struct slice error)
     snprintf(s->info_error, sizeof(s->info_error), "%.80s: " INFO_REFUSED, s->address->shown);
 }
 
+/* Once the cluster is known, only a version that was not known is taken. */
 static void
 on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -115,11 +116,15 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     char version[32] = "";
 
     (void)sent_us;
-    if (s->cluster->known) {
+    if (s->cluster->known && s->info_error[0] == '\0') {
         return;
     }
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
         text_info_field(r->text, "redis_version", version, sizeof(version));
+        if (s->info_error[0] != '\0') {
+            log_event(s->cluster->env.log, LOG_INFO, "redis", "the version of the cluster is known", "address",
+                      LOG_S(s->address->shown), "version", LOG_S(version), NULL);
+        }
         s->info_error[0] = '\0';
         s->events.version(s->cluster, version);
     } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR && !text_error_is_transient(r->text)) {
@@ -138,11 +143,18 @@ ask_map(struct cluster_seeds *s)
 }
 
 static void
-on_greet(void *ctx, struct redis_link *l)
+ask_version(struct cluster_seeds *s, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("INFO"), SLICE_LIT("server")};
 
-    (void)link_send(l, 2, word, on_info, ctx);
+    s->version_us = clock_now_us();
+    (void)link_send(l, 2, word, on_info, s);
+}
+
+static void
+on_greet(void *ctx, struct redis_link *l)
+{
+    ask_version(ctx, l);
     ask_map(ctx);
 }
 
@@ -203,6 +215,9 @@ cluster_seeds_ask(struct cluster_seeds *s)
         move_on(s);
     } else if (link_up(s->link)) { /* a link that is greeting asks by itself, and for the version first */
         ask_map(s);
+        if (s->info_error[0] != '\0' && clock_now_us() >= s->version_us + VERSION_US) {
+            ask_version(s, s->link);
+        }
     }
     s->next_master++;
     list_for_each_safe(pos, nxt, &s->cluster->masters)

@@ -14,6 +14,13 @@ link_fail_refused(struct redis_link *l, struct slice error)
     link_fail(l, text_error(text, error, l->address));
 }
 
+void
+link_reconnect(struct redis_link *l, const char *reason)
+{
+    l->moved = l->moved || l->state != LINK_DOWN; /* connects again without a pause */
+    link_fail(l, reason);
+}
+
 /* Fails the link if Redis refuses the greeting; unless it is loading, it will refuse again: reconnect slowly. */
 static void
 on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)

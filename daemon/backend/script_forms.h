@@ -16,6 +16,13 @@ struct script_forms {
     char *bundle;                /* if both */
 };
 
+/* NULL: the plain forms. */
+static inline bool
+script_forms_sharded(const struct script_forms *f)
+{
+    return f != NULL && f->sharded;
+}
+
 /*
  * A node with an open slot runs no script with several keys if it lacks one of them. So held locks in an open slot are
  * renewed and released by scripts that name one key and no epoch. In these forms a missing key is GRACE, never GONE.

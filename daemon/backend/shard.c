@@ -392,12 +392,20 @@ shard_retarget(struct shard *sh, const char *host, int port)
     }
 }
 
+void
+shard_reform(struct shard *sh)
+{
+    sha1_hex(slice_of(script_forms_bundle(sh->events.forms)), sh->bundle_sha);
+    for (unsigned i = 0; i < sh->links_n; i++) {
+        link_reconnect(sh->link[i], "the version of the cluster is known now");
+    }
+}
+
 struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
            struct shard_events events)
 {
     struct shard *sh = mem_zalloc(sizeof(*sh));
-    bool sharded = events.forms != NULL && events.forms->sharded;
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
 
     sh->address = address;
@@ -447,7 +455,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     }
     (void)shard_open_link(sh, true);
     /* No link has an event before this function returns. */
-    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0], sharded);
+    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]);
     return sh;
 }
 

@@ -66,6 +66,9 @@ void shard_close(struct shard **sh);
  */
 void shard_retarget(struct shard *sh, const char *host, int port);
 
+/* The forms of the scripts are others now: all links connect anew, and their greetings load the scripts. */
+void shard_reform(struct shard *sh);
+
 /*
  * A reason for which the shard may be unreachable without a warning, since nothing is amiss; NULL, at first: there is
  * none. Borrowed.

@@ -9,6 +9,7 @@
  *     itself.
  */
 #include "daemon/backend/bundle.h"
+#include "daemon/backend/script_forms.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
@@ -171,7 +172,7 @@ shard_bundle_add(struct shard *sh, struct call *c)
 {
     struct bundle *b = sh->bundle;
 
-    if (sh->events.forms == NULL || !sh->events.forms->sharded || !bundle_takes(c)) {
+    if (!script_forms_sharded(sh->events.forms) || !bundle_takes(c)) {
         return false;
     }
     if (b != NULL && (b->n == SHARD_BATCH_MAX || !bundle_joins(first_of(b), c))) {

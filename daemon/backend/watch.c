@@ -13,8 +13,9 @@
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/backend/watch_tables.h"
+#include "daemon/backend/script_forms.h"
 #include "daemon/backend/slot.h"
+#include "daemon/backend/watch_tables.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/track.h"
 #include "daemon/base/memory.h"
@@ -23,7 +24,6 @@ struct watches {
     const struct backend_env *env;
     const struct link_address *address;
     struct redis_link *sub;
-    bool sharded;
     const struct shard_events *events;
     struct track *track;
     struct watch_tables tables; /* its owner is this record */
@@ -84,7 +84,7 @@ send_channel(struct source *src, bool on)
     if (!link_up(w->sub)) {
         return; /* watches_link() subscribes when the link is up */
     }
-    if (!w->sharded) {
+    if (!script_forms_sharded(w->events->forms)) {
         word[0] = on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE");
     }
     (void)link_send(w->sub, 2, word, on ? on_subscribed : NULL, src);
@@ -351,14 +351,13 @@ watches_count(const struct watches *w)
 
 struct watches *
 watches_new(const struct backend_env *env, const struct shard_events *events, const struct link_address *address,
-            struct redis_link *sub, struct redis_link *reader, bool sharded)
+            struct redis_link *sub, struct redis_link *reader)
 {
     struct watches *w = mem_zalloc(sizeof(*w));
 
     w->env = env;
     w->address = address;
     w->sub = sub;
-    w->sharded = sharded;
     w->events = events;
     watch_tables_init(&w->tables, env, events, w);
     w->track = track_new(env, address, sub, reader, (struct track_callbacks){on_ready, on_refused, w});

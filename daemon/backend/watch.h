@@ -9,12 +9,11 @@
 struct watches;
 
 /*
- * Borrows its arguments for its life. `sub` receives messages, `reader` reads tracked keys. sharded: subscribes by
- * SSUBSCRIBE.
+ * Borrows its arguments for its life. `sub` receives messages, `reader` reads tracked keys. Subscribes by SSUBSCRIBE
+ * while the forms of the events are sharded.
  */
 struct watches *watches_new(const struct backend_env *env, const struct shard_events *events,
-                            const struct link_address *address, struct redis_link *sub, struct redis_link *reader,
-                            bool sharded);
+                            const struct link_address *address, struct redis_link *sub, struct redis_link *reader);
 
 /* The links must be closed already. */
 void watches_free(struct watches **w);

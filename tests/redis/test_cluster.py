@@ -26,6 +26,10 @@ class Case(clusters.Case):
     def listeners(self, key):
         return self.c.cmd(key, "PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{%s}" % key)[1]
 
+    def plain_listeners(self, key):
+        """Those that use SUBSCRIBE, at the owner of the slot."""
+        return self.c.cmd(key, "PUBSUB", "NUMSUB", "redisson_lock__channel:{%s}" % key)[1]
+
     def holds(self, name):
         return self.c.cmd(name, "EXISTS", name)
 
@@ -376,21 +380,45 @@ class Rights(Case):
         self.assertGreater(int(b.info("stats")["hints"]), 0)
 
     def test_a_node_that_refuses_info(self):
-        """No other node is asked for the version: without it rlockd uses what Redis 6 has, and says so once."""
+        """No other node is asked for the version: until it answers, rlockd uses what Redis 6 has, and says so once."""
         node = self.c.replica_of(self.c.owner(0))
         self.assertEqual(node.cmd("ACL", "SETUSER", "default", "-info"), "OK")
         self.addCleanup(node.cmd, "ACL", "SETUSER", "default", "+@all")
         d = self.rlockd(redis="cluster:127.0.0.1:%d" % node.port, conf=CONF)
         c = self.conn(d)
-        self.assertIsInstance(answered(c, "LOCK", "a"), int)
+        token = answered(c, "LOCK", "a")
+        self.assertIsInstance(token, int)
         line = next(line for line in d.log().splitlines() if "is taken for Redis 6" in line)
         self.assertTrue(line.startswith("warn "), line)
         self.assertIn("127.0.0.1:%d" % node.port, line)
         self.assertIn("NOPERM", line)
         self.assertIn("+info", line)
         self.assertEqual(d.info("redis")["redis_last_error"],
-                         "redis://127.0.0.1:%d: INFO is refused: allow it (+info), and restart rlockd" % node.port)
+                         "redis://127.0.0.1:%d: INFO is refused: allow it (+info)" % node.port)
+        waiter = self.conn(d)
+        self.conn(self.daemon("other")).cmd("LOCK", "b")
+        waiter.ask("LOCK", "b", "WAIT", "60s")
+        until(lambda: self.plain_listeners("b") == 1)
+        self.assertEqual(self.listeners("b"), 0)
+        d.advance("11s")
+        until(lambda: node.cmd("ACL", "LOG")[0][1] >= 2)  # it was asked again
         self.assertEqual(d.log().count("is taken for Redis 6"), 1)
+        node.cmd("ACL", "SETUSER", "default", "+info")
+
+        def known():
+            """the version is known, without a restart"""
+            d.advance("1s")
+            return d.info("redis")["redis_last_error"] == "" and self.listeners("b") == 1
+        until(known, pause=0.1)
+        self.assertEqual(self.plain_listeners("b"), 0)
+        self.assertIn("the version of the cluster is known address=redis://127.0.0.1:%d" % node.port, d.log())
+        self.assertEqual(c.cmd("LOCK", "a"), token)  # it was held meanwhile
+        self.assertEqual(c.cmd("UNLOCK", "a"), 1)
+        ear = self.c.owner(slot_of("a")).conn()
+        self.addCleanup(ear.close)
+        ear.cmd("SSUBSCRIBE", "redisson_lock__channel:{a}")
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        self.assertEqual(ear.read()[:2], ["smessage", "redisson_lock__channel:{a}"])
 
 
 class NodeTimeout(Case):
