@@ -2,7 +2,7 @@
  * checkpoints.c -- the checkpoint of a claim in the state file, from which the next process restores the claim
  * (restore.c).
  *
- * Each claim that Redis may have something of, and each kept position of a named owner, has one checkpoint: KEEP stores
+ * Each claim that Redis may have something of, and each position of a named owner, has one checkpoint: KEEP stores
  * or replaces it, FORGET drops it. The checkpoint is stored before an acquire can leave, and dropped when Redis has
  * nothing left. claim_arm(), with which nearly every change of a claim ends, calls checkpoint_keep(), and so do the
  * other changes. checkpoint_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a

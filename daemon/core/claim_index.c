@@ -335,13 +335,13 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
 
 /*
  * The claim that a LOCK joins; NULL: it needs a new claim. With permits each LOCK asks for a new one, unless it may be
- * a repetition (once), or the owner has a position that is kept without requests.
+ * a repetition (once), or the owner has a claim without requests: a kept position, or a loss that is to be reported.
  */
 struct claim *
 claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once)
 {
     const struct permit_set *set = permit_set_find(c, l, o);
-    struct claim *kept = NULL;
+    struct claim *unasked = NULL;
     struct list *pos, *nxt;
 
     if (!policy(l)->claim_each) {
@@ -363,9 +363,9 @@ claim_to_join(const struct core *c, const struct lock *l, const struct owner *o,
         if (cl->refs > 0 && once) {
             return cl;
         }
-        kept = cl->refs > 0 || kept != NULL ? kept : cl;
+        unasked = cl->refs > 0 || unasked != NULL ? unasked : cl;
     }
-    return kept;
+    return unasked;
 }
 
 void

@@ -390,7 +390,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     if (now_us > c->now_us) {
         c->now_us = now_us; /* the clock never steps back; if it seems to, time stands still */
     }
-    /* Leases that have ended are ended before anything new is looked at, however long the process slept. */
+    /* Leases that have ended come before anything new, however long the process slept; beyond the slice see I17. */
     work_catch_up(c);
     dispatch(c, ev);
     work_requests(c);

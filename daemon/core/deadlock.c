@@ -152,8 +152,8 @@ grow(struct core *c, struct search *s, struct graph *g)
 }
 
 /*
- * D1: compares n waits and holds of the path, from `at` on in the cycle of `first`; those that have ended leave the
- * graph.
+ * D1: compares n waits and holds of the cycle, which begins at index `first` of the path, from index `at` on. False:
+ * one of them has ended, and leaves the graph.
  */
 static bool
 lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)

@@ -9,7 +9,7 @@
 struct core;
 
 /* delivery.c */
-void delivery_loss_reported(struct core *c, const struct core_grant *g);
-void delivery_failed(struct core *c, const struct core_grant *g);
+void delivery_loss_reported(struct core *c, const struct core_grant *g); /* LOSS_REPORTED */
+void delivery_failed(struct core *c, const struct core_grant *g);        /* UNDELIVERED */
 
 #endif

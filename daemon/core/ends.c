@@ -115,8 +115,8 @@ end_loss_expired(struct core *c, struct claim *cl)
 }
 
 /*
- * Unreported losses of leases that requests had set are limited, for one owner and for all: the oldest are forgotten
- * first. The loss of a lease that the watchdog renewed is reported however late.
+ * Unreported losses of leases that requests had set are limited. Of one owner the oldest are forgotten first; of all,
+ * the oldest of one owner after the other. The loss of a lease that the watchdog renewed is reported however late.
  */
 void
 end_keep_loss(struct core *c, struct claim *cl)

@@ -44,7 +44,8 @@ enum core_event_type {
     CORE_SUSPECT,  /* a clock has jumped: Redis confirms each hold there before the core says again that it is held */
     CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end later by as much */
     CORE_RESTORE,  /* before the first session: the checkpoints that the former process left; see core_restored */
-    CORE_REACHED,  /* Redis can be reached (again) there: operations that were put off are sent now */
+    CORE_REACHED,  /* Redis can be reached (again) there: releases and verifications that were put off are sent now, and
+                      renewals that are due soon */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -96,9 +97,10 @@ struct core_done {
     int64_t sent_us;    /* the clock, read before the first byte of the operation was queued for the socket */
     int64_t deadline_max_us; /* the deadline is at most this, whatever was reported before; 0 = no such bound */
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
-    int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis reported, -1 = no expiry */
+    int64_t pttl_us;    /* TAKEN, FOREIGN: until the expiry, -1 = none; GRACE: until the end of the grace period */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was a
+                           key, else 0 */
     int64_t remote_subscribers; /* release OK: subscribers that received the wake-up, this daemon among them */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */

@@ -38,7 +38,8 @@ struct lock {
     bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
     bool remote_waiters : 1; /* remote waiters are known, and the lock was not released in Redis since */
     unsigned domain_review : DOMAIN_REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
-    unsigned reviews_n : CLAIM_REVIEW_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
+    unsigned reviews_n : CLAIM_REVIEW_BITS; /* number of the last review of its claims; each claim that was reviewed has
+                                               it in claim.review_n */
     unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */
     bool has_round : 1;     /* a round over its claims is pending */
     bool shortfall : 1;     /* a grant that too few replicas had is being given back: no attempt before that is done
@@ -121,7 +122,7 @@ lock_cohort_is_over(const struct core *c, const struct lock *l)
     return l->cohort_passes >= c->conf.handoff_max || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us;
 }
 
-/* HELD, and its name was broken since; the job of that BREAK has not come to the claim yet. */
+/* Of a claim that is HELD: the name was broken since its grant, and the job of that BREAK has not reached it yet. */
 static inline bool
 claim_is_broken(const struct claim *cl)
 {

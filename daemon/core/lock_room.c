@@ -34,7 +34,7 @@ lock_next(const struct lock *l)
     return NULL;
 }
 
-/* Whether the first claim in this state (there is one) is exclusive: then there is no other. */
+/* Whether the first claim in this state (there is one) is exclusive. Holders: then there is no other. */
 static bool
 is_exclusive(const struct list *list, unsigned state)
 {

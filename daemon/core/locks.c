@@ -158,7 +158,7 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
 }
 
 /*
- * The claim that Redis's queue calls next: the first one that has a ticket, even if no request waits in it now, or a
+ * The claim that Redis's queue calls next: the first one that has a ticket or a request. It may have a ticket without a
  * request.
  */
 static struct claim *
@@ -346,8 +346,8 @@ renew_soon(struct core *c, struct claim *cl)
 }
 
 /*
- * The name has changed in Redis: try again. Not while remote waiters have their turn, nor for the echo of this daemon's
- * own release.
+ * The name has changed in Redis: try again. Not while remote waiters have their turn, which begins with a release of
+ * this daemon: the hint may be the echo of that release.
  */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)

@@ -19,9 +19,9 @@
  * O2  Of one name one request runs at a time.
  * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs whose releases are in flight: releases
  *     leave before attempts (shard_calls.c, SC3).
- * O4  UNLOCKs run behind UNLOCKs of the same kind whose releases are in flight: one link keeps the order of one kind's
- *     releases, so an owner that is granted the later name finds the earlier one free. Never behind a LOCK: an owner
- *     that goes from one name to the next must not be without both.
+ * O4  UNLOCKs run behind UNLOCKs of locks of the same kind, whose releases are in flight: one link keeps the order of
+ *     one kind's releases, so an owner that is granted the later name finds the earlier one free. Never behind a LOCK:
+ *     an owner that goes from one name to the next must not be without both.
  * O5  RENEWs run beside RENEWs.
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.

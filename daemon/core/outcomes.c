@@ -86,7 +86,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    uncertain_set_acquire(cl, true); /* until it is granted or given back */
+    uncertain_set_acquire(cl, true); /* until the claim is given back: Redis has it */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
@@ -345,7 +345,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_off(c, cl);
         break;
     }
-    if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* else it has been answered */
+    if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* served() has answered the request of an OK */
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     }
     if (cl->retry_us == 0 || list_empty(&cl->requests)) {
@@ -388,8 +388,8 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /*
- * QUEUED, and the ticket's renewal is answered: the ticket lives on, or the claim has to take a new one behind all
- * others.
+ * The ticket's renewal is answered: the ticket lives on, or the claim has to take a new one behind all others. TRYING:
+ * the answer to the attempt says whether there is a ticket.
  */
 static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)

@@ -42,7 +42,10 @@ void user_disown(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* of all owners of its user */
 void user_count_claim(const struct owner *o, int by);
 void user_count_blocked(const struct core_session *s, int by);
-/* True if a user that has `mine` of a limit for all (0 = none) may have one more; a refusal is counted. */
+/*
+ * True if a user that has `mine` of a limit for all (0 = no limit) may have one more, when all have `used`. A refusal
+ * is counted if other users have room.
+ */
 bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
 
 #endif

@@ -16,8 +16,8 @@
 
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
- * wait. A claim counts as such a position if it is not held, is not being given back, and no request waits in it. In a
- * drain all are kept, for the next process.
+ * wait. Their number is that of the claims that are not held and not being given back, less the requests that wait:
+ * at most too low, if several requests wait in one claim. In a drain all are kept, for the next process.
  */
 static bool
 may_keep_position(const struct core *c, const struct lock *l)

@@ -97,7 +97,7 @@ request_begin(struct core *c, struct request *r, bool in_order)
 
 /*
  * Whether the session may have one more request that waits; requests that do not wait are not limited. A session may
- * have no more of them than are left for all sessions, so a session that has none always finds one.
+ * have no more waits than are left for all sessions, so a session that has none may have one while any is left.
  */
 static bool
 may_block(struct core *c, const struct core_session *s, const struct core_request *rq)
@@ -380,8 +380,9 @@ find_permit(struct core *c, struct request *r)
 }
 
 /*
- * The next hold needs another redis_owner, while the release after a straggler needs the old one. And where there are
- * two sorts of holds, a straggler may acquire the other sort, which Redis takes for another owner's.
+ * Whether a LOCK waits until no straggler of its claim can run. It does if the next hold needs another redis_owner,
+ * because the release after the stragglers needs the old one; and where there are two sorts of holds, because a
+ * straggler may acquire the other sort, which Redis takes for another owner's.
  */
 static bool
 waits_for_stragglers(const struct core *c, const struct claim *cl)

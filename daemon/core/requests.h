@@ -17,9 +17,10 @@ struct request;
 void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
 void request_timer(struct core *c, struct request *r);
-/* make the record of a LOCK; of an UNLOCK or RENEW. An answer other than GRANTED: it is refused, and there is none */
+/* makes the record of a LOCK. An answer other than GRANTED: the request is refused, and there is no record */
 enum core_answer request_lock(struct core *c, struct core_session *s, const struct core_request *rq,
                               struct request **out);
+/* the same of an UNLOCK or RENEW */
 enum core_answer request_of_holder(struct core *c, struct core_session *s, const struct core_request *rq,
                                    enum core_event_type verb, struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);

@@ -49,7 +49,7 @@ keeps_position(const struct core_checkpoint *cp)
     return p->state == CORE_CHECKPOINT_QUEUED && (cp->queue_grace_us > 0 || cp->owner_grace_us > 0);
 }
 
-/* Whether the owner of the checkpoint may come back for the claim; else an owner that has ended gets it. */
+/* Whether the owner of the checkpoint may come back for the claim; else the claim has an owner that has ended. */
 static bool
 is_expected(const struct core_checkpoint *cp)
 {

@@ -19,8 +19,8 @@
  *     that join the end of a list meanwhile are done as well; doing one twice is harmless. A claim that moves in front
  *     of the claim at which the round is takes the round along (rounds_swap()). A claim that changes its list had an
  *     event of its own, and has caught up.
- * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.review_why has
- *     the reasons until all claims have the last number: a round that begins anew takes them over.
+ * R2  A review has the next number, lock.reviews_n, and a claim takes the number when it is reviewed, or made.
+ *     lock.review_why has the reasons until all claims have the last number: a round that begins anew takes them over.
  * R3  Of a lock there is one round of each sort. A short list is done at once: the record of such a round is on the
  *     stack, is in core.rounds until round_run() returns, and is no job.
  */

@@ -29,7 +29,7 @@ struct round {
     struct lock *lock;
     enum round_kind kind;
     unsigned begun_n;    /* how often it began anew */
-    int list_index;      /* which list of the lock's */
+    int list_index;      /* 0: lock.holders, 1: lock.rest, 2: queue.claims */
     struct list *next;   /* claim.node, on that list; NULL: the first one there, or there is none */
 };
 

@@ -28,7 +28,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
     } else if (claim_holds(cl) + r->last_exclusive > 1) {
-        if (!shared && holds == 1) { /* from now on others may read as well, whatever its outcome */
+        if (!shared && holds == 1) { /* whatever the outcome of the release, others may read as well from now on */
             cl->holds = 0;
             r->last_exclusive = true;
         }

@@ -44,7 +44,7 @@ struct core {
     int64_t now_us;         /* of this step */
     uint64_t serial;        /* ids of everything */
     uint64_t turn;          /* of the loop, see core_end_turn() */
-    int64_t set_back_us;    /* sum of the steps by which Redis's clock was set back, relative to now_us: CLOCK_BACK */
+    int64_t set_back_us;    /* by so much Redis's clock was set back: the sum of all CLOCK_BACK */
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
@@ -83,7 +83,7 @@ struct core {
     struct graph graph[GRAPHS];
     struct search search;
     struct broadcast broadcast; /* the message that is being made */
-    uint32_t lost_n;        /* of all losers */
+    uint32_t lost_n;        /* sum of owner.lost_n */
     uint32_t waiting_n;     /* LOCK requests not answered */
     uint32_t blocked_n;     /* ... and that want to wait */
     uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;

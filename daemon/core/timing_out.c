@@ -227,7 +227,7 @@ lock_settle_waited(struct core *c, struct lock *l)
     settle_waits(c, l, SETTLE_WAITED, l->queue->last_failure);
 }
 
-/* Sends `most` of the lock's waiters away with this answer; holders are not touched. */
+/* Sends the first `most` of the lock's waiters away with this answer; holders are not touched. */
 void
 lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
 {

@@ -36,7 +36,8 @@ claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what
 }
 
 /*
- * The guard of no command that this process or the former one has sent until now is later; clocks may differ a little.
+ * No command that this process or the former one has sent until now has a later guard: a guard is op_timeout_us after
+ * its command, and the rest is for clocks that differ.
  */
 static inline int64_t
 latest_guard_us(const struct core *c)

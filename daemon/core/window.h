@@ -20,8 +20,8 @@ uint32_t window_size(const struct core *c, enum window_sort sort);
 bool window_may_send(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
 void window_join(struct core *c, struct claim *cl, enum window_sort sort); /* it waits for its turn from now on */
 void window_remove(struct core *c, struct claim *cl); /* removes a claim that waits */
-void window_update_turn(struct core *c, struct claim *cl); /* its deadline may have changed: so has its turn, if it
-                                                              waits */
+/* the deadline may have changed: a claim that waits gets the turn of its present deadline */
+void window_update_turn(struct core *c, struct claim *cl);
 enum window_sort window_release_sort(const struct claim *cl, const struct request *r);
 bool windows_have_room(const struct core *c);             /* some window has room for a claim that waits for its turn */
 void windows_fini(struct core *c);                        /* no claim is left */
