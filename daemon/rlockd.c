@@ -1,9 +1,9 @@
 /*
  * rlockd.c -- the lock manager's process: options, config, the house, signals, systemd, the loop.
  *
- * Owns everything that lives as long as the process, and takes it down in the
- * opposite order. Knows nothing of locks. One thread: the loop turns, then
- * the engine ends its turn, then this file looks whether its own state moves.
+ * Owns everything that lives as long as the process, and takes it down in the opposite order. Knows nothing of locks.
+ * One thread: the loop turns, then the engine ends its turn, then after_turn() looks whether the process enters its
+ * next phase.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -55,10 +55,10 @@ struct process {
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
-    bool left;              /* we have left the membership in Redis */
-    bool failed;            /* the exit status says so */
+    bool left;              /* the daemon has left the membership in Redis */
+    bool failed;            /* the process ends with status 1 */
     bool again;             /* there is work for another turn at once */
-    bool ready;             /* systemd knows */
+    bool ready;             /* READY was sent to systemd */
 };
 
 static void
@@ -158,8 +158,8 @@ log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
 }
 
 /*
- * The files are read before the configuration is taken: all of it, or nothing. What stands beside another URL is for
- * that one.
+ * Takes the credentials for Redis, before the rest of the configuration: their files may be of no use, and then nothing
+ * is taken. Credentials beside another URL are for the Redis of that URL, which the daemon uses after a restart.
  */
 static bool
 take_login(struct process *p, const struct conf *now, struct buf *errors)
@@ -213,7 +213,7 @@ reload(struct process *p)
 
 /* ---- the way out ---- */
 
-/* Releases all holds; the loop runs until Redis has answered, or for a moment. */
+/* Releases all holds; the loop runs until Redis has answered, or for LAST_WORDS_US. */
 static void
 end_now(struct process *p)
 {
@@ -239,12 +239,12 @@ drain(struct process *p)
     set_timer(p, p->conf->drain_us);
 }
 
-/* Our one child has ended, or was only stopped. */
+/* The embedded Redis, the only child, has ended, or was only stopped. */
 static void
 redis_ended(struct process *p)
 {
     if (p->embedded != NULL && p->phase < PHASE_ENDING && !own_redis_restart(p->embedded, &p->log)) {
-        p->failed = true; /* without it there is nothing left to serve */
+        p->failed = true; /* without its Redis the daemon serves nothing */
         notify_stopping();
         end_now(p);
     }
@@ -272,8 +272,9 @@ on_signal(evutil_socket_t number, short what, void *arg)
 }
 
 /*
- * Redis has answered everything, the good-bye last. Locks of named owners stay until their lease ends: then there is no
- * good-bye, and other daemons wait for this one if Redis loses data meanwhile.
+ * True: Redis has answered all releases and then, unless named owners hold locks, that this daemon has left the
+ * membership. Locks of named owners stay until their leases end: the daemon stays a member, and the others wait for it
+ * if Redis loses data meanwhile.
  */
 static bool
 all_answered(struct process *p)
@@ -380,9 +381,9 @@ start_loop(struct process *p)
     return true;
 }
 
-/* The default addresses were not asked for by name: one of them is enough to serve. */
+/* Whether the addresses are configured; of the default addresses one is enough to serve. */
 static bool
-is_asked(const struct process *p)
+has_configured_addresses(const struct process *p)
 {
     return p->opt.conf_path != NULL || p->opt.over.listen.n > 0;
 }
@@ -397,8 +398,8 @@ build(struct process *p)
     if (!start_loop(p)) {
         return false;
     }
-    /* First of all: what a running daemon uses is not touched by one that will not serve. */
-    if (!sockets_open(&p->sockets, p->conf, is_asked(p), &p->log, error)) {
+    /* before all else: a daemon that cannot serve must not touch what a running one uses */
+    if (!sockets_open(&p->sockets, p->conf, has_configured_addresses(p), &p->log, error)) {
         return fatal(p, "listener", error);
     }
     if (!own_redis_start(&p->embedded, p->conf, &p->log, error)) {

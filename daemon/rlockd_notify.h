@@ -1,5 +1,5 @@
 /*
- * rlockd_notify.h -- messages to systemd. Without NOTIFY_SOCKET all of it does nothing.
+ * rlockd_notify.h -- messages to systemd; none without NOTIFY_SOCKET.
  */
 #ifndef RLOCKD_NOTIFY_H
 #define RLOCKD_NOTIFY_H
@@ -8,16 +8,16 @@
 
 struct notify {
     struct event *tick; /* owned; NULL: no NOTIFY_SOCKET */
-    bool due;           /* the tick has come: sent after the turn */
-    bool watchdog;      /* systemd wants to hear that we live */
-    char status[160];   /* sent last */
+    bool due;           /* the tick has come: messages leave after the turn */
+    bool watchdog;      /* systemd expects WATCHDOG messages */
+    char status[160];   /* the status that was sent last */
 };
 
 void notify_start(struct notify *n, struct event_base *base);
 void notify_stop(struct notify *n);
 
 void notify_ready(void);
-void notify_reloading(void); /* notify_ready() ends it */
+void notify_reloading(void); /* a reload begins; notify_ready() ends it */
 void notify_stopping(void);
 
 /* Sends the status line, when it has changed. */

@@ -61,7 +61,7 @@ print_sample(void)
     return 0;
 }
 
-/* Every user may read a command line: the password in it is kept, and wiped there. */
+/* Copies a URL that has a password, and overwrites the password on the command line, which every user can read. */
 static const char *
 take_url(struct options *o, char *arg)
 {

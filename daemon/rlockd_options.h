@@ -12,12 +12,12 @@
 struct options {
     const char *conf_path;            /* NULL = none */
     char *listen[OPTIONS_LISTEN_MAX]; /* borrowed from argv; over.listen points here */
-    char redis_url[1024];             /* the URL, when there was a password in it */
+    char redis_url[1024];             /* a copy of the URL, if that has a password */
     struct conf_overrides over;
     enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;
 };
 
-/* Reads argv into a zeroed `o`. -1: go on; else the process ends with that status; its message is written. */
+/* Reads argv into a zeroed `o`. -1: the process goes on; else it ends with that status, and its message is written. */
 int options_read(int argc, char **argv, struct options *o);
 
 #endif

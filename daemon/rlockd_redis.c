@@ -26,7 +26,8 @@ own_redis_put_url(const struct embedded *e, struct conf *cf)
     cf->redis_url = mem_text(slice_of(embedded_url(e)));
 }
 
-/* Where it lives: as configured, as systemd says, beside our own socket, or in the build. */
+/* The directory of the embedded Redis: run_dir, else that of systemd, else that of the daemon's socket, else build/run.
+   */
 static void
 choose_run_dir(const struct conf *cf, char dir[256])
 {
@@ -47,8 +48,8 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the Redis's socket: after our own Unix socket, so that daemons in one directory have different ones,
- * and the next daemon at the same socket is refused while the Redis of the one before it still runs.
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket: so daemons in one directory have
+ * different ones, and the next daemon at the same socket is refused while the Redis of the former one still runs.
  */
 static void
 choose_name(const struct conf *cf, char name[128])
@@ -94,7 +95,7 @@ own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, cha
     return true;
 }
 
-/* The new one has no locks: the backend reclaims them. */
+/* The new Redis has no locks: the backend reclaims them. */
 bool
 own_redis_restart(struct embedded *e, const struct log *log)
 {

@@ -11,15 +11,15 @@
 #include "daemon/base/log.h"
 
 /*
- * Starts it if the configuration asks for it, and puts its address there; else *e stays NULL. False with a message in
- * `error`; *e may be there even then.
+ * Starts the Redis if the configuration asks for it, and puts its address into the configuration; else *e stays NULL.
+ * False with a message in `error`; *e may be set even then.
  */
 bool own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160]);
 
 /* The backend only knows real addresses: puts that of this Redis where the configuration says "embedded". */
 void own_redis_put_url(const struct embedded *e, struct conf *cf);
 
-/* Restarts it if it has ended. False: it ended too soon again, or cannot be started. */
+/* Restarts the Redis if it has ended. False: it has ended again too soon, or cannot be started. */
 bool own_redis_restart(struct embedded *e, const struct log *log);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * rlockd_rights.c -- one link to the configured Redis, one question, one line; a second at most.
+ * rlockd_rights.c -- asks the configured Redis over one link, for a second at most, and prints one line.
  */
 #include "daemon/rlockd_rights.h"
 
@@ -33,7 +33,7 @@ on_greet(void *ctx, struct redis_link *l)
     rights_ask(&((struct asking *)ctx)->rights, l);
 }
 
-/* Up: all questions are answered. Down: Redis refuses us, or cannot be reached. */
+/* Up: all questions are answered. Down: Redis refuses the user, or cannot be reached. */
 static void
 on_state(void *ctx, struct redis_link *l, bool up)
 {
@@ -75,7 +75,7 @@ print_advice(const struct asking *a)
     buf_fini(&advice);
 }
 
-/* The files of TLS, whether Redis is there or not. */
+/* Reads the files of TLS, whether or not Redis can be reached. */
 static bool
 read_files(const struct conf *cf, struct link_address *a)
 {

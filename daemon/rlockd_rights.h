@@ -9,8 +9,8 @@
 #include "conf/conf.h"
 
 /*
- * Writes both to stderr; of the rights only if Redis answers within a second. They are advice: false only if the files
- * of TLS cannot be used. Reads from Redis, and writes nothing there.
+ * Writes to stderr what is wrong with the files, and, if Redis answers within a second, advice about the rights. False
+ * only if the files of TLS cannot be used. Reads from Redis, and writes nothing there.
  */
 bool rlockd_rights_test(const struct conf *cf);
 

@@ -1,8 +1,9 @@
 /*
  * rlockd_sockets.c -- the sockets of rlockd.
  *
- * In two steps: a daemon that does not get its addresses ends before it has touched anything of a running one (its
- * Redis, its state directory), and one that gets them accepts no connection before it can serve.
+ * A daemon takes its addresses first, and accepts connections last. So a daemon that does not get its addresses ends
+ * before it has touched anything of a running one (the embedded Redis, the state directory), and no connection is
+ * accepted before the daemon can serve.
  */
 #include "daemon/rlockd_sockets.h"
 
@@ -30,7 +31,7 @@ adopt(struct sockets *s, int fd, const char *name, char error[160])
     return true;
 }
 
-/* False when one of them is of no use. */
+/* Takes the sockets that systemd passed. False: one of them is of no use. */
 static bool
 take_passed(struct sockets *s, char error[160])
 {

@@ -25,20 +25,21 @@ struct sockets {
 
 /*
  * Takes the sockets that systemd passed, else those of the configuration; clients can connect from now on, and wait.
- * Where the addresses were `asked` for, one that cannot be had is an error, else a line in the log as long as there is
- * another one. False with a message in `error`; then, too, sockets_close() is needed.
+ * asked: an address that cannot be opened is an error; else it is a line in the log, as long as another one can be
+ * opened. False with a message in `error`; then, too, sockets_close() is needed.
  */
 bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160]);
 
-/* Whether protected mode of this configuration lets clients connect there. False with a message in `error`. */
+/* Whether protected mode of this configuration lets clients connect to these sockets. False with a message in `error`.
+   */
 bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
 
 /* Accepts waiting connections. False with a message in `error`. */
 bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
 
 /*
- * For a drain: connections to a socket of systemd wait for the next process. Our own sockets accept until the end, for
- * clients that look, and for named owners that come back to unlock.
+ * For a drain: connections to a socket of systemd wait for the next process. Sockets that the daemon has opened accept
+ * until the end, for clients that look, and for named owners that come back to unlock.
  */
 void sockets_leave_to_systemd(struct sockets *s);
 

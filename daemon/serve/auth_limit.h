@@ -1,10 +1,10 @@
 /*
  * auth_limit.h -- the rate at which one client may guess passwords.
  *
- * A client is an IPv4 address, the upper half of an IPv6 address, or a Unix uid. FREE wrong passwords cost nothing.
- * Then each AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, and a wrong one ends its
- * connection: a guess costs a connection and a second. A user with the right password at the same address gets in after
- * that second.
+ * A client is an IPv4 address, the upper half of an IPv6 address, or a Unix uid. AUTH_LIMIT_FREE wrong passwords cost
+ * nothing. Then each AUTH (or HELLO ... AUTH) of that client waits AUTH_LIMIT_DELAY_US before its password is compared,
+ * and a wrong one ends its connection: a guess costs a connection and a second. A user with the right password at the
+ * same address gets in after that second.
  */
 #ifndef RLOCKD_SERVE_AUTH_LIMIT_H
 #define RLOCKD_SERVE_AUTH_LIMIT_H
@@ -12,7 +12,7 @@
 #include "daemon/serve/session_record.h"
 
 enum {
-    AUTH_LIMIT_FREE = 32,     /* wrong passwords without a delay; REGAIN gives one back */
+    AUTH_LIMIT_FREE = 32,     /* wrong passwords without a delay; one more after each AUTH_LIMIT_REGAIN_US */
     AUTH_LIMIT_WAITING = 256, /* AUTHs of one client that may wait at a time */
 };
 

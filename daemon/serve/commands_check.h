@@ -17,7 +17,7 @@
 void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
 void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
 
-/* Refuses with `-ERR unknown subcommand 'X'. Try CLIENT HELP.`; counted and logged like the next. */
+/* Refuses with `-ERR unknown subcommand 'X'. Try CLIENT HELP.`, and notes that by command_note_refusal(). */
 void command_refuse_subcommand(struct cmd *c);
 
 /*

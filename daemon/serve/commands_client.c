@@ -304,7 +304,7 @@ struct client_work {
     struct listing_work work;
     struct words words;       /* slices into text; the filter points into it */
     struct filter filter;
-    bool kills, old_form;     /* KILL addr */
+    bool kills, old_form;     /* old_form: KILL addr, without options */
     uint64_t asked_by;        /* session */
     uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */
     int64_t killed;

@@ -19,7 +19,8 @@ struct epochs_file {
 };
 
 /*
- * Opens the file if it exists; `anew`: without its contents. False: errno says why; the other functions can be called.
+ * Opens the file if it exists; `anew`: drops its contents. False: errno says why; the other functions can be called all
+ * the same.
  */
 bool epochs_file_open(struct epochs_file *f, int dir, bool anew);
 void epochs_file_close(struct epochs_file *f);

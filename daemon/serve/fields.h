@@ -34,8 +34,8 @@ struct fields_spot {
 struct fields {
     struct field field[FIELDS_MAX];
     unsigned n;
-    unsigned spotted;         /* field, from 1 on ... */
-    struct fields_spot *spot; /* ... whose value's spot is noted here; NULL: of none */
+    unsigned spotted;         /* number of the field, from 1 on, whose value's spot is to be noted ... */
+    struct fields_spot *spot; /* ... here; NULL: none is to be */
 };
 
 void fields_text(struct fields *f, const char *key, struct slice text);

@@ -339,13 +339,13 @@ end_table(struct info *in, struct info_rows *t, size_t all, const char *empty)
 }
 
 static void
-lock_row(const struct info_rows *t, const struct core_lock_view *v, struct table *table)
+lock_row(struct info_rows *t, const struct core_lock_view *v)
 {
     struct show_text text;
     struct fields f = {.n = 0};
 
     show_lock(t->in->engine, v, t->in->now_us, &text, &f, NULL);
-    fields_add_row(table, &f);
+    fields_add_row(&t->table, &f);
     rely(t, v->claim, v->token, v->deadline_us);
 }
 
@@ -357,7 +357,7 @@ info_lock(struct info *in)
     struct core_lock_view v = {.waiters = 0};
 
     if (core_lock_info(in->engine->core, in->now_us, in->glob, &v)) {
-        lock_row(&locks, &v, &locks.table);
+        lock_row(&locks, &v);
         core_holders_of(in->engine->core, in->now_us, in->glob, ROWS_MAX, holder_row, &holders);
         core_waiters_of(in->engine->core, in->now_us, in->glob, ROWS_MAX, waiter_row, &waiters);
     }

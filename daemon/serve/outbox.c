@@ -175,8 +175,8 @@ outbox_close(struct outbox *box, struct outbox_group group, enum outbox_late lat
         k->at = m->gone + group.from;
         k->n = (uint32_t)(box->bytes.n - group.from);
         k->late = late;
-        k->form = form & 15;
-        k->proto = proto & 3;
+        k->form = form & ((1u << OUTBOX_FORM_BITS) - 1);
+        k->proto = (unsigned)proto & ((1u << OUTBOX_PROTO_BITS) - 1);
         lower_good_until(box, mark_good_until_us(k));
     }
     m->mark[m->n - 1].more = false;

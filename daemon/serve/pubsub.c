@@ -5,7 +5,7 @@
  * pubsub_frame.c writes one event, channels.c and patterns.c bring it to many sessions.
  * PS1 A session has at most one subscription to a topic.
  * PS2 session.subscriptions is NULL iff the session has none.
- * PS3 Without any topic, an event costs two comparisons.
+ * PS3 Without any topic, an event costs one comparison.
  */
 #include "daemon/serve/pubsub_private.h"
 

@@ -166,9 +166,6 @@ requests_take(struct session *s, const struct words *w)
     s->engine->metrics.requests++;
     s->active_us = s->engine->seen_us;
     sl = slots_open(s);
-    if (sl == NULL) {
-        return;
-    }
     id = admit(s, sl, w);
     if (id == CMD_NONE) {
         return;

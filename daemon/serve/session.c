@@ -49,7 +49,7 @@
 
 #define LATE_EVERY 8            /* after so many requests a session checks whether the turn has taken long ... */
 #define LATE_SHARE 2            /* ... and so many requests it may run then */
-#define END_LONG 64             /* waits: more than these are ended in the turn of sessions that were cut short */
+#define END_LONG 64             /* unanswered requests: a session with more of them ends its waits a turn later */
 
 /* ---- open ---- */
 

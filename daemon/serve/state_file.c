@@ -391,6 +391,7 @@ state_file_load(struct state_file *sf, struct core_restored *rs)
         load_table(sf, &sf->table[i], rs, &text);
     }
     set_serial(sf, rs->serial + 2 * STATE_FILE_IDS);
+    /* for a loss of power only: a disk that refuses does not end the start, but a page that is not mapped does */
     return msync(head, SLOT_FILE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;
 }
 

@@ -1,8 +1,8 @@
 /*
  * step.c -- one event into the core, and the rules of a name.
  *
- * The lowest floor of the room: every other file may call it, and it calls none of them. Actions of the core go to the
- * sink of engine.c, which only notes them.
+ * On the lowest floor of the room: files of every floor may call it, and it calls none of them. Actions of the core go
+ * to the sink of engine.c, which only notes them.
  * ST1 The core is stepped only here, and never from inside a step.
  */
 #include <assert.h>

@@ -300,8 +300,8 @@ run_unfinished(struct engine *e)
 }
 
 /*
- * A turn has three passes. Input comes first: of new sessions, then of those that were cut short. Then the calls leave
- * for Redis, and while Redis runs them, the replies are written.
+ * A turn has three passes. Input comes first: of sessions with new input, then of those that were cut short. Then the
+ * calls leave for Redis, and while Redis runs them, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)

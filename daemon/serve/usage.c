@@ -64,7 +64,7 @@ read_word(struct parser *p)
     return i;
 }
 
-/* Puts a container around the siblings from `first` on; it is called like its first child. */
+/* Puts a container around the siblings from `first` on; its name is that of its first child. */
 static int
 wrap(struct parser *p, enum usage_type type, int first)
 {
