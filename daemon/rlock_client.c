@@ -51,20 +51,19 @@ not_rlockds(struct client *c)
     return false;
 }
 
-/* Waits until the socket is ready for that; false with `error` when the deadline passes first. */
+/* Waits until the socket is ready for `what`. False with `error`: the deadline has passed first, or before. */
 static bool
 wait_for(struct client *c, short what, int64_t deadline_us)
 {
     struct pollfd p = {.fd = c->fd, .events = what};
 
     for (;;) {
-        int64_t left_us = deadline_us == INT64_MAX ? -1 : deadline_us - clock_now_us();
-        int ms = left_us < 0 ? -1 : (int)((left_us + US_PER_MS - 1) / US_PER_MS);
+        int64_t left_us = deadline_us - clock_now_us();
 
-        if (deadline_us != INT64_MAX && left_us <= 0) {
+        if (left_us <= 0) {
             return fail(c, "no answer", ETIMEDOUT);
         }
-        if (poll(&p, 1, ms) > 0) {
+        if (poll(&p, 1, (int)((left_us + US_PER_MS - 1) / US_PER_MS)) > 0) {
             return true;
         }
     }
@@ -203,6 +202,9 @@ client_open(struct client *c, const char *addr, const char *password, int64_t pa
     if (c->reader == NULL) {
         return fail(c, addr, ENOMEM);
     }
+    if (patience_us <= 0) { /* SO_SNDTIMEO takes 0 for no bound */
+        return fail(c, addr, ETIMEDOUT);
+    }
     if (strncmp(addr, "unix:", 5) == 0) {
         ok = open_unix(c, addr + 5, patience_us);
     } else if (strncmp(addr, "tcp:", 4) == 0) {
@@ -322,7 +324,7 @@ client_next(struct client *c, const struct redisReply **out)
 const struct redisReply *
 client_wait(struct client *c, int64_t timeout_us)
 {
-    int64_t deadline_us = timeout_us < 0 ? INT64_MAX : clock_now_us() + timeout_us;
+    int64_t deadline_us = clock_now_us() + timeout_us;
     const struct redisReply *v = NULL;
     enum client_result r;
 

@@ -28,8 +28,9 @@ enum client_result { CLIENT_MORE, CLIENT_READY, CLIENT_BAD };
 void client_init(struct client *c);
 
 /*
- * Connects to "unix:PATH", "tcp:HOST:PORT" or a path with a '/' in it, and sends AUTH when a password is given;
- * each of that may take patience_us. False: `error` says why.
+ * Connects to "unix:PATH", "tcp:HOST:PORT" or a path with a '/' in it, and sends AUTH when a password is given. To
+ * connect may take patience_us, and so may the answer to AUTH; the name of a host is resolved without a bound. False:
+ * `error` says why.
  */
 bool client_open(struct client *c, const char *addr, const char *password, int64_t patience_us);
 void client_close(struct client *c);
@@ -46,7 +47,7 @@ bool client_fill(struct client *c);
 /* The next whole reply among the bytes that are here; *out lives until the next client_ call. */
 enum client_result client_next(struct client *c, const struct redisReply **out);
 
-/* Waits at most timeout_us (< 0: for ever) for the next reply. NULL: `error` says why. */
+/* Waits at most timeout_us for the next reply. NULL: `error` says why. */
 const struct redisReply *client_wait(struct client *c, int64_t timeout_us);
 
 /* Of STRING, STATUS and ERROR; else empty. */

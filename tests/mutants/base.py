@@ -74,6 +74,8 @@ MUTANTS = [
              "((int)si.ssi_signo < SIGRTMIN ? 0 : RLOCK_RELAYED(0))")]),
     Mutant("R561", "the rest of a lost lock's command may outlive the guard", "daemon/rlock_run.c", "end_rest",
            "!r->orphan &&", "", ["redis:test_rlock_restart.py Killed.test_while_what_is_left_of_a_lost_lock_may_end"]),
+    Mutant("R1355", "rlock waits for ever where no time is left", "daemon/rlock_client.c", "wait_for",
+           "if (left_us <= 0) { return fail(c, \"no answer\", ETIMEDOUT); }", "", ["unit:test_rlock_client"]),
     Mutant("R562", "rlock makes room for as many items as a daemon announces", "daemon/rlock_client.c",
            "create_array", "n > ITEMS_MAX", "n < 0", ["redis:test_rlock_bad.py Before.test_what_is_no_answer"]),
     Mutant("R563", "a walk through a table sees one record of a chain", "daemon/base/map.c", "map_after",

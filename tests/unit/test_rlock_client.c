@@ -1,0 +1,72 @@
+/*
+ * test_rlock_client.c -- the connection of the command line: no call outlasts the time that it was given.
+ */
+#undef fail /* a macro of Check */
+#include "daemon/rlock_client.c"
+
+#include "tests/unit/suite.h"
+
+/* A time that is over already, as of a process that was stopped before the call. */
+START_TEST(no_time_is_not_for_ever)
+{
+    static const int64_t over_us[] = {0, -1, -5 * US_PER_S};
+
+    for (size_t i = 0; i < sizeof(over_us) / sizeof(over_us[0]); i++) {
+        struct client c;
+        int ends[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        client_init(&c);
+        c.fd = ends[0];
+        alarm(10);
+        ck_assert_ptr_null(client_wait(&c, over_us[i]));
+        ck_assert_str_eq(c.error, "no answer: Connection timed out");
+        alarm(0);
+        client_close(&c);
+        close(ends[1]);
+    }
+}
+END_TEST
+
+/* The queue of the listening socket is full, so connect() waits: not at all if there is no time. */
+START_TEST(no_time_to_connect)
+{
+    char dir[] = "/tmp/rlock-client.XXXXXX", addr[80];
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0), fd[8];
+    struct client c;
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
+    snprintf(addr, sizeof(addr), "unix:%s/s", dir);
+    ck_assert_int_eq(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    do {
+        ck_assert_uint_lt(n, sizeof(fd) / sizeof(fd[0]));
+        fd[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    } while (connect(fd[n++], (const struct sockaddr *)&at, sizeof(at)) == 0);
+    ck_assert_int_eq(errno, EAGAIN);
+    for (int64_t us = -US_PER_S; us <= 0; us += US_PER_S) {
+        alarm(10);
+        ck_assert(!client_open(&c, addr, NULL, us));
+        ck_assert_ptr_nonnull(strstr(c.error, "Connection timed out"));
+        alarm(0);
+        client_close(&c);
+    }
+    while (n > 0) {
+        close(fd[--n]);
+    }
+    close(listener);
+    unlink(at.sun_path);
+    rmdir(dir);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {no_time_is_not_for_ever, no_time_to_connect};
+
+    return suite_main("rlock's connection", tests, sizeof(tests) / sizeof(tests[0]));
+}
