@@ -210,7 +210,7 @@ tree(const struct rlock_at *at, const char *glob)
     return v != NULL ? 0 : RLOCK_UNREACHABLE;
 }
 
-/* A line of INFO: what stands behind "key:", or of "a=1,b=2" behind "b=". Empty where it does not stand there. */
+/* Of a line of INFO, the value behind "key:", or behind "b=" in "a=1,b=2". Empty: the line has no such key. */
 static struct slice
 value_in(struct slice line, const char *key, char end)
 {
@@ -284,7 +284,7 @@ take_duration(const char *text, int64_t *us)
     return duration_parse(slice_of(text), us);
 }
 
-/* The same for LOCK's WAIT. */
+/* Takes the duration of -w, as LOCK's WAIT takes it. False: it is none. */
 static bool
 take_wait(struct rlock_run *r, const char *text)
 {

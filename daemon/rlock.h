@@ -1,5 +1,5 @@
 /*
- * rlock.h -- the command line's verbs and what they end with.
+ * rlock.h -- the verbs of the command line, and their exit statuses.
  */
 #ifndef RLOCKD_RLOCK_H
 #define RLOCKD_RLOCK_H
@@ -19,7 +19,7 @@ enum rlock_exit {
     RLOCK_SIGNAL = 128,     /* plus the signal's number */
 };
 
-/* Where the daemon is and how to be let in. */
+/* The address of the daemon, and the password for it. */
 struct rlock_at {
     const char *addr;
     const char *password; /* or NULL */
@@ -46,12 +46,12 @@ struct rlock_run {
  * gets (and ignores) signals to the process group, and signals of one number merge.
  */
 #define RLOCK_RELAYED(sig) (SIGRTMIN + (sig))
-#define RLOCK_GUARD_DIED RLOCK_RELAYED(0) /* the process above has died: the command must end */
+#define RLOCK_GUARD_DIED RLOCK_RELAYED(0) /* the guard or the keeper has died: the command must end */
 
-/* Runs the command while the lock is held; returns what rlock ends with. */
+/* Runs the command while the lock is held; returns the exit status. */
 int rlock_run(const struct rlock_run *r);
 
-/* The inner process of that: both sets of rlock_signals() are blocked, the command gets `mask`. */
+/* The inner process of rlock_run(): both sets of rlock_signals() are blocked, and the command gets `mask`. */
 int rlock_inner(const struct rlock_run *r, const sigset_t *mask);
 
 /* The signals that the guard relays to the command, and those that the other two processes handle. Both have CHLD. */

@@ -1,9 +1,9 @@
 /*
  * rlock_child.c -- the command that rlock runs: its process group and the terminal.
  *
- * Knows nothing of locks. The child leads a process group of its own, so that a signal to it reaches its children too;
- * therefore it has to be given the terminal, as a shell does for its jobs. It gets it at once when stdin and
- * stdout are the terminal, else (a pager or a file behind us) when it is stopped for using it.
+ * Knows nothing of locks. The command leads a process group of its own, so that a signal to the group reaches its
+ * children, too. So rlock gives the group the terminal, as a shell does for its jobs: at once if stdin and stdout are
+ * the terminal, else (stdout is a file, or a pipe to a pager) when the command was stopped for using the terminal.
  */
 #include "daemon/rlock_child.h"
 
@@ -19,7 +19,7 @@
 
 #include "daemon/rlock.h"
 
-/* SIGTTOU is blocked meanwhile: we may be in the background. */
+/* Puts the group in the foreground. SIGTTOU is blocked meanwhile: rlock itself may be in the background. */
 static void
 terminal_give(pid_t group)
 {
@@ -48,7 +48,7 @@ become(char **command, pid_t parent, bool foreground, const sigset_t *mask, int 
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
-        _exit(RLOCK_LOST); /* it died before prctl() */
+        _exit(RLOCK_LOST); /* the parent died before prctl() */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(command[0], command);
@@ -126,7 +126,7 @@ child_poll(struct child *c)
             child_go_on(c);
             continue;
         }
-        /* The user wants the prompt: our whole job stops, as it would have without us. */
+        /* the user wants the prompt: the whole job stops, as it would without rlock */
         if (terminal_is_of(c->pid)) {
             terminal_give(getpgrp());
         }

@@ -12,28 +12,29 @@
 struct child {
     pid_t pid;     /* and its process group; 0 = none */
     int status;    /* waitpid's, once it has ended */
-    bool terminal; /* stdin is a terminal, and we came up in its foreground */
+    bool terminal; /* stdin is a terminal, and rlock was started in its foreground */
 };
 
 enum child_news {
     CHILD_RUNS,
-    CHILD_PAUSED, /* it was stopped, and we with it, until we got CONT; it goes on by child_go_on() */
+    CHILD_PAUSED, /* the command was stopped, and rlock with it until CONT; child_go_on() is to be called now */
     CHILD_ENDED,
 };
 
 /*
  * Starts the command in a process group of its own, with the signal mask `mask` and RLOCK_NAME and RLOCK_TOKEN in its
- * environment; it dies with us. 0 = it runs, else what rlock ends with (with an error on stderr).
+ * environment; the kernel kills it when this process dies. 0 = it runs, else the exit status of rlock (with an error on
+ * stderr).
  */
 int child_start(struct child *c, char **command, const char *name, int64_t token, const sigset_t *mask);
 
 /* News of the child, by waitpid(). */
 enum child_news child_poll(struct child *c);
 
-/* To its whole process group. */
+/* Sends the signal to the command's whole process group. */
 void child_signal(const struct child *c, int sig);
 
-/* After CHILD_PAUSED: gives the terminal back to it when it is ours to give, and lets it run. */
+/* After CHILD_PAUSED: gives the terminal to the command, if rlock has it, and continues the command. */
 void child_go_on(const struct child *c);
 
 #endif

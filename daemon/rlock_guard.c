@@ -130,7 +130,7 @@ copy_word(const char **word)
 static int
 keep(struct rlock_run *want, pid_t group, const sigset_t *signals, const sigset_t *mask)
 {
-    /* 0: the group's leader is outside of our pid namespace, so the group could not be joined again. */
+    /* group 0: its leader is outside of this pid namespace, so the group could not be joined again */
     bool apart = group != 0 && setpgid(0, 0) == 0;
     pid_t inner = fork_next(want);
 
@@ -164,7 +164,7 @@ rlock_run(const struct rlock_run *asked)
     tree_adopt();
     signal(SIGCHLD, SIG_DFL);
     rlock_signals(&users, &relayed);
-    /* Under `stty tostop` a message from the background would stop us with the work undone; blocked, it is written. */
+    /* under `stty tostop` a message from the background would stop the process; with SIGTTOU blocked it is written */
     sigorset(&blocked, &users, &relayed);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &mask);

@@ -6,7 +6,7 @@
  * signalfd) and the next deadline.
  *
  * The holder is a named owner with a secret id, and keeps the lock for GRACE after its connections have ended: so after
- * a cut (the daemon is restarted or killed, or CLIENT KILL) it reconnects, and the command goes on if the daemon
+ * a cut (the daemon is restarted or killed, or CLIENT KILL) rlock reconnects, and the command goes on if the daemon
  * confirms the same grant.
  */
 #include "daemon/rlock_hold.h"
@@ -26,7 +26,7 @@
 #define AGAIN_US (100 * US_PER_MS)         /* ... the pause between attempts */
 #define AGAIN_PATIENCE_US (300 * US_PER_MS)
 #define CHANNEL_BYTES 5000                 /* a name, and some */
-#define GRACE_MOST_US (3600 * US_PER_S)    /* that LOCK takes */
+#define GRACE_MOST_US (3600 * US_PER_S)    /* the longest GRACE that LOCK takes */
 #define MARGIN_US (1 * US_PER_S)           /* of GRACE, for clocks that run at other speeds and for KILL */
 #define UNLOCK_AGAIN_US (1 * US_PER_S)
 #define BEAT_MIN_US (100 * US_PER_MS)
@@ -93,7 +93,7 @@ cut(struct run *r, const char *why)
     client_close(&r->events);
 }
 
-/* Between two heartbeats: over TCP, replies are the only proof that the daemon still has our session. */
+/* The pause between two heartbeats. Over TCP only replies prove that the daemon still has the session. */
 static int64_t
 beat_pause_us(const struct run *r)
 {
@@ -102,7 +102,7 @@ beat_pause_us(const struct run *r)
     return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
 }
 
-/* Takes the answer of a granted LOCK ... FULL, asked at asked_us. */
+/* Takes the answer to LOCK ... FULL, sent at asked_us. False: it is no grant, or another one than before. */
 static bool
 take_grant(struct run *r, const struct redisReply *v)
 {
@@ -169,7 +169,7 @@ hold_ask(struct run *r)
 static void
 answered(struct run *r, const struct redisReply *v)
 {
-    /* ERR only while we reconnect: a daemon at its limit of sessions sends it to every new connection. */
+    /* ERR only while rlock reconnects: a daemon at its limit of sessions sends it to every new connection */
     static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
     size_t no_news_n = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
 
@@ -209,7 +209,7 @@ hold_first_answer(struct run *r, const struct redisReply *v)
     return 0;
 }
 
-/* True when a push on the events says that our hold of the lock was lost. */
+/* True: this message says that the grant of rlock was lost. */
 static bool
 reports_loss(const struct run *r, const struct redisReply *v)
 {
@@ -264,7 +264,7 @@ refused(const struct run *r, const struct client *c, const struct redisReply *v)
     return RLOCK_UNREACHABLE;
 }
 
-/* NULL, or the connection that failed, and its answer if there was one. */
+/* Opens both connections. Returns NULL, or the connection that failed; *v: its answer, NULL: there was none. */
 static struct client *
 open_both(struct run *r, int64_t patience_us, const struct redisReply **v)
 {
@@ -358,7 +358,7 @@ hold_make_sure(struct run *r)
     }
 }
 
-/* UNLOCK, and the answer to it; one to hold_ask() may still come first. NULL: no connection, or no answer. */
+/* Sends UNLOCK, and returns its answer, which may come behind that to hold_ask(). NULL: no connection, or no answer. */
 static const struct redisReply *
 send_unlock(struct run *r)
 {
@@ -378,7 +378,7 @@ send_unlock(struct run *r)
     return v;
 }
 
-/* A lost lock may have been granted to us again while we reconnected; a daemon that is stuck is not waited for. */
+/* The owner may have been granted the lost lock again while rlock reconnected. The answer is not awaited. */
 static void
 give_back_what_was_lost(struct run *r)
 {
@@ -393,7 +393,7 @@ hold_give_up(struct run *r)
 {
     if (r->lock.fd >= 0 && r->asked_us != 0 &&
         client_send(&r->lock, (const char *const[]){"CANCEL", r->want->name, "OWNER", r->want->owner, NULL})) {
-        give_back_what_was_lost(r); /* the CANCEL ends a wait, or this ends a grant before it */
+        give_back_what_was_lost(r); /* UNLOCK: a grant may have come before CANCEL */
     }
 }
 

@@ -11,32 +11,32 @@
 
 #define NEVER INT64_MAX
 
-/* All that the loop knows. */
+/* The state of `rlock run` in the inner process. */
 struct run {
     const struct rlock_run *want;
     struct client lock, events;
     int signals;        /* signalfd, owned */
-    sigset_t mask;      /* as it was before; the child gets it back */
+    sigset_t mask;      /* the signal mask that rlock was started with; the command gets it */
 
     int64_t token;      /* 0 = not granted */
     int64_t lease_us;   /* as granted */
-    int64_t deadline_us; /* the lock is ours until then; NEVER while the daemon drains */
+    int64_t deadline_us; /* the owner has the lock until then; NEVER while the daemon drains */
     int64_t beat_us;    /* when to have the lock confirmed again; NEVER while an answer is due */
-    int64_t asked_us;   /* when that was asked */
-    int64_t reported_us; /* the deadline, as the daemon has reported it last */
+    int64_t asked_us;   /* when the last LOCK was sent */
+    int64_t reported_us; /* the last deadline that the daemon has reported */
 
-    bool is_unix;       /* the end of the other side is seen at once */
+    bool is_unix;       /* by Unix socket, which reports the end of the daemon at once */
     bool cut;           /* no connection, or none that has confirmed the lock */
-    int64_t owner_grace_us; /* the time for which the lock stays ours without a connection */
+    int64_t owner_grace_us; /* for so long the owner keeps the lock without a connection */
     int64_t alive_us;   /* until when there was a connection, as far as is known */
     int64_t retry_us;   /* cut: when to connect again; NEVER while connecting */
     char owner_grace[24]; /* the same as LOCK takes it */
     const char *addr;   /* where to connect */
-    char peer[80];      /* that address, without a name in it */
-    char why[192];      /* it was cut */
+    char peer[80];      /* the same address in numbers, without a name of a host */
+    char why[192];      /* why the connection was cut */
 
     struct child child;
-    bool orphan;        /* a process above us was killed */
+    bool orphan;        /* the guard or the keeper was killed */
     bool lost;
     int64_t kill_us;    /* when KILL is due */
 };
@@ -49,10 +49,10 @@ sooner(int64_t a_us, int64_t b_us)
 
 void run_report(const struct run *r, const char *what, const char *detail);
 
-/* How long the lock must stay ours without us: to reconnect, or else to end the command. */
+/* Sets the owner grace: time enough to reconnect, or else to end the command. */
 void hold_set_grace(struct run *r);
 
-/* Both connections, and the events on the lock's session. 0 = fine, else what to end with. */
+/* Opens both connections, and subscribes to the events of the session of `lock`. 0 = done, else the exit status. */
 int hold_open_both(struct run *r);
 
 /*
@@ -61,10 +61,10 @@ int hold_open_both(struct run *r);
  */
 const char *hold_open_again(struct run *r);
 
-/* LOCK as the command line wants it, and so much more (ends with NULL). False: the connection is over. */
+/* Sends LOCK with the options of the command line, and `more` words (NULL ends them). False: the connection failed. */
 bool hold_send_lock(struct run *r, const char *const *more);
 
-/* Takes the first answer to LOCK. 0 = granted, else what to end with. */
+/* Takes the first answer to LOCK. 0 = granted, else the exit status. */
 int hold_first_answer(struct run *r, const struct redisReply *v);
 
 /*
@@ -88,21 +88,21 @@ void hold_lose(struct run *r, const char *why, int64_t kill_at_us);
 /* The daemon, or the way to it, may have lost the lock; no other owner has it before hold_ours_until_us(). */
 void hold_lose_soon(struct run *r, const char *why);
 
-/* Cut: one attempt to be connected again, and the question whether the lock is still ours. */
+/* After a cut: connects once more, and asks whether the owner still has the lock. */
 void hold_reconnect(struct run *r);
 
 /*
- * Asks again for the lock that we hold (ONCE: it is not counted); the reply says until when it is ours. A daemon that
- * has just started needs a moment until it knows: it gets time.
+ * Asks again for the lock that the owner holds (ONCE: no hold is counted); the reply says until when. After a cut LOCK
+ * waits for 2 s: a daemon that has just started needs a moment until Redis has confirmed its locks.
  */
 void hold_ask(struct run *r);
 
-/* Learns now whether the lock is ours, and until when. */
+/* Asks whether the owner has the lock, and until when, and waits for the answer. */
 void hold_make_sure(struct run *r);
 
 /*
- * All of the command has ended: gives the lock back, over a new connection if need be. An error means that the lock was
- * lost while the command ran; but not to a second UNLOCK, for the first one may have run.
+ * The command has ended: gives the lock back, over a new connection if need be. The error of a first UNLOCK means that
+ * the lock was lost while the command ran; that of a second one does not, because the first one may have run.
  */
 void hold_give_back(struct run *r);
 

@@ -1,14 +1,15 @@
 /*
  * rlock_run.c -- a command under a lock: granted, running, ended before the lease is.
  *
- * I1  The child runs only while this process believes in the lock: from the first sign that it is
- *     gone, the child's process group has been sent TERM, and KILL follows.
- * I2  That belief ends early: while the daemon answers, the deadline that it reports moves ahead; TERM goes out
- *     `kill_after` (at most a third of the lease) before it, KILL at it. Without a connection that is at the latest
- *     owner_grace_us after there was one: the daemon frees nothing of ours before.
- * I3  If this process dies, the kernel kills the child (PDEATHSIG), and the processes above us (rlock_guard.c) all that
- *     is left of the command, and only then the lock is freed. If one of those dies, we do the same.
- * I4  No descriptor of ours is open in the child: it cannot keep the lock by living on.
+ * I1  The command runs only while no sign says that the lock is lost: at the first sign its process group gets TERM,
+ *     and later KILL.
+ * I2  TERM comes `kill_after` (at most a third of the lease) before the deadline that the daemon has reported last, and
+ *     KILL at that deadline, which moves ahead while the daemon answers. Without a connection the deadline is
+ *     owner_grace_us after the last moment of a connection, at the latest: the owner keeps the lock until then.
+ * I3  If this process dies, the kernel kills the command (PDEATHSIG), and the guard or the keeper (rlock_guard.c) kills
+ *     all that is left of it; only then the lock is released. If the guard or the keeper dies, this process does the
+ *     same.
+ * I4  No descriptor of this process is open in the command, which therefore cannot keep the lock by living on.
  */
 #include "daemon/rlock.h"
 
@@ -31,12 +32,12 @@
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (1 * US_PER_S)
 
-/* Forwarded to the child; the same end us while we wait for the lock, but for WINCH. */
+/* Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, WINCH does nothing, all others end it. */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
 
 /*
- * Reads all signals that wait, and forwards them. Returns one that is to end us, else SIGTSTP, if they are among them;
- * else 0. SIGWINCH is for the command alone: it must not hide one that came behind it.
+ * Reads all signals that wait, and forwards them. Returns one that ends rlock; if none came, SIGTSTP; if that did not
+ * come either, 0. SIGWINCH is for the command alone, and must not hide a signal behind it.
  */
 static int
 take_signals(struct run *r)
@@ -88,7 +89,7 @@ wait_some(struct run *r, int64_t deadline_us)
     return bits;
 }
 
-/* Whatever is due now. Returns when to look again. */
+/* Does what is due now. Returns the time at which something is due next. */
 static int64_t
 keep_time(struct run *r)
 {
@@ -121,7 +122,7 @@ struct waiting {
     int64_t retry_us; /* when to connect again; NEVER: connected */
     int64_t pause_us; /* before the next attempt */
     bool was_cut;     /* a connection was cut */
-    char why[192];    /* the last one was cut */
+    char why[192];    /* why the last connection was cut */
 };
 
 /* ONCE: a grant that was made to a connection before this one is not counted twice. */
@@ -140,7 +141,7 @@ ask_for_lock(struct run *r, const struct waiting *w)
                                           : (const char *const[]){"ONCE", NULL});
 }
 
-/* Half of it at least. Those whose connections were cut together must not all reconnect together. */
+/* A random time, half of `us` at least: clients whose connections were cut together must not reconnect together. */
 static int64_t
 jittered(int64_t us)
 {
@@ -159,7 +160,7 @@ wait_over(const struct run *r, const struct waiting *w)
     return RLOCK_UNREACHABLE;
 }
 
-/* No connection, or none that grants: the next attempt comes soon, while the wait lasts. 0, or what to end with. */
+/* No connection, or none that grants: the next attempt comes soon, while the wait lasts. 0, or the exit status. */
 static int
 wait_cut(struct run *r, struct waiting *w, const char *why)
 {
@@ -248,7 +249,7 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
         return end != 0 ? end : GOES_ON;
     }
     while (ready & 4 && client_next(&r->events, &v) == CLIENT_READY) {
-        /* nothing is ours yet */
+        /* no event is about a grant to rlock yet */
     }
     switch (ready & 2 ? client_next(&r->lock, &v) : CLIENT_MORE) {
     case CLIENT_READY:
@@ -266,7 +267,7 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
     return GOES_ON;
 }
 
-/* Asks for the lock and waits for it. 0 = granted, else what to end with. */
+/* Asks for the lock and waits for it. 0 = granted, else the exit status. */
 static int
 await_lock(struct run *r)
 {
@@ -343,7 +344,7 @@ turn(struct run *r)
     }
 }
 
-/* After a stop of unknown length (SIGSTOP) the command goes on only if the lock is still ours. */
+/* After a stop of unknown length (SIGSTOP) the command goes on only if the owner still has the lock. */
 static void
 after_pause(struct run *r)
 {
@@ -374,7 +375,7 @@ end_rest(struct run *r)
     }
 }
 
-/* The command runs. Returns what to end with. */
+/* Serves the lock while the command runs. Returns the exit status. */
 static int
 attend(struct run *r)
 {

@@ -9,13 +9,13 @@
 /* Makes this process a subreaper: orphaned descendants become its children (or those of a nearer subreaper). */
 void tree_adopt(void);
 
-/* Sends KILL to every child; its children become ours, see tree_adopt(). */
+/* Sends KILL to every child of this process; their children become its own, see tree_adopt(). */
 void tree_signal_kill(void);
 
 /* Reaps the children that have ended. True: none is left. */
 bool tree_reap(void);
 
-/* KILL until no child is left, 5 s at most. False: some are left; we may not kill another user's process. */
+/* KILL until no child is left, 5 s at most. False: some are left; rlock may not kill a process of another user. */
 bool tree_kill(void);
 
 #endif
