@@ -56,8 +56,8 @@ void hold_set_grace(struct run *r);
 int hold_open_both(struct run *r);
 
 /*
- * The same anew while the lock is waited for. Each answer has little time; only resolving a name has no bound. NULL =
- * fine, else why not, a text that lives until they are closed.
+ * Opens both connections again, while rlock waits for the lock. Each answer has little time; only resolving a name has
+ * no bound. NULL: both are open; else the reason, a text that lives until they are closed.
  */
 const char *hold_open_again(struct run *r);
 

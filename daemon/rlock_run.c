@@ -118,7 +118,7 @@ keep_time(struct run *r)
 
 /* The wait for the lock, which a connection that is cut does not end. */
 struct waiting {
-    int64_t end_us;   /* of -w; NEVER: without one, or for ever */
+    int64_t end_us;   /* the end of the time of -w; NEVER: without -w, or with `-w forever` */
     int64_t retry_us; /* when to connect again; NEVER: connected */
     int64_t pause_us; /* before the next attempt */
     bool was_cut;     /* a connection was cut */

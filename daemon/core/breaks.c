@@ -73,8 +73,8 @@ break_suspect(struct core *c, struct lock *l)
         }
         trying -= cl->state == CLAIM_TRYING;
         /*
-         * Of a claim that is not TRYING this ends when its next attempt is sent. Not with tickets: an OK uses them up,
-         * so no second attempt may follow.
+         * Of a claim that is not TRYING the mark ends when its next attempt is sent. With tickets no claim is marked:
+         * an OK uses the ticket up, so no second attempt may follow it.
          */
         uncertain_set_broken(cl, !policy(l)->tickets);
     }

@@ -106,7 +106,7 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 
     claim_iter_begin(&p, l, o);
     while ((cl = claim_iter_next(&p)) != NULL) {
-        position_drop_kept(c, cl); /* only this one may go to another list */
+        position_drop_kept(c, cl); /* the iterator lets only this claim go to another list */
     }
     return n;
 }

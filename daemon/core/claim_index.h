@@ -30,7 +30,7 @@ struct permit_set {
 };
 /* NULL: the owner has no claim on the lock, or the lock has no permits. */
 struct permit_set *permit_set_find(const struct core *c, const struct lock *l, const struct owner *o);
-int64_t permit_set_left(const struct core *c, const struct claim *but); /* permits that the owner holds beside that */
+int64_t permit_set_left(const struct core *c, const struct claim *but); /* permits that its owner holds beside `but` */
 struct claim *permit_set_first_end(struct claim *of); /* the held permit of its owner that ends first; NULL: none */
 void permit_set_moved(struct claim *cl, bool was_held); /* the state of the claim has changed */
 void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have exchanged their owners */

@@ -29,7 +29,8 @@ enum claim_state {
 /* What only some states have, in one union: claim_has_position() tells whether it is claim.queued. */
 struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
-    uint64_t checkpoint_order; /* ranked: its position when it got its checkpoint_rank, also stored: see keep() */
+    uint64_t checkpoint_order; /* ranked: its position when it got its checkpoint_rank, also stored: see
+                                  checkpoint_keep() */
     int64_t tried_us;        /* TRYING: since when */
     int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not. Of a claim in any
                                 state: claim_kept_until_us() */

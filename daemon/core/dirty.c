@@ -1,8 +1,8 @@
 /*
  * dirty.c -- the records that have changed in this step: the end of the step looks at each once.
  *
- * A function that changes a lock, an owner or a domain puts it here, and need not know what follows: none calls
- * upward.
+ * A function that changes a lock, an owner or a domain marks it here, and need not know what follows from the change:
+ * so no lower floor calls a higher one.
  */
 #include "daemon/core/dirty.h"
 

@@ -157,8 +157,8 @@ move_gone(struct core *c, struct claim *cl)
 }
 
 /*
- * Redis has nothing of the claim any more. Requests that came meanwhile run in its new state. news: the claim was held
- * until now, and RELEASED is published.
+ * Redis has nothing of the claim any more. Its requests run again, in its new state. news: the claim was held until
+ * now, and RELEASED is published.
  */
 void
 end_gone_in_redis(struct core *c, struct claim *cl, bool news)
@@ -206,7 +206,7 @@ end_forget_loss(struct core *c, struct claim *cl)
     }
 }
 
-/* The owner knows of the loss now. Of several lost permits one is reported to an owner. */
+/* The owner knows of the loss now. The report of one lost permit stands for all that the owner lost of the lock. */
 void
 end_loss_reported(struct core *c, struct claim *cl)
 {

@@ -30,7 +30,8 @@ struct kind_policy {
                                   harm.) */
 
     /* ---- what its owner has ---- */
-    bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or a token's. */
+    bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or the one with its
+                           token. */
     bool reentrant;     /* Does a LOCK of its owner add a hold? Else that LOCK waits until the owner has it no more. */
     bool two_sorts;     /* Does Redis keep SHARED holds of an owner apart from exclusive ones? Then an operation that
                            runs late could meet holds of the other sort, and must not. */

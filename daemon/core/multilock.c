@@ -103,7 +103,7 @@ has_hold(const struct request *r)
     return r->started && !r->waits && !r->uncounted;
 }
 
-/* One name was not granted: the others are given back, or not even begun. */
+/* Gives back what the members were granted, and drops the members that are not granted. */
 static void
 undo(struct core *c, struct multilock *m)
 {
@@ -128,7 +128,7 @@ undo(struct core *c, struct multilock *m)
     }
 }
 
-/* The lease that the request asked for runs from now on; a claim granted earlier has less of it left, so it renews. */
+/* The lease that the request asked for runs from now on: a claim granted earlier has less left, and is renewed. */
 static void
 lease_begins(struct core *c, struct claim *cl)
 {

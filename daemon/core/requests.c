@@ -363,7 +363,7 @@ join_holder(struct core *c, struct request *r)
     }
 }
 
-/* Of several permits the newest one is meant, or the one with the token. */
+/* Without a token an UNLOCK or RENEW means the owner's newest permit, with one the permit of that token. */
 static void
 find_permit(struct core *c, struct request *r)
 {

@@ -33,7 +33,7 @@ next_claim(struct core *c, struct round *rd)
     }
     cl = container_of(rd->next, struct claim, node);
     if (rd->kind != ROUND_DRAIN || list_empty(&cl->requests) || list_alone(&cl->requests)) {
-        round_move_on(rd); /* else it has more than one request, and is drained of them one by one */
+        round_move_on(rd); /* else the round comes to this claim again, for its next request */
     }
     round_does[rd->kind](c, cl); /* frees no lock: that is for the end of the step */
     return true;

@@ -11,7 +11,7 @@
 struct core;
 struct lock;
 
-/* does one claim; false: none was left, and rd is freed */
+/* does the work of one claim; false: none was left, and rd is freed */
 bool round_next(struct core *c, struct round *rd);
 void round_run(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
 void round_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */

@@ -55,7 +55,7 @@ round_move_on(struct round *rd)
     rd->list_index += rd->next == NULL;
 }
 
-/* Only claims in the queue wait. */
+/* A drain concerns requests that wait, and only claims in the queue have such requests. */
 int
 round_first_list(enum round_kind kind)
 {

@@ -84,8 +84,8 @@ owner_timer(struct core *c, struct owner *o)
 }
 
 /*
- * The session is unreachable: the locks of its own owner are given back at once, though requests of the session are
- * still to come. These get another owner, which has nothing.
+ * The session is unreachable: the locks of its own owner are given back at once, though the daemon may not have read
+ * all requests of the session. Requests that it reads later get another owner, which has nothing.
  */
 static void
 owner_release_early(struct core *c, struct owner *o)

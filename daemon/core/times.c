@@ -1,5 +1,5 @@
 /*
- * times.c -- sums of times.
+ * times.c -- deadlines, leases and pauses.
  */
 #include "daemon/core/times.h"
 

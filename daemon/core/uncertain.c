@@ -61,8 +61,8 @@ claim_sure_lease_us(const struct core *c, const struct claim *cl, int64_t sent_u
 }
 
 /*
- * From then on Redis cannot have the claim, whatever has run; but a ticket of it. A straggling attempt may run later
- * than its guard: Redis's clock may have been set back.
+ * From then on Redis cannot have a hold of the claim, whatever has run; it may have its ticket. A straggling attempt
+ * may run later than its guard: Redis's clock may have been set back.
  */
 int64_t
 claim_gone_from_us(const struct core *c, const struct claim *cl)

@@ -344,7 +344,10 @@ core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct c
     return true;
 }
 
-/* The locks and permits that this session acquired for the owner; of more than *left claims: all or none. */
+/*
+ * How many locks and permits this session acquired for the owner. Of an owner with more than *left claims none is
+ * looked at: then all count if the session acted for the owner last, else none.
+ */
 static uint32_t
 held_by(const struct owner *o, uint64_t session, uint32_t *left)
 {

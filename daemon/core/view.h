@@ -84,8 +84,8 @@ void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, si
                      void *ctx);
 
 /*
- * The first `most` holders, in the order in which Redis granted them (a hand-off changes no order); and the hold of one
- * named owner, false: it holds nothing.
+ * The first `most` holders, in the order in which Redis granted them: a hand-off changes no order. core_holder_named():
+ * the hold of one named owner; false: it holds nothing.
  */
 void core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn,
                      void *ctx);

@@ -36,7 +36,7 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* Orders the turns of a window, smaller ones first: about when what the claim has would end. */
+/* The claim with the smallest key has the next turn. The key is about the time when its hold or ticket would end. */
 static int64_t
 window_key_us(const struct core *c, const struct claim *cl)
 {

@@ -19,7 +19,7 @@ enum window_sort {
 
 struct window {
     uint32_t n;          /* in flight */
-    struct heap waiting; /* claim.window_node: the lease that ends first is first; releases in order of arrival */
+    struct heap waiting; /* claim.window_node; the end of a lease or ticket, or the arrival of a release, orders it */
 };
 
 #endif

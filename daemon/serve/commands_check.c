@@ -1,5 +1,5 @@
 /*
- * commands_check.c -- what handlers share before they do anything: limits, usage, and how a request is refused.
+ * commands_check.c -- what handlers check before they do anything: limits and usage; and how they refuse a request.
  *
  * Owns nothing. Below the handlers and the table of them (commands.c): it calls neither.
  */

@@ -5,7 +5,7 @@
  * about locks: every answer but a syntax error is the core's. Invariant: a handler that stepped the core returns
  * CMD_LATER and has written nothing; the core's one reply reaches the slot by slots_reply().
  *
- * Redis keys are built in engine.key and nothing else is allocated: this is the hot path.
+ * This is the hot path: keys are built in engine.key, whose memory stays, and nothing is allocated for a request.
  */
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"

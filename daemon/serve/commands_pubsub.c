@@ -73,7 +73,7 @@ names_event(struct slice channel)
     return false;
 }
 
-/* Compares the bytes before the first wildcard: every pattern that matches an event passes, and some others do. */
+/* Compares the bytes before the first wildcard. A pattern that matches an event passes; others may, too. */
 static bool
 may_match_event(struct slice pattern)
 {

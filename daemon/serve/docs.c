@@ -2,7 +2,8 @@
  * docs.c -- COMMAND and HELP: the command table, for client libraries and for people.
  *
  * Owns the reply types that redis-cli insists on (it aborts on a wrong one): names and texts are bulk strings, flags
- * are simple strings. usage.c makes everything from commands.def; there is no second table of commands.
+ * are simple strings. The commands and their usage come from commands.def, which usage.c reads: there is no second
+ * table of commands.
  */
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"

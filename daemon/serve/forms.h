@@ -17,7 +17,7 @@ enum reply_form {
     FORM_SET,    /* +OK, or null */
     FORM_STATUS, /* +OK, or :0 */
     FORM_COUNT,  /* the number of names of which the owner holds nothing any more */
-    FORM_ALL,    /* how many names there are, or :0 when not all of them said yes */
+    FORM_ALL,    /* how many names there are; :0 when the answer for one of them is no */
     FORMS
 };
 

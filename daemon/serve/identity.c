@@ -1,9 +1,9 @@
 /*
  * identity.c -- the files `id` and `lock` of the state directory.
  *
- * `id` is text, a word and its value on each line. It is written anew at every start, for the nonce, as `id.new`, which
- * replaces it when it is on the disk: so a reader always finds a whole file. An `id` that is not understood, or that
- * others might have read, ends the start: a daemon that went on under another name would leave its locks behind.
+ * `id` is text, a word and its value on each line. Every start writes it anew, because the nonce is new: as `id.new`,
+ * which replaces `id` when it is on the disk, so a reader always finds a whole file. An `id` that is not understood, or
+ * that others might have read, ends the start: a daemon that went on under another name would leave its locks behind.
  */
 #include "daemon/serve/identity.h"
 

@@ -26,7 +26,8 @@
 #include "daemon/serve/sessions.h"
 
 /*
- * PR1 A process is in engine.processes as long as some session.process is it. When it ends all its sessions leave it.
+ * PR1 A process is in engine.processes as long as some session.process points to it. When it ends all its sessions
+ *     leave it.
  * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New sockets get
  *     it when they connect.
  * PR3 Watching takes only descriptors that limits.sessions does not need; if there are none, at most an eighth of all
