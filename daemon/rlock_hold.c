@@ -177,8 +177,11 @@ answered(struct run *r, const struct redisReply *v)
         size_t n = strlen(no_news[i]);
 
         if (v->len > n && strncmp(v->str, no_news[i], n) == 0) {
-            /* A daemon that drains lets holders finish, and still says when a lock is lost. */
-            if (strcmp(no_news[i], "DRAINING") == 0) {
+            /*
+             * The daemon that granted the lock lets holders finish, and says when a lock is lost. After a cut the
+             * daemon may be another one, which knows nothing of the lock: then the deadline stays.
+             */
+            if (strcmp(no_news[i], "DRAINING") == 0 && !r->cut) {
                 r->deadline_us = NEVER;
             }
             r->alive_us = r->cut ? r->alive_us : r->asked_us;

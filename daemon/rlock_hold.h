@@ -20,7 +20,7 @@ struct run {
 
     int64_t token;      /* 0 = not granted */
     int64_t lease_us;   /* as granted */
-    int64_t deadline_us; /* the owner has the lock until then; NEVER while the daemon drains */
+    int64_t deadline_us; /* the owner has the lock until then; NEVER while the daemon drains, until a cut */
     int64_t beat_us;    /* when to have the lock confirmed again; NEVER while an answer is due */
     int64_t asked_us;   /* when the last LOCK was sent */
     int64_t reported_us; /* the last deadline that the daemon has reported */

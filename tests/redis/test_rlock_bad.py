@@ -352,6 +352,14 @@ class While(Bad):
         self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
         self.assert_lost(p, "lock lost: the daemon says so")
 
+    def test_another_daemon_that_drains(self):
+        """It may know nothing of the lock, which then ends with its lease."""
+        p = self.runs(LOCK=[GRANT % 2000, b"-DRAINING the daemon is shutting down\r\n"])
+        self.d.push("LOCK", None)
+        begun = time.monotonic()
+        self.assert_lost(p, "lock lost: it could not be renewed in time")
+        self.assertLess(time.monotonic() - begun, 5)
+
 
 class After(Bad):
     """The command has ended: was it under the lock to the end?"""
