@@ -400,6 +400,13 @@ hold_give_up(struct run *r)
     }
 }
 
+/* The UNLOCK had no answer (NULL), or Redis has not confirmed it. */
+static bool
+is_unconfirmed(const struct redisReply *v)
+{
+    return v == NULL || (v->type == REDIS_REPLY_ERROR && strncmp(v->str, "UNAVAILABLE ", 12) == 0);
+}
+
 void
 hold_give_back(struct run *r)
 {
@@ -411,7 +418,7 @@ hold_give_back(struct run *r)
         give_back_what_was_lost(r);
         return;
     }
-    for (v = send_unlock(r); v == NULL && clock_now_us() < end_us; v = send_unlock(r)) {
+    for (v = send_unlock(r); is_unconfirmed(v) && clock_now_us() < end_us; v = send_unlock(r)) {
         client_close(&r->lock);
         (void)poll(NULL, 0, again ? (int)(AGAIN_US / US_PER_MS) : 0);
         again = true;
@@ -420,7 +427,7 @@ hold_give_back(struct run *r)
             client_close(&r->lock);
         }
     }
-    if (v != NULL && v->type == REDIS_REPLY_ERROR && !again) {
+    if (!is_unconfirmed(v) && v->type == REDIS_REPLY_ERROR && !again) {
         r->lost = true;
         run_report(r, "lock lost", v->str);
     }

@@ -102,7 +102,8 @@ void hold_make_sure(struct run *r);
 
 /*
  * The command has ended: gives the lock back, over a new connection if need be. The error of a first UNLOCK means that
- * the lock was lost while the command ran; that of a second one does not, because the first one may have run.
+ * the lock was lost while the command ran, except UNAVAILABLE: Redis has not confirmed the release yet. The error of a
+ * second UNLOCK does not mean that, because the first one may have run.
  */
 void hold_give_back(struct run *r);
 

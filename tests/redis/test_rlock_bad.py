@@ -372,6 +372,13 @@ class After(Bad):
         """It frees what its sessions hold: nothing is wrong with what the command did."""
         self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=None), (5, ""))
 
+    def test_redis_is_away_at_the_end(self):
+        """The command has ended under the lock, which rlockd gives back as soon as Redis answers."""
+        away = b"-UNAVAILABLE Redis cannot answer\r\n"
+        for unlock in (away, [away, b"-NOTHELD this owner does not hold the lock\r\n"]):
+            self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=unlock), (5, ""))
+            self.assertGreaterEqual([w[0] for w in self.d.said].count("UNLOCK"), 2)
+
     def test_an_answer_that_comes_late(self):
         """The lock was asked for when the command ended: that answer comes before the one to UNLOCK."""
         fifo = os.path.join(self.dir, "go")
