@@ -167,6 +167,28 @@ on_done(void *ctx, const struct core_done *done)
 
 /* ---- begin and end ---- */
 
+/* Reads the files of TLS once, for all nodes with TLS. False with a message: nothing has changed. */
+static bool
+secure_nodes(struct quorum *qu, const struct tls_files *files, char error[160])
+{
+    struct link_address *first = NULL;
+
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        struct link_address *a = qu->node[i].address;
+
+        if (a->secure && first != NULL) {
+            tls_close(&a->tls);
+            a->tls = tls_share(first->tls);
+        } else if (a->secure) {
+            if (!single_secure(a, files, qu->env.log, error)) {
+                return false;
+            }
+            first = a;
+        }
+    }
+    return true;
+}
+
 /* Opens an address for each URL behind "quorum:". False with a message. */
 static bool
 parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
@@ -188,9 +210,6 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
             return false;
         }
         qu->nodes_n++;
-        if (!single_secure(qu->node[qu->nodes_n - 1].address, &conf->tls, qu->env.log, error)) {
-            return false;
-        }
         if (at[n] == '\0') {
             break;
         }
@@ -200,7 +219,7 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
         snprintf(error, 160, "quorum: needs at least three URLs");
         return false;
     }
-    return true;
+    return secure_nodes(qu, &conf->tls, error);
 }
 
 static void
@@ -306,15 +325,14 @@ static bool
 quorum_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
     struct quorum *qu = self(b);
-    bool ok = true;
 
-    for (unsigned i = 0; i < qu->nodes_n && ok; i++) {
-        ok = single_secure(qu->node[i].address, &conf->tls, qu->env.log, error);
+    if (!secure_nodes(qu, &conf->tls, error)) {
+        return false;
     }
-    for (unsigned i = 0; i < qu->nodes_n && ok; i++) {
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
         address_login(qu->node[i].address, conf->user, conf->password);
     }
-    return ok;
+    return true;
 }
 
 /* Reclaims end no quarantine early: clients of other libraries do not reclaim, and may hold locks that were lost. */

@@ -66,10 +66,10 @@ take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
     int64_t since_us = clock_now_us() - node->epoch_us, lasts_us = quarantine_us(qu);
     struct slice text = r->item[EPOCH]->text;
 
-    snprintf(node->epoch_value, sizeof(node->epoch_value), "%.*s", (int)text.n, text.p);
-    if (node->epoch == 0 || strtoull(node->epoch_value, NULL, 10) != node->epoch || sent_us < node->epoch_us) {
+    if (node->epoch == 0 || strtoull(text.p, NULL, 10) != node->epoch || sent_us < node->epoch_us) {
         return;
     }
+    snprintf(node->epoch_value, sizeof(node->epoch_value), "%.*s", (int)text.n, text.p);
     node->answered = node->in_round = true;
     node->established = r->item[ESTABLISHED]->n == 1;
     node->granting = strchr(node->epoch_value, ' ') != NULL &&

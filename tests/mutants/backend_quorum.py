@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant("R1476", "a node votes by a question that left before the registration was answered",
            BACKEND + "quorum_admit.c", "take", "|| sent_us < node->epoch_us", "", ["unit:test_quorum_admit"]),
     Mutant("R1477", "a node votes by an answer of an epoch that it has left", BACKEND + "quorum_admit.c", "take",
-           "strtoull(node->epoch_value, NULL, 10) != node->epoch ||", "", ["unit:test_quorum_admit"]),
+           "strtoull(text.p, NULL, 10) != node->epoch ||", "", ["unit:test_quorum_admit"]),
     Mutant("R1471", "a node whose hole was filled counts at once, also behind a BREAK", BACKEND + "quorum_entries.c",
            "learn", "p->repaired_us = clock_now_us();", "p->repaired_us = 0;",
            [NODES + "BrokenOfFive.test_a_hole_that_was_filled_behind_a_break_does_not_undo_it"]),
