@@ -84,7 +84,7 @@ const struct conf_key *conf_key_file_of(const struct conf_key *k);
 /* Is this one of the keys that a rule may set? */
 bool conf_key_in_rule(const struct conf_key *k);
 
-/* Whether a reload leaves the key as it is. No key of a rule is such: conf_same_keys() compares the keys in Redis. */
+/* Whether a reload leaves the key as it is. False for what a rule may set: conf_same_keys() compares keys in Redis. */
 bool conf_key_needs_restart(const struct conf_key *k);
 
 /* The field of a key: in the conf, or in one of its rules (rule != NULL). */

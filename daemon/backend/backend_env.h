@@ -16,7 +16,7 @@
 struct event_base;
 
 struct backend_conf {
-    const char *url;          /* address.h, sentinel_url.h, cluster_url.h, or "quorum:" and URLs of address.h; copied */
+    const char *url;          /* as in address.h, sentinel_url.h or cluster_url.h, or "quorum:URL,URL,URL"; copied */
     const char *user;         /* or NULL; the URL's wins */
     const char *password;     /* or NULL; the URL's wins; copied, wiped on free */
     const char *sentinel_user, *sentinel_password; /* at the sentinels; or NULL. Copied */

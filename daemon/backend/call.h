@@ -15,7 +15,8 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/list.h"
 
-enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /* in the order of SC3 */
+/* In the order in which a turn sends them: SC3 of shard_calls.c. */
+enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS };
 
 /* One operation on its way; the key follows the struct. */
 struct item {

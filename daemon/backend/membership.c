@@ -78,7 +78,7 @@ arm(struct membership *p)
     const struct epoch *e = &p->epoch;
     int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->remaining_ms + 1 + spread;
 
-    if (e->until_ms != 0 && end_ms < ms) { /* a registration ends the grace period, perhaps this daemon's */
+    if (e->until_ms != 0 && end_ms < ms) { /* only a registration ends the grace period */
         ms = end_ms;
     }
     if (e->bring != EPOCH_BRING_NOTHING && !has_list(p)) {

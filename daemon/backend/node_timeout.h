@@ -16,7 +16,7 @@ struct node_timeout {
     int64_t us;       /* the node timeout; -1 = not known */
     bool refused;     /* the ACL forbids CONFIG GET */
     bool logged;      /* the log has the warning about `unbounded` */
-    char unbounded[128];  /* why the timeout is no bound; "" = it is one, or was not compared yet */
+    char unbounded[128];  /* why the timeout is no bound; "" = it is one, or it was not compared yet */
 };
 
 void node_timeout_init(struct node_timeout *t);

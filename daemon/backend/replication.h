@@ -21,7 +21,7 @@ struct replication {
     int64_t min_replicas, lag_ms;  /* -1 = not known */
     bool refused;                  /* the ACL forbids CONFIG GET */
     bool logged;                   /* the log has the warning about `unbounded` */
-    char unbounded[128];           /* why no setting bounds an old master; "" = one does, or was not compared yet */
+    char unbounded[128];           /* why no setting bounds an old master; "" = one does, or none was compared yet */
 };
 
 void replication_init(struct replication *r, const struct backend_env *env, const struct link_address *address);

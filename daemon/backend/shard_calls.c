@@ -18,7 +18,7 @@
  *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
  * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `deferred`.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
- *     one verb and kind their own, but a bundle leaves behind the calls that are fit for none. Breaks, attempts and
+ *     one verb and kind their own, but calls that are fit for no bundle leave before it. Breaks, attempts and
  *     renewals that must go alone (denied.h) leave after all others; reclaims, and releases (O4 of core/order.c), that
  *     must go alone keep their turn. So a release may overtake an attempt of earlier turns. That is right because items
  *     of one name that gather together are of different claims (and at most one break): each claim gets its own

@@ -2,8 +2,8 @@
  * heap.h -- intrusive min-heap of deadlines.
  *
  * Nodes with equal deadlines are ordered by the time of arming, so that the same events always fire in the same order.
- * The heap owns only its array of slots; nodes live in their records. No timers of libevent: the core has neither clock
- * nor libevent, and those timers leave the order of equal deadlines open.
+ * The heap owns only its array of slots; nodes live in their records. libevent's timers do not serve: the core has
+ * neither clock nor libevent, and libevent leaves the order of equal deadlines open.
  */
 #ifndef RLOCKD_BASE_HEAP_H
 #define RLOCKD_BASE_HEAP_H
