@@ -2,14 +2,16 @@
  * rlock_client.c -- one connection to rlockd: connect, words out, replies in.
  *
  * Owns the socket and the reply handed out last. Refuses replies that are deeper or larger than any of rlockd: what
- * sends such is no rlockd. Every wait has a deadline, except for a name to be resolved. The socket is closed on exec: a
- * child that kept it open would keep the lock.
+ * sends such is no rlockd. Every wait here has a deadline, except for a name to be resolved. The socket is closed on
+ * exec: a child that kept it open would keep the lock.
  */
 #include "daemon/rlock_client.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,8 @@
 #define ITEMS_MAX (1 << 22) /* of one array: hiredis allocates as many as are announced */
 #define CHUNK_BYTES 65536
 #define WORDS_MAX 20 /* of a request; hold_send_lock() has the most */
+
+enum { SILENT_S = 11, PROBES = 3, PROBE_S = 2 };
 
 #define WHAT_BYTES_MAX 120 /* of an address, in an error: the reason needs room behind it */
 
@@ -114,6 +118,25 @@ open_unix(struct client *c, const char *path, int64_t patience_us)
     return connect_fd(c, (const struct sockaddr *)&to, sizeof(to), patience_us) ? true : fail(c, path, errno);
 }
 
+/* Has the kernel end the connection when the daemon's host has not answered for SILENT_S, also while rlock waits. */
+static void
+watch_host(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, SILENT_S - PROBES * PROBE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_S * 1000},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+    }
+}
+
 static bool
 open_tcp(struct client *c, const char *host_port, int64_t patience_us)
 {
@@ -143,6 +166,7 @@ open_tcp(struct client *c, const char *host_port, int64_t patience_us)
     for (const struct addrinfo *a = all; a != NULL; a = a->ai_next) {
         c->fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
         if (connect_fd(c, a->ai_addr, a->ai_addrlen, patience_us)) {
+            watch_host(c->fd);
             freeaddrinfo(all);
             return true;
         }

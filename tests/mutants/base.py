@@ -82,6 +82,8 @@ MUTANTS = [
     Mutant("R1357", "a lock that Redis has not freed yet counts as lost", "daemon/rlock_hold.c", "is_unconfirmed",
            "v == NULL || (v->type == REDIS_REPLY_ERROR && strncmp(v->str, \"UNAVAILABLE \", 12) == 0)", "v == NULL",
            ["redis:test_rlock_bad.py After.test_redis_is_away_at_the_end"]),
+    Mutant("R1358", "rlock waits for ever for a host that has vanished", "daemon/rlock_client.c", "open_tcp",
+           "watch_host(c->fd);", "(void)watch_host;", ["unit:test_rlock_client"]),
     Mutant("R562", "rlock makes room for as many items as a daemon announces", "daemon/rlock_client.c",
            "create_array", "n > ITEMS_MAX", "n < 0", ["redis:test_rlock_bad.py Before.test_what_is_no_answer"]),
     Mutant("R563", "a walk through a table sees one record of a chain", "daemon/base/map.c", "map_after",

@@ -1,5 +1,6 @@
 /*
- * test_rlock_client.c -- the connection of the command line: no call outlasts the time that it was given.
+ * test_rlock_client.c -- the connection of the command line: no call outlasts the time that it was given, and no
+ * connection its daemon.
  */
 #undef fail /* a macro of Check */
 #include "daemon/rlock_client.c"
@@ -63,10 +64,44 @@ START_TEST(no_time_to_connect)
 }
 END_TEST
 
+static int
+option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t n = sizeof(value);
+
+    ck_assert_int_eq(getsockopt(fd, level, name, &value, &n), 0);
+    return value;
+}
+
+/* `rlock run` waits for the lock without sending anything: only the kernel notices that the host has vanished. */
+START_TEST(a_host_that_vanishes)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), silent_s;
+    struct client c;
+    char addr[40];
+
+    ck_assert_int_eq(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&at, &n), 0);
+    snprintf(addr, sizeof(addr), "tcp:127.0.0.1:%d", ntohs(at.sin_port));
+    ck_assert(client_open(&c, addr, NULL, US_PER_S));
+    ck_assert_int_eq(option(c.fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    silent_s = option(c.fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+               option(c.fd, IPPROTO_TCP, TCP_KEEPINTVL) * option(c.fd, IPPROTO_TCP, TCP_KEEPCNT);
+    ck_assert_int_le(silent_s, 12);
+    ck_assert_int_eq(option(c.fd, IPPROTO_TCP, TCP_USER_TIMEOUT), silent_s * 1000);
+    client_close(&c);
+    close(listener);
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {no_time_is_not_for_ever, no_time_to_connect};
+    const TTest *tests[] = {no_time_is_not_for_ever, no_time_to_connect, a_host_that_vanishes};
 
     return suite_main("rlock's connection", tests, sizeof(tests) / sizeof(tests[0]));
 }
