@@ -3,7 +3,8 @@
  *
  * A checkpoint is in the first slot file whose slots have room for it: with a name of usual length it takes 512 bytes,
  * and the last file has room for the longest name. (A former version may have had fewer files: a checkpoint is looked
- * for in all.) Each file begins with its version, slot size and boot id; the first one also with ids and tokens.
+ * for in all.) Each file begins with its version and slot size; the first one also with the boot, ids, the highest
+ * token, and what is known of Redis.
  * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
  * SF2 The part that changes is there twice, each copy with the number of its change and a checksum. A change writes the
  *     older copy; of the copies that are whole the later one counts. So one is valid whenever the process ends.
