@@ -26,8 +26,7 @@ own_redis_put_url(const struct embedded *e, struct conf *cf)
     cf->redis_url = mem_text(slice_of(embedded_url(e)));
 }
 
-/* The directory of the embedded Redis: run_dir, else that of systemd, else that of the daemon's socket, else build/run.
-   */
+/* The directory of the embedded Redis: run_dir, else systemd's, else that of the daemon's socket, else build/run. */
 static void
 choose_run_dir(const struct conf *cf, char dir[256])
 {
@@ -48,8 +47,9 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the embedded Redis's socket contains that of the daemon's Unix socket: so daemons in one directory have
- * different ones, and the next daemon at the same socket is refused while the Redis of the former one still runs.
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket, up to the first dot: so daemons in
+ * one directory can have different ones, and the next daemon at the same socket is refused while the Redis of the
+ * former one still runs.
  */
 static void
 choose_name(const struct conf *cf, char name[128])

@@ -30,8 +30,7 @@ struct sockets {
  */
 bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160]);
 
-/* Whether protected mode of this configuration lets clients connect to these sockets. False with a message in `error`.
-   */
+/* Whether protected mode of this configuration lets clients connect here. False with a message in `error`. */
 bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
 
 /* Accepts waiting connections. False with a message in `error`. */
