@@ -319,7 +319,7 @@ class Killed(World):
         for pid in line:
             os.kill(pid, signal.SIGSTOP)
         until(lambda: all(harness.state(pid) == "T" for pid in line))  # so none sees the death of the one above it
-        for pid in line:
+        for pid in reversed(line):  # from below: a death orphans the group of the next, which the kernel continues
             os.kill(pid, signal.SIGKILL)
         until(lambda: not [pid for pid in (*line, command) if alive(pid)])
         self.assertTrue(alive(left))
