@@ -136,7 +136,7 @@ void cluster_masters_follow(struct cluster *c);
 bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
 /* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
 void cluster_masters_check(struct cluster *c);
-/* The forms of the scripts are others now: all shards connect anew. */
+/* The forms of the scripts have changed: all shards connect anew. */
 void cluster_masters_reform(struct cluster *c);
 /* Closes former masters that have nothing in flight. */
 void cluster_masters_close(struct cluster *c, bool all);

@@ -87,7 +87,7 @@ const struct tls_session *link_tls(const struct redis_link *l); /* NULL: plain, 
 /* Drops the connection in a later turn, and logs the reason. All commands in flight become UNKNOWN. */
 void link_fail(struct redis_link *l, const char *reason);
 void link_fail_refused(struct redis_link *l, struct slice error); /* for an error that the server has answered */
-void link_reconnect(struct redis_link *l, const char *reason); /* the same, and connects again without a long pause */
+void link_reconnect(struct redis_link *l, const char *reason); /* link_fail(), but the next pause is the shortest */
 
 /*
  * The address names another server now: ignores all answers of the former server, and connects to the new one soon,

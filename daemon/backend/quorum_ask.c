@@ -6,7 +6,7 @@
  * QA2 A node that is not established (quorum_admit.c) gets no attempt: its answer would be no vote.
  * QA3 A reclaim only renews the owner's key at an established node: if the key is missing there, another owner may have
  *     had the name meanwhile. At a node that does not vote it sets the key: no other owner can have the name there. If
- *     the node votes by the time at which the command could leave, it does not leave.
+ *     the node begins to vote before the command leaves, the command is dropped.
  */
 #include "daemon/backend/quorum_entries.h"
 #include "daemon/backend/quorum_private.h"

@@ -66,7 +66,7 @@ void shard_close(struct shard **sh);
  */
 void shard_retarget(struct shard *sh, const char *host, int port);
 
-/* The forms of the scripts are others now: all links connect anew, and their greetings load the scripts. */
+/* The forms of the scripts have changed: all links connect anew, and their greetings load the scripts. */
 void shard_reform(struct shard *sh);
 
 /*
