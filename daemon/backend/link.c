@@ -110,8 +110,8 @@ drop(struct redis_link *l, const char *reason)
     if (was_up && clock_now_us() - l->since_us >= l->conf->backoff_max_us) {
         l->backoff_us = 0; /* the link was up for a while; a greeting alone proves nothing */
     }
-    if (l->moved) { /* failures of the former server say nothing about the new one */
-        l->moved = l->refused = false;
+    if (l->short_pause) {
+        l->short_pause = l->refused = false;
         l->backoff_us = 0;
     }
     next_backoff(l);
@@ -155,7 +155,7 @@ link_retarget(struct redis_link *l)
         link_enter(l, LINK_DOWN);
         link_arm(l);
     } else {
-        l->moved = true;
+        l->short_pause = true;
         link_fail(l, LINK_MOVED);
     }
 }

@@ -17,7 +17,7 @@ link_fail_refused(struct redis_link *l, struct slice error)
 void
 link_reconnect(struct redis_link *l, const char *reason)
 {
-    l->moved = l->moved || l->state != LINK_DOWN;
+    l->short_pause = l->short_pause || l->state != LINK_DOWN;
     link_fail(l, reason);
 }
 
