@@ -91,7 +91,7 @@ attempt_after_release(struct core *c, struct lock *l, const struct core_done *d)
 
     dirty_mark_lock(c, l);
     if (lock_has_queue(l)) {
-        q->retry_us = 0;
+        q->retry_us = q->yield_until_us; /* the answer to an earlier release may have begun the turn of others */
     }
     if (d->outcome != CORE_OK || is_still_held_here(l)) { /* no number of subscribers was reported */
         return;

@@ -346,8 +346,8 @@ renew_soon(struct core *c, struct claim *cl)
 }
 
 /*
- * The name has changed in Redis: try again. Not while remote waiters have their turn, which begins with a release of
- * this daemon: the hint may be the echo of that release.
+ * The name has changed in Redis: try again. While remote waiters have their turn, which begins with a release of this
+ * daemon, at its end: the hint may be the echo of that release, but an attempt may be under way to which it is news.
  */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)
@@ -359,17 +359,14 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     } else {
         c->metrics->hints++;
     }
-    if (c->now_us < q->yield_until_us) {
-        return;
-    }
-    if (!confirmed) {
+    if (!confirmed && c->now_us >= q->yield_until_us) {
         end_empty_turn(c, l);
-    }
-    if (!confirmed && q->watch != WATCH_OFF && lock_has_one_token(c, l)) {
-        renew_soon(c, claim_first(&l->holders, CLAIM_IN(HELD)));
+        if (q->watch != WATCH_OFF && lock_has_one_token(c, l)) {
+            renew_soon(c, claim_first(&l->holders, CLAIM_IN(HELD)));
+        }
     }
     q->hinted = q->trying_n > 0;
-    q->retry_us = 0;
+    q->retry_us = q->yield_until_us;
     dirty_mark_lock(c, l);
 }
 

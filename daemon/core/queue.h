@@ -69,7 +69,7 @@ struct queue {
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* held elsewhere, until then at the latest; 0 = no remote holder is known */
-    int64_t yield_until_us; /* the lock is left to remote waiters until then: hints are ignored */
+    int64_t yield_until_us; /* the lock is left to remote waiters until then */
     struct graph_mark mark[GRAPHS];
 };
 

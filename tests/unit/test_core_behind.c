@@ -401,6 +401,80 @@ START_TEST(their_turn_stays)
 }
 END_TEST
 
+/* What comes to be known in their turn is not forgotten: who has found the name taken asks again when it is over. */
+START_TEST(a_hint_in_their_turn)
+{
+    for (int hints = 0; hints < 2; hints++) {
+        struct world w;
+        struct flight gives, op;
+        uint64_t s[3], next;
+
+        open_behind(&w, 8);
+        for (int i = 0; i < 3; i++) {
+            s[i] = HAS(&w, THREE);
+        }
+        next = WAITS(&w, THREE);
+        pass(&w, MS(9));
+        unlock(&w, s[0], "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        pass(&w, MS(1));
+        redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
+        expect_reply(&w, w.request, CORE_LEFT);
+        ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+        if (hints) {
+            hint(&w, op.op.queue);
+        }
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(100));
+        if (!hints) {
+            watching(&w, watch_of(&w, "a").op.queue);
+        }
+        pass(&w, MS(5) - 1);
+        quiet(&w);
+        pass(&w, 1);
+        redis_grants(&w, "a", next);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/*
+ * The nodes of a quorum may answer the attempt behind a release before the release. What was granted then is given back
+ * in the turn of others: that does not end their turn.
+ */
+START_TEST(released_in_their_turn)
+{
+    struct world w;
+    struct flight gives[2], op;
+    uint64_t s, t, next[2], id[2];
+
+    open_behind(&w, 8);
+    s = HAS(&w, .kind = KIND_FENCED);
+    t = session(&w);
+    next[0] = lock(&w, t, "a", .kind = KIND_FENCED);
+    next[1] = WAITS(&w, .kind = KIND_FENCED);
+    pass(&w, MS(9));
+    id[0] = unlock(&w, s, "a");
+    gives[0] = expect_op(&w, CORE_RELEASE, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, next[0], CORE_GRANTED);
+    pass(&w, MS(1));
+    id[1] = unlock(&w, t, "a");
+    gives[1] = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, gives[0], CORE_OK, .remote_subscribers = 1);
+    expect_reply(&w, id[0], CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    redis_says(&w, gives[1], CORE_OK); /* they are not subscribed any more: one of them has asked for it */
+    expect_reply(&w, id[1], CORE_LEFT);
+    pass(&w, MS(5) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    redis_grants(&w, "a", next[1]);
+    world_close(&w);
+}
+END_TEST
+
 /* Readers leave one after the other: that Redis names nobody before the last has left does not begin a new run. */
 START_TEST(a_run_of_readers)
 {
@@ -442,6 +516,8 @@ main(void)
         swept_up_meanwhile,
         so_many,
         their_turn_stays,
+        a_hint_in_their_turn,
+        released_in_their_turn,
         a_run_of_readers,
     };
 
