@@ -380,7 +380,7 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = done->sent_us;
-            if (o->sort == SORT_REPAIR && e->to->voting) { /* a BREAK counts no other node as freed: O8 */
+            if (o->sort == SORT_REPAIR) { /* O7, whether the node votes now: a BREAK may have reached it before */
                 p->repaired_us = clock_now_us();
             } else if (p->epoch != e->to->epoch) {
                 p->repaired_us = 0;

@@ -24,8 +24,8 @@
  * O7  A node that was repaired counts as a node without the key, until a majority without it has confirmed a renewal
  *     that began 2 timeouts at least after the repair. A BREAK that counts the node as freed reached it before the
  *     repair, so by then that BREAK has reached each node that it will ever reach, and did not free a majority.
- * O8  A BREAK does not count a node as freed that lacks the key and does not vote: a reclaim or a repair may set the
- *     key there, and counts at once.
+ * O8  A BREAK does not count a node as freed that lacks the key and does not vote: a reclaim may set the key there, and
+ *     counts at once.
  */
 
 enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */

@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1384, R1385, R1471 to R1479."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -81,6 +81,12 @@ MUTANTS = [
     Mutant("R1471", "a node whose hole was filled counts at once, also behind a BREAK", BACKEND + "quorum_entries.c",
            "learn", "p->repaired_us = clock_now_us();", "p->repaired_us = 0;",
            [NODES + "BrokenOfFive.test_a_hole_that_was_filled_behind_a_break_does_not_undo_it"]),
+    Mutant("R1481", "a node that is repaired counts at once if it does not vote when the answer comes",
+           BACKEND + "quorum_entries.c", "learn", "o->sort == SORT_REPAIR", "o->sort == SORT_REPAIR && e->to->voting",
+           ["unit:test_quorum_entries"]),
+    Mutant("R1482", "a node that was repaired has a deadline at once", BACKEND + "quorum_entries.c",
+           "deadline_without_jumps_us", "p->repaired_us != 0 && node->voting", "false",
+           ["unit:test_quorum_entries"]),
     Mutant("R1472", "a node whose hole was filled never counts", BACKEND + "quorum_ops.c", "count_repaired",
            "p->repaired_us = 0;", "",
            [NODES + "BrokenOfFive.test_it_counts_when_no_break_can_be_under_way"]),

@@ -1,5 +1,6 @@
 /*
- * test_quorum_entries.c -- errands that wait behind another one at their node, which may vote by the time they leave.
+ * test_quorum_entries.c -- errands that wait behind another one at their node, which may vote by the time they leave;
+ * what the answer to a repair counts for.
  *
  * quorum_entries.c is compiled into this file: operations for the shards are kept here.
  */
@@ -123,11 +124,48 @@ START_TEST(a_reclaim_sets_no_key_at_a_node_that_votes_by_now)
 }
 END_TEST
 
+/*
+ * O7: the node may have counted as freed when the errand left, whether it votes when the answer comes or not. A node
+ * that votes has no deadline until a majority without it has confirmed the hold.
+ */
+START_TEST(a_repair_does_not_count_at_once)
+{
+    struct quorum_part *p = &entry->part[1];
+    struct errand *e;
+
+    o.sort = SORT_REPAIR;
+    entry->wanted = true;
+    qu->node[1].voting = _i & 1;
+    qu->node[1].epoch = 7;
+    quorum_part_push(qu, &o, 1, CORE_ACQUIRE, 5);
+    e = container_of(p->queue.next, struct errand, node);
+    qu->node[1].voting = _i & 2;
+    quorum_part_done(qu, e, &(struct core_done){.outcome = CORE_OK, .sent_us = clock_now_us()});
+    freelist_give(&qu->freelist, e, sizeof(*e));
+    ck_assert_int_ne(p->repaired_us, 0);
+    qu->node[1].voting = true;
+    ck_assert_int_eq(quorum_part_deadline_us(p, &qu->node[1]), 0);
+    p->repaired_us = 0;
+    ck_assert_int_gt(quorum_part_deadline_us(p, &qu->node[1]), clock_now_us());
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+    Suite *s = suite_create("quorum entries");
+    TCase *t = tcase_create("all");
+
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, a_repair_is_a_reclaim_where_the_node_does_not_vote);
+    tcase_add_test(t, a_reclaim_sets_no_key_at_a_node_that_votes_by_now);
+    tcase_add_loop_test(t, a_repair_does_not_count_at_once, 0, 4);
+    suite_add_tcase(s, t);
+    return s;
+}
+
 int
 main(void)
 {
-    const TTest *const tests[] = {a_repair_is_a_reclaim_where_the_node_does_not_vote,
-                                  a_reclaim_sets_no_key_at_a_node_that_votes_by_now};
-
-    return suite_main_with("quorum entries", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
+    return suite_run(suite());
 }
