@@ -156,7 +156,8 @@ has_attempt_of_cancelled(const struct session *s, const struct asked *a, int nam
  * for more than is left of it): others may ask right behind that release, they themselves only when it is answered; or
  * whose attempt, which was answered for them too early, is still under way: they have its place; or who was told that
  * he lost it, which is made sure of first. Nor of who asks again within the time of an operation behind a CANCEL: the
- * attempt that was in flight then is for that owner (seeds 645 and 2148).
+ * attempt that was in flight then is for that owner (seeds 645 and 2148). Nor of what a process reads when it goes on
+ * after it stood still: two waiters may have been granted permits meanwhile, and the lease of the first one be over.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -165,7 +166,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
     bool simple = a->type == CORE_LOCK && a->first && a->owner.n == 0 && !a->once && r->holds <= 1;
 
     if (!simple || name_has(n, KIND_F_SHARED | KIND_F_TICKETS) || was_refused(s, a, name) ||
-        has_attempt_of_cancelled(s, a, name)) {
+        has_attempt_of_cancelled(s, a, name) || d->world->now_us < d->paused_until_us + US_PER_MS) {
         return;
     }
     for (int i = 0; i < SESSIONS; i++) {
