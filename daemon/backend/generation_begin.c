@@ -35,7 +35,7 @@ needs(const struct generations *g, const struct generation_slot *s)
 {
     const struct generation_node *n = s->node != NO_INDEX ? &g->node[s->node] : NULL;
 
-    return n != NULL && n->answered_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
+    return n != NULL && n->answered_us != 0 && n->time_us > s->open_us && !generation_slot_is_open(s) && !s->proposed &&
            !generation_slot_is_intact(g, s);
 }
 

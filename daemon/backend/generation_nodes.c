@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/generation_marks.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/memory.h"
@@ -65,6 +66,9 @@ void
 generations_node_keep(struct generations *g, uint16_t node, bool keep)
 {
     g->node[node].kept = keep;
+    if (!keep) {
+        generation_marks_drop(g, node);
+    }
 }
 
 void
@@ -99,6 +103,9 @@ assign_slot(struct generations *g, uint16_t slot, uint16_t node)
     }
     if (s->node != node) {
         g->moved = g->moved || s->used;
+        if (s->node != NO_INDEX) {
+            g->node[s->node].due_us = 0; /* it may still have keys of the slot: see generation_marks.c */
+        }
         s->node = node;
         s->open_us = 0; /* a time of the former node's clock; the new node has another origin */
     }
@@ -135,7 +142,9 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         }
         if (s->node == node) {
             s->open = s->open && is_open(a, (uint16_t)slot);
+            s->spoilt = s->spoilt && generation_slot_is_open(s);
             s->open_us = s->open_us > time_us ? time_us : s->open_us; /* the node's clock was set back */
+            generation_marks_look(g, (uint16_t)slot);
         }
     }
     for (size_t i = 0; i < a->open_n; i++) {
@@ -160,12 +169,27 @@ report_slots(struct generations *g, uint16_t node)
     }
 }
 
+/* The node reports a slot that is therefore open: it is asked again soon, to see the slot close. */
+static bool
+keeps_open(const struct generations *g, uint16_t node, const struct node_answer *a)
+{
+    for (size_t i = 0; i < a->open_n; i++) {
+        const struct generation_slot *s = &g->slot[a->open[i]];
+
+        if (s->node == node ? s->open : s->marked) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                           int64_t now_us)
 {
     struct generation_node *n = &g->node[node];
     uint64_t digest;
+    bool same;
 
     n->asked = false;
     n->due_us = now_us + (a == NULL && n->answered_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
@@ -174,6 +198,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
     }
     if (!a->master || strcmp(a->id, n->id) != 0) {
         generations_node_lost(g, node, now_us);
+        generation_marks_drop(g, node);
         n->due_us = now_us + GENERATION_BEAT_US;
         return false;
     }
@@ -181,17 +206,19 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
         n->due_us = 0;
         return true;
     }
-    n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* to see slots close soon */
     digest = digest_of(a);
     n->answered_us = sent_us;
     n->time_us = (uint64_t)a->time_us;
-    if (digest != n->digest || a->open_n > 0) {
+    if (digest != n->digest || a->open_n > 0 || g->marking_n > 0) {
         n->digest = digest;
+        same = n->origin == a->origin;
         n->origin = a->origin;
         n->config_epoch = a->config_epoch;
         take_slots(g, node, a);
+        generation_marks_take(g, node, a, same);
         report_slots(g, node);
     }
+    n->due_us = now_us + (keeps_open(g, node, a) ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US);
     generation_begin_soon(g); /* the node's clock may have passed open_us of a slot */
     return true;
 }
@@ -211,11 +238,12 @@ generations_other_cluster(struct generations *g, int64_t now_us)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
         generations_node_lost(g, (uint16_t)i, now_us);
+        generation_marks_drop(g, (uint16_t)i);
         g->node[i].config_epoch = 0;
     }
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         g->slot[slot].node = NO_INDEX;
-        g->slot[slot].open = false;
+        g->slot[slot].open = g->slot[slot].marked = false;
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
         g->owner_epoch[i] = g->anchor[i].ok_epoch = 0;

@@ -56,17 +56,45 @@ send_record(struct generations *g, uint16_t slot, enum record_mode mode)
  * has closed would not notice that. So the record is spoiled: no verb expects a spoiled record. If the record has moved
  * to the other node already, no spoiling is needed: a daemon that still asks this node finds no record.
  */
+static void
+spoil(struct generations *g, uint16_t slot)
+{
+    struct generation_slot *s = &g->slot[slot];
+
+    if (!s->spoilt && s->generation != NO_INDEX) {
+        send_record(g, slot, RECORD_MODE_SPOIL);
+    }
+    s->spoilt = true;
+}
+
 void
 generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
 {
     struct generation_slot *s = &g->slot[slot];
-    bool was = s->open;
 
     s->open = true;
     s->open_us = node_us;
-    if (!was && s->generation != NO_INDEX) {
-        send_record(g, slot, RECORD_MODE_SPOIL);
+    s->alone_us = is_of_its_node(g, s) ? 0 : s->alone_us;
+    generation_marks_are_new(g, slot);
+    spoil(g, slot);
+}
+
+void
+generation_slot_marked(struct generations *g, uint16_t slot, uint64_t node_us, bool spoils)
+{
+    struct generation_slot *s = &g->slot[slot];
+
+    s->marked = true;
+    s->open_us = node_us > s->open_us ? node_us : s->open_us;
+    if (spoils) {
+        spoil(g, slot);
     }
+}
+
+void
+generation_slot_changed(struct generations *g, uint16_t slot)
+{
+    report(g, GENERATION_ASK_AGAIN, slot);
 }
 
 /* Takes the next slot with a record in that state from the queue; slots in another state move to their own queue. */
@@ -203,12 +231,12 @@ generation_slot_next_record(struct generations *g, int64_t now_us, struct genera
             return false;
         }
         s = &g->slot[slot];
-        if (s->mode == RECORD_MODE_SPOIL ? !s->open : s->open) {
+        if ((s->mode == RECORD_MODE_SPOIL) != generation_slot_is_open(s)) {
             s->record = RECORD_UNKNOWN; /* only the record of an open slot is spoiled, and nothing else is done to it */
             continue;
         }
         if (s->node == NO_INDEX || !takes_records(&g->node[s->node], now_us) ||
-            (!s->open && !generation_slot_is_intact(g, s))) {
+            (!generation_slot_is_open(s) && !generation_slot_is_intact(g, s))) {
             queue(g, slot, RECORD_TO_SEND, &g->records);
             continue;
         }
@@ -379,7 +407,9 @@ void
 generation_slot_enters(struct generations *g, uint16_t slot, uint16_t generation)
 {
     struct generation_slot *s = &g->slot[slot];
+    bool same = s->generation != NO_INDEX && g->known[s->generation].origin == g->known[generation].origin;
 
+    s->alone_us = same && s->alone_us != 0 ? s->alone_us : g->known[generation].since_us; /* GM2 */
     s->generation = generation;
     s->record_lost = s->was_missing = false;
     s->record = RECORD_UNKNOWN;
@@ -452,7 +482,7 @@ why_waits(const struct generations *g, const struct generation_slot *s, uint16_t
     if (s->node != node) {
         return "the node does not say that it owns the slot";
     }
-    if (s->open) {
+    if (generation_slot_is_open(s)) {
         return "the slot is open";
     }
     if (g->registered_us == 0 || now_us - g->registered_us >= fresh_us) {

@@ -32,12 +32,15 @@ enum record_state {
 struct generation_slot {
     uint64_t floor;      /* the highest token of the slot that this daemon was given */
     uint64_t open_us;    /* when it was open last, by its node's clock; 0 = never */
+    uint64_t alone_us;   /* is_of_its_node(): since when the node has had it alone, by its clock; 0 = unknown (GM2) */
     uint16_t generation, node; /* indices of generations.known, .node; NO_INDEX: none */
     uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */
     bool used : 1;       /* this daemon has had calls for the slot: the core gets news of its generations */
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
-    bool open : 1;
+    bool open : 1;       /* by its node's report ... */
+    bool marked : 1;     /* ... and by that of another node: generation_marks.h */
+    bool spoilt : 1;     /* its record has been spoiled, or there was none, since it is open */
     bool record_lost : 1; /* its record of this generation is missing or spoiled */
     bool was_missing : 1; /* a read has found no record */
     bool queued : 1;     /* in `bits` or `records` or `later` */
@@ -79,9 +82,19 @@ ring_pop(struct ring *r)
     return slot;
 }
 
+static inline bool
+generation_slot_is_open(const struct generation_slot *s)
+{
+    return s->open || s->marked;
+}
+
 /* The slot has the data of its generation. */
 bool generation_slot_is_intact(const struct generations *g, const struct generation_slot *s);
-void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us); /* node_us: by its node's clock */
+
+/* `node_us`: by its node's clock. */
+void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
+void generation_slot_marked(struct generations *g, uint16_t slot, uint64_t node_us, bool spoils);
+void generation_slot_changed(struct generations *g, uint16_t slot); /* the answer of generations_slot() may have */
 
 /* `generation`: an index of generations.known. */
 void generation_slot_enters(struct generations *g, uint16_t slot, uint16_t generation); /* another generation */

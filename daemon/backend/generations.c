@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/generation_marks.h"
 #include "daemon/backend/generation_table.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"
@@ -50,6 +51,7 @@ generations_free(struct generations **gp)
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
         free(g->proposal[i].range);
+        free(g->node[i].marks);
     }
     free(g->node);
     free(g->proposal);
@@ -100,7 +102,7 @@ generations_number(const struct generations *g, uint16_t slot)
 bool
 generations_is_open(const struct generations *g, uint16_t slot)
 {
-    return g->slot[slot].open;
+    return generation_slot_is_open(&g->slot[slot]);
 }
 
 bool
@@ -180,18 +182,6 @@ bring(struct generations *g, unsigned i)
     }
 }
 
-/* R7: if one anchor has lost a member, the answer of another one has its lease. */
-static int64_t
-longest_us(const struct generations *g)
-{
-    int64_t us = g->identity.lease_us;
-
-    for (unsigned i = 0; i < ANCHORS; i++) {
-        us = g->anchor[i].longest_us > us ? g->anchor[i].longest_us : us;
-    }
-    return us;
-}
-
 const struct anchor_message *
 generations_message(struct generations *g, unsigned i, uint16_t node)
 {
@@ -205,7 +195,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
                                  .version = a->version,
                                  .reclaimed = generation_table_reclaimed(g, i),
                                  .suspect_us = g->slot[anchor_slot(i)].open_us,
-                                 .longest_us = longest_us(g),
+                                 .longest_us = generations_longest_us(g),
                                  .owner_epoch = g->owner_epoch,
                                  .floor = g->floor};
     a->node = node;
@@ -356,6 +346,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         is_new = generation_table_take(g, i, &a->entry[k], now_us) || is_new;
     }
     if (a->entries_n > 0) {
+        generation_marks_look_all(g); /* slots may be in other generations */
         an->due_us = 0; /* at once: generations without used slots are to be reported as reclaimed */
         for (unsigned k = 0; k < ANCHORS; k++) {
             g->anchor[k].grace_answers = 0;

@@ -20,8 +20,8 @@
  *     node.lua answered on the same connection (R3).
  * G2  No deadline lies beyond generations_bound_us() (R2): the time of a registration that two anchors have answered,
  *     plus the longest lease. The generations that these answers name are taken in before the bound moves.
- * G3  A slot that is open, or was open by its node's last answer, neither grants nor reclaims (R8), and no generation
- *     begins there.
+ * G3  A slot that is open, by the last answer of its node or of another one (generation_marks.h), neither grants nor
+ *     reclaims (R8), and no generation begins there.
  * G4  The record of a slot is created once in a generation, by the daemon that finds the slot's bit clear at two
  *     anchors (R6). If the bit was set and the record is missing, the slot has lost data.
  */

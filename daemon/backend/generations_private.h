@@ -3,6 +3,7 @@
  *
  *   generations.c         the anchors: the next message to each, and the meaning of its answers
  *   generation_nodes.c    the nodes: the slots of each, and whether these are open
+ *   generation_marks.h    slots that a node reports open although another node owns them
  *   generation_table.h    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
@@ -34,6 +35,12 @@ struct known_generation {
     int64_t named_us;       /* when an anchor named it first */
 };
 
+struct slot_marks {
+    uint8_t bit[SLOTS / 8];
+    uint8_t late[SLOTS / 8]; /* GM2: those that count no more */
+    int64_t since_us;        /* since when the node, as it is, reports some */
+};
+
 struct generation_node {
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
@@ -47,6 +54,7 @@ struct generation_node {
     int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is up */
     bool asked;
     bool kept; /* generations_node_keep() */
+    struct slot_marks *marks; /* owned: the slots that the node reports open and does not own; NULL: none */
 };
 
 struct generation_anchor {
@@ -89,6 +97,7 @@ struct generations {
     uint64_t owner_epoch[ANCHORS]; /* config epochs: see struct anchor_message */
     struct generation_node *node; /* owned, nodes_n of them */
     unsigned nodes_n;
+    unsigned marking_n; /* nodes with a mark */
     struct known_generation *known; /* owned, known_n records, of which some are not live */
     size_t known_n, known_room;
     size_t in_grace_n; /* live generations that are not over */
@@ -111,6 +120,37 @@ struct generations {
     struct slot_range *ranges; /* owned: the ranges of `outgoing` */
     size_t ranges_room;
 };
+
+/* R7: if one anchor has lost a member, the answer of another one has its lease. */
+static inline int64_t
+generations_longest_us(const struct generations *g)
+{
+    int64_t us = g->identity.lease_us;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        us = g->anchor[i].longest_us > us ? g->anchor[i].longest_us : us;
+    }
+    return us;
+}
+
+/* The slot is in a generation of its node's present data. */
+static inline bool
+is_of_its_node(const struct generations *g, const struct generation_slot *s)
+{
+    return s->generation != NO_INDEX && s->node != NO_INDEX &&
+           g->known[s->generation].origin == g->node[s->node].origin;
+}
+
+/* GM2: keys may have gone to any node. */
+static inline void
+generation_marks_are_new(struct generations *g, uint16_t slot)
+{
+    for (unsigned i = 0; i < g->nodes_n && g->marking_n > 0; i++) {
+        if (g->node[i].marks != NULL) {
+            g->node[i].marks->late[slot / 8] &= (uint8_t)~(1u << slot % 8);
+        }
+    }
+}
 
 /* Slots may need a generation. */
 static inline void

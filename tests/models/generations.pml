@@ -12,11 +12,13 @@
  *       from who knows of the one before
  *   R6  the record of a generation is created once, by who finds its bit clear; one that is missing though the bit is
  *       set is data that was lost
- *   R8  nothing is taken or reclaimed in an open slot; who sees it open spoils its record
+ *   R8  nothing is taken or reclaimed in an open slot; who sees it open spoils its record. It is also open while a
+ *       former owner reports it; an older key of the lock, which has ended, is brought from there when both know that
  *   P1  E never takes the lock while D holds it
  *
- * Broken on purpose, one at a time: NO_ORIGIN, NO_SPOIL, MISSING_IS_NEW, TOO_SOON (over before D has reclaimed);
- * HAPPENS: no rule is broken, but what is shown is said not to happen.
+ * Broken on purpose, one at a time: NO_ORIGIN, NO_SPOIL, NO_MARK (what the former owner reports is ignored),
+ * MISSING_IS_NEW, TOO_SOON (over before D has reclaimed); HAPPENS: no rule is broken, but what is shown is said not to
+ * happen.
  */
 #define A 1
 #define B 2
@@ -29,7 +31,8 @@ byte origins = 2;
 byte owner = A;
 bool open;
 byte opened;             /* how often */
-bool seen;               /* ... and by somebody, this time */
+byte seen;               /* ... and by whom, this time: a bit each */
+bool marked;             /* the former owner is back with an older lock, and reports the slot open */
 byte lock_at = A;        /* 0: nowhere */
 byte record_at = A, record = 1;
 bool grants = true, spoiled;
@@ -59,15 +62,19 @@ inline poll(x) /* node.lua; after a lost connection it comes first */
     atomic {
         d[x].owner = owner;
         d[x].origin = origin[owner];
+#ifdef NO_MARK
         d[x].open = open;
+#else
+        d[x].open = open || marked;
+#endif
+        seen = seen | (1 << x);
         if
-        :: open ->
+        :: d[x].open ->
             d[x].saw = opened;
-            seen = true;
 #ifndef NO_SPOIL
             if
             :: record_at == owner -> spoiled = true;
-            :: else -> skip;
+            :: record_at != owner || !open -> skip; /* of a marked slot it is spoiled later */
             fi
 #endif
         :: else -> d[x].since = opened;
@@ -193,10 +200,13 @@ active proctype Operator()
     origin[A] = 1;
     origin[B] = 2;
     do
-    :: atomic { !open && opened < OPENINGS -> open = true; opened++; seen = false; to = 3 - owner; }
+    :: atomic { !open && !marked && opened < OPENINGS -> open = true; opened++; seen = 0; to = 3 - owner; }
+    :: atomic { !open && !marked && opened < OPENINGS && opened > 0 -> marked = true; opened++; seen = 0; }
+    :: atomic { marked && seen == 3 -> lock_at = (lock_at == owner -> 0 : lock_at); } /* the older one has ended */
+    :: atomic { marked && seen != 0 -> marked = false; }
     :: atomic { open && lock_at == owner -> lock_at = to; }
     :: atomic { open && record_at == owner -> record_at = to; }
-    :: atomic { open && seen -> /* what has moved is gone: the target does not have the slot */
+    :: atomic { open && seen != 0 -> /* what has moved is gone: the target does not have the slot */
             open = false;
             lock_at = (lock_at == owner -> owner : 0);
             record_at = (record_at == owner -> owner : 0);

@@ -17,7 +17,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 MODELS = {
     "cluster": ("NO_HANGING", "SAID_TOO_SOON", "SILENT_FORGOTTEN", "EMPTIED_VOTES", "HAPPENS"),
     "newcomer": ("NOT_ANNOUNCED", "TRIP", "LIST_LATE", "OVER_UNTOLD", "NO_LASTS", "SWEPT", "NOBODY_COUNTED", "HAPPENS"),
-    "generations": ("NO_ORIGIN", "NO_SPOIL", "MISSING_IS_NEW", "TOO_SOON", "HAPPENS"),
+    "generations": ("NO_ORIGIN", "NO_SPOIL", "NO_MARK", "MISSING_IS_NEW", "TOO_SOON", "HAPPENS"),
     "quorum": ("WRITE_BACK_ANYWHERE", "READ_EARLY", "NO_QUARANTINE", "RELEASE_BELIEVED", "HAPPENS"),
 }
 MEGABYTES = 4000

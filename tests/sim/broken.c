@@ -5,6 +5,7 @@
  * they change nothing.
  */
 #include "daemon/backend/cluster_slots.h"
+#include "daemon/backend/generation_marks.h"
 #include "daemon/backend/link_private.h"
 #include "daemon/backend/shard_private.h"
 #include "tests/sim/cluster.h"
@@ -17,6 +18,10 @@ bool __real_generations_node_answered(struct generations *g, uint16_t node, cons
                                       int64_t sent_us, int64_t now_us);
 bool __wrap_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a,
                                       int64_t sent_us, int64_t now_us);
+void __real_generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a,
+                                       bool same_origin);
+void __wrap_generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a,
+                                       bool same_origin);
 void __real_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 void __wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 bool __real_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
@@ -95,6 +100,14 @@ __wrap_generations_node_answered(struct generations *g, uint16_t node, const str
         a = &closed;
     }
     return __real_generations_node_answered(g, node, a, sent_us, now_us);
+}
+
+void
+__wrap_generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a, bool same_origin)
+{
+    if (!is_control(CONTROL_MARK_UNSEEN)) {
+        __real_generation_marks_take(g, node, a, same_origin);
+    }
 }
 
 void

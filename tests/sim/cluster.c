@@ -48,6 +48,13 @@ draw_control(struct world *w)
         w->rate[FAULT_CLUSTER_MOVE] = w->rate[FAULT_CLUSTER_ANCHOR_MOVE] = w->rate[FAULT_CLUSTER_BACK] = 0;
         w->habit.strict = true;
         w->habit.think_us = 200 * US_PER_MS;
+    } else if (w->options->control == CONTROL_MARK_UNSEEN) { /* and nothing else, so that moves follow each other */
+        memset(w->rate, 0, sizeof(w->rate));
+        w->rate[FAULT_CLUSTER_FORMER] = fault_rows[FAULT_CLUSTER_FORMER].rate;
+        w->habit.strict = true;
+        w->habit.names = w->habit.names < 4 ? w->habit.names : 4;
+        w->habit.think_us = 6400 * US_PER_MS;
+        w->habit.lease_us = 12 * US_PER_S;
     } else if (w->options->control == CONTROL_OLD_NODE) { /* and nothing else, so that grace periods are short */
         memset(w->rate, 0, sizeof(w->rate));
         w->rate[FAULT_CLUSTER_BY_HAND] = 2 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
@@ -73,7 +80,7 @@ cluster_draw(struct world *w)
         w->rate[f] = fault_rows[f].loss || f == FAULT_CLUSTER_EMPTIED ? 0 : w->rate[f];
     }
     w->sentinels.lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
-    if (w->rate[FAULT_CLUSTER_OLD_KEYS] > 0) { /* held for long enough to be renewed at both nodes */
+    if (w->rate[FAULT_CLUSTER_OLD_KEYS] > 0 || w->rate[FAULT_CLUSTER_FORMER] > 0) { /* to be renewed at both nodes */
         w->habit.think_us = 3200 * US_PER_MS;
     }
     draw_control(w);

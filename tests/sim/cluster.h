@@ -34,7 +34,14 @@ struct node {
     int64_t replaced_us; /* when another one got its slots, and it does not know yet; 0 = it does */
 };
 
-enum move_end { MOVE_DONE, MOVE_BACK, MOVE_DROPS, MOVE_AGAIN /* it is opened anew at who was promoted */ };
+enum move_end {
+    MOVE_DONE,
+    MOVE_BACK,
+    MOVE_DROPS,
+    MOVE_AGAIN,  /* it is opened anew at who was promoted */
+    MOVE_FORMER, /* as DONE; then `from` comes back with its old keys, and these are brought to the owner: */
+    MOVE_FIXED,  /* ... it has moved, and `from` is not back yet, or is */
+};
 
 /* One slot at a time goes from one master to another, key by key. */
 struct move {
@@ -47,6 +54,8 @@ struct move {
     unsigned moved, most; /* keys; most: so many are moved at most */
     struct sim_redis *before; /* the keys of `from` as they were then, with which it comes back; NULL: it does not */
     int64_t old_us;           /* when it does */
+    int64_t fix_us;           /* FIXED: so long after a daemon was told that the slot is open there */
+    bool is_back;             /* FIXED: `from` is back, and has the slot open */
 };
 
 struct cluster_world {

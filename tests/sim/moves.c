@@ -12,22 +12,23 @@ enum { TOLD_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
 
 /* ---- key by key ---- */
 
-struct first_key {
+struct one_key {
+    struct world *world;
     uint16_t slot;
-    bool found;
+    unsigned seen_n;
     size_t n;
     char text[96];
 };
 
+/* Any of them, as a node names them in no order. */
 static void
-see_first(void *ctx, struct slice key)
+see_one(void *ctx, struct slice key)
 {
-    struct first_key *f = ctx;
+    struct one_key *one = ctx;
 
-    if (!f->found && slot_of(key) == f->slot && key.n < sizeof(f->text)) {
-        f->found = true;
-        f->n = key.n;
-        memcpy(f->text, key.p, key.n);
+    if (slot_of(key) == one->slot && key.n < sizeof(one->text) && below(one->world, ++one->seen_n) == 0) {
+        one->n = key.n;
+        memcpy(one->text, key.p, key.n);
     }
 }
 
@@ -35,17 +36,17 @@ see_first(void *ctx, struct slice key)
 static bool
 migrate_one(struct server *from, struct server *to, uint16_t slot)
 {
-    struct first_key f = {.slot = slot};
+    struct one_key one = {.world = from->world, .slot = slot};
 
-    sim_redis_keys(from->redis, server_clock(from), see_first, &f);
-    if (f.found) {
-        trace(from->world, from->name, "%.*s goes to %s", (int)f.n, f.text, to->name);
+    sim_redis_keys(from->redis, server_clock(from), see_one, &one);
+    if (one.seen_n > 0) {
+        trace(from->world, from->name, "%.*s goes to %s", (int)one.n, one.text, to->name);
         from->world->totals->faults[FAULT_CLUSTER_OLDER] += sim_redis_migrate(
-            from->redis, server_clock(from), to->redis, server_clock(to), (struct slice){f.text, f.n});
+            from->redis, server_clock(from), to->redis, server_clock(to), (struct slice){one.text, one.n});
         replicas_hear(from);
         replicas_hear(to);
     }
-    return f.found;
+    return one.seen_n > 0;
 }
 
 static void
@@ -71,7 +72,12 @@ move_done(struct world *w)
     node_of(m->from)->hears_us = w->now_us + below(w, US_PER_S / 2);
     trace(w, m->to->name, "has slot %u", m->slot);
     w->totals->faults[FAULT_CLUSTER_MOVED_SLOT]++;
-    m->on = false;
+    m->on = m->end == MOVE_FORMER;
+    if (m->on) {
+        m->end = MOVE_FIXED;
+        node_hears(m->from);
+        m->old_us = w->now_us + between(w, 10, 1000) * US_PER_MS;
+    }
     cluster_trouble(w, US_PER_S);
 }
 
@@ -128,6 +134,49 @@ move_begins(struct world *w, uint16_t slot, enum move_end end)
     cluster_trouble(w, m->close_us - w->now_us);
 }
 
+/* ---- the former owner ---- */
+
+/* redis-cli --cluster fix: the slot is open at the former owner alone. Its keys go to the owner, one by one. */
+static void
+fix_ticks(struct world *w)
+{
+    struct cluster_world *c = w->cluster;
+    struct move *m = &c->move;
+    struct server *owner = cluster_owner(w, m->slot);
+    uint64_t *older = &w->totals->faults[FAULT_CLUSTER_OLDER], was = *older;
+
+    if (!cluster_is_master(m->from) || owner == m->from) { /* it has the data of a master now */
+        close_slot(m->from, m->slot);
+        m->on = false;
+        return;
+    }
+    cluster_trouble(w, US_PER_S);
+    if (!server_is_up(m->from) || (!m->is_back && w->now_us < m->old_us)) {
+        return;
+    }
+    if (!m->is_back) {
+        trace(w, m->from->name, "comes back with its old keys of slot %u, which %s has", m->slot, owner->name);
+        cluster_begins_anew(m->from, m->before, between(w, 10, 500) * US_PER_MS);
+        nature_lost(m->from);
+        forget_before(m);
+        node_of(m->from)->slots.gets = m->slot;
+        node_of(m->from)->slots.other = (uint8_t)owner->index;
+        m->is_back = true;
+        m->told_us = 0;
+        m->next_us = w->now_us;
+        return;
+    }
+    if (m->told_us == 0 || w->now_us < m->told_us + m->fix_us || !servers_reach(m->from, owner)) {
+        return;
+    }
+    if (!migrate_one(m->from, owner, m->slot)) {
+        close_slot(m->from, m->slot);
+        trace(w, m->from->name, "slot %u is fixed", m->slot);
+        m->on = false;
+    }
+    w->totals->faults[FAULT_CLUSTER_FORMER_OLDER] += *older - was;
+}
+
 /*
  * One of both was replaced: who is promoted knows nothing of open slots. The other one is told later. Or the slot is
  * moved on from who is promoted, which may have keys anew that went to the other one.
@@ -137,7 +186,7 @@ moves_break(struct world *w, const struct server *old)
 {
     struct move *m = &w->cluster->move;
 
-    if (m->on && (m->from == old || m->to == old)) {
+    if (m->on && m->end != MOVE_FIXED && (m->from == old || m->to == old)) {
         w->totals->faults[FAULT_CLUSTER_MOVE_BROKEN]++;
         m->end = m->from == old && chance(w, 80000) ? MOVE_AGAIN : MOVE_DROPS;
         m->told_us = m->from == old ? m->opened_us : m->told_us; /* its origin has changed: that is enough */
@@ -203,7 +252,11 @@ moves_tick(struct world *w)
     if (!m->on || w->now_us < m->next_us) {
         return;
     }
-    m->next_us = w->now_us + between(w, 10, 500) * US_PER_MS;
+    m->next_us = w->now_us + between(w, 10, m->end == MOVE_FIXED ? 1500 : 500) * US_PER_MS;
+    if (m->end == MOVE_FIXED) {
+        fix_ticks(w);
+        return;
+    }
     if (m->end == MOVE_AGAIN) {
         if (ends) {
             move_again(w);
@@ -216,7 +269,7 @@ moves_tick(struct world *w)
         }
         return;
     }
-    if (m->before != NULL && w->now_us >= m->old_us) {
+    if (m->before != NULL && m->end != MOVE_FORMER && w->now_us >= m->old_us) {
         back_with_old_keys(m);
     }
     if (!servers_reach(m->from, m->to)) {
@@ -229,7 +282,7 @@ moves_tick(struct world *w)
         }
     } else if (m->moved < m->most && migrate_one(m->from, m->to, m->slot)) {
         m->moved++;
-    } else if (ends && m->end == MOVE_DONE) {
+    } else if (ends && (m->end == MOVE_DONE || m->end == MOVE_FORMER)) {
         move_done(w);
     }
     cluster_trouble(w, US_PER_S);
@@ -268,7 +321,7 @@ lose_open(struct world *w)
 
 /* A slot of a name that is held, if there is one. */
 static uint16_t
-held_slot(struct world *w)
+held_slot(struct world *w, bool *held)
 {
     int first = (int)below(w, w->habit.names), i = 0;
     const char *name = w->name[first].text;
@@ -277,6 +330,7 @@ held_slot(struct world *w)
         i++;
         name = w->name[(first + i) % w->habit.names].text;
     }
+    *held = server_has(cluster_owner(w, slot_of(slice_of(name))), name);
     return slot_of(slice_of(name));
 }
 
@@ -285,14 +339,33 @@ static void
 move_with_old_keys(struct world *w)
 {
     struct move *m = &w->cluster->move;
-    bool was = m->on;
+    bool was = m->on, held;
 
-    move_begins(w, held_slot(w), MOVE_DONE);
+    move_begins(w, held_slot(w, &held), MOVE_DONE);
     if (!was && m->on) {
         m->before = sim_redis_copy(m->from->redis);
         m->old_us = w->now_us + between(w, 1000, 6000) * US_PER_MS;
         m->close_us = m->old_us + between(w, 1000, 4000) * US_PER_MS;
         cluster_trouble(w, m->close_us - w->now_us);
+    }
+}
+
+/* So quickly that some of its keys still live when it is back. */
+static void
+move_from_former(struct world *w)
+{
+    struct move *m = &w->cluster->move;
+    bool was = m->on, held;
+    uint16_t slot = held_slot(w, &held);
+
+    if (held) {
+        move_begins(w, slot, MOVE_FORMER);
+    }
+    w->totals->faults[FAULT_CLUSTER_FORMER] -= was || !m->on;
+    if (!was && m->on) {
+        m->before = sim_redis_copy(m->from->redis);
+        m->close_us = w->now_us + between(w, 10, 500) * US_PER_MS;
+        m->fix_us = between(w, 5000, 8000) * US_PER_MS; /* the record is spoiled by then: GM4 in generation_marks.c */
     }
 }
 
@@ -307,6 +380,9 @@ moves_strike(struct world *w, enum fault f)
     } else if (f == FAULT_CLUSTER_OLD_KEYS) {
         w->totals->faults[f]--; /* it is counted when it has come to that */
         move_with_old_keys(w);
+        return;
+    } else if (f == FAULT_CLUSTER_FORMER) {
+        move_from_former(w);
         return;
     }
     if (f == FAULT_CLUSTER_MOVE || f == FAULT_CLUSTER_ANCHOR_MOVE) {

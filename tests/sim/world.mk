@@ -4,7 +4,7 @@ SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server cal
 # What broken.c has in the stead of the daemon's own; where calls are inlined across files there is nothing to replace.
 COMMA     := ,
 SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot generations_node_answered generations_open \
-             cluster_slots_fresh shard_accepted link_retarget)
+             generation_marks_take cluster_slots_fresh shard_accepted link_retarget)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000

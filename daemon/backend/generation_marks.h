@@ -1,0 +1,19 @@
+/*
+ * generation_marks.h -- slots that a node reports open although another node owns them; for the files of
+ * generations_private.h.
+ */
+#ifndef RLOCKD_BACKEND_GENERATION_MARKS_H
+#define RLOCKD_BACKEND_GENERATION_MARKS_H
+
+#include <stdint.h>
+
+#include "daemon/backend/generations.h"
+
+struct generations;
+
+void generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a, bool same_origin);
+void generation_marks_drop(struct generations *g, uint16_t node); /* the node is no master any more, or has left */
+void generation_marks_look(struct generations *g, uint16_t slot); /* whether a mark counts may have changed */
+void generation_marks_look_all(struct generations *g);
+
+#endif
