@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/redirect.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
@@ -370,14 +371,18 @@ anchor_answer_free(struct anchor_answer *a)
 bool
 record_answer_take(const struct reply *r, struct record_answer *out)
 {
+    struct redirect redirect;
+
     if (r->type == REPLY_ERROR) {
-        *out = (struct record_answer){.refused = true};
+        *out = (struct record_answer){.refused = true, .redirected = redirect_parse(r->text, "?", &redirect)};
         return true;
     }
     if (!has_types(r, "iii") || (uint64_t)r->item[1]->n >= GENERATION_NUMBER_END) {
         return false;
     }
-    *out = (struct record_answer){
-        r->item[0]->n, (uint64_t)r->item[1]->n, r->item[2]->n == 1, r->item[2]->n == 2, false};
+    *out = (struct record_answer){.time_us = r->item[0]->n,
+                                  .number = (uint64_t)r->item[1]->n,
+                                  .grants = r->item[2]->n == 1,
+                                  .spoiled = r->item[2]->n == 2};
     return true;
 }

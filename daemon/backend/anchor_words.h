@@ -110,6 +110,7 @@ struct record_answer {
     bool grants;
     bool spoiled;    /* the slot was open */
     bool refused;    /* Redis has answered an error: the script has written nothing */
+    bool redirected; /* refused by MOVED or ASK: this node has no record of the slot */
 };
 
 uint16_t anchor_slot(unsigned anchor);

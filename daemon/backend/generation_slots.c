@@ -180,8 +180,8 @@ generations_record_answered(struct generations *g, uint16_t slot, const struct r
     if (s->record != RECORD_SENT || e == NULL) {
         return; /* the question was sent in another generation */
     }
-    if (s->mode == RECORD_MODE_SPOIL && a == NULL) { /* the record may still be as the other daemons expect it */
-        send_record(g, slot, RECORD_MODE_SPOIL);
+    if (s->mode == RECORD_MODE_SPOIL && (a == NULL || (a->refused && !a->redirected))) {
+        send_record(g, slot, RECORD_MODE_SPOIL); /* the record may still be as the other daemons expect it */
     } else if (s->mode == RECORD_MODE_SPOIL) {
         s->record = RECORD_UNKNOWN;
     } else if (a == NULL) { /* the script may have run: read the record, for it is never created twice (G4) */

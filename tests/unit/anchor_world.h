@@ -283,7 +283,8 @@ aw_record_run(struct aw_record *r, uint64_t number, enum record_mode mode, int64
     } else if (mode == RECORD_MODE_LET_GRANT && r->number == number) {
         r->grants = true;
     }
-    return (struct record_answer){now_us, r->number, r->grants && !r->spoiled, r->spoiled, false};
+    return (struct record_answer){
+        .time_us = now_us, .number = r->number, .grants = r->grants && !r->spoiled, .spoiled = r->spoiled};
 }
 
 /* ---- messages on their way ---- */

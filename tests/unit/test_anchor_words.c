@@ -157,6 +157,8 @@ END_TEST
 
 START_TEST(words_of_a_node_and_of_a_record)
 {
+    static const struct reply moved = {.type = REPLY_ERROR, .text = SLICE_LIT("MOVED 7 h:6379")};
+    static const struct reply busy = {.type = REPLY_ERROR, .text = SLICE_LIT("BUSY a script runs")};
     struct node_answer n;
     struct record_answer r;
     struct slice word[8];
@@ -182,6 +184,8 @@ START_TEST(words_of_a_node_and_of_a_record)
     ck_assert_str_eq(w, "9 0 0");
     ck_assert(record_answer_take(answer("iii", 1, 9, 2), &r) && r.number == 9 && r.spoiled && !r.grants);
     ck_assert(record_answer_take(answer("iii", 1, 9, 1), &r) && r.grants);
+    ck_assert(record_answer_take(&moved, &r) && r.refused && r.redirected);
+    ck_assert(record_answer_take(&busy, &r) && r.refused && !r.redirected);
 }
 END_TEST
 

@@ -188,10 +188,15 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
 }
 END_TEST
 
-/* The record of an open slot is to be spoiled; a daemon that has not noticed that the slot is open relies on it. */
-START_TEST(an_unanswered_command_to_spoil_is_sent_again)
+/*
+ * The record of an open slot is to be spoiled; a daemon that has not noticed that the slot is open relies on it. A node
+ * that redirects the command has no record.
+ */
+START_TEST(a_failed_command_to_spoil_is_sent_again)
 {
     static const struct record_answer spoiled = {.time_us = 1, .number = 100, .spoiled = true};
+    static const struct record_answer redirected = {.refused = true, .redirected = true};
+    static const struct record_answer *const failures[] = {NULL, &refused}, *const ends[] = {&spoiled, &redirected};
     unsigned spoils = 0;
 
     run_for(US_PER_S, &reclaims);
@@ -202,7 +207,7 @@ START_TEST(an_unanswered_command_to_spoil_is_sent_again)
         generations_next(g, now_us, &s);
         ck_assert(s.type != SEND_RECORD || s.mode == RECORD_MODE_SPOIL);
         if (s.type == SEND_RECORD) {
-            generations_record_answered(g, s.slot, ++spoils < 3 ? NULL : &spoiled);
+            generations_record_answered(g, s.slot, ++spoils < 3 ? failures[_i % 2] : ends[_i / 2]);
         } else if (s.type == SEND_REGISTER) {
             register_at(s.anchor, false);
         } /* the node does not answer: the slot stays open */
@@ -223,7 +228,7 @@ main(void)
     tcase_add_test(t, a_refused_command_has_not_run);
     tcase_add_test(t, a_good_answer_ends_the_pauses);
     tcase_add_test(t, a_record_that_grants_is_ahead_of_the_anchors);
-    tcase_add_test(t, an_unanswered_command_to_spoil_is_sent_again);
+    tcase_add_loop_test(t, a_failed_command_to_spoil_is_sent_again, 0, 4);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
