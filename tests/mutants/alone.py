@@ -1,4 +1,4 @@
-"""Runs one test, and ends all that the test has left behind: also what has a session of its own, or runs for ever.
+"""Runs one test, and ends all processes that the test has left: also those with a session of their own.
 
   alone.py SECONDS WORD...
 
@@ -22,10 +22,10 @@ def children():
 
 
 def end_rest():
-    """The children of a killed process are children of this one next."""
+    """Makes the children of a killed process children of this one."""
     while True:
         for pid in children():
-            os.kill(pid, signal.SIGKILL)  # a zombie at the worst: nobody else waits for it
+            os.kill(pid, signal.SIGKILL)  # at the worst a zombie: no other process waits for it
         try:
             os.wait()
         except ChildProcessError:

@@ -28,7 +28,7 @@ MUTANTS = [m for room in (core_requests, core_locks, core_leases, backend, backe
                            backend_quorum, backend_generations, serve, scripts, base, chaos)
            for m in room.MUTANTS]
 
-# What run.py says of these is known, and said first: else it may say anything of the others.
+# The verdicts of run.py on these are known, and are printed first: without them its other verdicts prove nothing.
 PROOFS = [
     (Mutant("P1", "no bug", CORE + "times.c", "core_lease_us", "us + us / 99", "us / 99 + us",
             ["unit:test_core_grace"]), "it lives"),

@@ -4,12 +4,12 @@
   run.py [--jobs N] [--some] [--find] [--every] [--report FILE] [M5 M21 ...]
 
 Each mutant is one replacement in one function, in a copy of the sources and objects below build/mutants; only what it
-changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
+changes is built there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
 Class.test]`, `wire:FILE` (of tests/wire), `sim:ARGUMENTS` (rlsim) or `chaos:ARGUMENTS` (tests/chaos/nodes.py, of which
-only the verdict of the history checker counts); the first that notices is enough. It proves nothing if it fails without
-a mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant,
---find those of all mutants: for whoever writes a new one. --some takes a half of them, and a quarter of those that
-daemons on a real Redis have to notice: each day others. What is in build/test has to be up to date (`make test`).
+only the verdict of the history checker counts); the first that fails is enough. A catcher that fails without a mutant,
+and a mutant that does not compile, are failures. --every runs all catchers of a mutant; --find runs those of all
+mutants, to find catchers for a new one. --some takes each day another half of the mutants, and a quarter of those whose
+catchers need daemons on a real Redis. build/test must be up to date (`make test`).
 """
 import argparse
 import concurrent.futures
@@ -34,12 +34,12 @@ ALONE = os.path.join(HERE, "alone.py")
 PLACE = os.path.join(TOP, "build", "mutants")
 SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
            "tests/wire", "tests/chaos")
-FAST_PARTS, SLOW_PARTS = 2, 4  # slow: daemons on a real Redis have to notice, which mostly takes patience
+FAST_PARTS, SLOW_PARTS = 2, 4  # slow: tests with daemons on a real Redis, which mostly wait
 TIME_MAX = 120 * int(os.environ.get("RLOCKD_SLOW", "1"))
-# What a script says that is no Lua, or none that anybody would have written: that it is noticed proves nothing.
+# The errors of a script that is no valid Lua: a test that fails by one of these proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
-# A test that failed, the way its framework says it; sanitizers and assertions say it their way.
-SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): |"
+# The line by which a test framework, a sanitizer or an assertion reports a failure.
+REPORTED = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): |"
                   r"^FAILED \S+\.wire:\d+: |^BAD  \w+: (one holder|tokens)|\d  FAILED$")
 
 
@@ -70,7 +70,7 @@ class Tree:
         shutil.copy2(os.path.join(TOP, BUILD, name), copy)
 
     def mend(self):
-        """What was built is what it was; so make finds nothing to do but for the next mutant."""
+        """Restores what was built, so that make compiles only what the next mutant changes."""
         top = os.path.join(self.path, BUILD)
         for folder, _, names in os.walk(top):
             for name in names:
@@ -87,7 +87,7 @@ class Tree:
             raise NoMutant("does not build: " + out[-600:])
 
     def catches(self, catcher):
-        """What the test said when it failed; None: it passed."""
+        """The report of the failed test; None: it passed."""
         sort, _, what = catcher.partition(":")
         if sort == "unit":
             self.make(BUILD + "/tests/unit/" + what.split()[0])
@@ -101,15 +101,15 @@ class Tree:
         return None if status == 0 else evidence(out, status)
 
     def try_mutant(self, m, catchers, every):
-        """[(catcher, evidence)] of those that noticed, one unless all are wanted."""
+        """[(catcher, evidence)] of the tests that failed: one, unless all are requested."""
         found = []
         try:
             for edit in [(m.file, m.where, m.old, m.new), *m.also]:
                 self.exchange(*edit)
             for catcher in catchers:
-                said = self.catches(catcher)
-                if said is not None:
-                    found.append((catcher, said))
+                report = self.catches(catcher)
+                if report is not None:
+                    found.append((catcher, report))
                     if not every:
                         break
         finally:
@@ -129,7 +129,7 @@ class Tree:
 
 
 def built(catchers):
-    """What a tree needs of BUILD, by name, each with its time: objects, but only those tests that are catchers."""
+    """The files of BUILD that a tree needs, {name: time}: objects, and of the tests only catchers."""
     units = {c.partition(":")[2].split()[0] for c in catchers if c.startswith("unit:")}
     sim = any(c.startswith("sim:") for c in catchers)
     kept, top = {}, os.path.join(TOP, BUILD)
@@ -161,7 +161,7 @@ def words_of(catcher):
 
 
 def run(where, words):
-    """(status, what it said); what runs too long has noticed, too: it hangs. Nothing that it started is left."""
+    """(status, output). A test that runs too long counts as failed: it hangs. Ends all processes that it started."""
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
     p = subprocess.run([sys.executable, ALONE, str(TIME_MAX), *words], cwd=where, stdin=subprocess.DEVNULL,
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=env)
@@ -186,25 +186,25 @@ raise SystemExit(3)
 
 
 def evidence(out, status):
-    """The line that says what went wrong; of unittest the test's name, and then the line."""
+    """The line that reports the failure; of unittest the name of the test, and then the line."""
     if status == 124:
         return "still running after %d s" % TIME_MAX
     if NO_LUA.search(out):
         raise NoMutant("no Lua: " + next(line for line in out.split("\n") if NO_LUA.search(line))[:300])
     lines = [line.strip() for line in out.split("\n")]
     for at, line in enumerate(lines):
-        if SAID.search(line):
+        if REPORTED.search(line):
             if line.startswith(("FAIL: ", "ERROR: ")):
                 error = next((e for e in lines[at:] if re.match(r"[\w.]+(Error|Exception|Expired)\b", e)), "")
                 line = "%s: %s" % (line.split()[1], error)
             return re.sub(r"^tests/unit/|:\w+:\d+(?=: )", "", line)[:160]
     if status < 0:
         return "ended by signal %d" % -status
-    raise NoMutant("status %d, and nothing says why: %s" % (status, out[-300:]))
+    raise NoMutant("status %d, and no line reports why: %s" % (status, out[-300:]))
 
 
 def some_of(mutants):
-    """A part of them, each day another one: all are too many for each `make check`. CI runs all."""
+    """A part of the mutants, each day another one: all are too many for each `make check`. CI runs all."""
     day = int(time.time() / 86400)
     slow = [m for m in mutants if m.catch[0].startswith(("redis:", "chaos:")) and
             not m.catch[0].startswith("redis:test_scripts")]
@@ -249,35 +249,35 @@ def main():
         finally:
             trees.put(tree)
 
-    def say(line):
+    def log_line(line):
         lines.append(line)
         print(line, flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        mixed = random.Random(1).sample(chosen, len(chosen))  # so that those which wait run beside those which do not
+        mixed = random.Random(1).sample(chosen, len(chosen))  # so that tests that wait run beside tests that compute
         tried = {m.id: pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *mixed]}
         for m, verdict in PROOFS:
             if verdict not in tried[m.id].result()[1]:
                 failed += 1
-                say("%-4s %s: FAILED: said of it: %s" % (m.id, m.story, tried[m.id].result()))
+                log_line("%-4s %s: FAILED: verdict: %s" % (m.id, m.story, tried[m.id].result()))
         for m in chosen:
             found, trouble, took = tried[m.id].result()
             failed += not found
             used += [c for c, _ in found]
             caught = "; ".join("caught by %s: %s" % f for f in found)
-            say("%-4s %s (%.1f s): %s" % (m.id, m.story, took, caught or "FAILED: " + trouble))
+            log_line("%-4s %s (%.1f s): %s" % (m.id, m.story, took, caught or "FAILED: " + trouble))
         used = list(dict.fromkeys(used))
         for catcher, (status, out) in zip(used, pool.map(lambda c: run(TOP, words_of(c)), used)):
             if status != 0:
                 failed += 1
-                say("FAILED: %s fails without any mutant: %s" % (catcher, out[-300:]))
+                log_line("FAILED: %s fails without any mutant: %s" % (catcher, out[-300:]))
     shutil.rmtree(PLACE, True)
-    for line in [line for line in lines if "FAILED: " in line]:  # once more, where whoever reads a log looks first
-        say(line)
+    for line in [line for line in lines if "FAILED: " in line]:  # once more, at the end of the log
+        log_line(line)
     spent = os.times()
-    say("%d mutants, %d catchers: %.0f s, of the processors %.0f s" % (
+    log_line("%d mutants, %d catchers: %.0f s, of the processors %.0f s" % (
         len(chosen), len(used), time.monotonic() - began, sum(spent[:4])))
-    say("%d passed, %d failed" % (max(len(chosen) - failed, 0), failed))
+    log_line("%d passed, %d failed" % (max(len(chosen) - failed, 0), failed))
     if args.report:
         os.makedirs(os.path.dirname(args.report) or ".", exist_ok=True)
         with open(args.report, "w") as f:

@@ -1,4 +1,4 @@
-"""source.py -- a file of C or Lua as tokens, and what stands in it by name: where the text of a mutant is looked for.
+"""source.py -- a file of C or Lua as tokens, and its functions by name: finds the text of a mutant.
 
 White space, line breaks and comments are between tokens, and make no difference.
 """

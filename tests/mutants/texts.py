@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tells which mutants do not fit the sources any more: each text has to stand once in its function; and which catchers
-are not there. A second, where `run.py` takes a quarter of an hour; so it stands in front of every commit.
+"""Lists the mutants that do not fit the sources any more (each text must stand once in its function), and the catchers
+that do not exist. It takes a second, where `run.py` takes a quarter of an hour, so it runs before each commit.
 """
 import functools
 import os
@@ -30,7 +30,7 @@ def trouble(m):
 
 
 def exists(catcher):
-    """The test that has to notice: unit:NAME[ CASE], redis:FILE[ Class[.test]], wire:FILE, sim: or chaos:ARGUMENTS."""
+    """The test that must fail: unit:NAME[ CASE], redis:FILE[ Class[.test]], wire:FILE, sim: or chaos:ARGUMENTS."""
     sort, _, what = catcher.partition(":")
     if sort in ("sim", "chaos"):
         return True
@@ -46,10 +46,10 @@ def exists(catcher):
 
 
 def proves():
-    """It says of made-up rows what run.py says of them; and of a row of another form, or with no such catcher."""
+    """Checks trouble() with made-up rows: the proofs of run.py, a row of another form, a row without its catcher."""
     for m, verdict in PROOFS:
-        said = trouble(m) or ""
-        assert verdict in said if m.id in ("P2", "P3", "P6", "P7") else not said, (m, said)
+        fault = trouble(m) or ""
+        assert verdict in fault if m.id in ("P2", "P3", "P6", "P7") else not fault, (m, fault)
     good = PROOFS[0][0]
     for bad in (good._replace(new=["unit:test_core"]), good._replace(catch=()), good._replace(catch=["unit:test_none"]),
                 good._replace(catch=["unit:test_core no such case"]),
@@ -62,10 +62,10 @@ def main():
     proves()
     ids, bad = [m.id for m in MUTANTS], 0
     for m in MUTANTS:
-        said = "is there twice" if ids.count(m.id) > 1 else trouble(m)
-        if said:
+        fault = "is there twice" if ids.count(m.id) > 1 else trouble(m)
+        if fault:
             bad += 1
-            print("mutant %s (%s): %s" % (m.id, m.story, said))
+            print("mutant %s (%s): %s" % (m.id, m.story, fault))
     sys.exit(bad != 0)
 
 
