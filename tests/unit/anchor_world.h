@@ -186,8 +186,8 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
         an->member[who].is = false;
     } else {
         uint64_t back = was ? an->member[who].back : 0;
-        uint64_t said = m->reclaimed < an->version ? m->reclaimed : an->version;
-        uint64_t reached = same ? said : m->holds ? 0 : !was ? an->version : 0;
+        uint64_t reported = m->reclaimed < an->version ? m->reclaimed : an->version;
+        uint64_t reached = same ? reported : m->holds ? 0 : !was ? an->version : 0;
 
         an->member[who] = (struct aw_member){true, false, now_us + id->lease_us, reached > back ? reached : back};
         an->other[who].awaited = false;

@@ -74,7 +74,7 @@ fake_inspect(struct backend *b, uint64_t id, struct slice key)
 
 /* Nobody else is there: what is said is heard by us alone, and we know it already. */
 static void
-fake_say(struct backend *b, struct slice what)
+fake_broadcast(struct backend *b, struct slice what)
 {
     (void)b;
     (void)what;
@@ -153,7 +153,7 @@ fake_close(struct backend *b)
 static const struct backend_ops fake_ops = {
     .perform = fake_perform,
     .inspect = fake_inspect,
-    .broadcast = fake_say,
+    .broadcast = fake_broadcast,
     .waiter_poll = fake_waiter_poll,
     .configure = fake_configure,
     .reclaimed = fake_reclaimed,
@@ -322,13 +322,13 @@ come(void)
 }
 
 static inline void
-say(const struct client *c, const char *text)
+sends(const struct client *c, const char *text)
 {
     ck_assert_int_eq(send(c->fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
 static inline void
-say_times(const struct client *c, const char *text, int times)
+sends_times(const struct client *c, const char *text, int times)
 {
     struct buf b;
 
@@ -342,7 +342,7 @@ say_times(const struct client *c, const char *text, int times)
 
 /* What there is to read now: bytes, and "<end>" when the connection is over. */
 static inline void
-hear(const struct client *c, struct buf *b)
+receives(const struct client *c, struct buf *b)
 {
     char piece[4096];
     ssize_t n;
@@ -358,14 +358,14 @@ hear(const struct client *c, struct buf *b)
 
 /* How many events of grants to owner `o` there are to hear; their tokens go on from *token. */
 static inline unsigned
-hear_events(const struct client *c, uint64_t *token)
+receive_events(const struct client *c, uint64_t *token)
 {
     struct buf b;
     char *at, want[64];
     unsigned n = 0;
 
     buf_init(&b, 0);
-    hear(c, &b);
+    receives(c, &b);
     for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
         snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
         ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
@@ -380,7 +380,7 @@ expect_at(int line, const struct client *c, const char *want)
     struct buf b;
 
     buf_init(&b, 0);
-    hear(c, &b);
+    receives(c, &b);
     ck_assert_msg(strcmp(b.p, want) == 0, "line %d: heard \"%s\", want \"%s\"", line, b.p, want);
     buf_fini(&b);
 }

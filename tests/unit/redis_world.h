@@ -51,9 +51,9 @@ static struct {
     struct core_event event[EVENTS_MAX];
     size_t events_n;
     void (*polled)(const struct core_event *ev); /* a WAITERS_POLLED was posted */
-    unsigned heard_n;       /* HEARDs posted */
-    char heard[20000];      /* what the last one said, NUL behind */
-    size_t heard_bytes;
+    unsigned received_n;       /* HEARDs posted */
+    char received[20000];      /* what the last one said, NUL behind */
+    size_t received_bytes;
     struct backend_key seen;
     uint64_t seen_id;
     unsigned seen_n;
@@ -65,13 +65,13 @@ static struct {
 
 /* What is heard is borrowed for the call: kept beside the events. */
 static inline void
-keep_heard(struct slice heard)
+keep_received(struct slice received)
 {
-    ck_assert_uint_lt(heard.n, sizeof(w.heard));
-    memcpy(w.heard, heard.p, heard.n);
-    w.heard[heard.n] = '\0';
-    w.heard_bytes = heard.n;
-    w.heard_n++;
+    ck_assert_uint_lt(received.n, sizeof(w.received));
+    memcpy(w.received, received.p, received.n);
+    w.received[received.n] = '\0';
+    w.received_bytes = received.n;
+    w.received_n++;
 }
 
 static inline void
@@ -80,7 +80,7 @@ on_post(void *ctx, const struct core_event *ev)
     (void)ctx;
     ck_assert(!w.inside);
     if (ev->type == CORE_RECEIVED) {
-        keep_heard(ev->received);
+        keep_received(ev->received);
         return;
     }
     if (ev->type == CORE_WAITERS_POLLED) {

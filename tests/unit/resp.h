@@ -101,11 +101,11 @@ ask(const struct client *c, const char *request)
     size_t before;
 
     buf_init(&b, 0);
-    say(c, request);
+    sends(c, request);
     do { /* as much as the socket takes at a time */
         before = b.n;
         settle();
-        hear(c, &b);
+        receives(c, &b);
         b.n--; /* the NUL */
     } while (b.n > before);
     ck_assert_uint_gt(b.n, 0);

@@ -68,7 +68,7 @@ START_TEST(words_to_an_anchor)
                                .brings = {SLICE_LIT("one"), SLICE_LIT("two")},
                                .brings_birth = 8,
                                .brings_new = true};
-    static const char *const said[] = {"5", "rlock:{7ho}:seen", "rlock:{7ho}:who", "rlock:{7ho}:gen",
+    static const char *const texts[] = {"5", "rlock:{7ho}:seen", "rlock:{7ho}:who", "rlock:{7ho}:gen",
         "rlock:{7ho}:back", "rlock:{7ho}:used", "u", "0000000000000001",
         "0000000000000002 0000000000000000 0000000000000000 0000000000000000", "30000", "1", "0", "1", "0", "3", "4",
         "5", "6", "60000", "12 00000000000000ab 11 9 0-5460 5462\n", "7 12 16383 13", "8", "1", "one", "two", "77",
@@ -80,9 +80,9 @@ START_TEST(words_to_an_anchor)
     buf_init(&text, 0);
     n = anchor_words(1, &who, &m, &text, word);
     ck_assert(is_word(word[0], "EVAL"));
-    ck_assert_int_eq(n, 2 + (int)(sizeof(said) / sizeof(said[0])));
+    ck_assert_int_eq(n, 2 + (int)(sizeof(texts) / sizeof(texts[0])));
     for (int i = 2; i < n; i++) {
-        ck_assert_msg(is_word(word[i], said[i - 2]), "word %d: %.*s", i, (int)word[i].n, word[i].p);
+        ck_assert_msg(is_word(word[i], texts[i - 2]), "word %d: %.*s", i, (int)word[i].n, word[i].p);
     }
     ck_assert_uint_eq(anchor_slot(1), 8191);
     buf_fini(&text);

@@ -10,13 +10,13 @@
 #include "daemon/serve/session_record.h"
 
 static void
-said_at(int line, const struct client *c, const char *request, const char *want)
+expects_at(int line, const struct client *c, const char *request, const char *want)
 {
-    say(c, request);
+    sends(c, request);
     settle();
     expect_at(line, c, want);
 }
-#define said(c, request, want) said_at(__LINE__, c, request, want)
+#define expects(c, request, want) expects_at(__LINE__, c, request, want)
 
 /* A reply whose text has this in it. */
 static void
@@ -193,8 +193,8 @@ START_TEST(options_need_their_kind)
 #define LOCK_USAGE                                                                                                     \
     "; usage: LOCK name [WAIT duration|NOWAIT] [LEASE duration] [KIND kind] [SHARED] [LIMIT permits] "                 \
     "[OWNER id [GRACE duration]] [ONCE] [FULL]\r\n"
-    said(&c, "LOCK a SHARED\n", "-ERR SHARED is for kind rw, and \"a\" is of kind reentrant" LOCK_USAGE);
-    said(&c, "LOCK a KIND rw LIMIT 2\n", "-ERR LIMIT is for kind semaphore, and \"a\" is of kind rw" LOCK_USAGE);
+    expects(&c, "LOCK a SHARED\n", "-ERR SHARED is for kind rw, and \"a\" is of kind reentrant" LOCK_USAGE);
+    expects(&c, "LOCK a KIND rw LIMIT 2\n", "-ERR LIMIT is for kind semaphore, and \"a\" is of kind rw" LOCK_USAGE);
     reported(&c, "MLOCK 2 a b KIND semaphore SHARED\n",
          "ERR SHARED is for kind rw, and \"a\" is of kind semaphore; usage: MLOCK n");
     conf->locks.kind = KIND_SEMAPHORE; /* as a rule may say */
@@ -212,7 +212,7 @@ START_TEST(settings_of_rules_reach_redis)
 
     conf->locks.limit = 5;
     conf->locks.kind = KIND_SEMAPHORE;
-    say(&c, "LOCK a\nLOCK b LIMIT 7\nLOCK c KIND rw SHARED\n");
+    sends(&c, "LOCK a\nLOCK b LIMIT 7\nLOCK c KIND rw SHARED\n");
     settle();
     ck_assert_uint_ge(redis->n, 3);
     ck_assert_uint_eq(redis->op[0].limit, 5);

@@ -28,9 +28,9 @@ come_as(uid_t uid)
 }
 
 static void
-said(struct client *c, const char *request, const char *answer)
+expects(struct client *c, const char *request, const char *answer)
 {
-    say(c, request);
+    sends(c, request);
     settle();
     expect(c, answer);
 }
@@ -42,7 +42,7 @@ use_up(uid_t uid)
     for (unsigned i = 0; i < AUTH_LIMIT_FREE; i++) {
         struct client c = come_as(uid);
 
-        say(&c, "AUTH wrong\n");
+        sends(&c, "AUTH wrong\n");
         settle();
         expect(&c, i + 1 < AUTH_LIMIT_FREE ? WRONG : WRONG "<end>");
         if (i + 1 < AUTH_LIMIT_FREE) {
@@ -72,11 +72,11 @@ START_TEST(then_each_one_waits_right_or_wrong)
     wrong = come_as(7);
     hello = come_as(7);
     other = come_as(8);
-    say(&right, "PING\nAUTH sesame\nLOCK a\n"); /* only what is behind the password waits with it */
-    say(&wrong, "AUTH sesam\nPING\n");
-    say(&hello, "HELLO 2 SETNAME x AUTH default sesame\n");
-    say(&other, "AUTH sesame\n");
-    say(&before, "PING\n");
+    sends(&right, "PING\nAUTH sesame\nLOCK a\n"); /* only what is behind the password waits with it */
+    sends(&wrong, "AUTH sesam\nPING\n");
+    sends(&hello, "HELLO 2 SETNAME x AUTH default sesame\n");
+    sends(&other, "AUTH sesame\n");
+    sends(&before, "PING\n");
     settle();
     expect(&right, "+PONG\r\n");
     expect(&wrong, "");
@@ -107,16 +107,16 @@ START_TEST(one_more_every_two_seconds)
     use_up(7);
     pass_us(AUTH_LIMIT_REGAIN_US);
     c = come_as(7);
-    said(&c, "AUTH wrong\n", WRONG "<end>"); /* the one that was regained */
+    expects(&c, "AUTH wrong\n", WRONG "<end>"); /* the one that was regained */
     close(c.fd);
     c = come_as(7);
-    said(&c, "AUTH sesame\n", "");
+    expects(&c, "AUTH sesame\n", "");
     pass_us(AUTH_LIMIT_DELAY_US);
     expect(&c, "+OK\r\n");
     leave(&c);
     pass_us(100 * US_PER_S);
     c = come_as(7);
-    said(&c, "AUTH wrong\nAUTH wrong\nAUTH sesame\n", WRONG WRONG "+OK\r\n");
+    expects(&c, "AUTH wrong\nAUTH wrong\nAUTH sesame\n", WRONG WRONG "+OK\r\n");
     leave(&c);
 }
 END_TEST
@@ -128,22 +128,22 @@ START_TEST(so_many_wait_at_a_time)
     use_up(7);
     for (unsigned i = 0; i < AUTH_LIMIT_WAITING; i++) {
         c[i] = come_as(7);
-        say(&c[i], "AUTH wrong\n");
+        sends(&c[i], "AUTH wrong\n");
     }
     settle();
     more = come_as(7);
-    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
+    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
     more = come_as(8);
-    said(&more, "AUTH sesame\n", "+OK\r\n"); /* of another client */
+    expects(&more, "AUTH sesame\n", "+OK\r\n"); /* of another client */
     leave(&more);
     close(c[0].fd); /* that makes no room: its guess is made all the same */
     more = come_as(7);
-    said(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
+    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
     session_close(c[1].s, CLOSE_KILLED);
     more = come_as(7);
-    said(&more, "AUTH sesame\n", "");
+    expects(&more, "AUTH sesame\n", "");
     pass_us(AUTH_LIMIT_DELAY_US);
     expect(&more, "+OK\r\n");
     leave(&more);
@@ -165,7 +165,7 @@ START_TEST(not_longer_than_the_time_to_log_in)
     conf->auth_timeout_us = 100 * US_PER_MS;
     use_up(7);
     c = come_as(7);
-    said(&c, "AUTH sesame\n", "");
+    expects(&c, "AUTH sesame\n", "");
     pass_us(60 * US_PER_MS);
     expect(&c, "+OK\r\n");
     leave(&c);
@@ -182,7 +182,7 @@ START_TEST(success_without_a_password_clears_no_failures)
     conf->auth_password = NULL;
     conf->auth_admin_password = strdup("open");
     c = come_as(7);
-    said(&c, "AUTH admin a\nAUTH default x\nAUTH admin b\nAUTH default x\nAUTH admin c\n",
+    expects(&c, "AUTH admin a\nAUTH default x\nAUTH admin b\nAUTH default x\nAUTH admin c\n",
          WRONG "+OK\r\n" WRONG "+OK\r\n" WRONG "<end>");
     close(c.fd);
 }
@@ -194,7 +194,7 @@ START_TEST(a_crowd_of_guessers)
     for (uid_t uid = 1; uid < 3000; uid++) {
         struct client c = come_as(uid);
 
-        said(&c, "AUTH wrong\n", WRONG);
+        expects(&c, "AUTH wrong\n", WRONG);
         leave(&c);
     }
     ck_assert_uint_eq(engine->metrics.auth_failures, 2999);

@@ -1336,21 +1336,21 @@ watch(const char *key, uint64_t lock, enum core_action_type verb)
     return watch_kind(key, KIND_REENTRANT, lock, verb);
 }
 
-struct heard {
+struct received {
     enum core_event_type type;
     uint64_t lock;
     size_t n;
 };
 
 static bool
-is_heard(const void *arg)
+is_received(const void *arg)
 {
-    const struct heard *h = arg;
+    const struct received *h = arg;
 
     return count_events(h->type, h->lock) >= h->n;
 }
 
-#define must_hear(type, lock, n) turn_until(is_heard, (&(struct heard){type, lock, n}))
+#define must_receive(type, lock, n) turn_until(is_received, (&(struct received){type, lock, n}))
 
 /* A second link of the same loop has been round: what was sent before it has arrived. */
 static void
@@ -1364,15 +1364,15 @@ settle(void)
 START_TEST(a_watch_is_confirmed_and_receives_hints)
 {
     watch("order:1", 5, CORE_WATCH);
-    must_hear(CORE_SUBSCRIBED, 5, 1);
+    must_receive(CORE_SUBSCRIBED, 5, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 5), 0);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{order:1} 0"), "1");
-    must_hear(CORE_HINT, 5, 1);
+    must_receive(CORE_HINT, 5, 1);
 
     watch("a{b}c", 6, CORE_WATCH);
-    must_hear(CORE_SUBSCRIBED, 6, 1);
+    must_receive(CORE_SUBSCRIBED, 6, 1);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:a{b}c 0"), "1");
-    must_hear(CORE_HINT, 6, 1);
+    must_receive(CORE_HINT, 6, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 5), 1);
 }
 END_TEST
@@ -1386,14 +1386,14 @@ START_TEST(a_release_wakes_watchers)
         struct core_op op = op_on(key, (enum kind)k, 1);
 
         watch_kind(key, (enum kind)k, 50 + (uint64_t)k, CORE_WATCH);
-        must_hear(CORE_SUBSCRIBED, 50 + (uint64_t)k, 1);
+        must_receive(CORE_SUBSCRIBED, 50 + (uint64_t)k, 1);
         d = release(key, (enum kind)k, 1, d.expiry_ms);
         must(d, CORE_OK);
         ck_assert_int_eq(d.remote_subscribers, 1); /* we ourselves */
-        must_hear(CORE_HINT, 50 + (uint64_t)k, 1);
+        must_receive(CORE_HINT, 50 + (uint64_t)k, 1);
         op.claim = op.queue;
         ck_assert_int_eq(run(&op, CORE_BREAK_KEY).remote_subscribers, 1);
-        must_hear(CORE_HINT, 50 + (uint64_t)k, 2);
+        must_receive(CORE_HINT, 50 + (uint64_t)k, 2);
     }
 }
 END_TEST
@@ -1404,18 +1404,18 @@ START_TEST(one_subscription_for_all_locks_of_a_key)
 
     for (uint64_t lock = 1; lock <= 3; lock++) {
         watch("k", lock, CORE_WATCH);
-        must_hear(CORE_SUBSCRIBED, lock, 1);
+        must_receive(CORE_SUBSCRIBED, lock, 1);
     }
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 1);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{k} 0"), "1");
     for (uint64_t lock = 1; lock <= 3; lock++) {
-        must_hear(CORE_HINT, lock, 1);
+        must_receive(CORE_HINT, lock, 1);
     }
     watch("k", 2, CORE_UNWATCH);
     watch("k", 3, CORE_UNWATCH);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{k} 0"), "1");
-    must_hear(CORE_HINT, 1, 2);
+    must_receive(CORE_HINT, 1, 2);
     ck_assert_uint_eq(count_events(CORE_HINT, 2) + count_events(CORE_HINT, 3), 2);
 }
 END_TEST
@@ -1431,7 +1431,7 @@ START_TEST(the_last_lock_ends_the_subscription)
     struct backend_status st;
 
     watch("k", 1, CORE_WATCH);
-    must_hear(CORE_SUBSCRIBED, 1, 1);
+    must_receive(CORE_SUBSCRIBED, 1, 1);
     ck_assert_int_eq(listeners("k"), 1);
     watch("k", 1, CORE_UNWATCH);
     for (int n = 0; listeners("k") != 0; n++) {
@@ -1441,9 +1441,9 @@ START_TEST(the_last_lock_ends_the_subscription)
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 0);
     watch("k", 2, CORE_WATCH); /* and again, for another lock of it */
-    must_hear(CORE_SUBSCRIBED, 2, 1);
+    must_receive(CORE_SUBSCRIBED, 2, 1);
     redis("PUBLISH redisson_lock__channel:{k} 0");
-    must_hear(CORE_HINT, 2, 1);
+    must_receive(CORE_HINT, 2, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 1), 0);
 }
 END_TEST
@@ -1462,10 +1462,10 @@ START_TEST(a_thousand_channels)
     }
     flush();
     for (uint64_t i = 0; i < 1000; i++) {
-        must_hear(CORE_SUBSCRIBED, 10 + i, 1);
+        must_receive(CORE_SUBSCRIBED, 10 + i, 1);
     }
     redis("PUBLISH redisson_lock__channel:{k777} 0");
-    must_hear(CORE_HINT, 787, 1);
+    must_receive(CORE_HINT, 787, 1);
 }
 END_TEST
 
@@ -1473,15 +1473,15 @@ START_TEST(subscriptions_come_back_with_the_link)
 {
     for (uint64_t lock = 1; lock <= 2; lock++) {
         watch(lock == 1 ? "a" : "b", lock, CORE_WATCH);
-        must_hear(CORE_SUBSCRIBED, lock, 1);
+        must_receive(CORE_SUBSCRIBED, lock, 1);
     }
     ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
     watch("c", 3, CORE_WATCH); /* asked for while it is broken */
-    must_hear(CORE_SUBSCRIBED, 1, 2);
-    must_hear(CORE_SUBSCRIBED, 2, 2);
-    must_hear(CORE_SUBSCRIBED, 3, 1);
+    must_receive(CORE_SUBSCRIBED, 1, 2);
+    must_receive(CORE_SUBSCRIBED, 2, 2);
+    must_receive(CORE_SUBSCRIBED, 3, 1);
     redis("PUBLISH redisson_lock__channel:{b} 0");
-    must_hear(CORE_HINT, 2, 1);
+    must_receive(CORE_HINT, 2, 1);
     ck_assert(w.up); /* lock traffic has not noticed */
     ck_assert_uint_eq(w.downs, 0);
 }
@@ -1493,10 +1493,10 @@ START_TEST(any_payload_is_a_hint)
     static const char *const payload[] = {"0", "1", "", "message", "\r\n$5\r\n"};
 
     watch("k", 1, CORE_WATCH);
-    must_hear(CORE_SUBSCRIBED, 1, 1);
+    must_receive(CORE_SUBSCRIBED, 1, 1);
     for (size_t i = 0; i < sizeof(payload) / sizeof(payload[0]); i++) {
         redis("PUBLISH redisson_lock__channel:{k} %s", payload[i]);
-        must_hear(CORE_HINT, 1, i + 1);
+        must_receive(CORE_HINT, 1, i + 1);
     }
 }
 END_TEST

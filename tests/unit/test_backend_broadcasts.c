@@ -8,8 +8,8 @@
 
 static struct {
     struct backend *b;
-    unsigned heard_n;
-    char heard[64];
+    unsigned received_n;
+    char received[64];
 } other;
 
 static void
@@ -20,8 +20,8 @@ other_post(void *ctx, const struct core_event *ev)
         return;
     }
     ck_assert_int_eq(ev->type, CORE_RECEIVED);
-    snprintf(other.heard, sizeof(other.heard), "%.*s", (int)ev->received.n, ev->received.p);
-    other.heard_n++;
+    snprintf(other.received, sizeof(other.received), "%.*s", (int)ev->received.n, ev->received.p);
+    other.received_n++;
 }
 
 static void
@@ -52,7 +52,7 @@ open_other(void)
 /* ---- saying ---- */
 
 static void
-say(struct backend *b, const void *p, size_t n)
+sends(struct backend *b, const void *p, size_t n)
 {
     char *spoiled = malloc(n);
 
@@ -66,37 +66,37 @@ say(struct backend *b, const void *p, size_t n)
 }
 
 static bool
-both_heard(const void *n)
+both_received(const void *n)
 {
-    return w.heard_n >= *(const unsigned *)n && other.heard_n >= *(const unsigned *)n;
+    return w.received_n >= *(const unsigned *)n && other.received_n >= *(const unsigned *)n;
 }
 
 static bool
-we_heard(const void *n)
+is_ours_received(const void *n)
 {
-    return w.heard_n >= *(const unsigned *)n;
+    return w.received_n >= *(const unsigned *)n;
 }
 
 static bool
 last_was(const void *text)
 {
-    return strcmp(w.heard, text) == 0;
+    return strcmp(w.received, text) == 0;
 }
 
-#define must_hear(n) turn_until(we_heard, (&(unsigned){n}))
+#define must_receive(n) turn_until(is_ours_received, (&(unsigned){n}))
 
 START_TEST(every_daemon_receives_a_broadcast)
 {
     open_other();
     listeners_until("rlock:deadlock:0", 2);
-    say(w.b, "who waits for 7?", 16);
-    turn_until(both_heard, &(unsigned){1});
-    ck_assert_str_eq(w.heard, "who waits for 7?");
-    ck_assert_str_eq(other.heard, "who waits for 7?");
-    say(other.b, "I do", 4);
-    turn_until(both_heard, &(unsigned){2});
-    ck_assert_str_eq(w.heard, "I do");
-    ck_assert_str_eq(other.heard, "I do");
+    sends(w.b, "who waits for 7?", 16);
+    turn_until(both_received, &(unsigned){1});
+    ck_assert_str_eq(w.received, "who waits for 7?");
+    ck_assert_str_eq(other.received, "who waits for 7?");
+    sends(other.b, "I do", 4);
+    turn_until(both_received, &(unsigned){2});
+    ck_assert_str_eq(w.received, "I do");
+    ck_assert_str_eq(other.received, "I do");
     backend_close(&other.b);
     listeners_until("rlock:deadlock:0", 1);
 }
@@ -111,16 +111,16 @@ START_TEST(a_daemon_in_another_database_does_not)
     open_other();
     listeners_until("rlock:deadlock:0", 1);
     listeners_until("rlock:deadlock:3", 1);
-    say(w.b, "zero", 4);
-    say(other.b, "three", 5);
-    turn_until(both_heard, &(unsigned){1});
-    ck_assert_str_eq(w.heard, "zero");
-    ck_assert_str_eq(other.heard, "three");
+    sends(w.b, "zero", 4);
+    sends(other.b, "three", 5);
+    turn_until(both_received, &(unsigned){1});
+    ck_assert_str_eq(w.received, "zero");
+    ck_assert_str_eq(other.received, "three");
     redis("PUBLISH rlock:deadlock:3 again");
-    turn_until(both_heard, &(unsigned){1});
-    say(w.b, "end", 3);
-    must_hear(2);
-    ck_assert_str_eq(w.heard, "end");
+    turn_until(both_received, &(unsigned){1});
+    sends(w.b, "end", 3);
+    must_receive(2);
+    ck_assert_str_eq(w.received, "end");
     backend_close(&other.b);
 }
 END_TEST
@@ -134,16 +134,16 @@ START_TEST(bytes_up_to_a_limit)
     }
     listeners_until("rlock:deadlock:0", 1);
     ck_assert_int_eq(redis_calls("publish"), 1); /* the first one here asked whether others are there */
-    say(w.b, big, sizeof(big)); /* not said */
-    say(w.b, big, sizeof(big) - 1);
-    must_hear(1);
+    sends(w.b, big, sizeof(big)); /* not said */
+    sends(w.b, big, sizeof(big) - 1);
+    must_receive(1);
     ck_assert_int_eq(redis_calls("publish"), 2);
-    ck_assert_uint_eq(w.heard_bytes, BROADCAST_TEXT_MAX);
-    ck_assert_mem_eq(w.heard, big, BROADCAST_TEXT_MAX);
+    ck_assert_uint_eq(w.received_bytes, BROADCAST_TEXT_MAX);
+    ck_assert_mem_eq(w.received, big, BROADCAST_TEXT_MAX);
     redis("PUBLISH rlock:deadlock:0 %b", big, sizeof(big)); /* not heard */
     redis("PUBLISH rlock:deadlock:0 end");
     turn_until(last_was, "end");
-    ck_assert_uint_eq(w.heard_n, 2);
+    ck_assert_uint_eq(w.received_n, 2);
     ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
 }
 END_TEST
@@ -167,30 +167,30 @@ START_TEST(a_broadcast_is_no_operation)
     for (unsigned i = 0; i < 20; i++) {
         char key[8];
 
-        say(w.b, "x", 1);
+        sends(w.b, "x", 1);
         ck_assert(i > 0 || backend_idle(w.b));
         snprintf(key, sizeof(key), "k%u", i / 2);
         op[i] = op_on(key, KIND_SIMPLE, i);
         op[i].op = perform(&op[i], CORE_ACQUIRE);
         flush();
-        say(w.b, "y", 1);
+        sends(w.b, "y", 1);
     }
     for (int i = 0; i < 20; i++) {
         must(await(op[i].op), i % 2 == 0 ? CORE_OK : CORE_TAKEN);
     }
-    must_hear(40);
+    must_receive(40);
     turn_until(is_quiet, NULL);
     ck_assert(backend_idle(w.b));
     ck_assert_uint_eq(w.metrics.redis_protocol_errors + w.metrics.redis_disconnects, 0);
 }
 END_TEST
 
-START_TEST(heard_again_after_the_link_was_lost)
+START_TEST(received_again_after_the_link_was_lost)
 {
     for (unsigned i = 1; i <= 3; i++) {
         listeners_until("rlock:deadlock:0", 1);
-        say(w.b, "x", 1);
-        must_hear(i);
+        sends(w.b, "x", 1);
+        must_receive(i);
         ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
     }
 }
@@ -200,16 +200,16 @@ START_TEST(no_broadcast_without_a_link)
 {
     redis_kill();
     turn_until(is_down, NULL);
-    say(w.b, "lost", 4);
+    sends(w.b, "lost", 4);
     ck_assert(backend_idle(w.b));
     unlink(w.sock);
     redis_start(NULL);
     redis_connect();
     turn_until(is_all_up, NULL);
     listeners_until("rlock:deadlock:0", 1);
-    say(w.b, "now", 3);
-    must_hear(1);
-    ck_assert_str_eq(w.heard, "now");
+    sends(w.b, "now", 3);
+    must_receive(1);
+    ck_assert_str_eq(w.received, "now");
 }
 END_TEST
 
@@ -267,7 +267,7 @@ main(void)
     tcase_add_test(tc[0], a_daemon_in_another_database_does_not);
     tcase_add_test(tc[0], bytes_up_to_a_limit);
     tcase_add_test(tc[0], a_broadcast_is_no_operation);
-    tcase_add_test(tc[0], heard_again_after_the_link_was_lost);
+    tcase_add_test(tc[0], received_again_after_the_link_was_lost);
     tcase_add_test(tc[0], no_broadcast_without_a_link);
     tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
     tcase_add_test(tc[1], a_daemon_that_may_not_publish_stays_outside);

@@ -1050,7 +1050,7 @@ START_TEST(bad_urls_are_refused)
 END_TEST
 
 static void
-nobody_attempted(void)
+none_attempted(void)
 {
     for (size_t i = 0; i < px.pairs_n; i++) {
         px.pair[i].attempted = false;
@@ -1059,7 +1059,7 @@ nobody_attempted(void)
 
 /* The connection by which scripts were called since nobody_attempted(). */
 static struct pair *
-who_attempted(void)
+attempting_daemon(void)
 {
     struct pair *p = px.pair;
 
@@ -1098,9 +1098,9 @@ START_TEST(renewals_go_by_another_link)
     struct pair *p;
 
     must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
-    nobody_attempted();
+    none_attempted();
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
-    p = who_attempted();
+    p = attempting_daemon();
     p->held = true;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_UNKNOWN);
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
@@ -1112,9 +1112,9 @@ START_TEST(renewals_go_by_another_link)
     must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
     redis("CONFIG SET maxclients 1000");
     turn_until(is_all_up, NULL);
-    nobody_attempted();
+    none_attempted();
     must(acquire("z", KIND_REENTRANT, 1), CORE_OK);
-    p = who_attempted();
+    p = attempting_daemon();
     p->attempted = false;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
     ck_assert(!p->attempted); /* by its own again */
@@ -1130,11 +1130,11 @@ START_TEST(names_go_by_another_link)
     struct pair *p;
 
     must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
-    p = who_attempted();
+    p = attempting_daemon();
     redis("CONFIG SET maxclients 1");
     cut(p);
     turn_until(has_one_away, NULL);
-    nobody_attempted();
+    none_attempted();
     backend_status(w.b, &st);
     ck_assert(st.up);
     ck_assert_str_eq(st.links_away, "locks");
@@ -1146,10 +1146,10 @@ START_TEST(names_go_by_another_link)
     must(release("x", KIND_REENTRANT, 1, 0), CORE_OK);
     must(await(send_op(&clear, CORE_BREAK_KEY)), CORE_OK);
     ck_assert_int_eq(redis_keys(), 1); /* the clock of tokens */
-    p = who_attempted();
+    p = attempting_daemon();
     redis("CONFIG SET maxclients 1000");
     turn_until(is_all_up, NULL);
-    nobody_attempted();
+    none_attempted();
     must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
     ck_assert(!p->attempted); /* home again */
     ck_assert_uint_eq(w.downs, 0);
@@ -1166,7 +1166,7 @@ START_TEST(a_batch_moves_when_its_link_closes)
     struct pair *p;
 
     must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
-    p = who_attempted();
+    p = attempting_daemon();
     p->held = true;
     for (int i = 0; i < 4; i++) {
         send_op(&op[i], CORE_ACQUIRE);
@@ -1200,17 +1200,17 @@ sent_abroad(const struct core_op *op)
 
     must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
     redis("CONFIG SET maxclients 1");
-    cut(who_attempted());
+    cut(attempting_daemon());
     turn_until(has_one_away, NULL);
-    nobody_attempted();
+    none_attempted();
     must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
-    abroad = who_attempted();
+    abroad = attempting_daemon();
     redis("CONFIG SET maxclients 1000");
     abroad->held = true;
     send_op(op, CORE_ACQUIRE);
     turn_until_exists("k");
     turn_until(is_all_up, NULL);
-    nobody_attempted();
+    none_attempted();
     return abroad;
 }
 
@@ -1226,7 +1226,7 @@ START_TEST(a_name_stays_abroad_while_it_is_in_flight)
     abroad->held = false;
     on_reply(abroad->server, abroad);
     must(await(op[1].op), CORE_TAKEN);
-    nobody_attempted();
+    none_attempted();
     must(release("k", KIND_REENTRANT, 1, 0), CORE_OK);
     ck_assert(!abroad->attempted);
 }
@@ -1245,7 +1245,7 @@ START_TEST(a_name_stays_abroad_while_a_reply_is_owed)
     abroad->held = false;
     on_reply(abroad->server, abroad);
     must(await(op[1].op), CORE_TAKEN);
-    nobody_attempted();
+    none_attempted();
     must(release("k", KIND_REENTRANT, 1, 0), CORE_OK);
     ck_assert(!abroad->attempted);
 }

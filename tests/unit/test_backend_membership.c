@@ -398,7 +398,7 @@ has_beaten(const void *n)
 
 /* A daemon has registered that nobody was told of. */
 static void
-somebody_comes_unheard(void)
+a_daemon_comes_unnoticed(void)
 {
     static const char them[] = "0f9b8a76-1c2d-4e3f-8a9b-000000000000";
     char ours[64], version[32];
@@ -426,7 +426,7 @@ START_TEST(a_daemon_that_came_before_we_listened)
         turn_until(has_beaten, &evals); /* the next beat is two seconds off */
         turn_until(is_alone, NULL);
         redis("CLIENT KILL TYPE pubsub");
-        somebody_comes_unheard();
+        a_daemon_comes_unnoticed();
         met = turn_for(is_met, NULL, US_PER_S / w.slow);
     }
     ck_assert(met);
@@ -476,7 +476,7 @@ START_TEST(a_daemon_that_stood_still_registers_first)
 END_TEST
 
 /* Nothing else is sent while that is not answered, and nothing when it is refused for now. */
-START_TEST(a_daemon_that_stood_still_and_is_not_heard)
+START_TEST(a_daemon_that_stood_still_and_is_not_received)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     int64_t calls;
@@ -590,7 +590,7 @@ main(void)
                             the_process_after_us_takes_our_place,
                             a_daemon_that_came_before_we_listened, a_grace_is_known_to_the_process_after,
 #ifdef RLOCKD_TEST_CLOCK
-                            a_daemon_that_stood_still_registers_first, a_daemon_that_stood_still_and_is_not_heard,
+                            a_daemon_that_stood_still_registers_first, a_daemon_that_stood_still_and_is_not_received,
                             a_daemon_that_stood_still_does_not_send_again,
 #endif
                             good_bye,

@@ -257,7 +257,7 @@ reader_id(void)
     return id;
 }
 
-START_TEST(a_holder_that_publishes_nothing_is_heard)
+START_TEST(a_holder_that_publishes_nothing_is_noticed)
 {
     redis("SET k somebody PX 60000");
     track("k", 1);
@@ -270,7 +270,7 @@ START_TEST(a_holder_that_publishes_nothing_is_heard)
 }
 END_TEST
 
-START_TEST(each_change_is_heard_and_the_alarm_stays_set)
+START_TEST(each_change_is_received_and_the_alarm_stays_set)
 {
     redis("SET k somebody PX 60000");
     track("k", 1);
@@ -681,8 +681,8 @@ main(void)
         two_locks_of_a_key_leave_one_by_one,
         both_channels_come_back_with_the_link,
         a_second_watch_takes_the_place_of_the_first,
-        a_holder_that_publishes_nothing_is_heard,
-        each_change_is_heard_and_the_alarm_stays_set,
+        a_holder_that_publishes_nothing_is_noticed,
+        each_change_is_received_and_the_alarm_stays_set,
         changes_faster_than_we_read,
         only_tracked_keys_cost_something,
         a_tracked_lock_subscribes_to_its_channel_too,

@@ -65,11 +65,11 @@ START_TEST(a_turn_publishes_a_bounded_number)
         more = one_turn();
         reported = 0;
         for (int i = 0; i < MANY; i++) {
-            reported += hear_events(&c[i], &token[i]);
+            reported += receive_events(&c[i], &token[i]);
         }
         /* in the first, what was left of the last */
         ck_assert_uint_le(reported, turns == 0 ? 2 * OF_A_TURN : OF_A_TURN);
-        ck_assert_uint_eq(hear_events(&few, &few_token), turns == 0);
+        ck_assert_uint_eq(receive_events(&few, &few_token), turns == 0);
     }
     ck_assert_uint_ge(turns, MANY * EVENTS / OF_A_TURN - 1);
     for (int i = 0; i < MANY; i++) {
@@ -78,7 +78,7 @@ START_TEST(a_turn_publishes_a_bounded_number)
     publish("a", EVENTS + 1); /* all are there again: at once */
     (void)one_turn();
     for (int i = 0; i < MANY; i++) {
-        ck_assert_uint_eq(hear_events(&c[i], &token[i]), 1);
+        ck_assert_uint_eq(receive_events(&c[i], &token[i]), 1);
     }
     leave(&few);
     leave_all(c);
@@ -98,7 +98,7 @@ START_TEST(subscribers_come_and_go_meanwhile)
     ck_assert(one_turn());
     ck_assert_int_gt(pubsub_subscribe(engine->pubsub, comes.s, SLICE_LIT("lock:a"), false), 0);
     for (int i = 0; i < MANY; i++) {
-        (void)hear_events(&c[i], &token[i]);
+        (void)receive_events(&c[i], &token[i]);
     }
     for (int i = 0; i < MANY; i++) { /* who has heard less than the one before it is next */
         if (i % 10 == 0 || (i > 0 && token[i] < token[i - 1])) {
@@ -110,10 +110,10 @@ START_TEST(subscribers_come_and_go_meanwhile)
     for (int i = 0; i < MANY; i++) {
         bool left = pubsub_count(c[i].s) == 0;
 
-        ck_assert_uint_eq(hear_events(&c[i], &token[i]) == 0, left);
+        ck_assert_uint_eq(receive_events(&c[i], &token[i]) == 0, left);
         ck_assert_uint_eq(token[i] == EVENTS + 1, !left);
     }
-    ck_assert_uint_eq(hear_events(&comes, &last), 1);
+    ck_assert_uint_eq(receive_events(&comes, &last), 1);
     leave(&comes);
     leave_all(c);
 }
@@ -148,8 +148,8 @@ START_TEST(a_session_that_publishes_too_much_waits)
     for (unsigned i = 1; i <= HELD_UP + 3 * EVENTS; i++) {
         publish("a", i);
     }
-    say(&publisher, "PING\nPING\n");
-    say(&other, "PING\n");
+    sends(&publisher, "PING\nPING\n");
+    sends(&other, "PING\n");
     for (; publisher.s->events_kept >= HELD_UP; turns++) {
         ck_assert_uint_eq(publisher.s->requests_n, 0);
         (void)one_turn();
@@ -186,15 +186,15 @@ START_TEST(a_session_that_publishes_little_does_not_wait_for_others)
     come_all(c);
     publish_for(&many[0], 2 * HELD_UP);
     publish_for(&some, 2 * SHARE);
-    say(&some, "PING\n");
+    sends(&some, "PING\n");
     (void)one_turn();
     ck_assert_uint_eq(some.s->requests_n, 1);
     for (unsigned i = 1; i < sizeof(many) / sizeof(many[0]); i++) {
         publish_for(&many[i], HELD_UP);
     }
     publish_for(&few, SHARE / 2);
-    say(&some, "PING\n");
-    say(&few, "PING\n");
+    sends(&some, "PING\n");
+    sends(&few, "PING\n");
     (void)one_turn();
     ck_assert_uint_eq(few.s->requests_n, 1);
     for (; engine->events_kept >= ALL; turns++) {
@@ -239,12 +239,12 @@ START_TEST(the_asker_has_caused_it)
     struct client c[MANY], holder = come(), asker = come();
 
     come_all(c);
-    say(&holder, "LOCK a OWNER h\n");
+    sends(&holder, "LOCK a OWNER h\n");
     settle();
     for (unsigned i = 1; i <= 2 * EVENTS; i++) {
         publish("a", i);
     }
-    say(&asker, "LOCK a OWNER x\n");
+    sends(&asker, "LOCK a OWNER x\n");
     ck_assert(one_turn());
     ck_assert_uint_eq(holder.s->events_kept, 0);
     ck_assert_uint_eq(asker.s->events_kept, 1); /* wanted */
@@ -267,13 +267,13 @@ START_TEST(a_grant_past_its_deadline_is_not_published)
     for (unsigned i = 1; i <= EVENTS; i++) {
         publish("a", i);
     }
-    say(&holder, "LOCK a OWNER me LEASE 1s\n");
+    sends(&holder, "LOCK a OWNER me LEASE 1s\n");
     ck_assert(one_turn() && answer_all());
     expect(&holder, "");
     clock_advance_us(2 * US_PER_S);
     turn();
     buf_init(&b, 0);
-    hear(&c[MANY - 1], &b);
+    receives(&c[MANY - 1], &b);
     ck_assert_ptr_nonnull(strstr(b.p, "granted 150 o\r\n"));
     ck_assert_ptr_null(strstr(b.p, "granted 101 me\r\n"));
     ck_assert_ptr_nonnull(strstr(b.p, "lost 101 me\r\n"));

@@ -368,12 +368,12 @@ END_TEST
     }
 
 static void
-gift(const char *const said[7], const char *taken_back, const char *owner_then)
+gift(const char *const maps[7], const char *taken_back, const char *owner_then)
 {
     unsigned moved = 0;
 
     for (size_t i = 0; i < 7; i++) {
-        ck_assert(take(said[i]));
+        ck_assert(take(maps[i]));
         moved += slot_set_has(&news.moved, 0);
         ck_assert_str_eq(owner(0), i == 0 ? ID_A : ID_B);
         ck_assert_uint_eq(map.epoch[0], 9);

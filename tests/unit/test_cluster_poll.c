@@ -59,7 +59,7 @@ on_post(void *ctx, const struct core_event *ev)
 
 /* By the map the masters, which no client can reach, so no shard is opened, have these slots. */
 static void
-map_says(unsigned of_a, unsigned of_b)
+map_answers(unsigned of_a, unsigned of_b)
 {
     c->map.owner[SLOT_OF_A] = (uint16_t)of_a;
     c->map.owner[SLOT_OF_B] = (uint16_t)of_b;
@@ -87,7 +87,7 @@ begin(void)
         list_push_back(&c->masters, &master[i].node);
     }
     questions_n = events = 0;
-    map_says(0, 1);
+    map_answers(0, 1);
 }
 
 static void
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(a_slot_moves_meanwhile)
 {
     poll(1);
-    map_says(1, 1);
+    map_answers(1, 1);
     answer(0, 0);
     answer(1, 7);
     ck_assert_uint_eq(events, 0);
@@ -155,8 +155,8 @@ START_TEST(a_slot_moves_and_comes_back)
 {
     poll(1);
     answer(1, 7);
-    map_says(1, 1);
-    map_says(0, 1);
+    map_answers(1, 1);
+    map_answers(0, 1);
     answer(0, 0);
     ck_assert_uint_eq(events, 0);
 }
@@ -166,7 +166,7 @@ END_TEST
 START_TEST(the_same_map_comes_again)
 {
     poll(1);
-    map_says(0, 1);
+    map_answers(0, 1);
     answer(0, 0);
     answer(1, 0);
     ck_assert_uint_eq(events, 1);

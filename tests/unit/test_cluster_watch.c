@@ -12,7 +12,7 @@
 enum { WATCHES = 300, SLOT = 15495 }; /* the slot of "a" */
 
 static struct cluster *c;
-static unsigned heard[2 * WATCHES];
+static unsigned received[2 * WATCHES];
 static unsigned events;
 static void (*then)(uint64_t lock); /* what the core does when it hears of that lock */
 
@@ -29,7 +29,7 @@ on_post(void *ctx, const struct core_event *ev)
 {
     (void)ctx;
     ck_assert_uint_lt(ev->queue, 2 * WATCHES);
-    heard[ev->queue]++;
+    received[ev->queue]++;
     events++;
     then(ev->queue);
 }
@@ -62,7 +62,7 @@ begin(void)
     cluster_slots_init(&c->slots, &c->conf, &c->env, &(struct anchors_io){.tag = no_tag, .on_news = no_news});
     events = 0;
     for (uint64_t i = 0; i < WATCHES; i++) {
-        heard[i] = heard[WATCHES + i] = 0;
+        received[i] = received[WATCHES + i] = 0;
         watch(i, CORE_WATCH);
     }
 }
@@ -100,7 +100,7 @@ follow(void)
     cluster_watches_follow(c);
 }
 
-START_TEST(one_is_heard_and_all_others_end)
+START_TEST(one_is_received_and_all_others_end)
 {
     then = all_others_end;
     follow();
@@ -109,13 +109,13 @@ START_TEST(one_is_heard_and_all_others_end)
 }
 END_TEST
 
-START_TEST(each_is_heard_once_while_others_begin)
+START_TEST(each_is_received_once_while_others_begin)
 {
     then = another_begins;
     follow();
     for (unsigned i = 0; i < WATCHES; i++) {
-        ck_assert_uint_eq(heard[i], 1);
-        ck_assert_uint_eq(heard[WATCHES + i], 0);
+        ck_assert_uint_eq(received[i], 1);
+        ck_assert_uint_eq(received[WATCHES + i], 0);
     }
     ck_assert_uint_eq(c->watches.count, 2 * WATCHES);
 }
@@ -153,8 +153,8 @@ main(void)
     TCase *t = tcase_create("all");
 
     tcase_add_checked_fixture(t, begin, end);
-    tcase_add_test(t, one_is_heard_and_all_others_end);
-    tcase_add_test(t, each_is_heard_once_while_others_begin);
+    tcase_add_test(t, one_is_received_and_all_others_end);
+    tcase_add_test(t, each_is_received_once_while_others_begin);
     tcase_add_test(t, a_refused_watch_is_retried_later);
     suite_add_tcase(s, t);
     return suite_run(s);

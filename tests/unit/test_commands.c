@@ -10,13 +10,13 @@
 #include "daemon/serve/sessions.h"
 
 static void
-said_at(int line, const struct client *c, const char *request, const char *want)
+expects_at(int line, const struct client *c, const char *request, const char *want)
 {
-    say(c, request);
+    sends(c, request);
     settle();
     expect_at(line, c, want);
 }
-#define said(c, request, want) said_at(__LINE__, c, request, want)
+#define expects(c, request, want) expects_at(__LINE__, c, request, want)
 
 /* A reply whose text has this in it. */
 static void
@@ -49,19 +49,19 @@ START_TEST(unknown_commands)
     struct client c = come();
     char long_arg[400], want[600];
 
-    said(&c, "FOO\n", "-ERR unknown command 'FOO', with args beginning with: \r\n");
-    said(&c, "foo a \"b c\" \"\"\n", "-ERR unknown command 'foo', with args beginning with: 'a' 'b c' '' \r\n");
-    said(&c, "*2\r\n$1\r\nx\r\n$3\r\na\r\n\r\n",
+    expects(&c, "FOO\n", "-ERR unknown command 'FOO', with args beginning with: \r\n");
+    expects(&c, "foo a \"b c\" \"\"\n", "-ERR unknown command 'foo', with args beginning with: 'a' 'b c' '' \r\n");
+    expects(&c, "*2\r\n$1\r\nx\r\n$3\r\na\r\n\r\n",
          "-ERR unknown command 'x', with args beginning with: 'a\\x0d\\x0a' \r\n");
     /* Cut where Redis cuts: 128 bytes of the verb, and of all arguments together. */
     memset(long_arg, 'y', sizeof(long_arg));
     memcpy(long_arg, "FOO ", 4);
     strcpy(long_arg + 4 + 200, " more\n");
     snprintf(want, sizeof(want), "-ERR unknown command 'FOO', with args beginning with: '%.128s' \r\n", long_arg + 4);
-    said(&c, long_arg, want);
+    expects(&c, long_arg, want);
     strcpy(long_arg + 200, "\n");
     snprintf(want, sizeof(want), "-ERR unknown command '%.128s', with args beginning with: \r\n", long_arg + 4);
-    said(&c, long_arg + 4, want);
+    expects(&c, long_arg + 4, want);
     leave(&c);
 }
 END_TEST
@@ -70,10 +70,10 @@ START_TEST(wrong_arity)
 {
     struct client c = come();
 
-    said(&c, "UNLOCK\n",
+    expects(&c, "UNLOCK\n",
          "-ERR wrong number of arguments for 'unlock' command; "
          "usage: UNLOCK name [SHARED] [OWNER id] [TOKEN token]\r\n");
-    said(&c, "drain now\n", "-ERR wrong number of arguments for 'drain' command; usage: DRAIN\r\n");
+    expects(&c, "drain now\n", "-ERR wrong number of arguments for 'drain' command; usage: DRAIN\r\n");
     ck_assert(!engine->draining);
     leave(&c);
 }
@@ -84,7 +84,7 @@ START_TEST(cross_protocol)
     static const char *const lines[] = {"POST / HTTP/1.1\r\n", "post x\n", "Host: localhost:5625\n"};
     struct client c = come();
 
-    said(&c, lines[_i], "<end>");
+    expects(&c, lines[_i], "<end>");
     ck_assert_ptr_null(session_find(engine, c.id));
     close(c.fd);
 }
@@ -106,7 +106,7 @@ START_TEST(nothing_before_auth)
 {
     struct client c = come();
 
-    said(&c, "LOCK a\nECHO x\nBREAK a\nPING\n",
+    expects(&c, "LOCK a\nECHO x\nBREAK a\nPING\n",
          "-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n"
          "-NOAUTH Authentication required.\r\n+PONG\r\n");
     reported(&c, "HELLO 3\n",
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(each_password_gives_its_role)
 {
     static const struct {
-        const char *say;
+        const char *request;
         bool authed, admin;
     } rows[] = {
         {"AUTH sesame\n", true, false},         {"AUTH default sesame\n", true, false},
@@ -132,7 +132,7 @@ START_TEST(each_password_gives_its_role)
     };
     struct client c = come();
 
-    said(&c, rows[_i].say,
+    expects(&c, rows[_i].request,
          rows[_i].authed ? "+OK\r\n" : "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     ck_assert_int_eq(c.s->authed, rows[_i].authed);
     ck_assert_int_eq(c.s->admin, rows[_i].admin);
@@ -148,9 +148,9 @@ START_TEST(three_failures_close)
 {
     struct client c = come();
 
-    said(&c, "AUTH a\nAUTH b\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+    expects(&c, "AUTH a\nAUTH b\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
                                  "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
-    said(&c, "AUTH c\nPING\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n<end>");
+    expects(&c, "AUTH c\nPING\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n<end>");
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert_uint_eq(engine->metrics.auth_failures, 3);
     close(c.fd);
@@ -164,7 +164,7 @@ wrong_password(const char *given)
     char line[64];
 
     snprintf(line, sizeof(line), "AUTH \"%s\"\n", given);
-    said(&c, line, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    expects(&c, line, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     ck_assert(!c.s->authed);
     leave(&c);
 }
@@ -214,11 +214,11 @@ START_TEST(auth_without_passwords)
 {
     struct client c = come();
 
-    said(&c, "AUTH x\n",
+    expects(&c, "AUTH x\n",
          "-ERR AUTH <password> called without any password configured for the default user. "
          "Are you sure your configuration is correct?\r\n");
-    said(&c, "AUTH default x\n", "+OK\r\n");
-    said(&c, "AUTH admin x\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    expects(&c, "AUTH default x\n", "+OK\r\n");
+    expects(&c, "AUTH admin x\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     leave(&c);
 }
 END_TEST
@@ -251,16 +251,16 @@ START_TEST(lock_unlock_renew)
     struct client c = come();
     struct resp r;
 
-    said(&c, "LOCK a\n", ":101\r\n");
-    said(&c, "LOCK a\n", ":101\r\n");
+    expects(&c, "LOCK a\n", ":101\r\n");
+    expects(&c, "LOCK a\n", ":101\r\n");
     r = ask(&c, "RENEW a 60s\n");
     ck_assert_int_gt(atoi(r.text), 50000); /* told 1 % + 2 ms early */
     ck_assert_int_le(atoi(r.text), 59398);
     resp_fini(&r);
-    said(&c, "UNLOCK a TOKEN 100\n", "-STALE the token is not the current one\r\n");
-    said(&c, "UNLOCK a\n", ":1\r\n");
-    said(&c, "UNLOCK a\n", ":0\r\n");
-    said(&c, "UNLOCK a\n", "-NOTHELD this owner does not hold the lock\r\n");
+    expects(&c, "UNLOCK a TOKEN 100\n", "-STALE the token is not the current one\r\n");
+    expects(&c, "UNLOCK a\n", ":1\r\n");
+    expects(&c, "UNLOCK a\n", ":0\r\n");
+    expects(&c, "UNLOCK a\n", "-NOTHELD this owner does not hold the lock\r\n");
     reported(&c, "LOCK a WAIT\n", "; usage: LOCK name");
     leave(&c);
 }
@@ -270,7 +270,7 @@ START_TEST(kind_of_the_request_wins)
 {
     struct client c = come();
 
-    said(&c, "LOCK a KIND counter\n", ":101\r\n");
+    expects(&c, "LOCK a KIND counter\n", ":101\r\n");
     ck_assert_int_eq(redis->op[0].kind, KIND_COUNTER);
     leave(&c);
 }
@@ -280,11 +280,11 @@ START_TEST(waits_by_the_rule_or_the_request)
 {
     struct client holder = come(), c = come();
 
-    said(&holder, "LOCK a\n", ":101\r\n");
-    said(&c, "LOCK a NOWAIT\n", "$-1\r\n");
+    expects(&holder, "LOCK a\n", ":101\r\n");
+    expects(&c, "LOCK a NOWAIT\n", "$-1\r\n");
     conf->locks.wait_us = 0;
-    said(&c, "LOCK a\n", "$-1\r\n");
-    said(&c, "LOCK a WAIT forever\n", ""); /* waits */
+    expects(&c, "LOCK a\n", "$-1\r\n");
+    expects(&c, "LOCK a WAIT forever\n", ""); /* waits */
     leave(&c);
     leave(&holder);
 }
@@ -297,17 +297,17 @@ START_TEST(kill)
     struct client admin = come(), victim = come();
     char text[40];
 
-    said(&admin, "KILL 999\nKILL x\nKILL -1\n",
+    expects(&admin, "KILL 999\nKILL x\nKILL -1\n",
          "-ERR no such session\r\n-ERR no such session\r\n-ERR no such session\r\n");
-    said(&victim, "LOCK a\n", ":101\r\n");
+    expects(&victim, "LOCK a\n", ":101\r\n");
     snprintf(text, sizeof(text), "KILL %u\n", (unsigned)victim.id);
-    said(&admin, text, "+OK\r\n");
+    expects(&admin, text, "+OK\r\n");
     expect(&victim, "<end>");
     ck_assert_uint_eq(redis->releases, 1);
     ck_assert_ptr_null(session_find(engine, victim.id));
     close(victim.fd);
     snprintf(text, sizeof(text), "KILL %u\nPING\n", (unsigned)admin.id);
-    said(&admin, text, "+OK\r\n<end>"); /* its answer first */
+    expects(&admin, text, "+OK\r\n<end>"); /* its answer first */
     close(admin.fd);
 }
 END_TEST
@@ -318,15 +318,15 @@ START_TEST(client_kill)
     char text[40];
 
     snprintf(text, sizeof(text), "CLIENT KILL ID %u\n", (unsigned)one.id);
-    said(&admin, text, ":1\r\n");
+    expects(&admin, text, ":1\r\n");
     expect(&one, "<end>");
-    said(&admin, text, ":0\r\n");
-    said(&admin, "CLIENT KILL nobody\n", "-ERR No such client\r\n");
-    said(&admin, "CLIENT KILL ID x\n", "-ERR client-id should be greater than 0\r\n");
-    said(&admin, "CLIENT KILL FROB x\n", "-ERR syntax error\r\n");
-    said(&admin, "CLIENT KILL TYPE normal\n", ":1\r\n"); /* not itself */
+    expects(&admin, text, ":0\r\n");
+    expects(&admin, "CLIENT KILL nobody\n", "-ERR No such client\r\n");
+    expects(&admin, "CLIENT KILL ID x\n", "-ERR client-id should be greater than 0\r\n");
+    expects(&admin, "CLIENT KILL FROB x\n", "-ERR syntax error\r\n");
+    expects(&admin, "CLIENT KILL TYPE normal\n", ":1\r\n"); /* not itself */
     expect(&two, "<end>");
-    said(&admin, "CLIENT KILL TYPE normal SKIPME no\n", ":1\r\n<end>");
+    expects(&admin, "CLIENT KILL TYPE normal SKIPME no\n", ":1\r\n<end>");
     close(admin.fd);
     close(one.fd);
     close(two.fd);
@@ -338,15 +338,15 @@ START_TEST(break_frees)
     struct client c = come(), admin = come();
     char text[600] = "BREAK ";
 
-    said(&c, "LOCK a\n", ":101\r\n");
-    say(&admin, "BREAK a\n");
+    expects(&c, "LOCK a\n", ":101\r\n");
+    sends(&admin, "BREAK a\n");
     settle();
     expect(&admin, ":1\r\n");
-    said(&c, "UNLOCK a\n", "-LOST the lock was held and has been lost\r\n");
-    said(&admin, "BREAK \"\"\n", "-ERR a name has 1 to 512 bytes; usage: BREAK name\r\n");
+    expects(&c, "UNLOCK a\n", "-LOST the lock was held and has been lost\r\n");
+    expects(&admin, "BREAK \"\"\n", "-ERR a name has 1 to 512 bytes; usage: BREAK name\r\n");
     memset(text + 6, 'x', 513);
     text[6 + 513] = '\n';
-    said(&admin, text, "-ERR a name has 1 to 512 bytes; usage: BREAK name\r\n");
+    expects(&admin, text, "-ERR a name has 1 to 512 bytes; usage: BREAK name\r\n");
     leave(&c);
     leave(&admin);
 }
@@ -356,12 +356,12 @@ START_TEST(drain)
 {
     struct client holder = come(), waiter = come(), admin = come();
 
-    said(&holder, "LOCK a\n", ":101\r\n");
-    said(&waiter, "LOCK a\n", "");
-    said(&admin, "DRAIN\nDRAIN\n", "+OK\r\n+OK\r\n");
+    expects(&holder, "LOCK a\n", ":101\r\n");
+    expects(&waiter, "LOCK a\n", "");
+    expects(&admin, "DRAIN\nDRAIN\n", "+OK\r\n+OK\r\n");
     expect(&waiter, "-DRAINING the daemon is shutting down\r\n");
-    said(&waiter, "LOCK b\n", "-DRAINING the daemon is shutting down\r\n");
-    said(&holder, "UNLOCK a\n", ":0\r\n");
+    expects(&waiter, "LOCK b\n", "-DRAINING the daemon is shutting down\r\n");
+    expects(&holder, "UNLOCK a\n", ":0\r\n");
     leave(&holder);
     leave(&waiter);
     leave(&admin);
@@ -407,7 +407,7 @@ START_TEST(exact_words)
     struct client c = come();
 
     ck_assert_uint_eq(sizeof(rows) / sizeof(rows[0]), 26);
-    said(&c, rows[_i][0], rows[_i][1]);
+    expects(&c, rows[_i][0], rows[_i][1]);
     close(c.fd);
     settle();
 }
@@ -427,7 +427,7 @@ START_TEST(hello)
                  "proto\r\n:%d\r\n$2\r\nid\r\n"
                  ":%u\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n",
                  i == 1 ? "%7" : "*14", i == 1 ? 3 : 2, (unsigned)c.id);
-        said(&c, requests[i], want);
+        expects(&c, requests[i], want);
     }
     leave(&c);
 }
@@ -438,7 +438,7 @@ START_TEST(client_list)
     struct client c = come(), other = come();
     char text[200];
 
-    said(&c, "CLIENT SETNAME me\n", "+OK\r\n");
+    expects(&c, "CLIENT SETNAME me\n", "+OK\r\n");
     reported(&other, "CLIENT LIST\n", "name=me ");
     reported(&c, "CLIENT INFO\n", " cmd=client user=admin redir=-1 resp=2 lib-name= lib-ver=\n");
     snprintf(text, sizeof(text), "CLIENT LIST ID %u\n", (unsigned)other.id);
@@ -450,8 +450,8 @@ START_TEST(client_list)
         ck_assert_ptr_eq(strchr(r.text, '\n'), r.text + r.text_n - 1); /* one line */
         resp_fini(&r);
     }
-    said(&c, "CLIENT LIST TYPE pubsub\n", "$0\r\n\r\n");
-    said(&c, "CLIENT LIST TYPE frob\n", "-ERR Unknown client type 'frob'\r\n");
+    expects(&c, "CLIENT LIST TYPE pubsub\n", "$0\r\n\r\n");
+    expects(&c, "CLIENT LIST TYPE frob\n", "-ERR Unknown client type 'frob'\r\n");
     leave(&c);
     leave(&other);
 }
@@ -465,9 +465,9 @@ START_TEST(locks_and_waiters)
     struct resp r;
     char number[24];
 
-    said(&a, "LIST\nLOCKS\nWAITERS\n", "-ERR unknown command 'LIST', with args beginning with: \r\n*0\r\n*0\r\n");
-    said(&a, "LOCK x OWNER me\n", ":101\r\n");
-    said(&b, "LOCK x WAIT 1h\n", "");
+    expects(&a, "LIST\nLOCKS\nWAITERS\n", "-ERR unknown command 'LIST', with args beginning with: \r\n*0\r\n*0\r\n");
+    expects(&a, "LOCK x OWNER me\n", ":101\r\n");
+    expects(&b, "LOCK x WAIT 1h\n", "");
     r = ask(&a, "LOCKS\n");
     ck_assert_uint_eq(r.n, 1);
     ck_assert_uint_eq(r.child[0].n, 30);
@@ -495,7 +495,7 @@ START_TEST(locks_and_waiters)
     check_field(&r.child[0], "kept", "0");
     ck_assert_int_gt(atoi(resp_get(&r.child[0], "deadline_ms")->text), 3500000);
     resp_fini(&r);
-    said(&a, "LOCKS y*\nWAITERS y*\n", "*0\r\n*0\r\n");
+    expects(&a, "LOCKS y*\nWAITERS y*\n", "*0\r\n*0\r\n");
     leave(&b);
     leave(&a);
 }
@@ -507,7 +507,7 @@ START_TEST(sessions)
     struct resp r;
     char number[24];
 
-    said(&c, "CLIENT SETNAME me\nCLIENT SETINFO LIB-NAME lib\nCLIENT SETINFO LIB-VER 1\nHELLO 3 FROB\nLOCK a\n",
+    expects(&c, "CLIENT SETNAME me\nCLIENT SETINFO LIB-NAME lib\nCLIENT SETINFO LIB-VER 1\nHELLO 3 FROB\nLOCK a\n",
          "+OK\r\n+OK\r\n+OK\r\n-ERR Syntax error in HELLO option 'FROB'\r\n:101\r\n");
     r = ask(&c, "SESSIONS\n");
     ck_assert_uint_eq(r.n, 2);
@@ -547,7 +547,7 @@ START_TEST(lockinfo)
     check_field(&r, "foreign", "0");
     resp_fini(&r);
     redis->seen.ok = true;
-    said(&c, "LOCKINFO x\n", "$-1\r\n");
+    expects(&c, "LOCKINFO x\n", "$-1\r\n");
     /* A stranger's. */
     redis->seen.exists = true;
     strcpy(redis->seen.type, "hash");
@@ -564,7 +564,7 @@ START_TEST(lockinfo)
     check_field(&r, "foreign", "1");
     resp_fini(&r);
     /* Ours. */
-    said(&c, "LOCK x\n", ":101\r\n");
+    expects(&c, "LOCK x\n", ":101\r\n");
     snprintf(owner, sizeof(owner), "%s:%u", engine->uuid, (unsigned)c.id);
     strcpy(redis->seen.owner, owner);
     r = ask(&c, "LOCKINFO x\n");
@@ -595,12 +595,12 @@ START_TEST(info_for_libraries)
         ck_assert_msg(strstr(r.text, lines[i]) != NULL, "no %s", lines[i]);
     }
     resp_fini(&r);
-    said(&c, "INFO nosuch\n",
+    expects(&c, "INFO nosuch\n",
          "$159\r\n# there is no such section; there are: all server clients memory persistence stats replication "
          "cluster redis config keyspace lock locks waiters sessions tree\r\n\r\n");
-    said(&c, "INFO replication\n", "$48\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
+    expects(&c, "INFO replication\n", "$48\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
     c.s->proto = 3;
-    said(&c, "INFO PERSISTENCE\n", "=30\r\ntxt:# Persistence\r\nloading:0\r\n\r\n");
+    expects(&c, "INFO PERSISTENCE\n", "=30\r\ntxt:# Persistence\r\nloading:0\r\n\r\n");
     leave(&c);
 }
 END_TEST
@@ -626,9 +626,9 @@ START_TEST(info_tables)
     struct resp r;
     char many[200];
 
-    said(&a, "INFO locks\n", "$19\r\n# Locks\r\nno locks\r\n\r\n");
-    said(&a, "LOCK x OWNER me\nLOCK \"y \\r\\nz\"\n", ":101\r\n:102\r\n");
-    said(&b, "LOCK x OWNER you WAIT 1h\n", "");
+    expects(&a, "INFO locks\n", "$19\r\n# Locks\r\nno locks\r\n\r\n");
+    expects(&a, "LOCK x OWNER me\nLOCK \"y \\r\\nz\"\n", ":101\r\n:102\r\n");
+    expects(&b, "LOCK x OWNER you WAIT 1h\n", "");
     r = ask(&a, "INFO locks\n");
     check_column(r.text, "NAME", (const char *const[]){"x ", "y \\x0d\\x0az "}, 2);
     check_column(r.text, "OWNER", (const char *const[]){"me ", "(session) "}, 2);
@@ -646,13 +646,13 @@ START_TEST(info_tables)
     check_column(r.text, "OWNER", (const char *const[]){"you "}, 1);
     resp_fini(&r);
     reported(&a, "INFO lock nosuch\n", "nothing is known");
-    said(&a, "INFO lock\n", "-ERR usage: INFO lock NAME\r\n");
+    expects(&a, "INFO lock\n", "-ERR usage: INFO lock NAME\r\n");
     reported(&a, "INFO sessions\n", "LAST_COMMAND\r\n");
     /* A name is cut, not the columns. */
     memset(many, 'n', sizeof(many));
     memcpy(many, "LOCK ", 5);
     strcpy(many + 5 + 100, "\n");
-    said(&a, many, ":103\r\n");
+    expects(&a, many, ":103\r\n");
     reported(&a, "INFO locks nn*\n", "nnnn...  reentrant  held ");
     leave(&b);
     leave(&a);
@@ -669,7 +669,7 @@ START_TEST(info_tables_are_capped)
         char text[32];
 
         snprintf(text, sizeof(text), "LOCK %d\n", i);
-        say(&c, text);
+        sends(&c, text);
         if (i % 100 == 0) {
             settle();
         }
@@ -679,7 +679,7 @@ START_TEST(info_tables_are_capped)
         struct buf b;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         buf_fini(&b);
     }
     r = ask(&c, "INFO locks\n");
@@ -700,11 +700,11 @@ START_TEST(info_tree)
     struct resp r;
     char want[200];
 
-    said(&root, "INFO tree\n", "$22\r\n# Tree\r\nnobody waits\r\n\r\n");
-    said(&root, "CLIENT SETNAME root\nLOCK a\n", "+OK\r\n:101\r\n");
-    said(&middle, "LOCK b OWNER m\n", ":102\r\n");
-    said(&middle, "LOCK a OWNER m WAIT 1h\n", "");
-    said(&leaf, "LOCK b\n", "");
+    expects(&root, "INFO tree\n", "$22\r\n# Tree\r\nnobody waits\r\n\r\n");
+    expects(&root, "CLIENT SETNAME root\nLOCK a\n", "+OK\r\n:101\r\n");
+    expects(&middle, "LOCK b OWNER m\n", ":102\r\n");
+    expects(&middle, "LOCK a OWNER m WAIT 1h\n", "");
+    expects(&leaf, "LOCK b\n", "");
     r = ask(&root, "INFO tree\n");
     snprintf(want, sizeof(want), "# Tree\r\nsession %u (root)\r\n  holds a for ", (unsigned)root.id);
     ck_assert_msg(strstr(r.text, want) != NULL, "%s", r.text);
@@ -732,11 +732,11 @@ START_TEST(monitor)
     char want[200];
     const char *at;
 
-    said(&m, "MONITOR\n", "+OK\r\n");
-    say(&c, "ECHO \"a\\\"\\r\\n\\x00\"\nAUTH admin secret\nHELLO 2 AUTH u secret SETNAME me\nFOO secret\nLOCK\n");
+    expects(&m, "MONITOR\n", "+OK\r\n");
+    sends(&c, "ECHO \"a\\\"\\r\\n\\x00\"\nAUTH admin secret\nHELLO 2 AUTH u secret SETNAME me\nFOO secret\nLOCK\n");
     settle();
     buf_init(&b, 0);
-    hear(&m, &b);
+    receives(&m, &b);
     ck_assert_ptr_null(strstr(b.p, "secret"));
     at = b.p;
     snprintf(want, sizeof(want), " [0 %s] \"ECHO\" \"a\\\"\\r\\n\\x00\"\r\n+", c.s->peer);
@@ -747,14 +747,14 @@ START_TEST(monitor)
     at = strstr(at, "] \"HELLO\"");
     ck_assert_str_eq(at, "] \"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\" \"SETNAME\" \"me\"\r\n");
     buf_fini(&b);
-    say(&m, "RESET\n"); /* which it hears too, and then no more */
+    sends(&m, "RESET\n"); /* which it hears too, and then no more */
     settle();
     buf_init(&b, 0);
-    hear(&m, &b);
+    receives(&m, &b);
     ck_assert_ptr_nonnull(strstr(b.p, "] \"RESET\"\r\n+RESET\r\n"));
     buf_fini(&b);
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     buf_fini(&b);
     reported(&c, "PING\n", "PONG");
     expect(&m, "");

@@ -163,7 +163,7 @@ START_TEST(cached)
 END_TEST
 
 /* Redisson's forceUnlock: whoever waits here listens, so it is heard. */
-START_TEST(heard_from_others)
+START_TEST(received_from_others)
 {
     static const struct {
         struct ask how;
@@ -203,7 +203,7 @@ START_TEST(heard_from_others)
 END_TEST
 
 /* The renewal that a hint brings is no doubt, and is not one for each hint. */
-START_TEST(heard_from_others_in_vain)
+START_TEST(received_from_others_in_vain)
 {
     struct world w;
     struct flight op, renewal;
@@ -509,8 +509,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {a_break_is_broadcast, lost_at_once, taken_since, renewed_before, cached, heard_from_others,
-                            heard_from_others_in_vain, answered_too_late, answered_in_time,
+    const TTest *tests[] = {a_break_is_broadcast, lost_at_once, taken_since, renewed_before, cached,
+                            received_from_others, received_from_others_in_vain, answered_too_late, answered_in_time,
                             a_break_of_a_closed_session_is_broadcast, wanted_is_broadcast, wanted_while_it_lingers,
                             wanted_while_it_is_held, their_turn_ends, their_turn_refuses_no_request,
                             a_break_refuses_another_kind, wanted_where_it_is_wanted, nothing_to_do};

@@ -364,7 +364,7 @@ on_the_way(struct world *w)
 /* A way is told whole or not at all: names that are too long for it are left to time out. */
 START_TEST(a_trail_too_long_for_a_broadcast)
 {
-    size_t unsaid = 0, said = 0;
+    size_t silent = 0, published = 0;
     static char name[TRAIL_BYTES];
     struct world w;
 
@@ -385,17 +385,17 @@ START_TEST(a_trail_too_long_for_a_broadcast)
         add_stop(&t, "d0", 2, 1, "a");
         receives(&w, t.p, t.n);
         if (w.broadcasts_n == before) {
-            unsaid++;
+            silent++;
             continue;
         }
-        said++;
-        ck_assert_uint_eq(unsaid, 0); /* a longer one is none either */
+        published++;
+        ck_assert_uint_eq(silent, 0); /* a longer one is none either */
         ck_assert_uint_eq(w.broadcasts_n, before + 1);
         ck_assert_uint_le(w.broadcasts[before].n, TRAIL_BYTES);
         ck_assert(memcmp(w.broadcasts[before].p, t.p, t.n) == 0); /* and our own owner behind it, to the last word */
         ck_assert(memcmp(w.broadcasts[before].p + w.broadcasts[before].n - 8, "1:b,1:b,", 8) == 0);
     }
-    ck_assert(said > 20 && unsaid > 20);
+    ck_assert(published > 20 && silent > 20);
     world_close(&w);
 }
 END_TEST

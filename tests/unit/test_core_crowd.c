@@ -68,7 +68,7 @@ note_names(const struct world *w, size_t from, size_t to, bool asked[CROWD_N])
 
 /* A name that waits for its turn: no operation from there on is on its key. Which of them it is, is no promise. */
 static const char *
-one_that_waits(const struct world *w, size_t from)
+waiting_one(const struct world *w, size_t from)
 {
     static char name[WORLD_TEXT];
     bool asked[CROWD_N];
@@ -261,7 +261,7 @@ START_TEST(doubts_in_turn)
     s = crowd_of(&w, CROWD_N, 0);
     suspects(&w);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
-    name = one_that_waits(&w, from);
+    name = waiting_one(&w, from);
     id = lock(&w, s, name);
     suspects(&w);
     quiet(&w);
@@ -435,7 +435,7 @@ START_TEST(releases_in_turn)
     }
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "n09000", waiting);
-    name = one_that_waits(&w, from);
+    name = waiting_one(&w, from);
     waiting = lock(&w, other, name); /* somebody comes for one that has not left yet */
     redis_says(&w, expect_op(&w, CORE_RELEASE, name), CORE_OK);
     redis_grants(&w, name, waiting);
@@ -563,7 +563,7 @@ START_TEST(refused_by_and_by)
 {
     enum { WAITERS = 2 * REFUSED_MAX + 10 };
     struct world w;
-    size_t heard = 0, asked = 0;
+    size_t received = 0, asked = 0;
     struct flight f;
 
     world_open(&w);
@@ -576,16 +576,16 @@ START_TEST(refused_by_and_by)
         snprintf(owner, sizeof(owner), "o%d", i);
         lock(&w, w.session[0], "a", .owner = owner);
     }
-    for (; heard < WAITERS; asked++) {
+    for (; received < WAITERS; asked++) {
         redis_says(&w, f, CORE_FOREIGN, .pttl_us = -1);
         core_check(w.core, w.now_us);
-        ck_assert_uint_le(w.answers_n - heard, REFUSED_MAX);
-        ck_assert_uint_gt(w.answers_n, heard);
-        for (; heard < w.answers_n; heard++) {
-            ck_assert_int_eq(w.answers[heard].reply.answer, CORE_WRONG_KIND);
-            w.answers[heard].seen = true;
+        ck_assert_uint_le(w.answers_n - received, REFUSED_MAX);
+        ck_assert_uint_gt(w.answers_n, received);
+        for (; received < w.answers_n; received++) {
+            ck_assert_int_eq(w.answers[received].reply.answer, CORE_WRONG_KIND);
+            w.answers[received].seen = true;
         }
-        if (heard < WAITERS) {
+        if (received < WAITERS) {
             f = expect_op(&w, CORE_ACQUIRE, "a");
         }
     }

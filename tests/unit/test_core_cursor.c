@@ -33,7 +33,7 @@ see_waiter(void *ctx, const struct core_waiter_view *v)
 }
 
 static void
-see_nobody(void *ctx, const struct core_waiter_view *v)
+see_none(void *ctx, const struct core_waiter_view *v)
 {
     (void)ctx;
     (void)v;
@@ -227,7 +227,7 @@ START_TEST(a_walk_does_not_look_for_its_place)
     }
     pass(&w, SEC(1) - 1);
     core_cursor_begin(w.core, &look);
-    ck_assert(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), FRONT, see_nobody, &seen));
+    ck_assert(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), FRONT, see_none, &seen));
     for (int i = 0; i < GO; i++) {
         clock_t began;
 

@@ -238,7 +238,7 @@ gives_back(struct market *m, int who, int what)
 }
 
 static void
-somebody_acts(struct market *m)
+one_acts(struct market *m)
 {
     int who = (int)rng_below(&m->rng, PARTIES), what = (int)rng_below(&m->rng, THINGS), last = -1;
 
@@ -269,7 +269,7 @@ market(struct market *m, int seed, bool ordered)
         m->owner[i] = -1;
     }
     while (m->locks < LOCKS) {
-        somebody_acts(m);
+        one_acts(m);
     }
     ck_assert_uint_eq(m->w.metrics.deadlocks, m->deadlocks);
     world_close(&m->w);
@@ -482,7 +482,7 @@ enum { DAEMONS = 3 };
 
 struct fleet {
     struct world d[DAEMONS];
-    size_t n, heard[DAEMONS];
+    size_t n, received[DAEMONS];
     bool twice, backwards;
     int lose_percent;
     struct rng rng;
@@ -523,7 +523,7 @@ see_reports(struct world *w)
 }
 
 static void
-hear(struct world *w, const char *p, size_t n)
+take_text(struct world *w, const char *p, size_t n)
 {
     receives(w, p, n);
     see_reports(w);
@@ -536,7 +536,7 @@ deliver(struct fleet *f, struct broadcast_copy *s)
     for (size_t i = 0; i < f->n; i++) {
         for (int times = f->twice ? 2 : 1; times > 0; times--) {
             if ((int)rng_below(&f->rng, 100) >= f->lose_percent) {
-                hear(&f->d[i], s->p, s->n);
+                take_text(&f->d[i], s->p, s->n);
             }
         }
     }
@@ -549,9 +549,9 @@ talk(struct fleet *f)
     for (bool any = true; any;) {
         any = false;
         for (size_t i = 0; i < f->n; i++) {
-            size_t from = f->heard[i], to = f->d[i].broadcasts_n;
+            size_t from = f->received[i], to = f->d[i].broadcasts_n;
 
-            f->heard[i] = to;
+            f->received[i] = to;
             for (size_t k = from; k < to; k++) {
                 struct broadcast_copy s = f->d[i].broadcasts[f->backwards ? to - 1 - (k - from) : k];
 
@@ -786,13 +786,13 @@ START_TEST(echo_of_the_first_walk)
     fleet_open(&fleet, 3);
     make_circle(&fleet, link, 3);
     pass(&fleet.d[0], SEC(1)); /* only this one asks */
-    hear(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
-    hear(&fleet.d[2], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
+    take_text(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
+    take_text(&fleet.d[2], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
     back = fleet.d[2].broadcasts[0];
     gone(&fleet.d[1], link[1].s); /* neither who asks nor who would be the victim */
     fleet_serve(&fleet.d[1]);
     for (int i = 0; i < 3; i++) {
-        hear(&fleet.d[0], back.p, back.n);
+        take_text(&fleet.d[0], back.p, back.n);
     }
     ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it has set out again, once */
     fleet_pass(&fleet, SEC(30));
@@ -813,10 +813,10 @@ START_TEST(ended_between_the_walks)
         make_circle(&fleet, link, 2);
         pass(&fleet.d[0], SEC(1));
         pass(&fleet.d[1], SEC(1) - 1);
-        hear(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
-        hear(&fleet.d[0], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
+        take_text(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
+        take_text(&fleet.d[0], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
         ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it sets out again */
-        fleet.heard[0] = fleet.heard[1] = 1;
+        fleet.received[0] = fleet.received[1] = 1;
         gone(&fleet.d[who], link[who].s);
         fleet_serve(&fleet.d[who]);
         fleet_pass(&fleet, SEC(30));
@@ -944,11 +944,11 @@ START_TEST(garbage)
     pass(&fleet.d[0], SEC(1));
     real = fleet.d[0].broadcasts[0];
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        hear(&fleet.d[i % 3], texts[i], strlen(texts[i]));
+        take_text(&fleet.d[i % 3], texts[i], strlen(texts[i]));
     }
     for (size_t n = 0; n < real.n; n++) { /* cut off */
         before = fleet.d[1].broadcasts_n;
-        hear(&fleet.d[1], real.p, n);
+        take_text(&fleet.d[1], real.p, n);
         ck_assert_uint_eq(fleet.d[1].broadcasts_n, before);
     }
     for (int i = 0; i < 2000; i++) { /* a byte or a few are others */
@@ -960,7 +960,7 @@ START_TEST(garbage)
         for (unsigned k = 1 + rng_below(&rng, 3); k > 0; k--) {
             text[rng_below(&rng, (unsigned)n)] = (char)rng_below(&rng, 256);
         }
-        hear(&fleet.d[i % 3], text, n);
+        take_text(&fleet.d[i % 3], text, n);
     }
     ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
     fleet_close(&fleet);
@@ -975,7 +975,7 @@ START_TEST(as_long_as_can_be)
     fleet_open(&fleet, 1);
     memset(name, 'x', 512);
     take(&fleet.d[0], session(&fleet.d[0]), "a");
-    hear(&fleet.d[0], name, 512);
+    take_text(&fleet.d[0], name, 512);
     ck_assert_uint_eq(fleet.d[0].broadcasts_n, 0);
     fleet_close(&fleet);
 }

@@ -207,7 +207,7 @@ waits(const struct market *m, uint64_t owner)
 }
 
 static void
-somebody_asks(struct market *m, uint64_t s, int thing)
+one_asks(struct market *m, uint64_t s, int thing)
 {
     bool shared = m->kind[thing] == KIND_RW && rng_below(&m->rng, 2) == 0;
     struct picture p;
@@ -221,7 +221,7 @@ somebody_asks(struct market *m, uint64_t s, int thing)
 }
 
 static void
-somebody_acts(struct market *m)
+one_acts(struct market *m)
 {
     int who = (int)rng_below(&m->rng, PARTIES), thing = (int)rng_below(&m->rng, THINGS);
     struct picture p;
@@ -240,13 +240,13 @@ somebody_acts(struct market *m)
         unlock(&m->w, m->s[who], things[thing]);
         serve(m, &p);
     } else if (!holds_it(&p, m->s[who], thing) || m->kind[thing] == KIND_SEMAPHORE) {
-        somebody_asks(m, m->s[who], thing);
+        one_asks(m, m->s[who], thing);
     }
 }
 
 /* When all slices are done nobody is left who is stuck. */
 static void
-nobody_is_forgotten(struct market *m)
+all_waits_are_searched(struct market *m)
 {
     struct picture p;
 
@@ -281,15 +281,15 @@ market(struct market *m, int seed)
         m->s[i] = session(&m->w);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        somebody_acts(m);
+        one_acts(m);
         if (rng_below(&m->rng, 3) == 0) {
             slice(m);
         }
         if (rng_below(&m->rng, 20) == 0) {
-            nobody_is_forgotten(m);
+            all_waits_are_searched(m);
         }
     }
-    nobody_is_forgotten(m);
+    all_waits_are_searched(m);
     for (int i = 0; i < PARTIES; i++) {
         struct picture p;
 

@@ -194,7 +194,7 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
 }
 
 static void
-free_heard_by(struct world *w, uint64_t s, int64_t listeners)
+free_received_by(struct world *w, uint64_t s, int64_t listeners)
 {
     uint64_t id = unlock(w, s, "a");
 
@@ -223,7 +223,7 @@ START_TEST(turns_by_count)
     crowd(&w, s, id, N);
     for (int i = 1; i < N; i++) {
         if (i % 4 == 0) {
-            free_heard_by(&w, s[i - 1], 2);
+            free_received_by(&w, s[i - 1], 2);
             hint(&w, w.flights[0].op.queue); /* the echo of our own release */
             pass(&w, MS(5) - 1);
             quiet(&w);
@@ -261,7 +261,7 @@ START_TEST(turns_of_a_listener_while_we_do_not_listen)
         if (i > 1) {
             watching(&w, w.flights[0].op.queue);
         }
-        free_heard_by(&w, s[0], 1);
+        free_received_by(&w, s[0], 1);
         if (!receives[i]) {
             pass(&w, MS(5) - 1);
             quiet(&w);
@@ -287,14 +287,14 @@ START_TEST(turns_by_time)
     expect_reply(&w, unlock(&w, s[0], "a"), CORE_LEFT);
     expect_reply(&w, id[1], CORE_GRANTED);
     pass(&w, 1);
-    free_heard_by(&w, s[1], 2);
+    free_received_by(&w, s[1], 2);
     quiet(&w);
     pass(&w, MS(5));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* they took it: a new run */
     pass(&w, SEC(1) + MS(1));
     redis_grants(&w, "a", id[2]);
     pass(&w, MS(16));
-    free_heard_by(&w, s[2], 2); /* a holder took its time: others waited longer than they should */
+    free_received_by(&w, s[2], 2); /* a holder took its time: others waited longer than they should */
     ck_assert_uint_eq(w.metrics.handoff_late, 1);
     pass(&w, MS(5));
     redis_grants(&w, "a", id[3]);
@@ -314,7 +314,7 @@ START_TEST(turns_alone)
     crowd(&w, s, id, N);
     for (int i = 1; i < N; i++) {
         pass(&w, MS(20));
-        free_heard_by(&w, s[i - 1], 1);
+        free_received_by(&w, s[i - 1], 1);
         redis_grants(&w, "a", id[i]);
     }
     ck_assert(!is_watched(&w, "a"));

@@ -28,12 +28,12 @@ enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIM
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
 enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
 enum fault {
-    LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, SAY_LOST, SAID_TWICE,
-    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, TOO_FEW, FAULTS
+    LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, BROADCAST_LOST,
+    BROADCAST_TWICE, ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, TOO_FEW, FAULTS
 };
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
-                                                "say lost",  "said twice",   "one called", "crashed",
+                                                "broadcast lost", "broadcast twice",   "one called", "crashed",
                                                 "crashed inside a step", "data lost",    "poll lost",
                                                 "too few replicas"};
 
@@ -59,7 +59,7 @@ static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEN
 struct world;
 
 enum happening {
-    OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, POLLED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS,
+    OP_RUNS, OP_ANSWERED, HINTED, WATCHED, BROADCAST, POLLED, LOSS_RECEIVED, ALL_ASSERTED, GRACE_ENDS,
     SUSPECTED, CAN_REACH
 };
 
@@ -77,7 +77,7 @@ struct flight {
     uint64_t epoch; /* as its daemon knew it when it was sent; what is heard, or asserted */
     bool zombie;    /* its link has died: it may run, but nobody hears of it */
     uint64_t lock;
-    char *said;     /* owned */
+    char *text;     /* owned */
     size_t broadcasts_n;
 };
 
@@ -395,9 +395,9 @@ wake(void *ctx, int name, uint64_t owner)
     for (int d = 0; d < DAEMONS; d++) {
         const struct node *n = &w->node[d];
         struct flight f = {.what = HINTED, .daemon = d, .lock = n->watched[name], .link = n->link};
-        bool heard = owner == 0 || owner == model_owner(d, n->watched_owner[name]);
+        bool received = owner == 0 || owner == model_owner(d, n->watched_owner[name]);
 
-        if (f.lock != 0 && heard && !fault(w, HINT_LOST, 200)) {
+        if (f.lock != 0 && received && !fault(w, HINT_LOST, 200)) {
             launch(w, &f, w->now_us + 20 + upto(w, 500));
         }
     }
@@ -417,7 +417,7 @@ listeners(void *ctx, int name)
 
 /* Everybody hears, sooner or later. */
 static void
-tell_all(struct world *w, enum happening what, uint16_t domain)
+inform_all(struct world *w, enum happening what, uint16_t domain)
 {
     for (int d = 0; d < DAEMONS; d++) {
         struct flight f = {.what = what, .daemon = d, .domain = domain, .epoch = w->epoch[domain]};
@@ -438,7 +438,7 @@ grace_check(struct world *w, uint16_t domain)
     if (*until_us != 0 && (!owes || w->now_us >= *until_us)) {
         w->sights[GRACE_TIMED_OUT] += owes;
         *until_us = 0;
-        tell_all(w, GRACE_ENDS, domain);
+        inform_all(w, GRACE_ENDS, domain);
     }
 }
 
@@ -458,7 +458,7 @@ data_lost(struct world *w, uint16_t domain)
         w->node[d].owes[domain] = true;
     }
     w->sights[DOMAIN_LOST] += w->domains_n > 1;
-    tell_all(w, LOSS_HEARD, domain);
+    inform_all(w, LOSS_RECEIVED, domain);
 }
 
 /*
@@ -622,7 +622,7 @@ note_parts(struct world *w, struct session *se, const struct asked *a, const str
 }
 
 static void
-hear_reply(struct world *w, int d, const struct core_reply *r)
+take_reply(struct world *w, int d, const struct core_reply *r)
 {
     for (int s = 0; s < SESSIONS; s++) {
         struct session *se = &w->node[d].session[s];
@@ -680,7 +680,7 @@ is_about(const struct node *n, int name)
 }
 
 static void
-hear_news(struct world *w, int d, const struct core_publish *p)
+take_news(struct world *w, int d, const struct core_publish *p)
 {
     int name = model_name(p->name);
 
@@ -694,16 +694,16 @@ hear_news(struct world *w, int d, const struct core_publish *p)
 }
 
 static void
-hear_say(struct world *w, int d, struct slice text)
+take_broadcast(struct world *w, int d, struct slice text)
 {
     for (int to = 0; to < DAEMONS && w->node[d].up; to++) {
-        for (int times = 1 + fault(w, SAID_TWICE, 50); times > 0; times--) {
-            struct flight f = {.what = SAID, .daemon = to, .said = malloc(text.n), .broadcasts_n = text.n};
+        for (int times = 1 + fault(w, BROADCAST_TWICE, 50); times > 0; times--) {
+            struct flight f = {.what = BROADCAST, .daemon = to, .text = malloc(text.n), .broadcasts_n = text.n};
 
-            assert(f.said != NULL);
-            memcpy(f.said, text.p, text.n);
-            if (fault(w, SAY_LOST, 100)) {
-                free(f.said);
+            assert(f.text != NULL);
+            memcpy(f.text, text.p, text.n);
+            if (fault(w, BROADCAST_LOST, 100)) {
+                free(f.text);
             } else {
                 launch(w, &f, w->now_us + 20 + upto(w, 500));
             }
@@ -718,15 +718,15 @@ waiter_poll(struct node *n, const struct core_waiter_poll *p)
     struct world *w = n->world;
     struct flight f = {.what = POLLED, .daemon = (int)(n - w->node), .link = n->link};
 
-    f.said = malloc(p->n);
+    f.text = malloc(p->n);
     f.broadcasts_n = p->n;
-    assert(f.said != NULL);
+    assert(f.text != NULL);
     for (size_t i = 0; i < p->n; i++) {
-        f.said[i] = (char)model_name(p->name[i].key);
+        f.text[i] = (char)model_name(p->name[i].key);
     }
     f.op.op = p->op;
     if (!n->up || fault(w, PROBE_LOST, 100)) {
-        free(f.said);
+        free(f.text);
     } else {
         launch(w, &f, w->now_us + 40 + upto(w, 2000));
     }
@@ -742,7 +742,7 @@ polled(struct world *w, const struct flight *f)
         return;
     }
     for (size_t i = 0; i < f->broadcasts_n; i++) {
-        subscribers[i] = (int64_t)listeners(w, f->said[i]);
+        subscribers[i] = (int64_t)listeners(w, f->text[i]);
         w->sights[POLLED_OTHERS] += subscribers[i] > 0;
     }
     step(w, f->daemon, &ev);
@@ -901,13 +901,13 @@ sink(void *ctx, const struct core_action *a)
     case CORE_FORGET_OWNER:
         break;
     case CORE_REPLY:
-        hear_reply(n->world, d, &a->reply);
+        take_reply(n->world, d, &a->reply);
         break;
     case CORE_PUBLISH:
-        hear_news(n->world, d, &a->publish);
+        take_news(n->world, d, &a->publish);
         break;
     case CORE_BROADCAST:
-        hear_say(n->world, d, a->broadcast);
+        take_broadcast(n->world, d, a->broadcast);
         break;
     case CORE_RECLAIMED: /* sometimes it does not get through before the grace is over */
         ck_assert(a->domain < n->world->domains_n && a->epoch == n->epoch[a->domain]);
@@ -998,7 +998,7 @@ flight_lands(struct world *w, struct flight *f)
             ev.done.expiry_ms = 0;
         }
         break;
-    case LOSS_HEARD:
+    case LOSS_RECEIVED:
         if (f->epoch <= w->node[f->daemon].epoch[f->domain]) { /* a stalled daemon hears several, in any order */
             return;
         }
@@ -1027,9 +1027,9 @@ flight_lands(struct world *w, struct flight *f)
     case POLLED:
         polled(w, f);
         return;
-    case SAID:
+    case BROADCAST:
         ev.type = CORE_RECEIVED;
-        ev.received = (struct slice){f->said, f->broadcasts_n};
+        ev.received = (struct slice){f->text, f->broadcasts_n};
         break;
     }
     step(w, f->daemon, &ev);
@@ -1342,7 +1342,7 @@ nature_acts(struct world *w)
         for (domain = 0; domain < w->domains_n; domain++) { /* it says hello, and hears which they are */
             n->epoch[domain] = 0;
             launch(w,
-                   &(struct flight){.what = LOSS_HEARD, .daemon = d, .domain = domain, .epoch = w->epoch[domain]},
+                   &(struct flight){.what = LOSS_RECEIVED, .daemon = d, .domain = domain, .epoch = w->epoch[domain]},
                    w->now_us + 20);
         }
     } else if (w->grace_until_us[domain] == 0 && fault(w, DATA_LOST, 1)) {
@@ -1399,7 +1399,7 @@ advance(struct world *w, int64_t until_us)
         heap_remove(&w->flights, &f->node);
         w->in_flight--;
         flight_lands(w, f);
-        free(f->said);
+        free(f->text);
         free(f);
     }
 }
@@ -1465,7 +1465,7 @@ world_close(struct world *w)
         struct flight *f = container_of(heap_min(&w->flights), struct flight, node);
 
         heap_remove(&w->flights, &f->node);
-        free(f->said);
+        free(f->text);
         free(f);
     }
     heap_fini(&w->flights);
@@ -1473,7 +1473,7 @@ world_close(struct world *w)
 
 /* Nothing has gone wrong for some seconds: what nobody has is waited for by nobody. */
 static void
-check_nobody_is_forgotten(const struct world *w)
+check_all_are_searched(const struct world *w)
 {
     static struct graph g;
 
@@ -1507,7 +1507,7 @@ run(uint64_t seed, bool traced, struct total *t)
         nature_acts(&w);
         advance(&w, w.now_us + 50 * US_PER_MS);
     }
-    check_nobody_is_forgotten(&w);
+    check_all_are_searched(&w);
     w.leaving = 1;
     for (int i = 0; i < 500; i++) {
         client_acts(&w);

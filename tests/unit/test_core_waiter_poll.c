@@ -171,7 +171,7 @@ START_TEST(no_listener_any_more)
 END_TEST
 
 /* It was held when that was heard: it does not linger again, until Redis has been told; or nobody waits any more. */
-START_TEST(held_when_that_is_heard)
+START_TEST(held_when_that_is_received)
 {
     for (int gone = 0; gone < 2; gone++) {
         struct world w;
@@ -674,7 +674,8 @@ int
 main(void)
 {
     const TTest *tests[] = {asked_while_it_lingers, ended_for_a_remote_waiter, no_listener_any_more,
-                            held_when_that_is_heard, the_handoff_time_starts_at_the_poll, a_later_run_has_its_own_time,
+                            held_when_that_is_received, the_handoff_time_starts_at_the_poll,
+                            a_later_run_has_its_own_time,
                             not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
                             unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
                             our_own_ear, no_attempt_behind_when_others_wait, wanted_behind_a_probe};

@@ -237,7 +237,7 @@ START_TEST(command_lists_all)
     resp_fini(&all);
     resp_fini(&some);
     resp_fini(&count);
-    say(&c, "COMMAND FROB\n");
+    sends(&c, "COMMAND FROB\n");
     settle();
     expect(&c, "-ERR unknown subcommand 'FROB'. Try COMMAND HELP.\r\n");
     leave(&c);
@@ -277,7 +277,7 @@ START_TEST(help_for_one)
     ck_assert_uint_gt(help.n, 3);
     ck_assert_ptr_nonnull(strstr(help.child[2].text, "-NOTHELD "));
     resp_fini(&help);
-    say(&c, "HELP frob\nHELP quit\n");
+    sends(&c, "HELP frob\nHELP quit\n");
     settle();
     expect(&c, "-ERR no help for 'frob'; HELP lists the commands\r\n"
                "*2\r\n+QUIT\r\n+    Answer OK, then close the connection.\r\n");

@@ -54,7 +54,7 @@ connected(const char *path)
 }
 
 static void
-must_say(redisContext *c, const char *command, const char *want)
+must_answer_text(redisContext *c, const char *command, const char *want)
 {
     redisReply *r = redisCommand(c, command);
 
@@ -80,12 +80,12 @@ START_TEST(it_answers_and_ends)
     pid = embedded_pid(e);
     ck_assert_str_eq(embedded_url(e) + strlen("unix:"), sock);
     c = connected(sock);
-    must_say(c, "PING", "PONG");
-    must_say(c, "CONFIG GET port", "0");
-    must_say(c, "CONFIG GET save", "");
-    must_say(c, "CONFIG GET appendonly", "no");
-    must_say(c, "CONFIG GET maxmemory-policy", "noeviction");
-    must_say(c, "CONFIG GET dir", dir);
+    must_answer_text(c, "PING", "PONG");
+    must_answer_text(c, "CONFIG GET port", "0");
+    must_answer_text(c, "CONFIG GET save", "");
+    must_answer_text(c, "CONFIG GET appendonly", "no");
+    must_answer_text(c, "CONFIG GET maxmemory-policy", "noeviction");
+    must_answer_text(c, "CONFIG GET dir", dir);
     ck_assert_int_eq(stat(sock, &st), 0);
     ck_assert_int_eq(st.st_mode & 0777, 0700);
     ck_assert_int_eq(stat(run_log, &st), 0);
@@ -111,7 +111,7 @@ START_TEST(again_after_one_that_was_killed)
     e = embedded_start(dir, "redis", error);
     ck_assert_msg(e != NULL, "%s", error);
     c = connected(sock);
-    must_say(c, "PING", "PONG");
+    must_answer_text(c, "PING", "PONG");
     redisFree(c);
     embedded_stop(&e);
 }
@@ -177,7 +177,7 @@ START_TEST(a_directory_has_one)
     ck_assert_ptr_null(embedded_start(dir, "redis", error));
     snprintf(want, sizeof(want), "already running: process %ld", (long)getpid());
     ck_assert_msg(strstr(error, want) != NULL, "%s", error);
-    must_say(c, "PING", "PONG");
+    must_answer_text(c, "PING", "PONG");
     redisFree(c);
     c = connected(sock); /* the socket is still there */
     redisFree(c);

@@ -100,7 +100,7 @@ static const char *const b_c[] = {B " 30000 11", C " 30000 12", NULL};
 
 /* The first letters of all that are known. */
 static void
-knows(const char *want)
+expect_members(const char *want)
 {
     char got[8] = "";
     struct buf uuids;
@@ -274,18 +274,18 @@ START_TEST(others_are_kept_in_a_grace)
     struct epoch e = ours();
 
     answers(&e, 1, 5, 0, a_b);
-    knows("ab");
+    expect_members("ab");
     ck_assert(epoch_is_current(&e));
     answers(&e, 1, 5, 0, NULL);
-    knows("");
+    expect_members("");
     answers(&e, 1, 5, 0, a_b);
     answers(&e, 1, 6, 900, b_c); /* an answer to what was asked before */
-    knows("ab");
+    expect_members("ab");
     ck_assert(!epoch_is_current(&e));
     epoch_newcomer(&e, &known, SLICE_LIT(C " 30000 12"));
-    knows("abc");
+    expect_members("abc");
     answers(&e, 1, 6, 0, b_c);
-    knows("bc");
+    expect_members("bc");
 }
 END_TEST
 
@@ -302,13 +302,13 @@ START_TEST(changes_in_pages)
     list.upto = 10;
     ck_assert_int_eq(answers(&e, 1, 5, 0, a), EPOCH_NEW);
     ck_assert(e.members_unknown && !e.complete);
-    knows("ab");
+    expect_members("ab");
     expect_words(&e, 0, words);
     list.upto = list.version;
     list.anew = 0;
     answers(&e, 1, 5, 0, c);
     ck_assert(!e.members_unknown && e.complete);
-    knows("ac");
+    expect_members("ac");
 }
 END_TEST
 
@@ -322,7 +322,7 @@ START_TEST(changes_since_then)
     list.upto = 102;
     list.anew = 0;
     answers(&e, 1, 5, 0, changes);
-    knows("bc");
+    expect_members("bc");
     ck_assert(e.members_unknown);
     ck_assert_uint_eq(e.since, 100); /* changes since then are asked for, from 102 on */
     ck_assert_uint_eq(e.cursor, 102);
@@ -334,7 +334,7 @@ START_TEST(changes_since_then)
     list.upto = 0; /* not asked */
     answers(&e, 1, 5, 0, NULL);
     ck_assert(!e.members_unknown && !e.complete && epoch_is_current(&e));
-    knows("bc");
+    expect_members("bc");
 }
 END_TEST
 
@@ -346,25 +346,25 @@ START_TEST(newcomers)
 
     answers(&e, 1, 5, 0, a_b);
     epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101"));
-    knows("abc");
+    expect_members("abc");
     ck_assert(!e.members_unknown && epoch_is_current(&e));
     ck_assert_uint_eq(known.last, 101);
     answers(&e, 1, 5, 0, a_b); /* as Redis was before C came: it stays */
-    knows("abc");
+    expect_members("abc");
     list.version = list.upto = 102;
     list.anew = 0;
     answers(&e, 1, 5, 0, left);
-    knows("ab");
+    expect_members("ab");
     epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101")); /* behind it */
     epoch_newcomer(&e, &known, SLICE_LIT(US " 50000 103"));
     epoch_newcomer(&e, &known, SLICE_LIT(C " - 103"));
     epoch_newcomer(&e, &known, SLICE_LIT("nonsense"));
-    knows("ab");
+    expect_members("ab");
     epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 103"));
     answers(&e, 1, 5, 0, none);
-    knows("abc");
+    expect_members("abc");
     answers(&e, 1, 5, 0, left); /* that was before it came again */
-    knows("abc");
+    expect_members("abc");
 }
 END_TEST
 
@@ -406,14 +406,14 @@ START_TEST(the_end_of_a_grace_period_without_a_member_list)
     list.upto = list.anew = 0;
     ck_assert_int_eq(answers(&e, 1, 6, 0, NULL), EPOCH_OVER);
     ck_assert(e.members_unknown);
-    knows("ab");
+    expect_members("ab");
     list.upto = list.version;
     answers(&e, 1, 6, 0, b_c); /* of what was known before: no whole list */
     ck_assert(e.members_unknown);
     list.anew = 1;
     answers(&e, 1, 6, 0, b_c);
     ck_assert(!e.members_unknown);
-    knows("bc");
+    expect_members("bc");
 }
 END_TEST
 
@@ -498,7 +498,7 @@ START_TEST(refused)
     list.bring = 3;
     ck_assert_int_eq(answers(&e, 1, 9, 0, b_c), EPOCH_MALFORMED);
     ck_assert_int_eq(memcmp(&was, &e, sizeof(e)), 0);
-    knows("");
+    expect_members("");
 }
 END_TEST
 

@@ -279,7 +279,7 @@ START_TEST(set_asks_for_a_lease)
     struct client c = come();
 
     stop_the_clock(); /* Redis answers late below, but not too late */
-    say(&c, "SET k v NX PX 7000\n");
+    sends(&c, "SET k v NX PX 7000\n");
     turn();
     ck_assert_uint_eq(redis->n, 1);
     ck_assert_int_eq(redis->verb[0], CORE_ACQUIRE);
@@ -296,7 +296,7 @@ START_TEST(forms_stay_with_their_requests)
 {
     struct client c = come();
 
-    say(&c, "SET a v NX\nLOCK b\nEVALSHA 96da70f7716f27d278a5218544df37fd8b0a5e4c 1 d w 500\nUNLOCK x\n"
+    sends(&c, "SET a v NX\nLOCK b\nEVALSHA 96da70f7716f27d278a5218544df37fd8b0a5e4c 1 d w 500\nUNLOCK x\n"
             "EVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 1 x v\n");
     settle();
     expect(&c, "+OK\r\n:102\r\n:1\r\n-NOTHELD this owner does not hold the lock\r\n:0\r\n");
@@ -309,15 +309,15 @@ START_TEST(in_turn)
 {
     struct client c = come();
 
-    say(&c, "SET a v NX\nDEL a\nGET a\n");
+    sends(&c, "SET a v NX\nDEL a\nGET a\n");
     turn();
     ck_assert_uint_eq(redis->n, 1); /* the acquire alone */
     redis->seen.ok = true;
     settle();
     expect(&c, "+OK\r\n:1\r\n$-1\r\n");
-    say(&c, "SET a v NX\n");
+    sends(&c, "SET a v NX\n");
     settle();
-    say(&c, "LOCK a WAIT 1h OWNER w\nEVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 1 a v\n");
+    sends(&c, "LOCK a WAIT 1h OWNER w\nEVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 1 a v\n");
     settle();
     expect(&c, "+OK\r\n:103\r\n:1\r\n");
     leave(&c);
@@ -328,14 +328,14 @@ START_TEST(get_asks_redis)
 {
     struct client c = come();
 
-    say(&c, "GET a\n");
+    sends(&c, "GET a\n");
     settle();
     expect(&c, "-UNAVAILABLE Redis cannot answer\r\n");
     redis->seen = (struct backend_key){.ok = true, .exists = true, .type = "hash", .owner = "far:7", .holds = 2};
-    say(&c, "LOCK a\nGET a\n");
+    sends(&c, "LOCK a\nGET a\n");
     settle();
     expect(&c, ":101\r\n$5\r\nfar:7\r\n"); /* a session's own owner is no value */
-    say(&c, "UNLOCK a\nLOCK a OWNER v\nGET a\n");
+    sends(&c, "UNLOCK a\nLOCK a OWNER v\nGET a\n");
     settle();
     expect(&c, ":0\r\n:102\r\n$1\r\nv\r\n");
     leave(&c);

@@ -42,7 +42,7 @@ register_at(unsigned anchor, bool first)
 }
 
 static void
-node_says(void)
+node_answers(void)
 {
     struct slot_range all = {0, 16383};
     struct node_answer node = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 1, .range = &all,
@@ -64,7 +64,7 @@ run_for(int64_t us, const struct record_answer *answer)
             if (s.type == SEND_REGISTER) {
                 register_at(s.anchor, false);
             } else if (s.type == SEND_NODE) {
-                node_says();
+                node_answers();
             } else {
                 sent_mode = s.mode;
                 ck_assert_uint_lt(sent_n++, 1000);
@@ -85,7 +85,7 @@ begin(void)
     sent_n = proposed_n = 0;
     g = generations_new(&who, 1, on_news, NULL);
     ck_assert_uint_eq(generations_node(g, id), 0);
-    node_says();
+    node_answers();
     for (unsigned i = 0; i < ANCHORS; i++) {
         register_at(i, true);
     }

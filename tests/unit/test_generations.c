@@ -324,7 +324,7 @@ flight_run(struct flight *f)
 /* ---- locks ---- */
 
 static void
-nobody_else_holds(unsigned who, unsigned name)
+no_other_holds(unsigned who, unsigned name)
 {
     for (unsigned i = 0; i < DAEMONS; i++) {
         const struct hold *h = &w->p[i].hold[name];
@@ -365,7 +365,7 @@ verb_done(struct flight *f, bool answered)
         return; /* said of data that may be lost */
     } else if (f->type == F_ACQUIRE && f->outcome == 1 && !h->held && until_us > w->now_us) {
         TRACE(f->name, "granted to %u in %" PRIu64, f->who, f->number);
-        nobody_else_holds(f->who, f->name);
+        no_other_holds(f->who, f->name);
         *h = (struct hold){.held = true, .deadline_us = until_us};
         w->grants++;
     } else if (f->type == F_RECLAIM && h->held && h->needs == f->number) {
@@ -1101,7 +1101,7 @@ registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answer
 }
 
 static void
-node_says(struct generations *g, uint16_t node, uint64_t epoch, int64_t now_us)
+node_answers(struct generations *g, uint16_t node, uint64_t epoch, int64_t now_us)
 {
     struct node_answer a = {.time_us = 1, .master = true, .origin = 1, .config_epoch = epoch, .id = "id"};
 
@@ -1117,7 +1117,7 @@ START_TEST(an_old_master_of_an_anchor_does_not_count)
     uint16_t node = generations_node(g, id);
     int64_t now_us = US_PER_S, bound_us;
 
-    node_says(g, node, 5, now_us);
+    node_answers(g, node, 5, now_us);
     registered(g, node, now_us, 7, 5);
     bound_us = generations_bound_us(g);
     ck_assert_int_gt(bound_us, now_us);
@@ -1130,7 +1130,7 @@ START_TEST(an_old_master_of_an_anchor_does_not_count)
     ck_assert(!generations_anchor_is_low(g, 0, now_us + 2 * US_PER_S));
     ck_assert(generations_anchor_is_low(g, 0, now_us + 6 * US_PER_S));
     ck_assert(!generations_anchor_is_low(g, 1, now_us + 6 * US_PER_S));
-    node_says(g, node, 6, now_us);
+    node_answers(g, node, 6, now_us);
     now_us += 3 * US_PER_S;
     registered(g, node, now_us, 3, 0);
     ck_assert_int_gt(generations_bound_us(g), bound_us);

@@ -71,7 +71,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
 }
 
 static void
-hear(struct broadcast *b)
+receives(struct broadcast *b)
 {
     bool all = true;
 
@@ -212,7 +212,7 @@ run_for(int64_t us)
             }
         }
         for (unsigned i = 0; i < BROADCASTS; i++) {
-            hear(&w->broadcast[i]);
+            receives(&w->broadcast[i]);
         }
         for (unsigned who = 0; who < FLEET; who++) {
             pump(who);

@@ -56,14 +56,14 @@ ask(const char *request, struct buf *answer)
     int64_t end_us = clock_now_us() + PATIENCE_US;
     struct client c = call();
 
-    say(&c, request);
+    sends(&c, request);
     buf_clear(answer, 0);
     buf_add(answer, "", 1);
     while (strstr(answer->p, "<end>") == NULL) {
         ck_assert_msg(clock_now_us() < end_us, "no answer to %s: %s", request, answer->p);
         settle();
         answer->n--; /* the NUL */
-        hear(&c, answer);
+        receives(&c, answer);
     }
     close(c.fd);
     settle();
@@ -113,9 +113,9 @@ START_TEST(metrics_show_every_counter)
     size_t i;
 
     redis->env.state(redis->env.ctx, true);
-    say(&holder, "LOCK a-name-of-the-clients\n");
+    sends(&holder, "LOCK a-name-of-the-clients\n");
     settle();
-    say(&waiter, "LOCK a-name-of-the-clients\n");
+    sends(&waiter, "LOCK a-name-of-the-clients\n");
     settle();
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         must_answer("GET /metrics HTTP/1.0\r\n\r\n", " 200 ", names[i]);
@@ -179,7 +179,7 @@ START_TEST(so_many_at_a_time)
         c[i] = call();
         settle();
         if (i == 40) {
-            say(&c[0], "GET"); /* from now on the second one has been silent longest */
+            sends(&c[0], "GET"); /* from now on the second one has been silent longest */
             settle();
         }
     }
@@ -204,13 +204,13 @@ START_TEST(a_crowd_behind_a_request)
     struct buf b;
     size_t i;
 
-    say(&first, "GET /healthz HTTP/1.0\r\n\r\n");
+    sends(&first, "GET /healthz HTTP/1.0\r\n\r\n");
     for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         c[i] = call();
     }
     settle();
     buf_init(&b, 0);
-    hear(&first, &b);
+    receives(&first, &b);
     ck_assert_msg(strstr(b.p, " 200 ") != NULL, "%s", b.p);
     buf_fini(&b);
     close(first.fd);

@@ -20,7 +20,7 @@ static void
 ask_and_stop(const struct client *c, const char *request, int trips, int64_t us)
 {
     if (request != NULL) {
-        say(c, request);
+        sends(c, request);
     }
     for (; trips > 0; trips--) {
         turn();
@@ -36,10 +36,10 @@ setup(const struct client *c, const char *text)
     struct buf b;
 
     if (text != NULL) {
-        say(c, text);
+        sends(c, text);
         settle();
         buf_init(&b, 0);
-        hear(c, &b);
+        receives(c, &b);
         buf_fini(&b);
     }
 }
@@ -126,7 +126,7 @@ START_TEST(a_stop_behind_the_rewriting_is_noticed)
 {
     struct client c = come();
 
-    say(&c, "LOCK a OWNER x LEASE 1s\nLOCK b OWNER y LEASE 3s\nLOCK d OWNER z LEASE 60s\n");
+    sends(&c, "LOCK a OWNER x LEASE 1s\nLOCK b OWNER y LEASE 3s\nLOCK d OWNER z LEASE 60s\n");
     turn();
     redis->release_us = (_i == 0 ? 0 : 2) * US_PER_S;
     ask_and_stop(&c, NULL, 1, 1300 * US_PER_MS);
@@ -147,7 +147,7 @@ START_TEST(stops_without_end_let_nothing_late_leave)
     buf_init(&want, 0);
     for (int i = 0; i < LOCKS; i++) {
         snprintf(text, sizeof(text), "LOCK l%d OWNER o%d LEASE %ds\n", i, i, 1 + 2 * i);
-        say(&c, text);
+        sends(&c, text);
         buf_adds(&want, LOST);
     }
     buf_add(&want, "", 1);
@@ -174,7 +174,7 @@ START_TEST(lost_is_reported_to_an_owner_once)
 
     ask_and_stop(&c, "LOCK b LEASE 1s\n", 1, 2 * US_PER_S);
     expect(&c, LOST);
-    say(&c, "UNLOCK b\nLOCK b\n");
+    sends(&c, "UNLOCK b\nLOCK b\n");
     settle();
     expect(&c, "-NOTHELD this owner does not hold the lock\r\n:102\r\n");
     leave(&c);
@@ -187,17 +187,17 @@ START_TEST(the_other_grants_of_a_lost_mlock_are_released)
     struct client c = come(), d = come();
     unsigned releases;
 
-    say(&d, "LOCK x\n");
+    sends(&d, "LOCK x\n");
     settle();
     setup(&c, "LOCK a OWNER me\n");
     releases = redis->releases;
-    say(&c, "LOCK x WAIT 60s OWNER other\nMLOCK 2 b c OWNER me\n");
+    sends(&c, "LOCK x WAIT 60s OWNER other\nMLOCK 2 b c OWNER me\n");
     settle();
-    say(&d, "BREAK b\nUNLOCK x\n");
+    sends(&d, "BREAK b\nUNLOCK x\n");
     settle();
     expect(&c, ":105\r\n" LOST);
     ck_assert_uint_ge(redis->releases, releases + 1); /* x goes round here */
-    say(&d, "LOCK c NOWAIT\nLOCK a NOWAIT\n");
+    sends(&d, "LOCK c NOWAIT\nLOCK a NOWAIT\n");
     settle();
     expect(&d, ":101\r\n:1\r\n:0\r\n:106\r\n$-1\r\n");
     leave(&c);
@@ -224,16 +224,16 @@ START_TEST(a_hold_before_a_lost_mlock_stays)
 
     setup(&d, "LOCK x\n");
     setup(&c, held_before[_i].held);
-    say(&c, "LOCK x WAIT 60s OWNER other\n");
-    say(&c, held_before[_i].mlock);
+    sends(&c, "LOCK x WAIT 60s OWNER other\n");
+    sends(&c, held_before[_i].mlock);
     settle();
-    say(&d, "BREAK b\nUNLOCK x\n");
+    sends(&d, "BREAK b\nUNLOCK x\n");
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_msg(strstr(b.p, "\r\n" LOST) != NULL, "%s", b.p); /* behind the token of x */
     buf_fini(&b);
-    say(&c, held_before[_i].unlock);
+    sends(&c, held_before[_i].unlock);
     settle();
     expect(&c, held_before[_i].free);
     leave(&c);
@@ -248,16 +248,16 @@ START_TEST(a_reply_that_waited_for_its_turn_is_checked_again)
     struct client holder = come(), c = come();
     char pings[] = "PING\n";
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 2s\nLOCK c OWNER t3 LEASE 2s FULL\nLOCK d OWNER t4\n");
+    sends(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 2s\nLOCK c OWNER t3 LEASE 2s FULL\nLOCK d OWNER t4\n");
     settle();
     for (int i = 0; i < 40; i++) { /* t4 is renewed */
         clock_advance_us(US_PER_S);
-        say(&holder, pings);
+        sends(&holder, pings);
         settle();
     }
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     expect(&c, ":105\r\n" LOST LOST ":104\r\n");
     leave(&c);
@@ -272,16 +272,16 @@ START_TEST(the_time_left_is_reported_as_it_is)
     const char *renewed;
     struct buf b;
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 20s FULL\nRENEW b 20s OWNER t2\n"
+    sends(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 20s FULL\nRENEW b 20s OWNER t2\n"
             "MLOCK 2 c d OWNER t3 LEASE 20s FULL\n");
     settle();
     clock_advance_us(15 * US_PER_S);
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     for (const char *p = b.p; (p = strstr(p, "lease_ms\r\n:")) != NULL; p++) {
         ck_assert_int_ge(atoi(p + 11), 4000);
         ck_assert_int_le(atoi(p + 11), 4800);
@@ -301,13 +301,13 @@ START_TEST(a_broken_lock_is_not_reported_as_held)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2\nLOCK c OWNER t3\nUNLOCK c OWNER t3\n");
+    sends(&c, "LOCK a OWNER t1\nLOCK b OWNER t2\nLOCK c OWNER t3\nUNLOCK c OWNER t3\n");
     settle();
-    say(&holder, "BREAK b\n");
+    sends(&holder, "BREAK b\n");
     settle();
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     expect(&c, ":104\r\n" LOST ":103\r\n:0\r\n"); /* what was given back was held */
     leave(&c);
@@ -322,7 +322,7 @@ static void
 stuff(struct client *c)
 {
     ck_assert_int_eq(setsockopt(c->s->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)), 0);
-    say(c, "COMMAND DOCS\n");
+    sends(c, "COMMAND DOCS\n");
     settle();
     ck_assert_uint_gt(c->s->out.bytes.n, 0);
 }
@@ -333,15 +333,15 @@ START_TEST(a_reply_behind_a_full_socket_is_checked_again)
     struct buf b;
 
     stuff(&c);
-    say(&c, "LOCK b OWNER me LEASE 1s\n");
+    sends(&c, "LOCK b OWNER me LEASE 1s\n");
     settle();
     ck_assert_uint_eq(redis->acquires, 1);
     clock_advance_us(2 * US_PER_S);
-    say(&d, "PING\n");
+    sends(&d, "PING\n");
     settle();
     buf_init(&b, 0);
     for (int i = 0; i < 1000; i++) {
-        hear(&c, &b);
+        receives(&c, &b);
         b.n--;
         turn();
     }
@@ -361,7 +361,7 @@ START_TEST(a_half_sent_reply_ends_the_connection)
     struct buf b;
     size_t n;
 
-    say(&c, "LOCK b OWNER me LEASE 1s\n");
+    sends(&c, "LOCK b OWNER me LEASE 1s\n");
     turn();
     (void)answer_all();
     ck_assert_str_eq(c.s->out.bytes.n == 6 ? "" : "no reply", "");
@@ -373,7 +373,7 @@ START_TEST(a_half_sent_reply_ends_the_connection)
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert_uint_eq(engine->metrics.late_closes, 1);
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_str_eq(b.p, "<end>");
     buf_fini(&b);
     close(c.fd);
@@ -385,7 +385,7 @@ START_TEST(half_of_a_time_that_is_too_long_ends_the_connection)
 {
     struct client c = come();
 
-    say(&c, "LOCK b OWNER me LEASE 20s FULL\n");
+    sends(&c, "LOCK b OWNER me LEASE 20s FULL\n");
     turn();
     (void)answer_all();
     ck_assert_uint_gt(c.s->out.bytes.n, 100);
@@ -409,7 +409,7 @@ START_TEST(a_listing_claims_no_expired_hold)
     setup(&c, "LOCK a\nLOCK b LEASE 1s\nLOCK c\n");
     ask_and_stop(&d, asks[_i], 0, 1300 * US_PER_MS);
     buf_init(&b, 0);
-    hear(&d, &b);
+    receives(&d, &b);
     ck_assert_ptr_nonnull(strstr(b.p, _i == 0 ? "$1\r\na\r\n" : "$1\r\nb\r\n"));
     ck_assert_ptr_nonnull(strstr(strstr(b.p, "$1\r\nb\r\n"), "$5\r\nstate\r\n$4\r\nlost\r\n"));
     if (_i == 0) {
@@ -428,13 +428,13 @@ START_TEST(no_event_claims_an_expired_hold)
     struct buf b;
 
     setup(&d, "SUBSCRIBE lock:b\n");
-    say(&c, "LOCK b LEASE 1s\n");
+    sends(&c, "LOCK b LEASE 1s\n");
     turn();
     (void)answer_all();
     redis->stop_us = 2 * US_PER_S;
     settle();
     buf_init(&b, 0);
-    hear(&d, &b);
+    receives(&d, &b);
     ck_assert_ptr_null(strstr(b.p, "granted 101 "));
     ck_assert_ptr_nonnull(strstr(b.p, "\r\nlost 101 "));
     buf_fini(&b);

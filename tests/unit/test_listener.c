@@ -108,7 +108,7 @@ START_TEST(a_unix_socket_serves_with_its_mode_and_goes_with_us)
     ck_assert_int_ge(c.fd, 0);
     settle();
     ck_assert_uint_eq(engine->sessions_n, 1);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     expect(&c, "+PONG\r\n");
     c.s = container_of(engine->sessions.next, struct session, node);
@@ -116,7 +116,7 @@ START_TEST(a_unix_socket_serves_with_its_mode_and_goes_with_us)
     ck_assert_uint_eq(c.s->uid, getuid());
     listener_close(&l);
     ck_assert_int_eq(lstat(path, &st), -1);
-    say(&c, "PING\n"); /* who is in may stay */
+    sends(&c, "PING\n"); /* who is in may stay */
     settle();
     expect(&c, "+PONG\r\n");
     close(c.fd);
@@ -234,7 +234,7 @@ START_TEST(tcp_finds_a_free_port_and_reports_it)
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     c.fd = call((struct sockaddr *)&in, sizeof(in));
     ck_assert_int_ge(c.fd, 0);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     expect(&c, "+PONG\r\n");
     close(c.fd);
@@ -313,7 +313,7 @@ START_TEST(the_same_over_ipv6)
     in.sin6_port = htons((uint16_t)port);
     c.fd = call((struct sockaddr *)&in, sizeof(in));
     ck_assert_int_ge(c.fd, 0);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     expect(&c, "+PONG\r\n");
     s = container_of(engine->sessions.next, struct session, node);

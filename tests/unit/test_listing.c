@@ -17,13 +17,13 @@ lock_many(const struct client *c, char pattern[NAME])
     }
     for (int i = 0; i < LOCKS; i++) {
         snprintf(text, sizeof(text), "LOCK %.*s%04d LEASE 1h\n", NAME - 4, name, i); /* none renewed meanwhile */
-        say(c, text);
+        sends(c, text);
         settle();
         {
             struct buf b;
 
             buf_init(&b, 0);
-            hear(c, &b);
+            receives(c, &b);
             buf_fini(&b);
         }
     }
@@ -56,7 +56,7 @@ ask(const struct client *c, const char *command, const char *pattern)
     char text[NAME + 64];
 
     snprintf(text, sizeof(text), "%s %s\nPING\n", command, pattern);
-    say(c, text);
+    sends(c, text);
 }
 
 START_TEST(a_long_answer_takes_several_turns)
@@ -68,7 +68,7 @@ START_TEST(a_long_answer_takes_several_turns)
     ask(&c, "LOCKS", pattern);
     ck_assert_int_eq(turns(4), 4); /* and there is more to do */
     expect(&c, "");
-    say(&other, "PING\n");
+    sends(&other, "PING\n");
     ck_assert_int_eq(turns(2), 2);
     expect(&other, "+PONG\r\n");
     expect(&c, "");
@@ -116,7 +116,7 @@ START_TEST(forgotten_with_its_session)
     (void)turns(2);
     ck_assert(!list_empty(&engine->listings));
     close(d.fd);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     turn();
     expect(&c, "+PONG\r\n");
     ck_assert(list_empty(&engine->listings));
@@ -143,7 +143,7 @@ START_TEST(many_dear_ones_are_bounded_together)
     strcat(text, "\n");
     for (int i = 0; i < ASKING; i++) {
         c[i] = come();
-        say_times(&c[i], text, TIMES);
+        sends_times(&c[i], text, TIMES);
     }
     while (left == 0 && asked < ASKING * TIMES) { /* a turn that another process held up takes less input */
         (void)turns(1);
@@ -154,7 +154,7 @@ START_TEST(many_dear_ones_are_bounded_together)
         }
     }
     ck_assert_uint_gt(left, 0);
-    say(&other, "PING\n");
+    sends(&other, "PING\n");
     for (int i = 0; i < 10 && other.s->requests_n == 0; i++) {
         (void)turns(1);
     }
@@ -177,7 +177,7 @@ static void
 ask_for_all(struct client *c)
 {
     ck_assert_int_eq(setsockopt(c->s->fd, SOL_SOCKET, SO_SNDBUF, &(int){SMALL}, sizeof(int)), 0);
-    say(c, "LOCKS\nPING\n");
+    sends(c, "LOCKS\nPING\n");
     settle();
     ck_assert(list_empty(&engine->listings));
     ck_assert_uint_gt(pieces_bytes(&c->s->later), 1024 * 1024);
@@ -185,16 +185,16 @@ ask_for_all(struct client *c)
 
 /* Reads all that comes. */
 static void
-hear_all(const struct client *c, struct buf *b)
+receive_all(const struct client *c, struct buf *b)
 {
     buf_init(b, 0);
     for (int i = 0; i < 10000 && c->s->out.bytes.n > 0; i++) {
         ck_assert_uint_lt(outbox_memory(&c->s->out), PIECE_MOST);
-        hear(c, b);
+        receives(c, b);
         b->n--;
         turn();
     }
-    hear(c, b);
+    receives(c, b);
 }
 
 /* The rows wait in small blocks, which leave in order, and each is freed then; what is said later is behind them. */
@@ -210,13 +210,13 @@ START_TEST(a_long_answer_leaves_in_pieces)
     all = pieces_bytes(&d.s->later);
     for (int i = 0; i < 100 && pieces_bytes(&d.s->later) == all; i++) {
         buf_init(&b, 0);
-        hear(&d, &b);
+        receives(&d, &b);
         ck_assert(i > 0 || strncmp(b.p, "*1500\r\n", 7) == 0);
         buf_fini(&b);
         turn();
     }
     ck_assert_uint_lt(pieces_bytes(&d.s->later), all);
-    hear_all(&d, &b);
+    receive_all(&d, &b);
     ck_assert(list_empty(&d.s->later.list));
     ck_assert_ptr_null(d.s->out.bytes.p);
     ck_assert_str_eq(b.p + b.n - 1 - 9, "\r\n+PONG\r\n");
@@ -236,12 +236,12 @@ START_TEST(a_listing_in_pieces_is_checked_again)
     const char *z;
 
     lock_many(&c, pattern);
-    say(&c, "LOCK zz LEASE 1s\n");
+    sends(&c, "LOCK zz LEASE 1s\n");
     settle();
     ask_for_all(&d);
     clock_advance_us(2 * US_PER_S);
     settle();
-    hear_all(&d, &b);
+    receive_all(&d, &b);
     z = strstr(b.p, "$2\r\nzz\r\n");
     ck_assert_ptr_nonnull(z);
     ck_assert_ptr_nonnull(strstr(z, "$5\r\nstate\r\n$4\r\nlost\r\n"));
@@ -288,7 +288,7 @@ count_left(struct client *c, int *refused)
             continue;
         }
         buf_init(&b, 0);
-        hear(&c[i], &b);
+        receives(&c[i], &b);
         *refused += strncmp(b.p, "-LIMIT ", 7) == 0;
         n++;
         buf_fini(&b);
@@ -311,7 +311,7 @@ START_TEST(long_answers_have_their_share_of_memory)
     for (int i = 0; i < READERS; i++) {
         d[i] = come();
         ck_assert_int_eq(setsockopt(d[i].s->fd, SOL_SOCKET, SO_SNDBUF, &(int){SMALL}, sizeof(int)), 0);
-        say(&d[i], "LOCKS\nPING\n");
+        sends(&d[i], "LOCKS\nPING\n");
         if (_i != 1) {
             settle();
         }
@@ -358,7 +358,7 @@ START_TEST(a_session_that_reads_has_room_again)
             struct buf b;
 
             buf_init(&b, 0);
-            hear(&d[i], &b);
+            receives(&d[i], &b);
             buf_fini(&b);
             turn();
         }

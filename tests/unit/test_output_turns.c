@@ -19,13 +19,13 @@
 enum { SEND_US = 100, OF_A_TURN = 56, OF_EVENTS = 16 };
 
 static int64_t send_us; /* 0: nothing */
-static unsigned sends;
+static unsigned sent_n;
 
 ssize_t
 send(int fd, const void *p, size_t n, int flags)
 {
     clock_advance_us(send_us);
-    sends++;
+    sent_n++;
     return syscall(SYS_sendto, fd, p, n, flags, NULL, 0);
 }
 
@@ -38,7 +38,7 @@ slow_turn(void)
     for (int i = 0; i < 5; i++) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     }
-    sends = 0;
+    sent_n = 0;
     send_us = SEND_US;
     more = engine_turn_end(engine);
     send_us = 0;
@@ -56,13 +56,13 @@ publish(const char *name)
 
 /* How many bytes there are to read. */
 static size_t
-heard(const struct client *c)
+received(const struct client *c)
 {
     struct buf b;
     size_t n;
 
     buf_init(&b, 0);
-    hear(c, &b);
+    receives(c, &b);
     n = b.n - 1;
     buf_fini(&b);
     return n;
@@ -100,14 +100,14 @@ START_TEST(an_answer_leaves_before_the_events_of_others)
     }
     publish("a");
     for (; more; turns++) {
-        say(&guest, "PING\n");
+        sends(&guest, "PING\n");
         more = slow_turn();
         expect(&guest, "+PONG\r\n");
-        ck_assert_uint_le(sends, OF_A_TURN);
+        ck_assert_uint_le(sent_n, OF_A_TURN);
     }
     ck_assert_uint_ge(turns, MANY / OF_A_TURN);
     for (int i = 0; i < MANY; i++) {
-        reported += heard(&c[i]) > 0;
+        reported += received(&c[i]) > 0;
     }
     ck_assert_uint_eq(reported, MANY);
     leave(&guest);
@@ -125,11 +125,11 @@ START_TEST(events_leave_beside_answers)
     ck_assert_int_eq(pubsub_subscribe(engine->pubsub, ear.s, SLICE_LIT("lock:a"), false), 1);
     publish("a");
     for (int i = 0; i < MANY; i++) {
-        say(&c[i], "PING\n");
+        sends(&c[i], "PING\n");
     }
     (void)slow_turn();
-    ck_assert_uint_le(sends, OF_A_TURN + OF_EVENTS);
-    ck_assert_uint_gt(heard(&ear), 0);
+    ck_assert_uint_le(sent_n, OF_A_TURN + OF_EVENTS);
+    ck_assert_uint_gt(received(&ear), 0);
     while (slow_turn()) {
         turns++;
     }
@@ -148,19 +148,19 @@ START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
 
     come_all(c);
     for (int i = 0; i < MANY; i++) {
-        say(&c[i], "PING\n");
+        sends(&c[i], "PING\n");
     }
     for (; answered < MANY; turns++) {
         ck_assert(slow_turn());
-        ck_assert_uint_le(sends, OF_A_TURN);
+        ck_assert_uint_le(sent_n, OF_A_TURN);
         for (int i = 0; i < MANY; i++) {
-            size_t n = heard(&c[i]);
+            size_t n = received(&c[i]);
 
             answered += n > 0 && bytes[i] == 0;
             bytes[i] += n;
             ck_assert_uint_le(c[i].s->out.bytes.n, strlen("+PONG\r\n"));
             if (turns == 0) { /* those who have had their answer ask again, and the others ask for more */
-                say(&c[i], "PING\n");
+                sends(&c[i], "PING\n");
             }
         }
         ck_assert_uint_le(turns, MANY / 40);
@@ -168,7 +168,7 @@ START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
     while (slow_turn()) {
     }
     for (int i = 0; i < MANY; i++) {
-        ck_assert_uint_eq(bytes[i] + heard(&c[i]), 2 * strlen("+PONG\r\n"));
+        ck_assert_uint_eq(bytes[i] + received(&c[i]), 2 * strlen("+PONG\r\n"));
     }
     leave_all(c);
 }
@@ -181,12 +181,12 @@ START_TEST(new_requests_are_answered_beside_sessions_that_were_not_reached)
 
     come_all(c);
     for (int i = 0; i < MANY; i++) {
-        say(&c[i], "PING\n");
+        sends(&c[i], "PING\n");
     }
     ck_assert(slow_turn());
-    say(&guest, "PING\n");
+    sends(&guest, "PING\n");
     ck_assert(slow_turn());
-    ck_assert_uint_gt(heard(&guest), 0);
+    ck_assert_uint_gt(received(&guest), 0);
     leave(&guest);
     leave_all(c);
 }
@@ -200,7 +200,7 @@ START_TEST(sessions_cut_short_are_read_in_every_other_turn_while_answers_are_owe
 
     come_all(c);
     for (int i = 0; i < MANY; i++) {
-        say_times(&c[i], "PING\n", 200);
+        sends_times(&c[i], "PING\n", 200);
     }
     for (int i = 0; i < 4; i++) {
         before = engine->metrics.requests;
@@ -222,12 +222,12 @@ START_TEST(the_end_of_a_session_that_was_not_reached_is_seen)
 
     conf->limit_pipeline = 4;
     come_all(c);
-    say(&holder, "LOCK a OWNER x\n");
+    sends(&holder, "LOCK a OWNER x\n");
     settle();
-    say(&ends, "PING\nLOCK a OWNER 1\nLOCK a OWNER 2\nLOCK a OWNER 3\nLOCK a OWNER 4\n");
+    sends(&ends, "PING\nLOCK a OWNER 1\nLOCK a OWNER 2\nLOCK a OWNER 3\nLOCK a OWNER 4\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* woken first, it writes last */
     for (int i = 0; i < MANY; i++) {
-        say(&c[i], "PING\n");
+        sends(&c[i], "PING\n");
     }
     ck_assert(slow_turn());
     ck_assert_uint_eq(ends.s->slots_n, 4);
@@ -254,12 +254,12 @@ START_TEST(a_session_that_could_not_write_is_read_when_it_has_written)
     line[sizeof(line) - 1] = '\0';
     conf->limit_output_bytes = 1024;
     ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){1}, sizeof(int)), 0);
-    say_times(&c, line, 100);
+    sends_times(&c, line, 100);
     settle();
     ck_assert_uint_lt(c.s->requests_n, 100);
     ck_assert_uint_gt(c.s->out.bytes.n, 1024);
     for (int i = 0; i < 1000 && c.s->requests_n < 100; i++) {
-        (void)heard(&c);
+        (void)received(&c);
         turn();
     }
     ck_assert_uint_eq(c.s->requests_n, 100);

@@ -47,14 +47,14 @@ START_TEST(a_session_with_one_is_not_late_for_a_session_with_a_thousand)
         publish(token);
     }
     ck_assert(one_turn() && one_turn());
-    ck_assert_int_eq(hear_events(&quick, &quick_token), 50);
-    ck_assert_int_eq(hear_events(&slow, &slow_token), 0);
+    ck_assert_int_eq(receive_events(&quick, &quick_token), 50);
+    ck_assert_int_eq(receive_events(&slow, &slow_token), 0);
     turn();
-    ck_assert_int_eq(hear_events(&slow, &slow_token), 50);
+    ck_assert_int_eq(receive_events(&slow, &slow_token), 50);
     publish(51); /* both are there again */
     turn();
-    ck_assert_int_eq(hear_events(&quick, &quick_token), 1);
-    ck_assert_int_eq(hear_events(&slow, &slow_token), 1);
+    ck_assert_int_eq(receive_events(&quick, &quick_token), 1);
+    ck_assert_int_eq(receive_events(&slow, &slow_token), 1);
     leave(&slow);
     leave(&quick);
 }
@@ -78,7 +78,7 @@ START_TEST(a_turn_spends_a_bounded_time)
         longest_us = clock_now_us() - began_us > longest_us ? clock_now_us() - began_us : longest_us;
         turns++;
     }
-    ck_assert_int_eq(hear_events(&slow, &token), 1);
+    ck_assert_int_eq(receive_events(&slow, &token), 1);
     ck_assert_msg(turns >= 5, "%d turns, the longest %lld us", turns, (long long)longest_us);
     leave(&slow);
 }
@@ -87,7 +87,7 @@ END_TEST
 START_TEST(a_session_that_cannot_follow_is_closed)
 {
     struct client slow = come(), quick = come();
-    uint64_t overflows = engine->metrics.output_overflows, heard = 0;
+    uint64_t overflows = engine->metrics.output_overflows, received = 0;
 
     subscribe_slowly(&slow);
     pubsub_subscribe(engine->pubsub, quick.s, SLICE_LIT("lock:*"), true);
@@ -96,13 +96,13 @@ START_TEST(a_session_that_cannot_follow_is_closed)
         publish(n);
         if (n % 20 == 0) {
             ck_assert(one_turn() || n > 3000);
-            hear_events(&quick, &heard);
+            receive_events(&quick, &received);
         }
     }
     ck_assert_ptr_null(session_find(engine, slow.id)); /* and not because its output is not read */
     turn();
-    hear_events(&quick, &heard);
-    ck_assert_uint_eq(heard, 6000);
+    receive_events(&quick, &received);
+    ck_assert_uint_eq(received, 6000);
     ck_assert_uint_eq(engine->metrics.output_overflows, overflows + 1);
     ck_assert_ptr_nonnull(session_find(engine, quick.id));
     close(slow.fd);
@@ -134,7 +134,7 @@ START_TEST(subscriptions_change_meanwhile)
     leave(&other); /* behind, and gone */
     turn();
     token = 2;
-    ck_assert_int_eq(hear_events(&slow, &token), 1);
+    ck_assert_int_eq(receive_events(&slow, &token), 1);
     leave(&slow);
 }
 END_TEST
@@ -149,10 +149,10 @@ START_TEST(the_loop_does_not_sleep_meanwhile)
     subscribe_slowly(&slow);
     turn();
     snprintf(text, sizeof(text), "LOCK %s\n", hot);
-    say(&locker, text);
+    sends(&locker, text);
     settle();
     buf_init(&b, 0);
-    hear(&slow, &b);
+    receives(&slow, &b);
     ck_assert_ptr_nonnull(strstr(b.p, "granted 101"));
     buf_fini(&b);
     leave(&slow);

@@ -95,11 +95,11 @@ START_TEST(a_session_alone_is_read_behind_the_answer)
     stop_the_clock(); /* or a slow machine cuts the turn short */
     settle();
     note_down(&c);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     ck_assert_str_eq(notes, "lwr");
     expect(&c, "+PONG\r\n");
-    say(&c, "LOCK a\n"); /* answered in a later turn */
+    sends(&c, "LOCK a\n"); /* answered in a later turn */
     turn();
     not_looked_at();
     ck_assert_str_eq(notes, "lwrl");
@@ -121,19 +121,19 @@ START_TEST(a_session_with_company_is_read_at_once)
 
     settle();
     note_down(&c);
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     turn();
     not_looked_at();
     other = come();
     settle();
     expect(&c, ":101\r\n");
     ck_assert_str_eq(notes, "lwr");
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     ck_assert_str_eq(notes, "lwrrw");
     expect(&c, "+PONG\r\n");
     leave(&other);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     ck_assert_str_eq(notes, "lwrrwlwr");
     noted = -1;
@@ -146,12 +146,12 @@ START_TEST(a_waiting_session_alone_is_read_by_the_next_look)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, ":101\r\n");
     ck_assert(wait_for(all_seen));
     note_down(&c);
-    say(&c, "LOCK a OWNER x\n");
+    sends(&c, "LOCK a OWNER x\n");
     settle();
     ck_assert(wait_for(all_seen));
     settle();
@@ -168,18 +168,18 @@ START_TEST(a_session_that_asks_for_more_is_read_at_once)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, ":101\r\n");
     ck_assert(wait_for(all_seen));
     note_down(&c);
-    say(&c, "LOCK a OWNER x\nLOCK a OWNER y\n");
+    sends(&c, "LOCK a OWNER x\nLOCK a OWNER y\n");
     turn();
     ck_assert_str_eq(notes, "lr");
-    say(&c, "LOCK a OWNER z\n");
+    sends(&c, "LOCK a OWNER z\n");
     turn();
     ck_assert_str_eq(notes, "lrlr");
-    say(&c, "PI");
+    sends(&c, "PI");
     turn();
     ck_assert_str_eq(notes, "lrlrlr");
     noted = -1;
@@ -189,7 +189,7 @@ END_TEST
 
 /* ---- each byte is heard once ---- */
 
-START_TEST(pieces_are_heard_once)
+START_TEST(pieces_are_read_once)
 {
     static const char text[] = "ECHO one\nLOCK a\nECHO two\nUNLOCK a\nECHO three\n";
     struct client c = come();
@@ -197,7 +197,7 @@ START_TEST(pieces_are_heard_once)
     for (size_t i = 0; i < sizeof(text) - 1; i++) {
         char piece[] = {text[i], '\0'};
 
-        say(&c, piece);
+        sends(&c, piece);
         turn();
     }
     settle();
@@ -209,17 +209,17 @@ START_TEST(pieces_are_heard_once)
 END_TEST
 
 /* More than is read at once, and more behind it. */
-START_TEST(a_long_pipeline_is_heard_once)
+START_TEST(a_long_pipeline_is_read_once)
 {
     enum { TIMES = ENGINE_SCRATCH_BYTES / 4 };
     struct client c = come();
     struct buf b;
 
-    say_times(&c, "PING\n", TIMES);
+    sends_times(&c, "PING\n", TIMES);
     buf_init(&b, 0);
     for (int i = 0; i < 100 && b.n < TIMES * 7; i++) {
         turn();
-        hear(&c, &b);
+        receives(&c, &b);
         b.n--; /* the NUL */
     }
     ck_assert_uint_eq(b.n, TIMES * 7);
@@ -239,19 +239,19 @@ has_died(void)
     return session_find(engine, dying) == NULL;
 }
 
-START_TEST(a_peer_that_hangs_up_with_something_unread_is_heard_to_the_end)
+START_TEST(a_peer_that_hangs_up_with_something_unread_is_read_to_the_end)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, ":101\r\n");
-    say(&c, "LOCK a OWNER x\n");
+    sends(&c, "LOCK a OWNER x\n");
     turn();
     not_looked_at();
     ck_assert_uint_gt(c.s->peeked, 0);
     note_down(&c);
-    say(&c, "UNLOCK a\nPING\n");
+    sends(&c, "UNLOCK a\nPING\n");
     shutdown(c.fd, SHUT_WR);
     settle();
     ck_assert_ptr_null(strchr(notes, 'l'));
@@ -266,9 +266,9 @@ START_TEST(a_peer_that_dies_with_something_unread_is_seen)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
-    say(&c, "LOCK a OWNER x\n");
+    sends(&c, "LOCK a OWNER x\n");
     settle();
     ck_assert_uint_gt(c.s->peeked, 0);
     close(c.fd); /* and it has not read the token */
@@ -283,10 +283,10 @@ START_TEST(the_end_is_no_reset)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\nLOCK a OWNER x\n");
+    sends(&c, "LOCK a\nLOCK a OWNER x\n");
     settle();
     expect(&c, ":101\r\n");
-    say(&c, "QUIT\n");
+    sends(&c, "QUIT\n");
     session_close(c.s, CLOSE_KILLED);
     settle();
     expect(&c, "<end>");
@@ -300,7 +300,7 @@ START_TEST(an_interrupted_read_is_read_again)
 
     note_down(&c);
     fails[0] = EINTR;
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     ck_assert_str_eq(notes, "lwrr");
     expect(&c, "+PONG\r\n");
@@ -318,7 +318,7 @@ START_TEST(input_that_peek_cannot_take_ends_the_session)
         note_down(&c);
         fails[0] = EINTR;
         fails[1] = EIO;
-        say(&c, i == 0 ? "PING\n" : "LOCK"); /* behind the answer, or for it is not all of a request */
+        sends(&c, i == 0 ? "PING\n" : "LOCK"); /* behind the answer, or for it is not all of a request */
         settle();
         ck_assert_ptr_null(session_find(engine, c.id));
         ck_assert_uint_eq(redis->acquires, 0);
@@ -391,12 +391,12 @@ START_TEST(a_client_in_recv_sleeps_until_it_is_answered)
         sleep_for_answers(c.fd);
     }
     for (int i = 0; i < 20; i++) {
-        say(&c, "LOCK a OWNER x\n");
+        sends(&c, "LOCK a OWNER x\n");
         before = sleeps_of(sleeper);
         turn();
         ck_assert_uint_eq(sleeps_of(sleeper), before);
         settle();
-        say(&c, "UNLOCK a OWNER x\n");
+        sends(&c, "UNLOCK a OWNER x\n");
         settle();
         ck_assert_uint_gt(sleeps_of(sleeper), before);
     }
@@ -414,9 +414,9 @@ main(void)
         a_session_with_company_is_read_at_once,
         a_waiting_session_alone_is_read_by_the_next_look,
         a_session_that_asks_for_more_is_read_at_once,
-        pieces_are_heard_once,
-        a_long_pipeline_is_heard_once,
-        a_peer_that_hangs_up_with_something_unread_is_heard_to_the_end,
+        pieces_are_read_once,
+        a_long_pipeline_is_read_once,
+        a_peer_that_hangs_up_with_something_unread_is_read_to_the_end,
         a_peer_that_dies_with_something_unread_is_seen,
         the_end_is_no_reset,
         an_interrupted_read_is_read_again,

@@ -296,7 +296,7 @@ is_seen(const struct example *ex, const char *p, size_t n)
 }
 
 static void
-hear(struct example *ex, int c, struct slice line)
+receives(struct example *ex, int c, struct slice line)
 {
     const char *p;
 
@@ -316,7 +316,7 @@ hear(struct example *ex, int c, struct slice line)
 }
 
 static void
-say(struct example *ex, int c, struct slice line)
+sends(struct example *ex, int c, struct slice line)
 {
     const char *p;
     struct words w;
@@ -436,9 +436,9 @@ take_line(struct example *ex, const char *line)
                   "not a line of an example: %.80s", line);
     rest = line_at(arrow[1] == ' ' ? arrow + 2 : arrow + 1);
     if (*arrow == '>') {
-        say(ex, c, rest);
+        sends(ex, c, rest);
     } else {
-        hear(ex, c, rest);
+        receives(ex, c, rest);
     }
 }
 

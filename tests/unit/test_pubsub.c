@@ -12,11 +12,11 @@ START_TEST(subscribing_resp2)
 {
     struct client c = come();
 
-    say(&c, "SUBSCRIBE lock:a lock:b\nPSUBSCRIBE lock:*\nSUBSCRIBE lock:a\n");
+    sends(&c, "SUBSCRIBE lock:a lock:b\nPSUBSCRIBE lock:*\nSUBSCRIBE lock:a\n");
     settle();
     expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:b\r\n:2\r\n"
                "*3\r\n$10\r\npsubscribe\r\n$6\r\nlock:*\r\n:3\r\n*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:3\r\n");
-    say(&c, "UNSUBSCRIBE lock:b nosuch\nUNSUBSCRIBE\nUNSUBSCRIBE\nPUNSUBSCRIBE\nPUNSUBSCRIBE\n");
+    sends(&c, "UNSUBSCRIBE lock:b nosuch\nUNSUBSCRIBE\nUNSUBSCRIBE\nPUNSUBSCRIBE\nPUNSUBSCRIBE\n");
     settle();
     expect(&c, "*3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:b\r\n:2\r\n*3\r\n$11\r\nunsubscribe\r\n$6\r\nnosuch\r\n:2\r\n"
                "*3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:a\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:1\r\n"
@@ -30,7 +30,7 @@ START_TEST(subscribing_resp3)
     struct client c = come();
 
     c.s->proto = 3;
-    say(&c, "SUBSCRIBE lock:a\nUNSUBSCRIBE\nUNSUBSCRIBE\nPING\n");
+    sends(&c, "SUBSCRIBE lock:a\nUNSUBSCRIBE\nUNSUBSCRIBE\nPING\n");
     settle();
     expect(&c, ">3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n>3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:a\r\n:0\r\n"
                ">3\r\n$11\r\nunsubscribe\r\n_\r\n:0\r\n+PONG\r\n");
@@ -47,21 +47,21 @@ START_TEST(many_are_left_at_once)
         char text[64];
 
         snprintf(text, sizeof(text), "SUBSCRIBE lock:%d\nPSUBSCRIBE lock:%d\n", i, i);
-        say(&c, text);
+        sends(&c, text);
     }
     settle();
     {
         struct buf b;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         buf_fini(&b);
     }
     ck_assert_int_eq(pubsub_count(c.s), 200);
-    say(&c, "UNSUBSCRIBE\n");
+    sends(&c, "UNSUBSCRIBE\n");
     settle();
     ck_assert_int_eq(pubsub_count(c.s), 100);
-    say(&c, "PUNSUBSCRIBE\n");
+    sends(&c, "PUNSUBSCRIBE\n");
     settle();
     ck_assert_int_eq(pubsub_count(c.s), 0);
     ck_assert_ptr_null(c.s->subscriptions);
@@ -73,17 +73,17 @@ START_TEST(a_subscriber_may_do_little_in_resp2)
 {
     struct client c = come();
 
-    say(&c, "SUBSCRIBE lock:a\nLOCK x\nPING\nPING hey\n");
+    sends(&c, "SUBSCRIBE lock:a\nLOCK x\nPING\nPING hey\n");
     settle();
     expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / "
                "(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n"
                "*2\r\n$4\r\npong\r\n$3\r\nhey\r\n");
     ck_assert_uint_eq(redis->acquires, 0);
-    say(&c, "RESET\nLOCK x\n");
+    sends(&c, "RESET\nLOCK x\n");
     settle();
     expect(&c, "+RESET\r\n:101\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 0);
-    say(&c, "SUBSCRIBE lock:a\nQUIT\n");
+    sends(&c, "SUBSCRIBE lock:a\nQUIT\n");
     settle();
     expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n+OK\r\n<end>");
     leave(&c);
@@ -103,7 +103,7 @@ START_TEST(subscriptions_are_limited)
         snprintf(name, sizeof(name), "%d", i);
         ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c.s, slice_of(name), i % 2), i + 1);
     }
-    say(&c, "PSUBSCRIBE *x *y\nPSUBSCRIBE *x\nSUBSCRIBE lock:y\n");
+    sends(&c, "PSUBSCRIBE *x *y\nPSUBSCRIBE *x\nSUBSCRIBE lock:y\n");
     settle();
     expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n"
                "*3\r\n$10\r\npsubscribe\r\n$2\r\n*x\r\n:1024\r\n"
@@ -121,7 +121,7 @@ START_TEST(channels_are_limited)
     memset(text, 'x', sizeof(text));
     memcpy(text, "SUBSCRIBE a ", 12);
     strcpy(text + 12 + 529, "\n");
-    say(&c, text);
+    sends(&c, text);
     settle();
     expect(&c, "-LIMIT a channel may have at most 528 bytes\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 0);
@@ -158,10 +158,10 @@ START_TEST(channels_of_events)
             snprintf(bad, sizeof(bad), "%s%s%s", "-ERR no event is ever published to '",
                      rows[i].channel[0] == '\xff' ? "\\xff" : rows[i].channel,
                      "'; channels are lock:<name> and session:<id>\r\n");
-            say(&c, line);
+            sends(&c, line);
             settle();
             buf_init(&b, 0);
-            hear(&c, &b);
+            receives(&c, &b);
             ck_assert_msg((b.p[0] == '*') == taken, "%s", line);
             ck_assert_msg(taken || strcmp(b.p, bad) == 0, "%s%s", line, b.p);
             ck_assert_int_eq(pubsub_count(c.s), taken ? 2 : 0);
@@ -317,16 +317,16 @@ START_TEST(locks_are_news)
     char text[64], want[400];
 
     snprintf(text, sizeof(text), "SUBSCRIBE lock:a session:%u\n", (unsigned)locker.id);
-    say(&c, text);
+    sends(&c, text);
     settle();
     {
         struct buf b;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         buf_fini(&b);
     }
-    say(&locker, "LOCK a OWNER me\nUNLOCK a OWNER me\n");
+    sends(&locker, "LOCK a OWNER me\nUNLOCK a OWNER me\n");
     settle();
     expect(&locker, ":101\r\n:0\r\n");
     snprintf(want, sizeof(want),
@@ -370,11 +370,11 @@ START_TEST(binary_channels)
     ck_assert_int_eq(send(c.fd, "*2\r\n$9\r\nsubscribe\r\n$8\r\nlock:\0\r\n\r\n", 33, 0), 33);
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     buf_clear(&b, 0);
     pubsub_news(engine->pubsub, &news);
     turn();
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_ptr_nonnull(memmem(b.p, b.n, "$8\r\nlock:\0\r\n\r\n$12\r\ngranted 17 o\r\n", 32));
     buf_fini(&b);
     leave(&c);

@@ -58,7 +58,7 @@ START_TEST(roles_of_each_configuration)
         {USER, ADMIN, false, false, false, NONE, CLIENT, IS_ADMIN},
         {USER, ADMIN, true, true, true, NONE, CLIENT, IS_ADMIN},
     };
-    const char *const said[] = {"AUTH default " USER "\n", "AUTH admin " ADMIN "\n"};
+    const char *const requests[] = {"AUTH default " USER "\n", "AUTH admin " ADMIN "\n"};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const enum role want[] = {rows[i].by_user, rows[i].by_admin};
@@ -71,10 +71,10 @@ START_TEST(roles_of_each_configuration)
             struct client c = come_by(rows[i].is_unix);
 
             ck_assert_msg(role_of(&c) == rows[i].first, "row %zu, first", i);
-            say(&c, said[j]);
+            sends(&c, requests[j]);
             settle();
-            ck_assert_msg(role_of(&c) == want[j], "row %zu, %s", i, said[j]);
-            say(&c, "RESET\n");
+            ck_assert_msg(role_of(&c) == want[j], "row %zu, %s", i, requests[j]);
+            sends(&c, "RESET\n");
             settle();
             ck_assert_msg(role_of(&c) == rows[i].first, "row %zu, RESET", i);
             leave(&c);
@@ -97,7 +97,7 @@ START_TEST(a_reload_takes_the_admins_role_and_no_more)
     t = come_by(false);
     u = come_by(true);
     ck_assert_int_eq(role_of(&t), IS_ADMIN);
-    say(&t, "MONITOR\n");
+    sends(&t, "MONITOR\n");
     settle();
     ck_assert(!list_empty(&engine->monitors));
     was = *now;
@@ -110,7 +110,7 @@ START_TEST(a_reload_takes_the_admins_role_and_no_more)
     now->auth_admin_password = strdup(ADMIN);
     roles_reload(engine, &was);
     ck_assert_int_eq(role_of(&u), CLIENT);
-    say(&u, "AUTH admin " ADMIN "\n");
+    sends(&u, "AUTH admin " ADMIN "\n");
     settle();
     ck_assert_int_eq(role_of(&u), IS_ADMIN);
     was = *now;

@@ -69,17 +69,17 @@ END_TEST
 
 /* "AAB" = two sentinels that name A, one that names B; - is silent, ? knows no master. Each knows `others` others. */
 static struct sentinel_verdict
-count(const char *said, unsigned others, unsigned least)
+count(const char *answered, unsigned others, unsigned least)
 {
     static struct sentinel_vote vote[SENTINELS_MAX];
     const struct sentinel_vote *each[SENTINELS_MAX];
     struct sentinel_verdict v;
-    size_t n = strlen(said);
+    size_t n = strlen(answered);
 
     for (size_t i = 0; i < n; i++) {
-        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .asked_us = said[i] == '-' ? 0 : NOW_US - 1};
+        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .asked_us = answered[i] == '-' ? 0 : NOW_US - 1};
         vote[i].id[0] = (char)('a' + i);
-        vote[i].host[0] = (char)(said[i] == '?' ? '\0' : said[i]);
+        vote[i].host[0] = (char)(answered[i] == '?' ? '\0' : answered[i]);
         each[i] = &vote[i];
     }
     sentinel_votes_count(each, n, least, NOW_US, &v);
@@ -87,9 +87,9 @@ count(const char *said, unsigned others, unsigned least)
 }
 
 static char
-named(const char *said, unsigned others)
+named(const char *answered, unsigned others)
 {
-    struct sentinel_verdict v = count(said, others, 0);
+    struct sentinel_verdict v = count(answered, others, 0);
 
     ck_assert_int_eq(v.until_us, v.master == NULL ? 0 : NOW_US - 1 + SENTINEL_FRESH_US);
     return (char)(v.master == NULL ? '\0' : v.master->host[0]);

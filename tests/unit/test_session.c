@@ -20,7 +20,7 @@ START_TEST(replies_come_in_order_of_requests)
 {
     struct client c = come();
 
-    say(&c, "PING one\nLOCK a\nPING two\nLOCK b OWNER x\nNONSENSE\nPING three\n");
+    sends(&c, "PING one\nLOCK a\nPING two\nLOCK b OWNER x\nNONSENSE\nPING three\n");
     turn();
     expect(&c, "$3\r\none\r\n"); /* nothing of what stands behind the LOCK, though NONSENSE is known to be wrong */
     ck_assert_uint_eq(redis->acquires, 2); /* ... and though b is being locked already */
@@ -36,20 +36,20 @@ START_TEST(the_later_reply_waits_for_the_earlier_one)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
     expect(&holder, ":101\r\n");
-    say(&c, "LOCK a\nLOCK b OWNER x\n");
+    sends(&c, "LOCK a\nLOCK b OWNER x\n");
     settle();
     expect(&c, "");
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     expect(&holder, ":0\r\n");
     {
         struct buf b;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         ck_assert_int_eq(b.p[0], ':');
         ck_assert_ptr_nonnull(strstr(b.p, "\r\n:102\r\n"));
         buf_fini(&b);
@@ -63,17 +63,17 @@ START_TEST(an_unlock_behind_a_waiting_lock_runs)
 {
     struct client c = come();
 
-    say(&c, "LOCK a OWNER x\n");
+    sends(&c, "LOCK a OWNER x\n");
     settle();
     expect(&c, ":101\r\n");
-    say(&c, "LOCK a OWNER y\nPING\nUNLOCK a OWNER x\n");
+    sends(&c, "LOCK a OWNER y\nPING\nUNLOCK a OWNER x\n");
     settle();
     {
         struct buf b;
         char *rest;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         ck_assert_int_gt(strtol(b.p + 1, &rest, 10), 101);
         ck_assert_str_eq(rest, "\r\n+PONG\r\n:0\r\n");
         buf_fini(&b);
@@ -87,9 +87,9 @@ START_TEST(a_cancel_behind_a_waiting_lock_runs)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\nPING\nLOCK a FULL\nCANCEL a\n");
+    sends(&c, "LOCK a\nPING\nLOCK a FULL\nCANCEL a\n");
     settle();
     expect(&c, "$-1\r\n+PONG\r\n$-1\r\n:2\r\n");
     leave(&c);
@@ -102,15 +102,15 @@ START_TEST(hello_behind_a_waiting_lock_changes_later_replies)
     struct client holder = come(), c = come();
     struct buf b;
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a WAIT 1h\nHELLO 3\nLOCKS nothing\nCLIENT GETNAME\n");
+    sends(&c, "LOCK a WAIT 1h\nHELLO 3\nLOCKS nothing\nCLIENT GETNAME\n");
     settle();
     expect(&c, "");
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_int_eq(b.p[0], ':');
     ck_assert_ptr_nonnull(strstr(b.p, "\r\n%7\r\n"));
     ck_assert_ptr_nonnull(strstr(b.p, "*0\r\n_\r\n"));
@@ -142,10 +142,10 @@ START_TEST(a_long_pipeline_is_answered_whole)
     int pongs = 0;
     const char *at;
 
-    say_times(&c, "PING\n", 3000);
+    sends_times(&c, "PING\n", 3000);
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     for (at = b.p; (at = strstr(at, "+PONG\r\n")) != NULL; at += 7) {
         pongs++;
     }
@@ -161,8 +161,8 @@ START_TEST(one_busy_session_does_not_hold_up_another)
     struct client busy = come(), other = come();
 
     stop_the_clock();
-    say_times(&busy, "PING\n", 3000);
-    say(&other, "PING\n");
+    sends_times(&busy, "PING\n", 3000);
+    sends(&other, "PING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     ck_assert(engine_turn_end(engine)); /* there is more of the busy one ... */
     expect(&other, "+PONG\r\n");        /* ... and the other one has its answer */
@@ -180,7 +180,7 @@ START_TEST(whole_requests_before_eof_are_answered)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\nPING\nUNLOCK a\nPING half a requ");
+    sends(&c, "LOCK a\nPING\nUNLOCK a\nPING half a requ");
     shutdown(c.fd, SHUT_WR);
     settle();
     expect(&c, ":101\r\n+PONG\r\n:0\r\n<end>");
@@ -193,9 +193,9 @@ START_TEST(eof_cancels_waiting_requests)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\nPING\n");
+    sends(&c, "LOCK a\nPING\n");
     settle();
     expect(&c, "");
     shutdown(c.fd, SHUT_WR);
@@ -211,9 +211,9 @@ START_TEST(a_dead_holder_frees_at_once)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\nLOCK b\n");
+    sends(&holder, "LOCK a\nLOCK b\n");
     settle();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, "");
     close(holder.fd);
@@ -223,7 +223,7 @@ START_TEST(a_dead_holder_frees_at_once)
         struct buf b;
 
         buf_init(&b, 0);
-        hear(&c, &b);
+        receives(&c, &b);
         ck_assert_int_eq(b.p[0], ':');
         buf_fini(&b);
     }
@@ -244,10 +244,10 @@ START_TEST(a_release_by_a_vanished_peer_still_runs)
 {
     struct client c = come(), d = come();
 
-    say(&d, "LOCK a OWNER x\n");
+    sends(&d, "LOCK a OWNER x\n");
     settle();
     ck_assert(held("a"));
-    say(&c, "PING\nLOCK b OWNER x\nUNLOCK a OWNER x\n");
+    sends(&c, "PING\nLOCK b OWNER x\nUNLOCK a OWNER x\n");
     close(c.fd); /* nobody hears the PONG; UNLOCK is still to come, behind the LOCK of its owner */
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
@@ -260,18 +260,19 @@ END_TEST
 /* Of who has closed the socket nothing is run that would be for itself; who has shut down one direction is answered. */
 START_TEST(commands_for_a_closed_peer_alone_do_not_run)
 {
-    static const char said[] = "PING\nLOCK a\nLOCK a NOWAIT\nMLOCK 2 a b\nSUBSCRIBE lock:a\nUNLOCK a\nCANCEL a\nLOCKS\n"
-                               "LOCK c OWNER x\nMLOCK 2 d e OWNER x\nUNLOCK d OWNER x\nSET f y NX\nBREAK c\n";
+    static const char requests[] =
+        "PING\nLOCK a\nLOCK a NOWAIT\nMLOCK 2 a b\nSUBSCRIBE lock:a\nUNLOCK a\nCANCEL a\nLOCKS\n"
+        "LOCK c OWNER x\nMLOCK 2 d e OWNER x\nUNLOCK d OWNER x\nSET f y NX\nBREAK c\n";
     struct client c = come(), half = come();
     uint64_t before = engine->metrics.requests;
 
-    say(&c, said);
+    sends(&c, requests);
     close(c.fd);
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert_uint_eq(engine->metrics.requests - before, 5);
     ck_assert(!held("a") && !held("b") && !held("c") && !held("d") && held("e") && held("f"));
-    say(&half, "LOCK a\nPING\n");
+    sends(&half, "LOCK a\nPING\n");
     ck_assert_int_eq(shutdown(half.fd, SHUT_WR), 0);
     settle();
     ck_assert_uint_eq(engine->metrics.requests - before, 7);
@@ -283,7 +284,7 @@ START_TEST(a_grant_without_a_request_is_released)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     turn();
     ck_assert_uint_eq(redis->acquires, 1);
     session_close(session_find(engine, c.id), CLOSE_KILLED);
@@ -300,10 +301,10 @@ START_TEST(quit_ends_a_session_and_later_commands_do_not_run)
 {
     struct client c = come(), d = come();
 
-    say(&c, "PING\nQUIT\nLOCK z\n");
+    sends(&c, "PING\nQUIT\nLOCK z\n");
     settle();
     expect(&c, "+PONG\r\n+OK\r\n<end>");
-    say(&d, "LOCK a\nQUIT\nLOCK z\n");
+    sends(&d, "LOCK a\nQUIT\nLOCK z\n");
     settle();
     expect(&d, ":101\r\n+OK\r\n<end>");
     ck_assert_uint_eq(redis->acquires, 1);
@@ -317,18 +318,18 @@ START_TEST(draining_sends_waiters_away_and_ends_idle)
     struct client holder = come(), c = come();
     struct buf b;
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     engine_drain(engine);
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_msg(strncmp(b.p, "-DRAINING", 9) == 0, "%s", b.p);
     buf_fini(&b);
     ck_assert(!engine_idle(engine));
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     ck_assert(engine_idle(engine));
     engine_close_sessions(engine, "test");
@@ -347,19 +348,19 @@ START_TEST(nothing_comes_unasked)
     struct client watcher = come(), c = come();
     struct buf b;
 
-    say(&watcher, "SUBSCRIBE lock:a\n");
-    say(&c, "HELLO 3\n");
+    sends(&watcher, "SUBSCRIBE lock:a\n");
+    sends(&c, "HELLO 3\n");
     settle();
     expect(&watcher, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n");
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     buf_clear(&b, 0);
-    say(&c, "LOCK a\nUNLOCK a\n");
+    sends(&c, "LOCK a\nUNLOCK a\n");
     settle();
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_str_eq(b.p, ":101\r\n:0\r\n");
     buf_clear(&b, 0);
-    hear(&watcher, &b);
+    receives(&watcher, &b);
     ck_assert_ptr_nonnull(strstr(b.p, "granted 101"));
     ck_assert_ptr_nonnull(strstr(b.p, "released 101"));
     buf_fini(&b);
@@ -372,7 +373,7 @@ START_TEST(an_idle_session_holds_no_buffer)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\nPING\nUNLOCK a\n");
+    sends(&c, "LOCK a\nPING\nUNLOCK a\n");
     settle();
     ck_assert_uint_eq(c.s->slots_n, 0);
     ck_assert_ptr_null(c.s->out.bytes.p);

@@ -20,12 +20,12 @@ START_TEST(bad_framing_is_answered_behind_the_rest_then_closed)
     struct client holder = come(), c = come();
     struct buf b;
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "PING\nLOCK a\n*1\r\n$x\r\nPING\n");
+    sends(&c, "PING\nLOCK a\n*1\r\n$x\r\nPING\n");
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_ptr_eq(strstr(b.p, "+PONG\r\n$-1\r\n-ERR Protocol error: "), b.p);
     ck_assert_ptr_nonnull(strstr(b.p, "\r\n<end>"));
     buf_fini(&b);
@@ -39,8 +39,8 @@ START_TEST(a_browser_gets_no_answer)
 {
     struct client c = come(), d = come();
 
-    say(&c, "POST / HTTP/1.1\r\nHost: x\r\n\r\nLOCK a\r\n");
-    say(&d, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    sends(&c, "POST / HTTP/1.1\r\nHost: x\r\n\r\nLOCK a\r\n");
+    sends(&d, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     settle();
     expect(&c, "<end>");
     ck_assert_ptr_null(session_find(engine, d.id));
@@ -83,11 +83,11 @@ START_TEST(one_large_reply_may_drain)
 
     conf->limit_output_bytes = 4096;
     ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)), 0);
-    say(&c, "COMMAND DOCS\nCOMMAND DOCS\nPING done\n");
+    sends(&c, "COMMAND DOCS\nCOMMAND DOCS\nPING done\n");
     buf_init(&b, 0);
     for (i = 0; i < 1000 && ends == 0; i++) {
         turn();
-        hear(&c, &b);
+        receives(&c, &b);
         b.n--; /* the NUL: more follows */
         ends = b.n >= 10 && memcmp(b.p + b.n - 10, "$4\r\ndone\r\n", 10) == 0;
     }
@@ -107,17 +107,17 @@ START_TEST(too_many_unanswered_requests_are_not_read)
     int i, limit = limits[_i];
 
     conf->limit_pipeline = limit;
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\n");
-    say_times(&c, "PING\n", 3 * limit);
+    sends(&c, "LOCK a\n");
+    sends_times(&c, "PING\n", 3 * limit);
     settle();
     ck_assert_uint_eq(c.s->slots_n, (unsigned)limit);
     ck_assert_uint_eq(c.s->requests_n, (unsigned)limit);
     shutdown(c.fd, SHUT_WR); /* heard, although we do not read: the wait ends, and all is answered */
     settle();
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_int_eq(memcmp(b.p, "$-1\r\n", 5), 0);
     for (i = 0; i < 3 * limit; i++) {
         ck_assert_int_eq(memcmp(b.p + 5 + 7 * i, "+PONG\r\n", 7), 0);
@@ -134,16 +134,16 @@ START_TEST(reading_goes_on_when_there_are_fewer)
     struct client holder = come(), c = come();
 
     conf->limit_pipeline = 4;
-    say(&holder, "LOCK a\nLOCK b\n");
+    sends(&holder, "LOCK a\nLOCK b\n");
     settle();
-    say(&c, "LOCK a\nPING\nLOCK b\nPING\nPING\nPING\nPING\n");
+    sends(&c, "LOCK a\nPING\nLOCK b\nPING\nPING\nPING\nPING\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 4);
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 6);
     ck_assert_uint_eq(c.s->slots_n, 4);
-    say(&holder, "UNLOCK b\n");
+    sends(&holder, "UNLOCK b\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 7);
     ck_assert_uint_eq(c.s->slots_n, 0);
@@ -178,7 +178,7 @@ START_TEST(a_shared_connection_never_locks_itself_out)
     int i, limit = limits[_i], more = 5;
 
     conf->limit_pipeline = limit;
-    say(&c, "LOCK hot OWNER o0\n");
+    sends(&c, "LOCK hot OWNER o0\n");
     settle();
     buf_init(&b, 0);
     for (i = 1; i <= limit + more; i++) {
@@ -189,13 +189,13 @@ START_TEST(a_shared_connection_never_locks_itself_out)
     settle();
     ck_assert_uint_eq(c.s->slots_n, (unsigned)limit); /* the oldest are told at once that there are too many ... */
     buf_clear(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_int_eq(strncmp(b.p, ":101\r\n" CROWDED, 6 + strlen(CROWDED)), 0);
     ck_assert_int_eq(times(b.p, CROWDED), more);
-    say(&c, "UNLOCK hot OWNER o0\n"); /* ... and this is read */
+    sends(&c, "UNLOCK hot OWNER o0\n"); /* ... and this is read */
     settle();
     buf_clear(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_int_eq(times(b.p, CROWDED), 1);
     ck_assert_int_eq(times(b.p, ":10"), limit > 1); /* who waits longest, of those that are left, has it */
     ck_assert_uint_eq(c.s->requests_n, (unsigned)(limit + more + 2));
@@ -211,20 +211,20 @@ START_TEST(every_waiting_request_gives_way)
     struct client other = come(), c = come();
 
     conf->limit_pipeline = 2;
-    say(&other, "LOCK yours\n");
+    sends(&other, "LOCK yours\n");
     settle();
     expect(&other, ":101\r\n");
-    say(&c, "MLOCK 2 free yours OWNER m\nPING\nPING\n");
+    sends(&c, "MLOCK 2 free yours OWNER m\nPING\nPING\n");
     settle();
     expect(&c, "-LIMIT too many requests of this connection wait behind this one: \"yours\"\r\n+PONG\r\n+PONG\r\n");
-    say(&other, "LOCK free NOWAIT\nLOCK hot\n"); /* it was given back */
+    sends(&other, "LOCK free NOWAIT\nLOCK hot\n"); /* it was given back */
     settle();
     expect(&other, ":103\r\n:104\r\n");
-    say(&other, "LOCK yours OWNER x\n");
-    say(&c, "LOCK hot OWNER x\nPING\n");
+    sends(&other, "LOCK yours OWNER x\n");
+    sends(&c, "LOCK hot OWNER x\nPING\n");
     settle();
     expect(&c, ""); /* it has not begun: x waits for another lock, and the other connection speaks for it */
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     settle();
     expect(&c, CROWDED "+PONG\r\n+PONG\r\n");
     leave(&c);
@@ -238,7 +238,7 @@ START_TEST(a_request_at_redis_does_not_give_way)
     struct client c = come();
 
     conf->limit_pipeline = 2;
-    say(&c, "LOCK a OWNER o1\nLOCK b OWNER o2\nLOCK c OWNER o3\nLOCK d OWNER o4\n");
+    sends(&c, "LOCK a OWNER o1\nLOCK b OWNER o2\nLOCK c OWNER o3\nLOCK d OWNER o4\n");
     turn();
     ck_assert_uint_eq(c.s->requests_n, 2);
     settle();
@@ -261,9 +261,9 @@ START_TEST(requests_behind_a_wait_are_bounded)
     memset(line, 'x', sizeof(line));
     memcpy(line, large[_i], strlen(large[_i]));
     line[_i == 0 ? sizeof(line) - 1 : 500] = '\n';
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     for (int i = 0; i < 20000; i++) {
         ssize_t n = send(c.fd, line, _i == 0 ? sizeof(line) : 501, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -280,7 +280,7 @@ START_TEST(requests_behind_a_wait_are_bounded)
     ck_assert_uint_gt(sent, kib * 1024);
     ck_assert_uint_ge(c.s->slots_bytes, kib * 1024 - 8192);
     ck_assert_uint_le(c.s->slots_bytes, kib * 1024 + 16384); /* one request more, at most */
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     ck_assert_uint_eq(c.s->slots_bytes, 0);
     leave(&c);
@@ -318,29 +318,29 @@ require_auth(void)
 START_TEST(before_auth_little_is_taken)
 {
     struct client a, b, c;
-    struct buf heard;
+    struct buf received;
     char line[512];
 
     require_auth();
     a = come();
     b = come();
     c = come();
-    say(&a, "LOCK x\nAUTH sesame\nLOCK x\n");
+    sends(&a, "LOCK x\nAUTH sesame\nLOCK x\n");
     memset(line, 'x', sizeof(line));
     line[sizeof(line) - 1] = '\0';
-    say(&b, line);
-    say_times(&c, "PING 1234\n", 40);
+    sends(&b, line);
+    sends_times(&c, "PING 1234\n", 40);
     settle();
     expect(&a, "-NOAUTH Authentication required.\r\n+OK\r\n:101\r\n");
     ck_assert_ptr_null(session_find(engine, b.id)); /* one line that is too long */
     ck_assert_ptr_null(session_find(engine, c.id)); /* many short ones */
-    buf_init(&heard, 0);
-    hear(&c, &heard);
-    ck_assert_ptr_nonnull(strstr(heard.p, "-ERR Protocol error: "));
-    buf_fini(&heard);
-    say(&a, "PING ");
-    say(&a, line); /* the usual limits hold now */
-    say(&a, "\n");
+    buf_init(&received, 0);
+    receives(&c, &received);
+    ck_assert_ptr_nonnull(strstr(received.p, "-ERR Protocol error: "));
+    buf_fini(&received);
+    sends(&a, "PING ");
+    sends(&a, line); /* the usual limits hold now */
+    sends(&a, "\n");
     settle();
     ck_assert_ptr_nonnull(session_find(engine, a.id));
     close(b.fd);
@@ -363,7 +363,7 @@ START_TEST(a_session_that_does_not_log_in_is_closed)
     conf->auth_timeout_us = 20 * US_PER_MS;
     slow = come();
     fine = come();
-    say(&fine, "AUTH sesame\n");
+    sends(&fine, "AUTH sesame\n");
     settle();
     ck_assert(wait_for(one_session_left));
     ck_assert_ptr_null(session_find(engine, slow.id));
@@ -380,7 +380,7 @@ START_TEST(a_session_that_quits_without_reading_is_closed_in_the_end)
 
     conf->dead_peer_us = 20 * US_PER_MS;
     ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)), 0);
-    say(&c, "COMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nQUIT\n");
+    sends(&c, "COMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nCOMMAND DOCS\nQUIT\n");
     ck_assert(wait_for(one_session_left));
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert_uint_eq(engine->metrics.output_overflows, 1);
@@ -390,7 +390,7 @@ START_TEST(a_session_that_quits_without_reading_is_closed_in_the_end)
 END_TEST
 
 static bool
-nobody_left(void)
+no_session_left(void)
 {
     return engine->sessions_n == 0;
 }
@@ -403,10 +403,10 @@ START_TEST(a_lost_lock_closes_the_session_by_rule)
     conf->locks.on_loss = CONF_LOSS_CLOSE;
     redis->extends = CORE_GONE_IN_REDIS;
     c = come();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, ":101\r\n");
-    ck_assert(wait_for(nobody_left));
+    ck_assert(wait_for(no_session_left));
     expect(&c, "<end>");
     ck_assert_uint_eq(engine->metrics.lost, 1);
     close(c.fd);

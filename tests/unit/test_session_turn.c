@@ -71,13 +71,13 @@ START_TEST(one_read_and_one_write_for_a_request)
     settle();
     count(&c);
     for (unsigned i = 1; i <= 10; i++) {
-        say(&c, "PING\n");
+        sends(&c, "PING\n");
         settle();
         expect(&c, "+PONG\r\n");
         ck_assert_uint_eq(reads, i);
         ck_assert_uint_eq(writes, i);
     }
-    say(&c, "LOCK a\n"); /* answered in a later turn */
+    sends(&c, "LOCK a\n"); /* answered in a later turn */
     settle();
     expect(&c, ":101\r\n");
     ck_assert_uint_eq(reads, 11);
@@ -98,16 +98,16 @@ START_TEST(replies_of_a_turn_leave_in_one_write)
     stop_the_clock(); /* or a slow machine cuts the turn short */
     settle();
     count(&c);
-    say_times(&c, "PING\n", 100);
+    sends_times(&c, "PING\n", 100);
     settle();
     ck_assert_uint_eq(reads, 1);
     ck_assert_uint_eq(writes, 1);
-    say(&c, "LOCK a\nLOCK b OWNER x\nLOCK c OWNER y\nUNLOCK a\n");
+    sends(&c, "LOCK a\nLOCK b OWNER x\nLOCK c OWNER y\nUNLOCK a\n");
     settle();
     ck_assert_uint_eq(reads, 2);
     ck_assert_uint_le(writes, 3); /* the LOCKs in one, and UNLOCK when Redis has answered that */
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_ptr_nonnull(strstr(b.p, "+PONG\r\n:101\r\n:102\r\n:103\r\n:0\r\n"));
     buf_fini(&b);
     counted = -1;
@@ -121,10 +121,10 @@ START_TEST(a_waiting_session_is_looked_at_once)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
     count(&c);
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     ck_assert(wait_for(all_seen));
     settle();
@@ -141,11 +141,11 @@ START_TEST(a_session_that_cannot_be_looked_at_is_read)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
     count(&c);
     members_unknown = true;
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     ck_assert(wait_for(all_seen));
     settle();
@@ -165,7 +165,7 @@ START_TEST(however_many_wait_each_is_looked_at)
     enum { MANY = 150 };
     struct client holder = come(), c[MANY];
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
     ck_assert(wait_for(all_seen));
     for (unsigned i = 0; i < MANY; i++) {
@@ -175,7 +175,7 @@ START_TEST(however_many_wait_each_is_looked_at)
     looked_at = 0;
     stop_the_clock(); /* or a slow machine cuts a turn short between the read and the request, and there is one more */
     for (unsigned i = 0; i < MANY; i++) {
-        say(&c[i], "LOCK a\n");
+        sends(&c[i], "LOCK a\n");
     }
     settle();
     ck_assert_uint_eq(looked_at, 0);
@@ -194,12 +194,12 @@ START_TEST(a_grant_leaves_before_the_answer_that_brought_it)
 {
     struct client holder = come(), c = come();
 
-    say(&holder, "LOCK a\n");
+    sends(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&holder, ":101\r\n");
-    say(&holder, "UNLOCK a\n");
+    sends(&holder, "UNLOCK a\n");
     settle();
     ck_assert_int_eq(last_written, holder.s->fd);
     expect(&c, ":102\r\n");
@@ -229,14 +229,14 @@ START_TEST(a_holder_that_dies_saying_something_frees_in_no_time)
     static const char *const last_words[] = {"UNLOC", "LOCK b\n"}; /* nothing to be answered, that would find out */
     struct client other = come();
 
-    say(&other, "LOCK b\n");
+    sends(&other, "LOCK b\n");
     settle();
     for (size_t i = 0; i < sizeof(last_words) / sizeof(last_words[0]); i++) {
         struct client c = come();
 
-        say(&c, "LOCK a\n");
+        sends(&c, "LOCK a\n");
         settle();
-        say(&c, last_words[i]); /* and it has not read the token */
+        sends(&c, last_words[i]); /* and it has not read the token */
         close(c.fd);
         dying = c.id;
         ck_assert(wait_for(has_died));
@@ -251,9 +251,9 @@ START_TEST(an_answer_finds_out_that_the_peer_is_gone)
 {
     struct client c = come();
 
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     close(c.fd);
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
@@ -267,18 +267,18 @@ START_TEST(the_end_of_a_session_that_is_held_up_is_seen)
     struct client holder = come(), c = come();
 
     conf->limit_pipeline = 4;
-    say(&holder, "LOCK b\nLOCK d\n");
-    say(&c, "LOCK a\n");
+    sends(&holder, "LOCK b\nLOCK d\n");
+    sends(&c, "LOCK a\n");
     settle();
     count(&c);
-    say(&c, "LOCK b\nPING\nLOCK d\nPING\nPING\nPING\n");
+    sends(&c, "LOCK b\nPING\nLOCK d\nPING\nPING\nPING\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 5); /* one more has been read */
-    say(&c, "PING\n");                     /* ... and this is not */
+    sends(&c, "PING\n");                     /* ... and this is not */
     settle();
     ck_assert_uint_ge(asked, 1); /* whether the peer is gone */
     ck_assert_uint_le(asked, 2); /* ... and when it is looked at again, if that is due already */
-    say(&holder, "UNLOCK b\n");
+    sends(&holder, "UNLOCK b\n");
     settle();
     ck_assert_uint_eq(c.s->slots_n, 4);
     ck_assert_uint_le(asked, 2);
@@ -296,10 +296,10 @@ START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
     struct client other = come(), c = come();
 
     conf->limit_pipeline = 4;
-    say(&other, "LOCK b\n");
-    say(&c, "LOCK a\n");
+    sends(&other, "LOCK b\n");
+    sends(&c, "LOCK a\n");
     settle();
-    say(&c, "LOCK b\nPING\nPING\nPING\nPING\n");
+    sends(&c, "LOCK b\nPING\nPING\nPING\nPING\n");
     close(c.fd); /* and it has not read the token */
     dying = c.id;
     ck_assert(wait_for(has_died));
@@ -315,10 +315,10 @@ START_TEST(a_holder_that_dies_with_much_unread_frees_in_no_time)
     int turns = 0;
 
     stop_the_clock();
-    say(&c, "LOCK a\n");
+    sends(&c, "LOCK a\n");
     settle();
     expect(&c, ":101\r\n");
-    say_times(&c, "UNLOCK b OWNER x\n", 5000);
+    sends_times(&c, "UNLOCK b OWNER x\n", 5000);
     close(c.fd);
     while (redis->n == 0) { /* who asks Redis for something: that is the release */
         ck_assert_int_lt(turns++, 3);
@@ -346,10 +346,10 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
     stop_the_clock();
     for (i = 0; i < FLOODERS; i++) {
         flooder[i] = come();
-        say_times(&flooder[i], "PING\n", 2000);
+        sends_times(&flooder[i], "PING\n", 2000);
     }
     other = come();
-    say(&other, "PING\n");
+    sends(&other, "PING\n");
     for (bool more = true; more; turns++) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         more = engine_turn_end(engine);
@@ -391,7 +391,7 @@ START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
         buf_add(&box->bytes, text, sizeof(text));
     }
     ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int)), 0);
-    say(&c, "PING\n");
+    sends(&c, "PING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     slots_append(c.s, &more);
     session_wake(c.s);
@@ -403,7 +403,7 @@ START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
     }
     ck_assert_int_ge(turns, 2);
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_uint_eq(b.n, 70000 + 7 + 1);
     buf_fini(&b);
     leave(&c);
@@ -420,9 +420,9 @@ START_TEST(slow_requests_make_a_short_turn)
     struct client slow = come(), other = come();
 
     settle();
-    say(&slow, "DEBUG ADVANCE 5ms\n");
-    say_times(&slow, "PING\n", 300);
-    say_times(&other, "PING\n", 300);
+    sends(&slow, "DEBUG ADVANCE 5ms\n");
+    sends_times(&slow, "PING\n", 300);
+    sends_times(&other, "PING\n", 300);
     ck_assert(one_turn());
     ck_assert_uint_ge(slow.s->requests_n, 1);
     ck_assert_uint_le(slow.s->requests_n, 8);
@@ -451,13 +451,13 @@ START_TEST(new_sessions_go_before_sessions_cut_short)
     }
     settle();
     for (i = 0; i < SLOW; i++) {
-        say_times(&slow[i], "DEBUG ADVANCE 5ms\n", 300);
+        sends_times(&slow[i], "DEBUG ADVANCE 5ms\n", 300);
     }
     for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
         ck_assert(one_turn());
     }
     for (i = 1; i <= TURNS; i++) {
-        say(&guest, "PING\n");
+        sends(&guest, "PING\n");
         ck_assert(one_turn());
         ck_assert_uint_eq(guest.s->requests_n, (unsigned)i);
     }
@@ -484,25 +484,25 @@ START_TEST(output_to_a_session_cut_short_does_not_wait)
     struct buf b;
     int i, reported = 0;
 
-    say(&guest, "LOCK x OWNER me\n");
+    sends(&guest, "LOCK x OWNER me\n");
     for (i = 0; i < SLOW; i++) {
         slow[i] = come();
-        say(&slow[i], "HELLO 3\nSUBSCRIBE lock:x\n");
+        sends(&slow[i], "HELLO 3\nSUBSCRIBE lock:x\n");
     }
     settle();
     for (i = 0; i < SLOW; i++) {
-        say_times(&slow[i], "DEBUG ADVANCE 5ms\n", 100);
+        sends_times(&slow[i], "DEBUG ADVANCE 5ms\n", 100);
     }
     for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
         ck_assert(one_turn());
     }
-    say(&guest, "UNLOCK x OWNER me\n");
+    sends(&guest, "UNLOCK x OWNER me\n");
     ck_assert(one_turn());
     ck_assert_int_gt(answer_all(), 0);
     ck_assert(one_turn());
     for (i = 0; i < SLOW; i++) {
         buf_init(&b, 0);
-        hear(&slow[i], &b);
+        receives(&slow[i], &b);
         reported += strstr(b.p, "released") != NULL;
         buf_fini(&b);
         ck_assert_uint_lt(slow[i].s->requests_n, 50);
@@ -528,13 +528,13 @@ START_TEST(long_ends_let_others_through)
     unsigned reported;
     int i, k;
 
-    say(&guest, "LOCK x\n");
+    sends(&guest, "LOCK x\n");
     settle();
     for (i = 0; i < ENDING; i++) {
         ending[i] = come();
         for (k = 0; k < WAITS; k++) {
             snprintf(line, sizeof(line), "LOCK x OWNER o%d-%d\n", i, k);
-            say(&ending[i], line);
+            sends(&ending[i], line);
         }
     }
     settle();
@@ -544,7 +544,7 @@ START_TEST(long_ends_let_others_through)
         ck_assert_int_eq(shutdown(ending[i].fd, SHUT_WR), 0);
     }
     stop_the_clock(); /* what is put off is too long for any turn, not for this one */
-    say(&guest, "PING\n");
+    sends(&guest, "PING\n");
     ck_assert(one_turn());
     ck_assert_uint_eq(guest.s->requests_n, 2);
     for (i = 0, reported = 0; i < ENDING; i++) {
@@ -581,14 +581,14 @@ START_TEST(a_flood_of_locks_lets_others_through)
         buf_adds(&b, line);
     }
     ck_assert_int_eq(send(flooder.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
-    say(&other, "LOCK mine\nPING\n");
+    sends(&other, "LOCK mine\nPING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     ck_assert(engine_turn_end(engine));
     ck_assert_uint_le(redis->acquires, 256 + 1);
     ck_assert_uint_eq(other.s->requests_n, 2); /* in the same turn */
     settle();
     buf_clear(&b, SIZE_MAX);
-    hear(&other, &b);
+    receives(&other, &b);
     ck_assert_int_le(strtol(b.p + 1, NULL, 10), 100 + 256 + 1); /* tokens come in the order in which Redis is asked */
     ck_assert_ptr_nonnull(strstr(b.p, "+PONG"));
     buf_fini(&b);
@@ -609,26 +609,26 @@ START_TEST(a_long_pipeline_goes_round_and_keeps_its_order)
 
     for (i = 0; i < ALL; i++) {
         snprintf(line, sizeof(line), "LOCK n%d OWNER h%d\n", i, i);
-        say(&holder, line);
+        sends(&holder, line);
     }
     settle();
     ck_assert_uint_eq(c.s->slots_room, 1);
     for (i = 0; i < ALL + AT_ONCE; i++) {
         if (i < ALL) {
             snprintf(line, sizeof(line), "LOCK n%d OWNER o%d FULL\n", i, i);
-            say(&c, line);
+            sends(&c, line);
             settle();
         }
         if (i >= AT_ONCE) {
             int n = i % 2 == 0 ? i - AT_ONCE + 1 : i - AT_ONCE - 1; /* by twos, the later one first */
 
             snprintf(line, sizeof(line), "UNLOCK n%d OWNER h%d\n", n, n);
-            say(&holder, line);
+            sends(&holder, line);
             settle();
         }
     }
     buf_init(&b, 0);
-    hear(&c, &b);
+    receives(&c, &b);
     ck_assert_uint_eq(c.s->slots_n, 0);
     ck_assert_uint_eq(c.s->slots_room, 1);
     for (i = 0; i < ALL; i++) {
@@ -656,9 +656,9 @@ START_TEST(requests_behind_a_kill_are_still_there)
     char text[128];
 
     settle();
-    say(&victim, "PING this is read and thrown away, but not into our requests\n");
+    sends(&victim, "PING this is read and thrown away, but not into our requests\n");
     snprintf(text, sizeof(text), "KILL %llu\nPING one\nPING two\n", (unsigned long long)victim.id);
-    say(&c, text);
+    sends(&c, text);
     settle();
     expect(&c, "+OK\r\n$3\r\none\r\n$3\r\ntwo\r\n");
     close(victim.fd);

@@ -423,7 +423,7 @@ cover(struct node *z, uint64_t counter)
 static void
 ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
 {
-    bool heard = v != NULL && !m->unheard;
+    bool received = v != NULL && !m->unheard;
 
     if (z->votes && z->key == NOBODY) {
         uint64_t answer = z->counter + 1 > m->number ? z->counter + 1 : m->number;
@@ -431,10 +431,10 @@ ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
         z->key = m->attempt;
         z->covers_from = answer;
         cover(z, answer + m->room);
-        if (heard) {
+        if (received) {
             vote_ok(v, i, answer, answer + m->room, LATER_US);
         }
-    } else if (heard) {
+    } else if (received) {
         vote_failed(v, i, z->votes ? CORE_TAKEN : CORE_GRACE, -1);
     }
 }
