@@ -239,19 +239,19 @@ class Cluster:
 
     def reshard(self, source, to, slots):
         """redis-cli moves so many slots, the lowest that the source has, while everything goes on."""
-        status, said = self.tool("reshard", to.addr, "--cluster-from", source.id, "--cluster-to", to.id,
+        status, output = self.tool("reshard", to.addr, "--cluster-from", source.id, "--cluster-to", to.id,
                                  "--cluster-slots", str(slots), "--cluster-yes")
-        assert status == 0, said[-2000:]
+        assert status == 0, output[-2000:]
 
     def fix(self, node):
         """redis-cli closes what was left open, until it finds nothing more to do. Older keys may replace newer ones."""
         def mended():
             """redis-cli --cluster fix finds every slot covered, and none open"""
-            _, said = self.tool("fix", node.addr, "--cluster-yes", "--cluster-replace",
+            _, output = self.tool("fix", node.addr, "--cluster-yes", "--cluster-replace",
                                      "--cluster-fix-with-unreachable-masters")
-            self.said = said
+            self.output = output
             return self.tool("check", node.addr)[0] == 0
-        assert within(mended, 30, pause=0.2), self.said[-3000:]
+        assert within(mended, 30, pause=0.2), self.output[-3000:]
 
     def move_half(self, slot, to):
         """Opens the slot, and moves every second of its keys; the source."""

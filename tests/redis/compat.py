@@ -89,7 +89,7 @@ def main():
     passed = failed = skipped = 0
     for name in options.servers or SERVERS:
         try:
-            env, says = put(name)
+            env, version = put(name)
         except (Missing, OSError, subprocess.SubprocessError) as e:
             skipped += 1
             print("%s: not run: %s" % (name, e), flush=True)
@@ -102,7 +102,7 @@ def main():
             counts = re.findall(r"^(\d+) passed, (\d+) failed", text, re.M)
             good, bad = map(int, counts[-1]) if counts else (0, 1)
             passed, failed = passed + good, failed + bad
-            print("%s (%s) over %s: %d passed, %d failed" % (name, says, shape, good, bad), flush=True)
+            print("%s (%s) over %s: %d passed, %d failed" % (name, version, shape, good, bad), flush=True)
             if bad:
                 print(text, flush=True)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))

@@ -18,12 +18,12 @@ def read(f):
 
 def main():
     words = [w.encode() for w in sys.argv[2:]]
-    said = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+    requests = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
     nodes = []
     for path in sys.argv[1].split(","):
         s = socket.socket(socket.AF_UNIX)
         s.connect(path)
-        s.sendall(said)
+        s.sendall(requests)
         nodes.append(s)
     answers = [read(s.makefile("rb")) for s in nodes]
     sys.stdout.buffer.write(collections.Counter(answers).most_common(1)[0][0] + b"\n")

@@ -42,7 +42,7 @@ class Daemon:
     def current(self):
         return self.since != 0 and self.cursor == self.since and not self.anew
 
-    def hear(self, reply):
+    def take_answer(self, reply):
         """True: it is in another epoch than before."""
         if reply[STATUS] != 1:
             raise SystemExit("fleet: %s" % (reply,))
@@ -64,11 +64,11 @@ class Daemon:
             if reply[ANEW]:
                 self.old, self.peers, self.since, self.anew = self.peers, {}, reply[VERSION], True
             for change in reply[HEAD:]:
-                who, lease, version = change.split()
-                self.peers[who] = int(version)
+                member, lease, version = change.split()
+                self.peers[member] = int(version)
                 self.last = max(self.last, int(version))
                 if lease == "-":
-                    del self.peers[who]
+                    del self.peers[member]
             self.cursor = reply[UPTO]
             complete = self.cursor >= reply[VERSION]
             if complete:
@@ -141,7 +141,7 @@ class Fleet:
         d.sub.sock.setblocking(False)
         self.selector.register(d.sub.sock, selectors.EVENT_READ, d)
 
-    def hear_messages(self):
+    def take_messages(self):
         """Whoever is woken asks at once; newcomers are heard of without a word."""
         for key, _ in self.selector.select(0):
             d = key.data
@@ -155,9 +155,9 @@ class Fleet:
                 if what == b"":
                     self.at(d, 0, "beat")
                     continue
-                who, _, version = what[1:].decode().split()
-                if int(version) > d.cursor and who != d.uuid:
-                    d.peers[who] = int(version)
+                member, _, version = what[1:].decode().split()
+                if int(version) > d.cursor and member != d.uuid:
+                    d.peers[member] = int(version)
                     d.last = max(d.last, int(version))
             d.sub.buf = b"".join(line + b"\r\n" for line in lines[whole:]) + d.sub.buf
 
@@ -166,12 +166,12 @@ class Fleet:
         for at in range(0, len(uuids), PART):
             part = [2 if at + PART >= len(uuids) else 1, *uuids[at:at + PART]]
             self.talk.send(encoded(d.words(self.lease_ms, part=part)))
-            d.hear(self.answers.one())
+            d.take_answer(self.answers.one())
             self.calls += 1
 
-    def heard(self, d, reply):
+    def answered(self, d, reply):
         """What d does next."""
-        new = d.hear(reply)
+        new = d.take_answer(reply)
         if d.sub is None:
             self.listen(d)
         if new:
@@ -190,7 +190,7 @@ class Fleet:
         else:
             self.at(d, BEAT_MS, "beat")
 
-    def say_what_is_due(self):
+    def register_due(self):
         """In one write: each says it on its own, but this process is not to be woken for each."""
         batch = []
         while self.due and self.due[0][0] <= time.monotonic() and len(batch) < 200:
@@ -200,7 +200,7 @@ class Fleet:
         self.talk.send(b"".join(encoded(d.words(self.lease_ms)) for d in batch))
         for d, reply in [(d, self.answers.one()) for d in batch]:
             self.calls += 1
-            self.heard(d, reply)
+            self.answered(d, reply)
 
     def run(self, done, seconds=300):
         """Until that is so; in how many seconds."""
@@ -208,8 +208,8 @@ class Fleet:
         while not done():
             if time.monotonic() - began > seconds:
                 raise SystemExit("fleet: not done in %d s" % seconds)
-            self.hear_messages()
-            self.say_what_is_due()
+            self.take_messages()
+            self.register_due()
         return time.monotonic() - began
 
     # ---- what is shown ----
@@ -224,7 +224,7 @@ class Fleet:
         def some(n):
             for i in range(n):
                 d = self.daemons[i % len(self.daemons)]
-                d.hear(self.c.cmd(*d.words(self.lease_ms)))
+                d.take_answer(self.c.cmd(*d.words(self.lease_ms)))
         some(len(self.daemons))
         self.c.cmd("CONFIG", "RESETSTAT")
         began_us = self.cpu_us()

@@ -48,7 +48,7 @@ class Member:
                 self.holds, 0, self.birth[a], self.version[a], self.back[a], 0, lease_ms, begins, "",
                 self.birth[a] if new else 0, int(new), "", "", 1700000000000000, "1 2 3"]
 
-    def hear(self, a, reply):
+    def take_answer(self, a, reply):
         if reply[STATUS] not in (VOTES, ABSTAINS, WANTS):
             raise SystemExit("fleet: %s" % (reply,))
         self.birth[a], self.version[a], self.done[a] = reply[BIRTH], reply[VERSION], reply[DONE]
@@ -80,7 +80,7 @@ class ClusterFleet:
 
     # ---- what is said ----
 
-    def say(self, members, **more):
+    def register(self, members, **more):
         """Each of them to each anchor; many in one write, for this process is not to be woken for each."""
         for at in range(0, len(members), TOGETHER):
             part = members[at:at + TOGETHER]
@@ -88,7 +88,7 @@ class ClusterFleet:
                 c.send(b"".join(encoded(m.words(a, self.lease_ms, **more)) for m in part))
             for a, answers in enumerate(self.answers):
                 for m in part:
-                    m.hear(a, answers.one())
+                    m.take_answer(a, answers.one())
             self.calls += 3 * len(part)
 
     def ask_nodes(self, n):
@@ -136,12 +136,12 @@ class ClusterFleet:
 
     def beats(self, rounds):
         """Of each beat of one daemon: us of the processor, us of scripts, commands, bytes in and out."""
-        self.say(self.members), self.ask_nodes(len(self.members))
+        self.register(self.members), self.ask_nodes(len(self.members))
         for c in self.conns:
             c.cmd("CONFIG", "RESETSTAT")
         began = sum(self.cpu_us())
         for _ in range(rounds):
-            self.say(self.members), self.ask_nodes(len(self.members))
+            self.register(self.members), self.ask_nodes(len(self.members))
         us, n = sum(self.cpu_us()) - began, rounds * len(self.members)
         return (us / n, self.script_us() / n, self.commands() / n,
                 *(self.counted("stats", ["total_net_%sput_bytes" % x]) / n for x in ("in", "out")))
@@ -152,30 +152,30 @@ class ClusterFleet:
         """All at once, on a cluster that was never used: (seconds, us of Redis, calls). proposers: None: all."""
         began, began_us = time.monotonic(), sum(self.cpu_us())
         self.calls = 0
-        self.say(self.members), self.ask_nodes(len(self.members))
-        self.say(self.members, new=True)
+        self.register(self.members), self.ask_nodes(len(self.members))
+        self.register(self.members, new=True)
         for m in self.members:
             m.holds = 1
-        self.say(self.members[:proposers], slots=SLOTS, number=1)
+        self.register(self.members[:proposers], slots=SLOTS, number=1)
         return time.monotonic() - began, sum(self.cpu_us()) - began_us, self.calls
 
     def generation(self, dead=0):
         """One master's slots; (seconds until all know that it is over, us of Redis, calls)."""
-        self.say(self.members)
+        self.register(self.members)
         alive = self.members[dead:]
         began, began_us = time.monotonic(), sum(self.cpu_us())
         self.calls, pause_ms = 0, GRACE_MS
-        self.say(alive, slots=SLOTS[1:2], number=int(time.time() * 1e6))
+        self.register(alive, slots=SLOTS[1:2], number=int(time.time() * 1e6))
         over = list(alive[0].version)
         for m in alive:
             m.back = list(m.version)
-        self.say(alive)
+        self.register(alive)
         while not all(sum(d >= v for d, v in zip(m.done, over)) >= 2 for m in alive):
             if time.monotonic() - began > 60:
                 raise SystemExit("fleet: a generation is not over in 60 s")
             time.sleep(pause_ms / 1000)  # the pauses of the daemons are the workload
             pause_ms = min(2 * pause_ms, BEAT_MS)
-            self.say(alive)
+            self.register(alive)
         return time.monotonic() - began, sum(self.cpu_us()) - began_us, self.calls
 
 
@@ -187,7 +187,7 @@ def measure(n):
             beats = f.beats(max(2, 4000 // n))
             alive = f.generation()
             f.lease_ms = 5000
-            f.say(f.members)
+            f.register(f.members)
             return start, beats, alive, f.generation(dead=3)
         finally:
             f.close()

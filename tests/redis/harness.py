@@ -89,8 +89,8 @@ def free_port():
 @functools.lru_cache
 def redis_major():
     """Of the redis-server on PATH: 7; Valkey's numbers go on from Redis's."""
-    said = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
-    return int(said.split("v=")[1].split(".")[0])
+    output = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    return int(output.split("v=")[1].split(".")[0])
 
 
 def state(pid):

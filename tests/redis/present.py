@@ -19,10 +19,10 @@ class Answer:
     def __init__(self, reply):
         self.time, self.status, self.epoch, self.until, self.word = reply[:5]
         self.version, self.upto, self.anew, self.bring = reply[5:9]
-        self.changes = [who.split(" ") for who in reply[9:]]
-        self.others = sorted(who for who, grace, _ in self.changes if grace != "-")
-        self.graces = {who: int(grace) for who, grace, _ in self.changes if grace != "-"}
-        self.gone = sorted(who for who, grace, _ in self.changes if grace == "-")
+        self.changes = [actor.split(" ") for actor in reply[9:]]
+        self.others = sorted(actor for actor, grace, _ in self.changes if grace != "-")
+        self.graces = {actor: int(grace) for actor, grace, _ in self.changes if grace != "-"}
+        self.gone = sorted(actor for actor, grace, _ in self.changes if grace == "-")
 
 
 class Presence(Scripted):
@@ -30,22 +30,22 @@ class Presence(Scripted):
         super().setUp()
         self.c.cmd("FLUSHALL")
 
-    def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0,
-                leaving=0, rolled_back=0, met=(), since=0, cursor=None, page=10000, version=0, last=None, of=None,
-                part=None):
+    def register_raw(self, actor, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0,
+                     floor=0, leaving=0, rolled_back=0, met=(), since=0, cursor=None, page=10000, version=0, last=None,
+                     of=None, part=None):
         """met: what it brings: uuids, and how long leases they have; ? and !<ms>."""
         peers = [w for w in met if w[0] not in "?!"]
         lasts = [w[1:] for w in met if w[0] == "!"]
         longest = max([grace] + [int(w[37:] or 0) for w in peers])
         return (c or self.c).cmd(
-            "EVAL", PRESENCE, len(KEYS), *KEYS, who, nonce or NONCE.get(who, "9" * 16), former, known, reclaimed, grace,
-            BEAT, strict, floor, leaving, rolled_back, CHANNEL, since, since if cursor is None else cursor, page,
+            "EVAL", PRESENCE, len(KEYS), *KEYS, actor, nonce or NONCE.get(actor, "9" * 16), former, known, reclaimed,
+            grace, BEAT, strict, floor, leaving, rolled_back, CHANNEL, since, since if cursor is None else cursor, page,
             known if of is None else of, version, version if last is None else last, len(peers), int("?" in met),
             longest, (lasts or [""])[0], *([0] if part is None else [part[0], *part[1]]))
 
-    def say_once(self, who, **more):
+    def register_once(self, actor, **more):
         before = self.now_us()
-        reply = self.say_raw(who, **more)
+        reply = self.register_raw(actor, **more)
         self.assertIsInstance(reply, list, reply)
         a = Answer(reply)
         if more.get("c") is None:
@@ -58,19 +58,19 @@ class Presence(Scripted):
             self.assertEqual(now, a.word + (" %d" % a.until if a.until else ""))
         return a
 
-    def say(self, who, **more):
+    def register(self, actor, **more):
         """And brings its list if it has to, in two parts."""
-        a = self.say_once(who, **more)
+        a = self.register_once(actor, **more)
         time_us = a.time
         more.setdefault("of", more.get("known", 0))
         while a.bring == 1:
             more["known"] = a.epoch
-            a = self.say_once(who, **more)
+            a = self.register_once(actor, **more)
         if a.bring:
             peers = [w[:36] for w in more["met"] if w[0] not in "?!"]
             more["known"] = a.epoch
-            self.assertEqual(self.say_once(who, part=(1, peers[:1]), **more).bring, 2)
-            a = self.say_once(who, part=(2, peers[1:]), **more)
+            self.assertEqual(self.register_once(actor, part=(1, peers[:1]), **more).bring, 2)
+            a = self.register_once(actor, part=(2, peers[1:]), **more)
             self.assertEqual(a.bring, 0)
         a.time = time_us  # when it was heard of first
         return a
@@ -78,11 +78,11 @@ class Presence(Scripted):
     def awaited(self, c=None):
         """By name: 1 awaited, list: awaited, and so is its list, 0 back, 2 left; ?: 1 unknown, 0 known."""
         of_all = (c or self.c).map("ZRANGE", AWAITED, 0, -1, "WITHSCORES")
-        as_said = {"1": "1", "1.75": "1", "1.25": "list", "1.5": "list", "0": "0", "2": "2", "3": "0"}
-        return {who: is_[1:] if who in "#^" else as_said.get(is_, is_) for who, is_ in of_all.items()
-                if who[0] not in "!="}
+        as_registered = {"1": "1", "1.75": "1", "1.25": "list", "1.5": "list", "0": "0", "2": "2", "3": "0"}
+        return {actor: is_[1:] if actor in "#^" else as_registered.get(is_, is_) for actor, is_ in of_all.items()
+                if actor[0] not in "!="}
 
-    def put(self, who, seen=None, grace=GRACE_MS, nonce="bb", c=None):
+    def put(self, actor, seen=None, grace=GRACE_MS, nonce="bb", c=None):
         """A member that registered then (ms)."""
         c = c or self.c
         now = self.now_us()
@@ -90,9 +90,9 @@ class Presence(Scripted):
         if not c.cmd("ZSCORE", CHANGES, "<"):
             c.cmd("ZADD", CHANGES, now, "<", now, ">")
         version = max(now, int(c.cmd("ZSCORE", CHANGES, ">")) + 1)
-        c.cmd("ZADD", CHANGES, version, who, version, ">")
-        c.cmd("HSET", MEMBERS, who, "%s %d" % (nonce, grace))
-        c.cmd("ZADD", UNTIL, seen + grace + 3 * BEAT, who)
+        c.cmd("ZADD", CHANGES, version, actor, version, ">")
+        c.cmd("HSET", MEMBERS, actor, "%s %d" % (nonce, grace))
+        c.cmd("ZADD", UNTIL, seen + grace + 3 * BEAT, actor)
 
     def another_redis(self, rdb=None):
         """Another process, with what `rdb` says."""
@@ -112,7 +112,7 @@ class Presence(Scripted):
 
     def meets(self):
         """A and B know each other, in the first epoch."""
-        first = self.say(A)
-        self.say(B)
-        self.say(A, known=first.epoch)
+        first = self.register(A)
+        self.register(B)
+        self.register(A, known=first.epoch)
         return first.epoch

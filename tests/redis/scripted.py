@@ -21,13 +21,13 @@ YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
 UUID_PATTERN = "^%s%s%%-%s%%-%s%%-%s%%-%s%s%s$" % (("%x%x%x%x",) * 8)
 
 
-def permit_of(who):
+def permit_of(actor):
     """16 bytes that only it knows; readable ones."""
-    return hashlib.md5(who.encode()).hexdigest()[:16]
+    return hashlib.md5(actor.encode()).hexdigest()[:16]
 
 
-def value_of(who):
-    return str(uuid.UUID(hashlib.md5(who.encode()).hexdigest()))
+def value_of(actor):
+    return str(uuid.UUID(hashlib.md5(actor.encode()).hexdigest()))
 
 
 class Kind:
@@ -73,7 +73,7 @@ COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re
 TERMS = {(kind.lower(), verb.lower()): int(terms) for kind, verb, terms, _ in ROWS}
 
 
-def said(terms, rows):
+def columns_of(terms, rows):
     """The columns of all names as words: the terms once where all have the same."""
     if len({tuple(row[:terms]) for row in rows}) > 1:
         return sum(rows, [])
@@ -102,14 +102,14 @@ class Scripted(Case):
         """One call. names: (key, what differs from the usual columns)."""
         rows = []
         for key, more in names:
-            who = more.get("owner", ME)
-            columns = dict(owner=who, value=value_of(who), permit=permit_of(who), lease=LEASE,
+            actor = more.get("owner", ME)
+            columns = dict(owner=actor, value=value_of(actor), permit=permit_of(actor), lease=LEASE,
                            holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, stamp=0, mode="write",
                            ticket=0, limit=1, declared=1, pattern=UUID_PATTERN, wakes=0, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
         return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names],
-                          guard, floor, epoch, reserve, *said(TERMS[kind, verb], rows))
+                          guard, floor, epoch, reserve, *columns_of(TERMS[kind, verb], rows))
 
     def run_all(self, kind, verb, names, **more):
         before = self.now_us()
@@ -118,19 +118,19 @@ class Scripted(Case):
         for n in reply:
             self.assertIsInstance(n, int)
         self.assertTrue(before <= reply[0] <= self.now_us())
-        told = []
+        outcomes = []
         for outcome, a, b, row in zip(*[iter(reply[1:])] * 4):
             rises = verb == "acquire" and outcome == OK
-            told += [(outcome, a + i * rises, b) for i in range(row)]
-        self.assertEqual((len(told), len(reply) % 4), (len(names), 1))
-        return told
+            outcomes += [(outcome, a + i * rises, b) for i in range(row)]
+        self.assertEqual((len(outcomes), len(reply) % 4), (len(names), 1))
+        return outcomes
 
     def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, reserve=0, **more):
         return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, reserve=reserve)[0]
 
-    def held(self, kind, key="k", who=ME, **more):
+    def held(self, kind, key="k", actor=ME, **more):
         """Held by who; returns its stamp."""
-        outcome, token, stamp = self.run_one(kind, "acquire", key, owner=who, **more)
+        outcome, token, stamp = self.run_one(kind, "acquire", key, owner=actor, **more)
         self.assertEqual(outcome, OK)
         self.assertGreater(token, 0)
         return stamp
@@ -152,10 +152,10 @@ class Scripted(Case):
             for n, channel in enumerate(channels):
                 self.assertEqual(sub.cmd("SUBSCRIBE", channel), ["subscribe", channel, n + 1])
             yield sub
-            self.heard(sub)
+            self.received(sub)
             self.assertEqual(sub.cmd("RESET"), "RESET")  # nobody listens any more, as soon as this is over
 
-    def heard(self, sub, *messages):
+    def received(self, sub, *messages):
         """These (channel, number) and nothing else."""
         for channel, number in messages:
             self.assertEqual(sub.read(), ["message", channel, number])

@@ -514,8 +514,8 @@ class Run(harness.Case):
 
     def test_run(self):
         p = self.make_run("cluster")
-        said = {line.split(" #")[0].strip() for line in p.log().split("\n") if " # " in line}
-        reshard, kill, info = (next(line for line in said if line.startswith(word))
+        output = {line.split(" #")[0].strip() for line in p.log().split("\n") if " # " in line}
+        reshard, kill, info = (next(line for line in output if line.startswith(word))
                                for word in ("redis-cli --cluster reshard", "kill -9", "redis-cli -s"))
         with harness.Conn(os.path.join(self.dir, "build", "run", "rlockd.sock")) as c:
             tokens = {name: c.cmd("LOCK", name) for name in ("a", "b", "c", "d")}

@@ -65,11 +65,11 @@ class Evicting(Case):
         self.assertEqual(info["redis_maxmemory_policy"], "allkeys-lru")
         node.cmd("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
-        def said():
+        def reported():
             """INFO knows no reason any more, without any LOCK"""
             d.advance("1s")
             return d.info("redis")["redis_refusal"] == ""
-        until(said, pause=0.1)
+        until(reported, pause=0.1)
 
 
 class Refused(Case):
@@ -125,11 +125,11 @@ class Refused(Case):
         self.refuses_info(node)
         why = ": ACL SETUSER default .*\\+info$"  # Redis 7.0 does not say which command
 
-        def told():
+        def counted():
             """INFO has the error of Redis, and the remedy"""
             d.advance("1s")
             return re.search(why, d.info("redis")["redis_last_error"])
-        until(told, pause=0.05)
+        until(counted, pause=0.05)
         self.assertNotIn("no master", d.log())
         node.cmd("ACL", "SETUSER", "default", "+info")
 

@@ -123,7 +123,7 @@ class New(harness.Case):
         self.away.signal(signal.SIGSTOP)
         self.addCleanup(self.away.signal, signal.SIGCONT)
 
-    def told(self, conn):
+    def reported(self, conn):
         def text():
             answer = conn.cmd("LOCK", self.name, "WAIT", "100ms")
             self.assertNotIsInstance(answer, int)
@@ -137,7 +137,7 @@ class New(harness.Case):
         d = self.rlockd(redis=self.c.url(), conf=CONF, wait=False)
         until(d.serving)
         conn = self.conn(d)
-        text = self.told(conn)
+        text = self.reported(conn)
         self.assertLessEqual(int(text[1]), 55)  # 1.5 times 30 s and 6 s, and 1 % of that
         self.assertGreater(int(text[1]), 55 - 20 * harness.SLOW)
         info = d.info("redis")
@@ -166,7 +166,7 @@ class New(harness.Case):
         b = self.rlockd(redis=self.c.url(), conf=conf, name="b", wait=False)
         until(b.serving)
         other = self.conn(b)
-        self.told(other)
+        self.reported(other)
         self.away.signal(signal.SIGCONT)
         a.signal(signal.SIGCONT)
         self.assertNotIsInstance(other.cmd("LOCK", self.name, "WAIT", "2s"), int)

@@ -27,12 +27,12 @@ class Holder:
 
     def __init__(self, daemon, name):
         self.name, self.daemon = name, daemon
-        self.told, self.granted, self.lost = 0, 0, None  # until when it was told to hold; its last other grant; LOST
+        self.lease_end, self.granted, self.lost = 0, 0, None  # of what it holds; its last other grant; LOST
         self.conn, self.other, self.ear = patient(daemon), patient(daemon), patient(daemon)
         self.ear.cmd("PSUBSCRIBE", "lock:*")
         self.token = answered(self.conn, "LOCK", name, "WAIT", "5s")
         self.ends = False
-        self.threads = [threading.Thread(target=f) for f in (self.holds, self.grants, self.hears)]
+        self.threads = [threading.Thread(target=f) for f in (self.holds, self.grants, self.receives)]
         for t in self.threads:
             t.start()
 
@@ -41,7 +41,7 @@ class Holder:
             sent = time.monotonic()
             answer = self.conn.cmd("LOCK", self.name, "ONCE", "NOWAIT", "FULL")
             if isinstance(answer, list) and harness.as_map(answer)["token"] == self.token:
-                self.told = max(self.told, sent + harness.as_map(answer)["lease_ms"] / 1000)
+                self.lease_end = max(self.lease_end, sent + harness.as_map(answer)["lease_ms"] / 1000)
             time.sleep(0.01)  # the client asks so often
 
     def grants(self):
@@ -52,11 +52,11 @@ class Holder:
                 self.granted = time.monotonic()
             time.sleep(0.01)  # the client asks so often
 
-    def hears(self):
+    def receives(self):
         try:
             while not self.ends:
-                said = self.ear.read()
-                if said[-1].startswith("lost %d " % self.token):
+                event = self.ear.read()
+                if event[-1].startswith("lost %d " % self.token):
                     self.lost = time.monotonic()
         except (OSError, Closed):
             pass  # stop() has ended it, or nothing was said for a minute
@@ -93,7 +93,7 @@ class Partition(Case):
         self.holder, self.other = Holder(self.a, name), patient(b)
         self.addCleanup(self.holder.stop)
         self.addCleanup(self.other.close)
-        until(lambda: self.holder.told and self.holder.granted)
+        until(lambda: self.holder.lease_end and self.holder.granted)
         self.cable.cut()
         self.cut = time.monotonic()
         self.token = answered(self.other, "LOCK", name, "WAIT", "2s")
@@ -106,8 +106,8 @@ class Partition(Case):
         """The client of a has heard that its lock ends, and a grants nothing, before b grants."""
         h = self.holder
         self.assertGreater(self.token, h.token)
-        self.assertGreater(h.told, self.cut)  # else nobody was in danger
-        self.assertLess(h.told, self.taken)
+        self.assertGreater(h.lease_end, self.cut)  # else nobody was in danger
+        self.assertLess(h.lease_end, self.taken)
         self.assertLess(h.granted, self.taken)
         until(lambda: h.lost)
         answer = self.a.cmd("LOCK", "{%s}y" % self.tag, "WAIT", "100ms")

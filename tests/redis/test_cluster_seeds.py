@@ -155,8 +155,9 @@ class Crowd(Case):
         self.assertEqual(d.info("redis")["redis_refusal"],
                          "nothing is granted in the slots of 64 masters: at most 128 are served")
         c, names = self.conn(d), itertools.count()
-        said = until(lambda: [r for r in [c.cmd("LOCK", "n%d" % next(names), "NOWAIT")] if "is served" in str(r)])[0]
-        self.assertIn("at most 128 masters are, and the cluster has more", said)
+        reported = until(lambda: [r for r in [c.cmd("LOCK", "n%d" % next(names), "NOWAIT")]
+                                  if "is served" in str(r)])[0]
+        self.assertIn("at most 128 masters are, and the cluster has more", reported)
         self.assertEqual(d.log().count("the cluster has too many masters"), 1)
 
 

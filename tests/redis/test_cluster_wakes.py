@@ -35,7 +35,7 @@ class Case(clusters.Case):
         self.assertEqual(ear.cmd("SSUBSCRIBE", CHANNEL % name), ["ssubscribe", CHANNEL % name, 1])
         return ear
 
-    def held_and_wanted(self, name):
+    def held_and_requested(self, name):
         """A lock of one daemon that a client of another one waits for, subscribed: holder, waiter, token."""
         holder, waiter = (self.conn(self.daemon(which)) for which in "ab")
         token = answered(holder, "LOCK", name, "WAIT", "10s")
@@ -76,7 +76,7 @@ class Plain(Case):
         self.assertEqual(ear.cmd("PSUBSCRIBE", "redisson_*"), ["psubscribe", "redisson_*", 1])
         return ear
 
-    def heard(self, ear, n):
+    def received(self, ear, n):
         """The channels of the next n messages."""
         return [ear.read()[2] for _ in range(n)]
 
@@ -97,7 +97,7 @@ class Plain(Case):
             self.assertEqual(c.cmd("UNLOCK", name), 0)
             self.assertEqual(shard.read()[:2], ["smessage", CHANNEL % name])
             self.owner(name).cmd("PUBLISH", "redisson_mark", "")  # messages of one node stay in order
-        self.assertEqual(self.heard(ear, 3), ["redisson_mark", CHANNEL % name, "redisson_mark"])
+        self.assertEqual(self.received(ear, 3), ["redisson_mark", CHANNEL % name, "redisson_mark"])
 
     def test_of_each_kind(self):
         ear = self.listens_plain(self.elsewhere("w6"))
@@ -106,7 +106,7 @@ class Plain(Case):
             name = "{w6}" + kind
             self.assertIsInstance(answered(c, "LOCK", name, "KIND", kind, "WAIT", "10s"), int)
             self.assertEqual(c.cmd("UNLOCK", name), 0)
-            self.assertEqual(self.heard(ear, 1), [self.PREFIX.get(kind, "redisson_lock__channel:") + name])
+            self.assertEqual(self.received(ear, 1), [self.PREFIX.get(kind, "redisson_lock__channel:") + name])
 
     def test_many_in_one_command(self):
         owner = self.owner("w6")
@@ -121,7 +121,7 @@ class Plain(Case):
                 c.ask("UNLOCK", name)
             d.signal(signal.SIGCONT)
             self.assertEqual({c.read() for c in conns.values()}, {0})
-            self.assertEqual(set(self.heard(ear, 30)), {CHANNEL % name for name in conns})
+            self.assertEqual(set(self.received(ear, 30)), {CHANNEL % name for name in conns})
         scripts = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", owner.cmd("INFO", "commandstats"))
         self.assertLess(sum(map(int, scripts)), 30)
 
@@ -157,10 +157,10 @@ class Subscriptions(Case):
     def test_the_first_node_greets_late(self):
         """Its version, which says what channels there are, is known before the map all the same."""
         self.c.nodes[0].cmd("CLIENT", "PAUSE", "700", "ALL")
-        self.given_to(*self.held_and_wanted("w3"))
+        self.given_to(*self.held_and_requested("w3"))
 
     def test_the_connection_is_lost(self):
-        holder, waiter, token = self.held_and_wanted("w3")
+        holder, waiter, token = self.held_and_requested("w3")
 
         def ids():
             clients = self.owner("w3").cmd("CLIENT", "LIST").split("\n")
@@ -172,7 +172,7 @@ class Subscriptions(Case):
         self.given_to(holder, waiter, token)
 
     def test_a_replica_takes_over(self):
-        holder, waiter, token = self.held_and_wanted("w3")
+        holder, waiter, token = self.held_and_requested("w3")
         new = self.c.fail_over(self.owner("w3"))
         until(lambda: new.cmd("PUBSUB", "SHARDNUMSUB", CHANNEL % "w3")[1] == 1)
         self.given_to(holder, waiter, token)
@@ -184,7 +184,7 @@ class OpenSlots(Case):
         The lock is given back at the target, by ASK, which tells nobody at the source; then `end` closes the slot. It
         is the new generation behind that which lets the waiter try.
         """
-        holder, waiter, token = self.held_and_wanted(name)
+        holder, waiter, token = self.held_and_requested(name)
         source, to = self.owner(name), self.elsewhere(name)
         self.assertEqual(to.cmd("CLUSTER", "SETSLOT", str(slot_of(name)), "IMPORTING", source.id), "OK")
         self.assertEqual(source.cmd("CLUSTER", "SETSLOT", str(slot_of(name)), "MIGRATING", to.id), "OK")

@@ -31,7 +31,7 @@ class Words(harness.Case):
             self.assertEqual(source.cmd("SET", "{x}" + key, key), "OK")
         self.assertEqual(target.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id), "OK")
         self.assertEqual(source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", target.id), "OK")
-        told = 0
+        counted = 0
         for macro, side, words in rows():
             if macro == "MOVES":
                 self.assertEqual(source.cmd("MIGRATE", "127.0.0.1", str(target.port), words[0], "0", "5000"), "OK")
@@ -41,10 +41,10 @@ class Words(harness.Case):
             with Conn(node.path, 5 * harness.SLOW) as conn:
                 if side == "ASKING":
                     self.assertEqual(conn.cmd("ASKING"), "OK")
-                said = str(conn.cmd(*words))
-            self.assertTrue(said.startswith(want), "%s %s: %s" % (side, words, said))
-            told += 1
-        self.assertGreater(told, 25)
+                reported = str(conn.cmd(*words))
+            self.assertTrue(reported.startswith(want), "%s %s: %s" % (side, words, reported))
+            counted += 1
+        self.assertGreater(counted, 25)
 
 
 if __name__ == "__main__":

@@ -356,24 +356,24 @@ class Systemd(Case):
         self.notify_path = os.path.join(self.dir, "notify")
         s.bind(self.notify_path)
         s.settimeout(harness.DEADLINE)
-        self.heard = []
+        self.received = []
         return s
 
-    def hear(self, s, what):
+    def receive(self, s, what):
         while True:
             for line in s.recv(4096).decode().split("\n"):
-                self.heard.append(line)
-            if any(line.startswith(what) for line in self.heard):
-                return next(line for line in self.heard if line.startswith(what))
+                self.received.append(line)
+            if any(line.startswith(what) for line in self.received):
+                return next(line for line in self.received if line.startswith(what))
 
     def test_status_says_what_a_drain_waits_for(self):
         s = self.notify()
         d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path}, conf="drain_timeout: 1h\n")
-        self.hear(s, "READY=1")
+        self.receive(s, "READY=1")
         c = self.conn(d)
         self.assertGreater(c.cmd("LOCK", "a", "OWNER", "w7"), 0)
         d.signal(signal.SIGTERM)
-        self.assertEqual(self.hear(s, "STATUS=Draining"),
+        self.assertEqual(self.receive(s, "STATUS=Draining"),
                          "STATUS=Draining: 1 locks, 0 waiting, redis up; waits for a (owner w7)")
         c.cmd("UNLOCK", "a", "OWNER", "w7")
         self.assertEqual(d.wait(), 0)
@@ -381,26 +381,26 @@ class Systemd(Case):
     def test_notify(self):
         s = self.notify()
         d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path, "WATCHDOG_USEC": "200000"})
-        self.hear(s, "READY=1")
-        self.assertRegex(self.hear(s, "STATUS="), "redis")
-        self.heard = []
-        self.hear(s, "WATCHDOG=1")
-        self.heard = []
-        self.hear(s, "WATCHDOG=1")
-        self.heard = []
+        self.receive(s, "READY=1")
+        self.assertRegex(self.receive(s, "STATUS="), "redis")
+        self.received = []
+        self.receive(s, "WATCHDOG=1")
+        self.received = []
+        self.receive(s, "WATCHDOG=1")
+        self.received = []
         d.signal(signal.SIGHUP)
-        self.hear(s, "RELOADING=1")
-        self.assertTrue(any(line.startswith("MONOTONIC_USEC=") for line in self.heard))
-        self.heard = []
-        self.hear(s, "READY=1")
+        self.receive(s, "RELOADING=1")
+        self.assertTrue(any(line.startswith("MONOTONIC_USEC=") for line in self.received))
+        self.received = []
+        self.receive(s, "READY=1")
         d.signal(signal.SIGTERM)
-        self.hear(s, "STOPPING=1")
+        self.receive(s, "STOPPING=1")
         self.assertEqual(d.wait(), 0)
 
     def test_a_stuck_loop_does_not_feed_the_watchdog(self):
         s = self.notify()
         d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path, "WATCHDOG_USEC": "200000"})
-        self.hear(s, "WATCHDOG=1")
+        self.receive(s, "WATCHDOG=1")
         d.signal(signal.SIGSTOP)
         s.settimeout(0)
         try:
@@ -680,9 +680,9 @@ class Clients(Case):
 
     def test_a_subscriber_that_does_not_read(self):
         d = self.rlockd(conf="limits: { output_bytes: 16KiB }\n")
-        deaf = self.conn(d)
-        deaf.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.cmd("PSUBSCRIBE", "lock:*")
+        unread = self.conn(d)
+        unread.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.cmd("PSUBSCRIBE", "lock:*")
         c = self.conn(d)
         name = "n" * 500
 

@@ -41,7 +41,7 @@ class Fleets(Case):
         for _ in range(2):
             for d in f.daemons:
                 f.talk.send(encoded(d.words(f.lease_ms, page=10000)))
-                d.hear(f.answers.one())
+                d.take_answer(f.answers.one())
         self.assertEqual({len(d.peers) for d in f.daemons}, {n - 1})
         return f
 
@@ -56,7 +56,7 @@ class Fleets(Case):
         f.c.cmd("ZINCRBY", "rlock:until", -7000, silent.uuid)
         for d in others[:40]:
             f.talk.send(encoded(d.words(f.lease_ms)))
-            d.hear(f.answers.one())
+            d.take_answer(f.answers.one())
             self.assertIn(silent.uuid, d.peers)
         self.assertEqual(f.c.cmd("HLEN", "rlock:members"), 300)
 
@@ -76,7 +76,7 @@ class Fleets(Case):
         self.assertLess(f.calls, 4 * len(f.daemons))
         for d in f.daemons:
             f.talk.send(encoded(d.words(f.lease_ms)))
-            d.hear(f.answers.one())
+            d.take_answer(f.answers.one())
             self.assertEqual(len(d.peers), 59)
 
 
@@ -101,18 +101,18 @@ class Clusters(Case):
         silent, *others = f.members
         for keys, c in zip(KEYS, f.conns):
             c.cmd("ZINCRBY", keys[0], -7000, silent.uuid)
-        f.say(others, slots=["0-100"], number=1 << 51)
+        f.register(others, slots=["0-100"], number=1 << 51)
         over = list(others[0].version)
         for m in others:
             m.back = list(m.version)
-        f.say(others)
+        f.register(others)
         for keys, c in zip(KEYS, f.conns):
             self.assertEqual(c.cmd("ZCARD", keys[0]), 301)  # and "#"
         self.assertTrue(all(d < v for m in others for d, v in zip(m.done, over)))
-        f.say([silent])
+        f.register([silent])
         silent.back = list(silent.version)
-        f.say([silent])
-        f.say(others)
+        f.register([silent])
+        f.register(others)
         self.assertEqual({tuple(m.done) for m in others}, {tuple(over)})
 
     def test_a_generation_with_all_alive(self):
@@ -126,9 +126,10 @@ class Clusters(Case):
         f = self.fleet(100)
         for slots in (SLOTS, SLOTS[1:2]):
             number, ratio = int(time.time() * 1e6), 100
-            f.say(f.members[:1], slots=slots, number=number)
+            f.register(f.members[:1], slots=slots, number=number)
             for _ in range(5):  # of processors that others use as well
-                us = [f.cost(lambda: f.say(f.members)), f.cost(lambda: f.say(f.members, slots=slots, number=number))]
+                us = [f.cost(lambda: f.register(f.members)),
+                      f.cost(lambda: f.register(f.members, slots=slots, number=number))]
                 ratio = min(ratio, us[1] / us[0])
                 if ratio <= 4:
                     break

@@ -153,9 +153,9 @@ class LongAnswers(Case):
             for c in readers:
                 end = b""
                 while not end.endswith(b"\r\n+PONG\r\n"):
-                    heard = c.sock.recv(1 << 20)
-                    self.assertNotEqual(heard, b"", "the daemon has closed it")
-                    end = (end + heard)[-20:]
+                    received = c.sock.recv(1 << 20)
+                    self.assertNotEqual(received, b"", "the daemon has closed it")
+                    end = (end + received)[-20:]
         self.check(read)
 
     def test_memory_goes_back_with_their_sessions(self):

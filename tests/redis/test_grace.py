@@ -49,8 +49,8 @@ class Grace(Two):
         with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
             return f.read()
 
-    def plain(self, who):
-        return self.r.cmd("EVAL", PLAIN, 1, "plain", who, 30000) == "OK"
+    def plain(self, actor):
+        return self.r.cmd("EVAL", PLAIN, 1, "plain", actor, 30000) == "OK"
 
     def reunited(self):
         for d in (self.a, self.b):

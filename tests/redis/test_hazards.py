@@ -27,9 +27,9 @@ class Log(Case):
         self.assertEqual(d.wait(), 0)
         lines = re.findall(r"^warn session cross-protocol .*", d.log(), re.M)
         self.assertLess(len(lines), 220 + 20 * harness.SLOW)
-        told = sum(int(x) for x in re.findall(r" cross-protocol left_out=(\d+)", d.log()))
+        counted = sum(int(x) for x in re.findall(r" cross-protocol left_out=(\d+)", d.log()))
         only_count = [x for x in lines if re.search(r"left_out=\d+$", x)]
-        self.assertEqual(len(lines) - len(only_count) + told, n, "each was written or counted")
+        self.assertEqual(len(lines) - len(only_count) + counted, n, "each was written or counted")
 
     def test_the_first_loss_of_a_session_is_told_beside_many_of_another(self):
         d = self.rlockd()
@@ -86,7 +86,7 @@ class Inherited(Case):
         self.addCleanup(self.end, child)
         return p, answers, child
 
-    def say_last(self, p, line):
+    def send_last(self, p, line):
         p.stdin.write(line)
         p.stdin.close()
         p.wait(harness.DEADLINE)
@@ -120,7 +120,7 @@ class Inherited(Case):
         other = self.conn(d)
         until(lambda: not alive(child))
         self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
-        self.say_last(p, "UNLOCK a\n")
+        self.send_last(p, "UNLOCK a\n")
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "10s"), 0)
         self.assertNotIn("process ended", d.log())
 
@@ -129,7 +129,7 @@ class Inherited(Case):
         p, _, child = self.holder(d, "LOCK a OWNER me WAIT 10s")
         d.signal(signal.SIGSTOP)  # it hears the words and the end at once
         self.addCleanup(lambda: d.running() and d.signal(signal.SIGCONT))
-        self.say_last(p, "UNLOCK a OWNER me\n")
+        self.send_last(p, "UNLOCK a OWNER me\n")
         d.signal(signal.SIGCONT)
         with d.conn() as other:
             self.assertGreater(other.cmd("LOCK", "a", "WAIT", "5s"), 0, "owner_grace would have kept it for 10 s")
@@ -326,12 +326,12 @@ class Eviction(Case):
         for policy, refuses in (("noeviction", False), ("allkeys-lru", True), ("noeviction", False)):
             self.policy(policy)
 
-            def said():
+            def reported():
                 """INFO has the policy"""
                 self.d.cmd("DEBUG", "ADVANCE", "10s")
                 info = self.d.info("redis")
                 return info["redis_maxmemory_policy"] == policy and bool(info["redis_refusal"]) == refuses
-            until(said, pause=0.1)
+            until(reported, pause=0.1)
 
 
 class Jumping(Case):

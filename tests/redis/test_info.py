@@ -26,7 +26,7 @@ def errors_of():
     """{command: prefixes of its errors} by the document; -ERR is common to all."""
     sections = dict(re.findall(r"^### ([A-Z]+)\n(.*?)(?=^##|\Z)", text_of("proto/PROTOCOL.md"), re.M | re.S))
 
-    def said(name):
+    def errors_in(name):
         paragraph = re.search(r"Errors:\s(.*?)(?:\n\n|\Z)", sections[name], re.S)
         if not paragraph:
             return set()
@@ -34,9 +34,9 @@ def errors_of():
         excepted = excepted.split(".")[0].split(",")[0]
         others = re.findall(r"(?:as for|those of) (?:\[|`)([A-Z]+)", included)
         mine = set(re.findall(r"`-([A-Z]+)", paragraph[1])) - {"ERR"}
-        return set().union(mine, *(said(other) for other in others)) - set(re.findall(r"`-([A-Z]+)", excepted))
+        return set().union(mine, *(errors_in(other) for other in others)) - set(re.findall(r"`-([A-Z]+)", excepted))
 
-    return {name: said(name) for name in sections}
+    return {name: errors_in(name) for name in sections}
 
 
 class Info(Case):
@@ -58,10 +58,10 @@ class Info(Case):
         self.assertEqual(set(printed), set(described()))
 
     def test_counters_are_described_in_their_own_words(self):
-        says, rows = described(), text_of("daemon/base/metrics.def")
+        documented, rows = described(), text_of("daemon/base/metrics.def")
         self.assertEqual(len(METRIC.findall(rows)), len(re.findall(r"^METRIC", rows, re.M)))
         for name, what in METRIC.findall(rows):
-            self.assertEqual(says["stats", name], what)
+            self.assertEqual(documented["stats", name], what)
 
     def test_the_configuration_has_the_names_of_the_sample(self):
         d = self.rlockd(redis=None, conf="redis: { url: embedded }\n")
@@ -91,23 +91,23 @@ class Info(Case):
             self.addCleanup(c.close)
             self.assertEqual(c.cmd("PING"), "PONG")
         used, before = read("used_memory"), used
-        told = read("session_bytes")
-        self.assertLessEqual(told, 2048)
-        self.assertAlmostEqual(told, (used - before) / 500, delta=told / 5)
+        reported = read("session_bytes")
+        self.assertLessEqual(reported, 2048)
+        self.assertAlmostEqual(reported, (used - before) / 500, delta=reported / 5)
         for i, c in enumerate(conns[:20]):  # one by one: of a larger burst the free lists keep more (base/freelist.h)
             c.send("".join("LOCK %032d\r\n" % (100 * i + j) for j in range(100)))
             self.assertTrue(all(c.read() > 0 for _ in range(100)))
         used, before = read("used_memory"), used
-        told = read("lock_bytes")
-        self.assertLessEqual(told, 560)
-        self.assertAlmostEqual(told, (used - before) / 2000, delta=told / 5)
+        reported = read("lock_bytes")
+        self.assertLessEqual(reported, 560)
+        self.assertAlmostEqual(reported, (used - before) / 2000, delta=reported / 5)
 
     def test_help_has_the_errors_of_the_document(self):
-        d, said = self.rlockd(), errors_of()
+        d, errors_in = self.rlockd(), errors_of()
         admin = set(re.findall(r"^COMMAND\((\w+), \d+, \d+, ADMIN", text_of("proto/commands.def"), re.M)) - {"DEBUG"}
-        self.assertGreater(len(said), 35)
-        self.assertGreater(len(set().union(*said.values())), 11)
-        for name, errors in said.items():
+        self.assertGreater(len(errors_in), 35)
+        self.assertGreater(len(set().union(*errors_in.values())), 11)
+        for name, errors in errors_in.items():
             printed = {line.split()[0][1:] for line in d.cmd("HELP", name)[2:]}
             self.assertEqual(printed, errors | ({"NOPERM"} if name in admin else set()), name)
 
@@ -121,10 +121,10 @@ class Info(Case):
             page = b"".join(iter(lambda: s.recv(1 << 16), b"")).decode()
         self.assertTrue(page.startswith("HTTP/1.1 200 "), page[:100])
         names = re.findall(r"^# TYPE rlockd_(\w+) \w+$", page, re.M)
-        says = {"`rlockd_%s_total`" % line for at, line in described() if at == "stats"}
-        says.update(re.findall(r"`rlockd_\w+`", text_of("proto/PROTOCOL.md")))
+        documented = {"`rlockd_%s_total`" % line for at, line in described() if at == "stats"}
+        documented.update(re.findall(r"`rlockd_\w+`", text_of("proto/PROTOCOL.md")))
         self.assertGreater(len(names), 30)
-        self.assertEqual([n for n in names if "`rlockd_%s`" % n not in says], [])
+        self.assertEqual([n for n in names if "`rlockd_%s`" % n not in documented], [])
 
 
 if __name__ == "__main__":

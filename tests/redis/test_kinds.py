@@ -188,8 +188,8 @@ class Kinds(Case):
         for length in (2, 3, 5):
             self.deadlock(length)
         with self.a.conn() as x, self.b.conn() as y:
-            told = sum(int(re.search("deadlocks:([0-9]+)", c.cmd("INFO", "stats")).group(1)) for c in (x, y))
-        self.assertEqual(told, 3)
+            reported = sum(int(re.search("deadlocks:([0-9]+)", c.cmd("INFO", "stats")).group(1)) for c in (x, y))
+        self.assertEqual(reported, 3)
 
     def test_a_redis_user_with_the_rights_that_the_readme_names(self):
         with open(harness.os.path.join(harness.TOP, "README.md")) as f:

@@ -58,7 +58,7 @@ class Linger(Case):
     def stats(self):
         return {k: int(v) for k, v in self.a.info("stats").items() if v.isdigit()}
 
-    def hears(self, name):
+    def time_to_event(self, name):
         """Seconds until a new subscriber is told that it is free."""
         with self.r.conn() as c:
             c.cmd("SUBSCRIBE", CHANNEL % name)
@@ -90,13 +90,13 @@ class Linger(Case):
         took = []
         for i in range(5):
             self.idle("x%d" % i)
-            took.append(self.hears("x%d" % i))
+            took.append(self.time_to_event("x%d" % i))
         self.assertLess(statistics.median(took), SOON, took)
         # Where Redis's word comes too late, for the machine is busy, the run ends by its time: that is no yield.
         self.assertGreaterEqual(self.stats()["linger_yields"], 1)
         for name, pause in (("y", 0), ("z", 0.02)):
             client = self.again(name, pause)
-            took = [self.hears(name) for _ in range(5)]
+            took = [self.time_to_event(name) for _ in range(5)]
             client.stop()
             self.assertLess(statistics.median(took), SOON, took)
 
@@ -124,14 +124,14 @@ class Linger(Case):
         """... by the other daemon, where Redis does not count subscribers; a daemon without `linger` says nothing"""
         self.assertEqual(self.r.cmd("ACL", "SETUSER", "default", "-pubsub|numsub"), "OK")
         self.a = self.rlockd(redis=self.r.url, name="c", conf=CONF + "handoff: { time: 1s }\n")
-        for conf, told in ((CONF, True), ("", False)):
-            b = self.rlockd(redis=self.r.url, name="b%d" % told, conf=conf)
+        for conf, notified in ((CONF, True), ("", False)):
+            b = self.rlockd(redis=self.r.url, name="b%d" % notified, conf=conf)
             yields = self.stats()["linger_yields"]
             took = []
             for i in range(5):
-                self.idle("x%d%d" % (told, i))
-                took.append(self.gets(b, "x%d%d" % (told, i)))
-            if told:
+                self.idle("x%d%d" % (notified, i))
+                took.append(self.gets(b, "x%d%d" % (notified, i)))
+            if notified:
                 self.assertLess(statistics.median(took), SOON, took)
                 self.assertGreaterEqual(self.stats()["linger_yields"], yields + 3)
             else:

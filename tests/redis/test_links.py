@@ -91,10 +91,10 @@ class Maxclients(Case):
     def test_why_is_said_once_and_that_it_is_over(self):
         for away in range(4):
             with self.subTest(away=away):
-                said = len(self.d.log())
+                reported = len(self.d.log())
                 links = sorted(self.links(), key=lambda l: int(l["id"]))
                 self.cut([links[0]])  # the oldest one: each of the four in turn
-                log = lambda: self.d.log()[said:]
+                log = lambda: self.d.log()[reported:]
                 until(lambda: "max number of clients reached" in log())
                 self.assertIn(self.r.url.replace("unix:", ""), log())
                 time.sleep(1)  # what is measured: several attempts

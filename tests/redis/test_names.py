@@ -24,7 +24,7 @@ class NameServer:
     def run(self):
         while True:
             try:
-                query, who = self.sock.recvfrom(2000)
+                query, sender = self.sock.recvfrom(2000)
             except OSError:
                 return
             self.asked += 1
@@ -39,7 +39,7 @@ class NameServer:
             answer += query[12:end]
             for row in rows:
                 answer += struct.pack(">HHHIH", 0xc00c, kind, 1, 0, len(row)) + row
-            self.sock.sendto(answer, who)
+            self.sock.sendto(answer, sender)
 
     def close(self):
         self.sock.close()

@@ -198,7 +198,7 @@ class Clocks(Scripted):
 
     # ---- scripts/quorum.lua ----
 
-    def says(self, epoch="", token=0):
+    def ask_node(self, epoch="", token=0):
         return self.c.cmd("EVAL", ADMIT, 3, CLOCK, EPOCH, "rlock:quorum", epoch, token)
 
     def all_clocks(self):
@@ -206,47 +206,47 @@ class Clocks(Scripted):
 
     def test_the_highest_clock_is_reported(self):
         at = self.now_us()
-        self.assertEqual(self.says(), [OPEN, 0, 0])
+        self.assertEqual(self.ask_node(), [OPEN, 0, 0])
         for clock in (CLOCKS[0], CLOCKS[63], CLOCKS[17], CLOCK):
             self.flush()
             self.c.cmd("SET", clock, at)
-            self.assertEqual(self.says(), [OPEN, 0, at])
+            self.assertEqual(self.ask_node(), [OPEN, 0, at])
         self.flush()
         for wrong in (str(2 ** 53), "1e300", "nan", "-5", "x"):
             self.c.cmd("SET", CLOCKS[5], wrong)
-            self.assertEqual(self.says(), [OPEN, 0, 0])
+            self.assertEqual(self.ask_node(), [OPEN, 0, 0])
         self.c.cmd("DEL", CLOCKS[5])
         self.c.cmd("RPUSH", CLOCKS[5], "x")
-        self.assertEqual(self.says(), [OPEN, 0, 0])
+        self.assertEqual(self.ask_node(), [OPEN, 0, 0])
 
     def test_admission_raises_every_clock(self):
         at = self.now_us()
         self.c.cmd("SET", CLOCKS[9], at + 50)
-        self.assertEqual(self.says("1 0123456789abcdef", at), [OPEN, 0, at + 50])  # another epoch
+        self.assertEqual(self.ask_node("1 0123456789abcdef", at), [OPEN, 0, at + 50])  # another epoch
         self.assertEqual(self.c.cmd("EXISTS", *CLOCKS), 1)
-        self.assertEqual(self.says(OPEN, at), [OPEN, 1, at + 50])
+        self.assertEqual(self.ask_node(OPEN, at), [OPEN, 1, at + 50])
         self.assertEqual(self.all_clocks(), [at + 50 if i == 9 else at for i in range(64)])
-        self.assertEqual(self.says(), [OPEN, 1, at + 50])
+        self.assertEqual(self.ask_node(), [OPEN, 1, at + 50])
 
     def test_what_a_registered_daemon_knew_counts(self):
         """rlock:clock: it is the floor of presence.lua. A vote is above it once the daemon has looked, also if the node
         was admitted before."""
         at = self.now_us()
-        self.says(OPEN, at)
+        self.ask_node(OPEN, at)
         self.c.cmd("SET", CLOCK, at + 90)
-        self.assertEqual(self.says(), [OPEN, 1, at + 90])
+        self.assertEqual(self.ask_node(), [OPEN, 1, at + 90])
         self.assertEqual(self.all_clocks(), [at + 90] * 64)
         self.flush()
         self.c.cmd("SET", CLOCK, at + 90)
-        self.says(OPEN, at)
+        self.ask_node(OPEN, at)
         self.assertEqual(self.all_clocks(), [at + 90] * 64)
 
     def test_a_full_node_is_not_admitted_and_is_looked_at(self):
         at = self.now_us()
         self.c.cmd("SET", CLOCK, at)
         self.full()
-        self.assertIn("OOM", str(self.says(OPEN, at)))
-        self.assertEqual(self.says(), [OPEN, 0, at])
+        self.assertIn("OOM", str(self.ask_node(OPEN, at)))
+        self.assertEqual(self.ask_node(), [OPEN, 0, at])
         self.assertEqual(self.all_clocks(), [at] * 64)
         self.full(False)
 

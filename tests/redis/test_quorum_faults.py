@@ -303,7 +303,7 @@ class Nonsense(Quorum):
 
     def test_a_node_that_says_what_is_no_token_does_not_vote(self):
         r = self.start(place=self.place)
-        self.proxy.change = lambda said: self.ANSWER.sub(rb"\g<1>%d\r\n" % TOKENS_END, said)
+        self.proxy.change = lambda reported: self.ANSWER.sub(rb"\g<1>%d\r\n" % TOKENS_END, reported)
         self.proxy.cut(False)
         until(lambda: int(r.info("stats")["redis_protocol_errors"]) >= 2)  # each time that it is back
         until(lambda: self.voting(r) == 2)
@@ -313,7 +313,7 @@ class Nonsense(Quorum):
         errors = int(r.info("stats")["redis_protocol_errors"])
         until(lambda: nodes(r)[0]["state"] == "quarantine" and
               int(r.info("stats")["redis_protocol_errors"]) >= errors + 2, 30)
-        self.proxy.change = lambda said: said
+        self.proxy.change = lambda reported: reported
         until(lambda: self.voting(r) == 3, 30)
         self.assertGreaterEqual(self.token_clock(0, "a"), token)
         self.assertLess(self.token_clock(0, "a"), TOKENS_END)

@@ -193,27 +193,27 @@ class Held(Reload):
 class Leases(Reload):
     """After a loss of data others wait for a daemon that is cut off as long as its longest lease: see PROTOCOL.md."""
 
-    def told(self):
+    def reported(self):
         """what other daemons are told, ms"""
         uuid = self.d.info("server")["run_id"]
         return int((self.r.cmd("HGET", "rlock:members", uuid) or "0").split()[-1])
 
-    def said_anew(self):
+    def registered_anew(self):
         n = int(self.d.info("stats")["redis_connects"])
         self.r.cmd("CLIENT", "KILL", "TYPE", "normal")
         until(lambda: int(self.d.info("stats")["redis_connects"]) >= n + 2 and self.d.ready())
 
     def test_a_shorter_one_is_for_locks_from_then_on(self):
         self.begin("locks: { lease: 60s }\n")
-        until(lambda: self.told() == 60000)
+        until(lambda: self.reported() == 60000)
         with self.d.conn() as c:
             self.assertGreater(c.cmd("LOCK", "x"), 0)
             self.reload("locks: { lease: 10s }\n")
-            self.said_anew()
-            self.assertEqual(self.told(), 60000, "x is renewed with 60 s still")
+            self.registered_anew()
+            self.assertEqual(self.reported(), 60000, "x is renewed with 60 s still")
             self.reload("locks: { lease: 90s }\n")
-            self.said_anew()
-            self.assertEqual(self.told(), 90000)
+            self.registered_anew()
+            self.assertEqual(self.reported(), 90000)
 
     def test_what_was_kept_over_a_restart(self):
         state = "state_dir: %s\n" % self.dir
@@ -222,7 +222,7 @@ class Leases(Reload):
             c.cmd("LOCK", "x", "OWNER", "o")
         self.d.kill()
         self.d = self.rlockd(redis=self.r.url, conf="locks: { lease: 10s }\n" + state, name="again")
-        until(lambda: self.told() == 60000)
+        until(lambda: self.reported() == 60000)
 
 
 class Keys(Reload):

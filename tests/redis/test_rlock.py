@@ -103,7 +103,7 @@ class Ending(Rlock):
         self.assertEqual(self.run_words([RLOCK, "ping", "x"])[2], "rlock: ping takes other words\nTry: rlock --help\n")
 
     def test_what_is_wrong(self):
-        for words, said in ((["run", "--", "true"], "rlock: run needs a name before --, and a command behind it"),
+        for words, output in ((["run", "--", "true"], "rlock: run needs a name before --, and a command behind it"),
                             (["run", "x"], "rlock: run needs a command"),
                             (["run", "x", "--frob"], "rlock run: unrecognized option '--frob'"),
                             (["run", "--frob"], "rlock run: unrecognized option '--frob'"),
@@ -112,7 +112,7 @@ class Ending(Rlock):
                              "rlock: -n and -w exclude each other, and are given once"),
                             (["run", "x", "-w", "99999999999", "--", "true"], "rlock: a duration is like 500ms, "
                              "30s (or 30), 2m or 1h, and at most 365 days")):
-            self.assertEqual(self.run_words([RLOCK, *words])[2].split("\n")[0], said)
+            self.assertEqual(self.run_words([RLOCK, *words])[2].split("\n")[0], output)
         self.assertEqual(self.run_words([RLOCK, "run", "x", "-w"])[2], "rlock run: option requires an argument -- 'w'\n"
                          "rlock: run cannot use that option\nTry: rlock --help\n")
 
@@ -234,7 +234,7 @@ class Holding(Rlock):
         self.assertEqual(p.wait(harness.DEADLINE), 143)
         self.free("x")
 
-    HEARS = ("import signal\n"
+    HANDLES = ("import signal\n"
              "heard = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT}\n"
              "signal.pthread_sigmask(signal.SIG_BLOCK, heard)\n"
              "print('ready', flush=True)\n"
@@ -245,7 +245,7 @@ class Holding(Rlock):
         """It reaches both processes of rlock; only the one that the caller started forwards it, and that one stands
         still here. USR2 is what it would have sent: a USR1 that the other one had forwarded would come before it."""
         self.start_daemon()
-        p = self.spawn("run", "x", "--", sys.executable, "-c", self.HEARS, process_group=0)
+        p = self.spawn("run", "x", "--", sys.executable, "-c", self.HANDLES, process_group=0)
         self.assertEqual(p.stdout.readline(), b"ready\n")
         keeper, = harness.children(p.pid)
         p.send_signal(signal.SIGSTOP)
@@ -416,9 +416,9 @@ class Losing(Rlock):
         self.assertEqual(p.stdout.readline(), b"ready\n")
         return p
 
-    def assert_lost(self, p, said=b"term\n"):
+    def assert_lost(self, p, output=b"term\n"):
         self.assertEqual(p.wait(harness.DEADLINE), 79)
-        self.assertEqual(p.stdout.read(), said)
+        self.assertEqual(p.stdout.read(), output)
         self.assertIn(b"lock lost", p.stderr.read())
 
     def test_taken_away(self):
@@ -561,22 +561,22 @@ class OnATerminal(Rlock):
         self.start_daemon()
         out = os.path.join(self.dir, "out")
         t = Terminal(["sh", "-c", "exec %s -s %s run x -- %s -c \"$0\" >%s" % (RLOCK, self.d.addr, sys.executable, out),
-                      Holding.HEARS], self.dir)
-        heard = ["ready\n"]
+                      Holding.HANDLES], self.dir)
+        received = ["ready\n"]
 
-        def all_heard():
+        def all_received():
             """each key was heard once"""
             if not os.path.exists(out):
                 return False
             with open(out) as f:
-                return f.read() == "".join(heard)
+                return f.read() == "".join(received)
 
         for _ in range(20):
             for key, name in ("\x03", "SIGINT\n"), ("\x1c", "SIGQUIT\n"):
-                until(all_heard)
+                until(all_received)
                 t.type(key)
-                heard.append(name)
-        until(all_heard)
+                received.append(name)
+        until(all_received)
         os.kill(t.pid, signal.SIGTERM)
         self.assertEqual(t.end(), 143)
 

@@ -35,7 +35,7 @@ class Daemon(threading.Thread):
     def __init__(self, path, answers):
         super().__init__(daemon=True)
         self.answers = {word: list(a) if isinstance(a, list) else a for word, a in {**USUAL, **answers}.items()}
-        self.said, self.links, self.heard = [], {}, threading.Condition()
+        self.requests, self.links, self.arrived = [], {}, threading.Condition()
         self.listener = socket.socket(socket.AF_UNIX if isinstance(path, str) else socket.AF_INET)
         self.listener.bind(path)
         self.listener.listen(4)
@@ -71,19 +71,19 @@ class Daemon(threading.Thread):
             link.close()
 
     def answer_to(self, words, link):
-        with self.heard:
-            self.said.append(words)
+        with self.arrived:
+            self.requests.append(words)
             self.links[words[0]] = link
-            self.heard.notify_all()
+            self.arrived.notify_all()
             answer = self.answers[words[0]]
             if isinstance(answer, list):
                 answer = answer.pop(0) if len(answer) > 1 else answer[0]
         return answer(self) if callable(answer) else answer
 
     def wait_for(self, word, times=1):
-        with self.heard:
-            if not self.heard.wait_for(lambda: sum(w[0] == word for w in self.said) >= times, harness.DEADLINE):
-                raise AssertionError("nobody said %s: %s" % (word, self.said))
+        with self.arrived:
+            if not self.arrived.wait_for(lambda: sum(w[0] == word for w in self.requests) >= times, harness.DEADLINE):
+                raise AssertionError("nobody said %s: %s" % (word, self.requests))
 
     def push(self, word, data):
         """Says something unasked on the connection that has said `word`; None shuts it down."""
@@ -186,7 +186,7 @@ class Before(Bad):
     def test_it_closes_while_we_wait(self):
         """Until -w is over; -n has no time left."""
         self.waits_on(69, "while waiting: " + self.GONE, "-w", "300ms", LOCK=None)
-        self.assertGreater([w[0] for w in self.d.said].count("LOCK"), 1)
+        self.assertGreater([w[0] for w in self.d.requests].count("LOCK"), 1)
         mark = os.path.join(self.dir, "ran")
         self.assertEqual(self.rlock("run", "x", "-n", "--", "touch", mark, LOCK=None),
                          (69, "rlock: x: while waiting: %s\n" % self.GONE))
@@ -196,7 +196,7 @@ class Before(Bad):
         """Only those that another attempt cannot change end the wait; no attempt takes the lock twice."""
         self.waits_on(75, "busy", LOCK=[None, b"-DRAINING it ends\r\n", b"-UNAVAILABLE Redis cannot answer\r\n",
                                         b"-LIMIT too many\r\n", b"-LOST it was held and has been lost\r\n", b"$-1\r\n"])
-        locks = [w for w in self.d.said if w[0] == "LOCK"]
+        locks = [w for w in self.d.requests if w[0] == "LOCK"]
         self.assertEqual((len(locks), [w[7:] for w in locks]), (6, [["ONCE"]] * 6))
         self.assertEqual(len({tuple(w) for w in locks}), 1)
         self.waits_on(64, "refused: ERR syntax error", LOCK=[None, b"-ERR syntax error\r\n"])
@@ -253,7 +253,7 @@ class Before(Bad):
 
     def test_what_is_left_of_the_wait(self):
         self.waits_on(75, "busy", "-w", "60s", LOCK=[None, b"$-1\r\n"])
-        first, second = [w for w in self.d.said if w[0] == "LOCK"]
+        first, second = [w for w in self.d.requests if w[0] == "LOCK"]
         self.assertEqual((first[7:], second[7], second[9]), (["WAIT", "60s", "ONCE"], "WAIT", "ONCE"))
         self.assertTrue(50000 < int(second[8].removesuffix("ms")) < 60000, second)
 
@@ -284,9 +284,10 @@ class Before(Bad):
                             (None, "lock lost: the daemon closed the connection")):
             self.refused(79, why, LOCK=[late, second])
         self.assertEqual(self.rlock("run", "x", "--", "true", LOCK=[late, GRANT % 600]), (0, ""))
-        words = [w[0] for w in self.d.said]
+        words = [w[0] for w in self.d.requests]
         self.assertEqual((words[:4], words[-1]), (["CLIENT", "SUBSCRIBE", "LOCK", "LOCK"], "UNLOCK"))
-        self.assertEqual(self.d.said[3][:4] + self.d.said[3][7:], ["LOCK", "x", "FULL", "OWNER", "NOWAIT", "ONCE"])
+        request = self.d.requests[3]
+        self.assertEqual(request[:4] + request[7:], ["LOCK", "x", "FULL", "OWNER", "NOWAIT", "ONCE"])
 
 
 class While(Bad):
@@ -310,7 +311,7 @@ class While(Bad):
             p = self.runs()
             self.d.push(link, None)
             self.d.wait_for("LOCK", 2)
-            again = [w for w in self.d.said if w[0] == "LOCK"][1]
+            again = [w for w in self.d.requests if w[0] == "LOCK"][1]
             self.assertEqual(again[:4] + again[7:], ["LOCK", "x", "FULL", "OWNER", "WAIT", "2s", "ONCE"])
             self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 4") + MESSAGE % (7, b"lost 55"))
             self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
@@ -333,8 +334,8 @@ class While(Bad):
         p = self.runs(LOCK=[GRANT % 60000, grant(60000, b"6")])
         self.d.push("LOCK", None)
         self.assert_lost(p, "lock lost: the daemon says so")
-        self.assertEqual([w[0] for w in self.d.said][-1], "UNLOCK")
-        self.assertNotIn("TOKEN", self.d.said[-1])
+        self.assertEqual([w[0] for w in self.d.requests][-1], "UNLOCK")
+        self.assertNotIn("TOKEN", self.d.requests[-1])
 
     def test_asked_again(self):
         """UNAVAILABLE and LIMIT say nothing about the lock; another token does, and so does LOST."""
@@ -342,7 +343,7 @@ class While(Bad):
                               (b"-LIMIT too many\r\n", grant(60000, b"6"))):
             p = self.runs(LOCK=[GRANT % 3000, nothing, GRANT % 3000, last])
             self.assert_lost(p, "lock lost: the daemon says so")
-            self.assertEqual([w[0] for w in self.d.said].count("LOCK"), 4)
+            self.assertEqual([w[0] for w in self.d.requests].count("LOCK"), 4)
 
     def test_a_daemon_that_drains_and_is_silent_then(self):
         """It lets holders finish, and says when a lock is lost: nothing said is nothing lost."""
@@ -377,7 +378,7 @@ class After(Bad):
         away = b"-UNAVAILABLE Redis cannot answer\r\n"
         for unlock in (away, [away, b"-NOTHELD this owner does not hold the lock\r\n"]):
             self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=unlock), (5, ""))
-            self.assertGreaterEqual([w[0] for w in self.d.said].count("UNLOCK"), 2)
+            self.assertGreaterEqual([w[0] for w in self.d.requests].count("UNLOCK"), 2)
 
     def test_an_answer_that_comes_late(self):
         """The lock was asked for when the command ended: that answer comes before the one to UNLOCK."""
@@ -408,7 +409,7 @@ class Calls(Bad):
                            stderr=subprocess.PIPE, preexec_fn=prepare, timeout=harness.DEADLINE)
         lines = p.stderr.decode().split("\n")  # gcov complains, too
         return (p.returncode, "".join(line + "\n" for line in lines if line.startswith("rlock: ")),
-                [w[0] for w in self.d.said])
+                [w[0] for w in self.d.requests])
 
     def test_no_descriptors(self):
         full = "Too many open files\n"
@@ -432,12 +433,12 @@ class Calls(Bad):
     def test_no_process(self):
         status, err = self.rlock("run", "x", "--", "true", env=self.failing("fork"))
         self.assertEqual((status, err), (126, "rlock: true: Resource temporarily unavailable\n"))
-        self.assertEqual(self.d.said, [])
+        self.assertEqual(self.d.requests, [])
 
     def test_no_signals(self):
         status, err = self.rlock("run", "x", "--", "true", env=self.failing("signalfd"))
         self.assertEqual((status, err), (69, "rlock: x: signalfd: Resource temporarily unavailable\n"))
-        self.assertEqual(self.d.said, [])
+        self.assertEqual(self.d.requests, [])
 
     def test_not_executable_on_a_terminal(self):
         """It had the terminal already: we have it back, and can still write there."""

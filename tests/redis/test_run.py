@@ -17,7 +17,7 @@ class Run(harness.Case):
         self.addCleanup(c.close)
         return c
 
-    def said(self, pattern):
+    def output(self, pattern):
         """What the line does that the script has printed, and that begins so."""
         line = re.search("^  (%s[^#\n]*?)(?: #|$)" % pattern, self.p.log(), re.M).group(1)
         status, out, err = self.run_words(["bash", "-euc", line])
@@ -51,7 +51,7 @@ class Run(harness.Case):
     def kill(self):
         """The server that the script tells us to kill is gone."""
         before = len(self.servers())
-        self.said("kill -9")
+        self.output("kill -9")
         until(lambda: len(self.servers()) == before - 1)
 
     def test_sentinel(self):
@@ -59,9 +59,9 @@ class Run(harness.Case):
         t = c.cmd("LOCK", "a")
         until(lambda: [row[::2][:2] for row in self.shown()[1:]] ==
               [["master", "up"]] + [["replica", "up"]] * 2 + [["sentinel", "up"]] * 3)
-        self.assertEqual(len(re.findall("role=sentinel", self.said("redis-cli -s .* INFO"))), 3)
+        self.assertEqual(len(re.findall("role=sentinel", self.output("redis-cli -s .* INFO"))), 3)
         master = self.shown()[1][1]
-        self.assertIn(master.rsplit(":", 1)[1], self.said("redis-cli -p").split())
+        self.assertIn(master.rsplit(":", 1)[1], self.output("redis-cli -p").split())
         self.kill()
         until(lambda: isinstance(c.cmd("LOCK", "b", "WAIT", "1s"), int), 40)
         self.assertNotEqual(self.shown()[1][1], master)
@@ -73,7 +73,7 @@ class Run(harness.Case):
         self.assertEqual(self.votes(), [0, 0, 0])
         t = c.cmd("LOCK", "a")
         until(lambda: min(self.votes()) > 0)
-        self.assertEqual(self.said("redis-cli -s .* INFO").count("state=voting,"), 3)
+        self.assertEqual(self.output("redis-cli -s .* INFO").count("state=voting,"), 3)
         self.kill()
         before = sum(self.votes())
         self.assertGreater(c.cmd("LOCK", "b"), t)

@@ -24,11 +24,11 @@ class Schemes(Case):
         d = self.rlockd(redis=url, conf=conf, name=name, wait=False)
         until(d.serving)
 
-        def said():
+        def reported():
             """the hint is in INFO"""
             info = d.info("redis")
             return re.search(hint, info["redis_last_error"] + info["redis_refusal"])
-        until(said)
+        until(reported)
         self.assertRegex(d.cmd("LOCK", "a", "WAIT", "100ms"), "^UNAVAILABLE .*" + hint)
         d.stop()
 
@@ -96,11 +96,11 @@ class Whole(Case):
             d = self.rlockd(redis=url, conf="redis: { tls_ca_file: '%s' }\n" % ours.pem, name="d%d" % i, wait=False)
             until(d.serving)
 
-            def said(d=d):
+            def reported(d=d):
                 """the refusal ends where the reason ends"""
                 return re.search(r"issued by .*, who is not in .*\(redis.tls_ca_file\)$",
                                          d.info("redis")["redis_refusal"])
-            until(said)
+            until(reported)
             d.stop()
 
 

@@ -12,7 +12,7 @@ import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
                       LIKE_RLOCK, INSPECT, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
-                      VERBS, YOU, Scripted, embed, said, value_of)
+                      VERBS, YOU, Scripted, embed, columns_of, value_of)
 
 NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry by so much later
 
@@ -125,19 +125,19 @@ class Acquire(Scripted):
                     names = [("n%d" % i, {"lease": 10000, "owner": UUID + ":%d" % (i + 7)}) for i in range(9)]
                     odd = names[at][0]
                     if state == "ours":
-                        self.held(kind, odd, who=names[at][1]["owner"], lease=60000)
+                        self.held(kind, odd, actor=names[at][1]["owner"], lease=60000)
                     elif state == "theirs":
-                        self.held(kind, odd, who=YOU)
+                        self.held(kind, odd, actor=YOU)
                     elif state == "of another type":
                         self.foreign(kind, odd)
                     elif state == "twice":  # who comes first has it
                         names.insert(at + 1, (odd, {"lease": 10000, "owner": YOU}))
                         at += 1
-                    told = self.run_all(kind, "acquire", names)
-                    tokens = [a for outcome, a, _ in told if outcome == OK]
+                    outcomes = self.run_all(kind, "acquire", names)
+                    tokens = [a for outcome, a, _ in outcomes if outcome == OK]
                     self.assertEqual(tokens, sorted(set(tokens)))
                     self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), tokens[-1])
-                    for i, ((n, more), (outcome, _, expiry)) in enumerate(zip(names, told)):
+                    for i, ((n, more), (outcome, _, expiry)) in enumerate(zip(names, outcomes)):
                         self.assertEqual(outcome, states[state] if i == at else OK, n)
                         if outcome == OK:
                             self.assertEqual(self.c.cmd("HGETALL", n), [more["owner"], "1"])
@@ -161,7 +161,7 @@ class Acquire(Scripted):
                 self.flush()
                 self.held(kind, lease=1)
                 harness.until(lambda: self.c.cmd("EXISTS", "k") == 0)
-                self.held(kind, who=YOU)
+                self.held(kind, actor=YOU)
 
 
 class Tokens(Scripted):
@@ -242,7 +242,7 @@ class Tokens(Scripted):
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "lacks", "p"), "OK")
             reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, reserve,
-                          *said(TERMS[kind, "acquire"], [columns] * 2))
+                          *columns_of(TERMS[kind, "acquire"], [columns] * 2))
         self.assertIsInstance(reply, RError)
         return far
 
@@ -306,7 +306,7 @@ class Renew(Scripted):
                     self.flush()
                     self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
-                    self.held(kind, who=YOU, lease=60000)
+                    self.held(kind, actor=YOU, lease=60000)
                     at = self.c.cmd("PEXPIRETIME", "k")
                     self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact, lease=90000), (GONE, 0, 0))
                     self.assertEqual(self.c.cmd("PEXPIRETIME", "k"), at)
@@ -325,8 +325,8 @@ class Renew(Scripted):
         for kind in ("reentrant", "simple"):
             text = TEXT[kind, "renew"]
             self.assertIn("'GT'", text)
-            for said in (text, text.replace("'GT'", "'OF'")):
-                with self.subTest(kind, old=said != text), mock.patch.dict(TEXT, {(kind, "renew"): said}):
+            for columns_of in (text, text.replace("'GT'", "'OF'")):
+                with self.subTest(kind, old=columns_of != text), mock.patch.dict(TEXT, {(kind, "renew"): columns_of}):
                     self.renews_many(kind)
 
     def renews_many(self, kind):
@@ -339,8 +339,8 @@ class Renew(Scripted):
         self.c.cmd("DEL", "n4")
         self.foreign(kind, "n5")
         for exact, longest in ((0, 3 * LEASE), (1, LEASE)):
-            told = self.run_all(kind, "renew", [(n, {"lease": LEASE + (n == "n6"), "exact": exact}) for n in names])
-            for n, (outcome, _, expiry) in zip(names, told):
+            outcomes = self.run_all(kind, "renew", [(n, {"lease": LEASE + (n == "n6"), "exact": exact}) for n in names])
+            for n, (outcome, _, expiry) in zip(names, outcomes):
                 self.assertEqual(outcome, GONE if n in ("n4", "n5") else OK, n)
                 if outcome == OK:
                     self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), NEAR_MS)
@@ -364,11 +364,11 @@ class Renew(Scripted):
                     elif state != "ours":
                         self.c.cmd("DEL", odd)
                     if state == "theirs":
-                        self.held(kind, odd, who=YOU, lease=10000)
+                        self.held(kind, odd, actor=YOU, lease=10000)
                     elif state == "of another type":
                         self.foreign(kind, odd)
-                    told = self.run_all(kind, "renew", [(n, {"exact": exact}) for n in names])
-                    for n, (outcome, a, expiry) in zip(names, told):
+                    outcomes = self.run_all(kind, "renew", [(n, {"exact": exact}) for n in names])
+                    for n, (outcome, a, expiry) in zip(names, outcomes):
                         self.assertEqual((outcome, a), (states[state] if n == odd else OK, 0), n)
                         if outcome == OK:
                             self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), NEAR_MS)
@@ -385,11 +385,11 @@ class Release(Scripted):
                 stamp = self.held(kind)
                 with self.listening("ch:k") as sub:
                     self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 1, 0))
-                    self.heard(sub, ("ch:k", KIND[kind].wakes))
+                    self.received(sub, ("ch:k", KIND[kind].wakes))
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 1 if kind == "semaphore" else 0)
                     self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
                     self.assertEqual(self.run_all(kind, "acquire", [("k", {})])[0][0], OK)
-                    self.heard(sub)
+                    self.received(sub)
 
     def test_leaves_nothing(self):
         for kind in KINDS:
@@ -406,7 +406,7 @@ class Release(Scripted):
                 self.flush()
                 stamp = self.held(kind)
                 self.flush()
-                self.held(kind, who=YOU, lease=60000)
+                self.held(kind, actor=YOU, lease=60000)
                 was = self.dump()
                 self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
                 self.assertEqual(self.dump(), was)
@@ -446,13 +446,13 @@ class Release(Scripted):
                     if state in ("gone", "theirs", "of another type"):
                         self.c.cmd("DEL", odd)
                     if state == "theirs":
-                        self.held(kind, odd, who=YOU)
+                        self.held(kind, odd, actor=YOU)
                     elif state == "of another type":
                         self.foreign(kind, odd)
                     with self.listening("ch:" + (odd if state == "heard" else "other")) as sub:
-                        told = self.run_all(kind, "release", [(n, {}) for n in names])
-                        self.heard(sub, *[("ch:" + odd, "0")] * (state == "heard"))
-                    for n, (outcome, woken, expiry) in zip(names, told):
+                        outcomes = self.run_all(kind, "release", [(n, {}) for n in names])
+                        self.received(sub, *[("ch:" + odd, "0")] * (state == "heard"))
+                    for n, (outcome, woken, expiry) in zip(names, outcomes):
                         self.assertEqual((outcome, woken, expiry),
                                          (states[state], int(state == "heard"), 0) if n == odd else (OK, 0, 0), n)
                         self.assertEqual(self.c.cmd("EXISTS", n), n == odd and state in ("theirs", "of another type"))
@@ -509,12 +509,12 @@ class Clear(Scripted):
                 with self.listening("ch:k") as sub:
                     outcome, token, woken = self.run_one(kind, "clear")
                     self.assertEqual((outcome, woken), (OK, 1))
-                    self.heard(sub, ("ch:k", KIND[kind].wakes))
+                    self.received(sub, ("ch:k", KIND[kind].wakes))
                     self.assertGreater(token, last)
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 1 if kind == "semaphore" else 0)
                     outcome, again, woken = self.run_one(kind, "clear")
                     self.assertEqual((outcome, woken), (GONE, 1))
-                    self.heard(sub, ("ch:k", KIND[kind].wakes))
+                    self.received(sub, ("ch:k", KIND[kind].wakes))
                     self.assertGreater(again, token)
                     self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
 
@@ -523,7 +523,7 @@ class Clear(Scripted):
             self.foreign(kind)
             with self.listening("ch:k") as sub:
                 outcome, pttl, _ = self.run_one(kind, "clear")
-                self.heard(sub)
+                self.received(sub)
                 self.assertEqual(outcome, FOREIGN)
                 self.assertTrue(50000 < pttl <= 60000)
                 self.assertEqual(self.c.cmd("LLEN", "k"), 1)
@@ -552,7 +552,7 @@ class Full(Scripted):
             with self.subTest(kind):
                 self.full(False)
                 self.flush()
-                self.held(kind, "held", who=YOU)
+                self.held(kind, "held", actor=YOU)
                 self.c.cmd("DEL", CLOCK)
                 self.full()
                 reply = self.run_all(kind, "acquire", [("a", {}), ("held", {}), ("b", {})])
@@ -593,7 +593,7 @@ class Batches(Scripted):
     def test_one_of_each(self):
         """Every outcome in one call: none spoils another."""
         self.held("reentrant", "mine")
-        self.held("reentrant", "yours", who=YOU)
+        self.held("reentrant", "yours", actor=YOU)
         self.c.cmd("SET", "foreign", "x")
         names = [("foreign", {}), ("free", {}), ("yours", {}), ("gone", dict(reentry=1)),
                  ("mine", dict(reentry=1, holds=2)), ("free", dict(owner=YOU))]

@@ -52,24 +52,24 @@ class Bundles(harness.Case):
         s, us = self.c.cmd("TIME")
         return int(s) * 1000000 + int(us)
 
-    def ask(self, verb, *names, kind="reentrant", who=ME, guard=0, floor=0, reserve=0, lease=LEASE):
+    def ask(self, verb, *names, kind="reentrant", actor=ME, guard=0, floor=0, reserve=0, lease=LEASE):
         """(token, expiry, what is said of each name); None: it was too late for all."""
-        who = who if kind == "reentrant" else value_of(who)
+        actor = actor if kind == "reentrant" else value_of(actor)
         words = []
         for n in names:
-            words += {"acquire": [n, OPEN, n, who], "renew": [n, who], "release": [n, who, "ch:{%s}" % n]}[verb]
+            words += {"acquire": [n, OPEN, n, actor], "renew": [n, actor], "release": [n, actor, "ch:{%s}" % n]}[verb]
         r = self.c.cmd("EVAL", BUNDLE, 0, verb, kind, guard, floor, reserve, lease, 1, *words)
         self.assertIsInstance(r, list, r)
         return None if len(r) == 1 else (r[1], r[2], r[4:])
 
-    def said(self, *words, **more):
+    def outcomes(self, *words, **more):
         return self.ask(*words, **more)[2]
 
     def test_all_is_usual(self):
         for kind in ("reentrant", "simple"):
             before = self.now_us()
-            token, expiry, said = self.ask("acquire", *self.here, kind=kind, reserve=7)
-            self.assertEqual(said, [DONE] * len(self.here), kind)
+            token, expiry, outcomes = self.ask("acquire", *self.here, kind=kind, reserve=7)
+            self.assertEqual(outcomes, [DONE] * len(self.here), kind)
             self.assertTrue(before <= token <= self.now_us())
             self.assertEqual(expiry, token // 1000 + LEASE)
             for n in self.here:
@@ -79,21 +79,21 @@ class Bundles(harness.Case):
                     self.assertEqual(self.c.cmd("HGETALL", n), [ME, "1"])
                 else:
                     self.assertEqual(self.c.cmd("GET", n), value_of(ME))
-            _, later, said = self.ask("renew", *self.here, kind=kind, lease=2 * LEASE)
-            self.assertEqual(said, [DONE] * len(self.here), kind)
+            _, later, outcomes = self.ask("renew", *self.here, kind=kind, lease=2 * LEASE)
+            self.assertEqual(outcomes, [DONE] * len(self.here), kind)
             self.assertEqual({self.c.cmd("PEXPIRETIME", n) for n in self.here}, {later})
             with self.node.conn() as ear:
                 ear.cmd("SSUBSCRIBE", "ch:{%s}" % self.here[3])
-                said = self.said("release", *self.here, kind=kind)
-                self.assertEqual(said, [DONE + (n == self.here[3]) for n in self.here])
+                outcomes = self.outcomes("release", *self.here, kind=kind)
+                self.assertEqual(outcomes, [DONE + (n == self.here[3]) for n in self.here])
                 self.assertEqual(ear.read()[2], "0")
                 ear.cmd("SUNSUBSCRIBE", "ch:{%s}" % self.here[3])
             self.assertEqual([self.c.cmd("EXISTS", n) for n in self.here], [0] * len(self.here))
 
     def each(self, verb, bad, **more):
         """The name is left, and no other one."""
-        said = self.said(verb, *self.here, **more)
-        self.assertEqual(said, [LEFT if n == bad else DONE for n in self.here])
+        outcomes = self.outcomes(verb, *self.here, **more)
+        self.assertEqual(outcomes, [LEFT if n == bad else DONE for n in self.here])
 
     def test_a_name_that_is_taken_stays_as_it_is(self):
         bad = self.here[5]
@@ -116,7 +116,7 @@ class Bundles(harness.Case):
                 self.set(bad, "epoch", value)
             self.each("acquire", bad)
             self.assertEqual(self.c.cmd("EXISTS", bad), 0)
-            self.said("release", *self.here)
+            self.outcomes("release", *self.here)
 
     def test_a_clock_that_is_ahead_is_kept(self):
         bad, ahead = self.here[2], str(self.now_us() + 10 ** 9)
@@ -133,12 +133,12 @@ class Bundles(harness.Case):
             self.each("acquire", self.here[2])
             self.assertEqual(self.c.cmd("DUMP", self.key(self.here[2], "clock")), was)
             self.assertEqual(self.c.cmd("EXISTS", self.here[2]), 0)
-            self.said("release", *self.here)
+            self.outcomes("release", *self.here)
 
     def test_two_names_of_one_slot_have_two_tokens(self):
         n = self.here[0]
-        said = self.said("acquire", n, n)
-        self.assertEqual(said, [DONE, LEFT])
+        outcomes = self.outcomes("acquire", n, n)
+        self.assertEqual(outcomes, [DONE, LEFT])
         words = [n, OPEN, "{%s}2" % n, ME]
         r = self.c.cmd("EVAL", BUNDLE, 0, "acquire", "reentrant", 0, self.now_us() - 10 ** 6, 0, LEASE, 1, *words)
         self.assertEqual(r[4:], [DONE])
@@ -146,8 +146,8 @@ class Bundles(harness.Case):
 
     def test_a_token_is_above_all_that_is_known(self):
         floor = self.now_us() + 10 ** 7
-        token, _, said = self.ask("acquire", *self.here, floor=floor)
-        self.assertEqual((token, set(said)), (floor + 1, {DONE}))
+        token, _, outcomes = self.ask("acquire", *self.here, floor=floor)
+        self.assertEqual((token, set(outcomes)), (floor + 1, {DONE}))
 
     def test_no_reserve_ahead_of_time(self):
         """Else a daemon whose next floor is behind each reserve carries the token clocks ahead, as fast as it asks."""
@@ -157,7 +157,7 @@ class Bundles(harness.Case):
             r = self.c.cmd("EVAL", BUNDLE, 0, "acquire", "reentrant", 0, floor, 50, LEASE, 1, *words)
             self.assertEqual((r[3], set(r[4:])), (reserve, {DONE}), ahead)
             self.assertEqual(self.get(self.here[0]), str(r[1] + reserve))
-            self.assertEqual(set(self.said("release", *self.here)), {DONE})
+            self.assertEqual(set(self.outcomes("release", *self.here)), {DONE})
 
     def test_too_late(self):
         self.assertIsNone(self.ask("acquire", *self.here, guard=self.now_us() - 1))
@@ -167,7 +167,7 @@ class Bundles(harness.Case):
     def test_what_is_not_the_owners(self):
         bad = self.here[4]
         for kind in ("reentrant", "simple"):
-            self.said("acquire", *self.here, kind=kind)
+            self.outcomes("acquire", *self.here, kind=kind)
             self.c.cmd("DEL", bad)
             self.c.cmd(*(["HSET", bad, YOU, "1"] if kind == "reentrant" else ["SET", bad, value_of(YOU) + "x"]))
             was = self.c.cmd("DUMP", bad)
@@ -177,16 +177,16 @@ class Bundles(harness.Case):
             self.c.cmd("DEL", bad)
 
     def test_a_lease_that_is_longer_already(self):
-        self.said("acquire", *self.here, lease=3 * LEASE)
+        self.outcomes("acquire", *self.here, lease=3 * LEASE)
         was = self.c.cmd("PEXPIRETIME", self.here[0])
-        self.assertEqual(set(self.said("renew", *self.here)), {LEFT})
+        self.assertEqual(set(self.outcomes("renew", *self.here)), {LEFT})
         self.assertEqual(self.c.cmd("PEXPIRETIME", self.here[0]), was)
 
     def test_a_slot_of_another_node(self):
         names = [*self.here[:3], self.there, *self.here[3:]]
         for verb in ("acquire", "renew", "release"):
-            said = self.said(verb, *names, lease=LEASE if verb == "acquire" else 2 * LEASE)
-            self.assertEqual(said, [LEFT if n == self.there else DONE for n in names])
+            outcomes = self.outcomes(verb, *names, lease=LEASE if verb == "acquire" else 2 * LEASE)
+            self.assertEqual(outcomes, [LEFT if n == self.there else DONE for n in names])
         self.assertEqual(self.other.cmd("EXISTS", self.there), 0)
 
     def open(self, name):
@@ -202,7 +202,7 @@ class Bundles(harness.Case):
         bad = self.here[6]
         self.open(bad)
         self.each("acquire", bad)  # whether the name is free, only the other node may know
-        self.said("release", *self.here)
+        self.outcomes("release", *self.here)
         for key in (bad, self.key(bad, "epoch"), self.key(bad, "clock")):
             self.assertEqual(self.c.cmd("EXISTS", self.key(self.here[0], "epoch")), 1)
             self.c.cmd("MIGRATE", "127.0.0.1", str(self.other.port), key, "0", "5000")
@@ -211,18 +211,18 @@ class Bundles(harness.Case):
         self.each("release", bad)
 
     def test_a_held_name_in_an_open_slot(self):
-        self.said("acquire", *self.here)
+        self.outcomes("acquire", *self.here)
         self.open(self.here[6])
-        self.assertEqual(set(self.said("renew", *self.here, lease=2 * LEASE)), {DONE})
-        self.assertEqual(set(self.said("release", *self.here)), {DONE})
+        self.assertEqual(set(self.outcomes("renew", *self.here, lease=2 * LEASE)), {DONE})
+        self.assertEqual(set(self.outcomes("release", *self.here)), {DONE})
 
     def test_a_full_redis(self):
-        self.said("acquire", *self.here[:3])
+        self.outcomes("acquire", *self.here[:3])
         self.addCleanup(self.node.cmd, "CONFIG", "SET", "maxmemory", "0")
         self.c.cmd("CONFIG", "SET", "maxmemory", "1")
-        self.assertEqual(self.said("acquire", *self.here[3:6]), [LEFT] * 3)
-        self.assertEqual(self.said("renew", *self.here[:3], lease=2 * LEASE), [DONE] * 3)
-        self.assertEqual(self.said("release", *self.here[:3]), [DONE] * 3)
+        self.assertEqual(self.outcomes("acquire", *self.here[3:6]), [LEFT] * 3)
+        self.assertEqual(self.outcomes("renew", *self.here[:3], lease=2 * LEASE), [DONE] * 3)
+        self.assertEqual(self.outcomes("release", *self.here[:3]), [DONE] * 3)
 
     def test_an_acl_that_forbids_keys(self):
         bad = self.here[9]

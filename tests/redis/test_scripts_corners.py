@@ -96,10 +96,10 @@ class Wakes(Scripted):
         for verb in ("release", "clear"):
             with self.listening(*channels, "a:b:c:d:e-channel:" + key, "ch:" + key) as sub:
                 self.release(key, 1, verb)
-                self.heard(sub, *[(c, key) for c in channels], ("ch:" + key, "0"))
+                self.received(sub, *[(c, key) for c in channels], ("ch:" + key, "0"))
         with self.listening("r-channel:r:x", "-channel:x") as sub:
             self.release("r:x", 1)
-            self.heard(sub, ("r-channel:r:x", "r:x"))
+            self.received(sub, ("r-channel:r:x", "r:x"))
             self.release("x", 1)
             self.release("r:x", 0)
             self.release("r:x", 2)

@@ -19,7 +19,7 @@ class InAGrace(Scripted):
 
     def test_no_owner_is_granted_anything(self):
         for kind in KINDS:
-            for epoch, told in ((self.word, True), (OPEN.replace("17", "18"), False), (None, False), ("list", False)):
+            for epoch, good in ((self.word, True), (OPEN.replace("17", "18"), False), (None, False), ("list", False)):
                 with self.subTest((kind, epoch)):
                     self.flush()
                     self.c.cmd("DEL", EPOCH)
@@ -30,7 +30,7 @@ class InAGrace(Scripted):
                     was = self.dump()
                     outcome, left, _ = self.run_one(kind, "acquire", ticket=1)
                     self.assertEqual(outcome, GRACE)
-                    self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if told else left == 0, left)
+                    self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if good else left == 0, left)
                     self.assertEqual(self.dump(), was)
                     self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
 
@@ -83,7 +83,7 @@ class InAGrace(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                self.held(kind, who=ghost, lease=2 * LEASE)
+                self.held(kind, actor=ghost, lease=2 * LEASE)
                 self.begins()
                 outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
                 if kind in ("simple", "counter"):  # a string does not say whose it is
@@ -98,7 +98,7 @@ class InAGrace(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                self.held(kind, who=YOU)
+                self.held(kind, actor=YOU)
                 was = self.dump()
                 self.begins()
                 outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
@@ -113,14 +113,14 @@ class InAGrace(Scripted):
         for kind in LIKE_RLOCK + ["rw"]:
             with self.subTest(kind):
                 self.flush()
-                self.held(kind, who=A + ":7")
+                self.held(kind, actor=A + ":7")
                 self.assertEqual(self.run_one(kind, "acquire")[0], TAKEN)
 
-    def reclaim(self, kind, token, who=ME, **more):
-        return self.run_one(kind, "acquire", owner=who, reentry=token, epoch=self.word, **more)[0]
+    def reclaim(self, kind, token, actor=ME, **more):
+        return self.run_one(kind, "acquire", owner=actor, reentry=token, epoch=self.word, **more)[0]
 
-    def is_of(self, kind, who):
-        self.assertEqual(self.c.cmd("HGETALL", "k"), [w.replace(ME, who) for w in KIND[kind].hash_of])
+    def is_of(self, kind, actor):
+        self.assertEqual(self.c.cmd("HGETALL", "k"), [w.replace(ME, actor) for w in KIND[kind].hash_of])
 
     def test_of_two_that_reclaim_the_later_one_has_it(self):
         """The former lock was freed by hand, or by a BREAK of which its holder has not heard."""
@@ -203,7 +203,7 @@ class InAGrace(Scripted):
         self.assertEqual(self.c.map("HGETALL", "k"), {"mode": "write", ME + ":write": "3", ME: "2"})
 
     def test_a_fair_lock_is_reclaimed_past_its_queue(self):
-        self.held("fair", who=A + ":7")
+        self.held("fair", actor=A + ":7")
         self.assertEqual(self.run_one("fair", "acquire", owner=YOU, ticket=1)[0], TAKEN)
         self.begins()
         self.assertEqual(self.run_one("fair", "acquire", epoch=self.word)[0], OK)
@@ -214,7 +214,7 @@ class InAGrace(Scripted):
         ghosts = ["g%015d" % i for i in range(2)]
         ours = ["o%015d" % i for i in range(3)]
         for p in ghosts:
-            self.held("semaphore", who=p, limit=3)
+            self.held("semaphore", actor=p, limit=3)
         self.begins()
         for p in ours:
             self.assertEqual(self.run_one("semaphore", "acquire", owner=p, limit=3, epoch=self.word)[0], OK)

@@ -12,7 +12,7 @@ from scripted import CLOCK, EPOCH, OK, OPEN
 class Epochs(Presence):
     def test_the_first_daemon_trusts_it(self):
         before = self.now_us()
-        a = self.say(A)
+        a = self.register(A)
         self.assertEqual((a.status, a.until, a.others), (OK, 0, []))
         self.assertTrue(before <= a.epoch <= self.now_us())
         self.assertEqual(self.c.cmd("HKEYS", MEMBERS), [A])
@@ -22,129 +22,129 @@ class Epochs(Presence):
     def test_known(self):
         epoch = self.meets()
         for _ in range(3):
-            a = self.say(A, known=epoch)
+            a = self.register(A, known=epoch)
             self.assertEqual((a.epoch, a.until, a.others), (epoch, 0, [B]))
-        self.assertEqual(self.say(B, known=epoch).others, [A])
-        self.assertEqual(self.say(C).epoch, epoch)
+        self.assertEqual(self.register(B, known=epoch).others, [A])
+        self.assertEqual(self.register(C).epoch, epoch)
 
     def test_flushed_and_a_new_daemon_comes_first(self):
         """It knows nothing, but hears that others are there: they may hold locks, and say so when they are woken."""
-        first = self.say(A)
+        first = self.register(A)
         with self.listening(CHANNEL) as b:
             self.c.cmd("FLUSHALL")
-            a = self.say(C)
-            self.heard(b, (CHANNEL, ""))
+            a = self.register(C)
+            self.received(b, (CHANNEL, ""))
         self.assertGreater(a.until, 0)
         self.assertEqual(self.awaited(), {"#": "1"})
-        self.assertGreater(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
-        self.assertGreater(self.say(A, known=first.epoch, met=[B]).until, 0)
-        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
-        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.register(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.register(A, known=first.epoch, met=[B]).until, 0)
+        self.assertGreater(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertEqual(self.register(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_flushed_and_strict(self):
         """However long the process has been up: its data has just gone, and a daemon is there that had locks in it."""
-        self.say(A)
+        self.register(A)
         with self.listening(CHANNEL) as a:
             self.c.cmd("FLUSHALL")
             until(lambda: int(re.search("uptime_in_seconds:([0-9]+)", self.c.cmd("INFO", "server")).group(1)) >= 1)
-            self.assertGreater(self.say(C, strict=1, grace=500).until, 0)
-            self.heard(a, (CHANNEL, ""))
+            self.assertGreater(self.register(C, strict=1, grace=500).until, 0)
+            self.received(a, (CHANNEL, ""))
 
     def test_flushed_before_the_others_have_heard_of_a_daemon(self):
         """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
-        epoch = self.say(A).epoch
+        epoch = self.register(A).epoch
         with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
-            news = "+%s %d %d" % (B, GRACE_MS, self.say(B).version)
-            self.heard(a, (CHANNEL, news))  # who comes is heard of at once
-            self.heard(b, (CHANNEL, news))
+            news = "+%s %d %d" % (B, GRACE_MS, self.register(B).version)
+            self.received(a, (CHANNEL, news))  # who comes is heard of at once
+            self.received(b, (CHANNEL, news))
             self.c.cmd("FLUSHALL")
-            again = self.say(A, known=epoch)
-            self.heard(a, (CHANNEL, ""))
-            self.heard(b, (CHANNEL, ""))
-            self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch).until, 0)
-            self.assertGreater(self.say(B, known=epoch).until, 0)
-            self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
-            self.heard(a, (CHANNEL, ""))  # nor need they ask for the end
-            self.heard(b, (CHANNEL, ""))
+            again = self.register(A, known=epoch)
+            self.received(a, (CHANNEL, ""))
+            self.received(b, (CHANNEL, ""))
+            self.assertGreater(self.register(A, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.assertGreater(self.register(B, known=epoch).until, 0)
+            self.assertEqual(self.register(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.received(a, (CHANNEL, ""))  # nor need they ask for the end
+            self.received(b, (CHANNEL, ""))
 
     def test_flushed_and_a_restarted_daemon_comes_first(self):
         """It knows that there were others, but not which: it waits for one that does."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, met=["?"])
-        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
-        self.assertGreater(self.say(B, known=epoch, met=[A]).until, 0)
-        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+        a = self.register(A, known=epoch, met=["?"])
+        self.assertGreater(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.register(B, known=epoch, met=[A]).until, 0)
+        self.assertEqual(self.register(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_an_epoch_that_no_daemon_can_outdo(self):
         for number in (2 ** 53 - 1, 10 ** 20):
             self.c.cmd("SET", EPOCH, "%d abcdef" % number)
-            a = self.say(A, known=2 ** 53 - 1)
+            a = self.register(A, known=2 ** 53 - 1)
             self.assertLess(a.epoch, self.now_us() + 1000)
             self.c.cmd("FLUSHALL")
-            self.assertGreater(self.say(A, known=a.epoch).epoch, a.epoch)
+            self.assertGreater(self.register(A, known=a.epoch).epoch, a.epoch)
             self.c.cmd("FLUSHALL")
 
     def test_flushed(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, met=[B])
+        a = self.register(A, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertTrue(a.time // 1000 + GRACE_MS - 5 <= a.until <= a.time // 1000 + GRACE_MS + 5)
         self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
         self.assertGreater(self.c.cmd("TTL", AWAITED), 80000)
-        self.assertEqual(self.say(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has not said anything")
-        b = self.say(B, known=epoch)
+        self.assertEqual(self.register(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has not said anything")
+        b = self.register(B, known=epoch)
         self.assertEqual((b.epoch, b.until), (a.epoch, a.until))
-        self.assertEqual(self.say(B, known=a.epoch).until, a.until)
-        over = self.say(B, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual(self.register(B, known=a.epoch).until, a.until)
+        over = self.register(B, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual((over.epoch, over.until, over.word), (a.epoch, 0, a.word))
         self.assertEqual(self.c.cmd("EXISTS", AWAITED), 0)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_the_epoch_alone_is_gone(self):
         epoch = self.meets()
         self.c.cmd("DEL", EPOCH)
-        a = self.say(A, known=epoch)
+        a = self.register(A, known=epoch)
         self.assertGreater(a.epoch, epoch)
         self.assertGreater(a.until, 0)
 
     def test_one_alone_is_over_with_its_word(self):
-        first = self.say(A)
+        first = self.register(A)
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=first.epoch)
+        a = self.register(A, known=first.epoch)
         self.assertGreater(a.until, 0)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_a_daemon_that_comes_later_may_hold_locks_too(self):
         """No daemon has told of C, but it comes before the grace is over."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch)
-        self.say(C, known=epoch)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, a.until)
-        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+        a = self.register(A, known=epoch)
+        self.register(C, known=epoch)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, a.until)
+        self.assertEqual(self.register(C, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_a_new_one_is_not_waited_for(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch)
-        self.say(C)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        a = self.register(A, known=epoch)
+        self.register(C)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_over_by_time(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, met=[B], grace=100)
+        a = self.register(A, known=epoch, met=[B], grace=100)
         self.assertGreater(a.until, 0)
-        self.assertEqual(until(lambda: self.say(C) if self.now_us() // 1000 >= a.until else None).until, 0)
+        self.assertEqual(until(lambda: self.register(C) if self.now_us() // 1000 >= a.until else None).until, 0)
 
     def test_another_process_empty(self):
         epoch = self.meets()
         _, c = self.another_redis()
-        a = self.say(A, c=c, known=epoch, met=[B])
+        a = self.register(A, c=c, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertGreater(a.until, 0)
         self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"})
@@ -159,50 +159,50 @@ class Epochs(Presence):
                 self.put(C, 1)  # long ago
                 _, c = self.another_redis(self.saved())
                 self.assertEqual(c.cmd("GET", EPOCH), old)
-                a = self.say(A, c=c, **(dict(known=epoch) if known else {}))
+                a = self.register(A, c=c, **(dict(known=epoch) if known else {}))
                 self.assertGreater(a.epoch, epoch)
                 self.assertNotEqual(a.word.split()[1], old.split()[1])
                 self.assertGreater(a.until, 0)
                 self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"} if known else {B: "1"})
                 if known:
-                    self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
-                self.assertEqual(self.say(B, c=c, known=epoch).until, a.until)
-                self.assertEqual(self.say(B, c=c, known=a.epoch, reclaimed=a.epoch).until, 0)
+                    self.register(A, c=c, known=a.epoch, reclaimed=a.epoch)
+                self.assertEqual(self.register(B, c=c, known=epoch).until, a.until)
+                self.assertEqual(self.register(B, c=c, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_a_replica_becomes_master(self):
         epoch = self.meets()
         r, c = self.another_redis()
         self.assertEqual(c.cmd("REPLICAOF", "127.0.0.1", "1"), "OK")
-        reply = self.say_raw(A, c=c, known=epoch)
+        reply = self.register_raw(A, c=c, known=epoch)
         self.assertIsInstance(reply, RError)
         self.assertRegex(reply, "READONLY")
         old = c.cmd("INFO", "replication")
         c.cmd("REPLICAOF", "NO", "ONE")
-        a = self.say(A, c=c, known=epoch)
-        b = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
+        a = self.register(A, c=c, known=epoch)
+        b = self.register(A, c=c, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual((b.epoch, b.until), (a.epoch, 0))
         c.cmd("REPLICAOF", "127.0.0.1", "1")
         c.cmd("REPLICAOF", "NO", "ONE")  # another line of replication in the same process
         self.assertNotEqual(c.cmd("INFO", "replication"), old)
-        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
+        again = self.register(A, c=c, known=a.epoch, reclaimed=a.epoch)
         self.assertGreater(again.epoch, a.epoch)
         self.assertGreater(again.until, 0)
 
     def test_clocks_that_went_back(self):
         """The number rises above what the daemon and the data know of."""
         far = self.now_us() + 10 ** 12
-        a = self.say(A, known=far)
+        a = self.register(A, known=far)
         self.assertTrue(far < a.epoch <= far + 2 ** 16)
         self.c.cmd("SET", EPOCH, "%d fedcba9876543210" % (far + 10))
-        self.assertTrue(far + 10 < self.say(A, known=far).epoch <= far + 10 + 2 ** 16)
+        self.assertTrue(far + 10 < self.register(A, known=far).epoch <= far + 10 + 2 ** 16)
 
     def test_lost_twice_while_clocks_are_behind(self):
         """two epochs that follow the same one are not the same: who has heard of the first has to hear of the second"""
         known = self.now_us() + 3600 * 1000000
         seen = set()
-        for who in (A, B, A, B):
+        for actor in (A, B, A, B):
             self.c.cmd("FLUSHALL")
-            a = self.say(who, known=known)
+            a = self.register(actor, known=known)
             self.assertGreater(a.epoch, known)
             seen.add(a.epoch)
         self.assertGreater(len(seen), 1)
@@ -211,9 +211,9 @@ class Epochs(Presence):
         """Known members stay known: to B, which has not come yet, nothing is promised away."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, met=[B])
+        a = self.register(A, known=epoch, met=[B])
         self.c.cmd("FLUSHALL")
-        again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=[B])
+        again = self.register(A, known=a.epoch, reclaimed=a.epoch, met=[B])
         self.assertGreater(again.epoch, a.epoch)
         self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
 
@@ -222,93 +222,93 @@ class Epochs(Presence):
         that does."""
         for how in (dict(strict=1), dict(known=self.now_us(), grace=3 * GRACE_MS)):
             self.c.cmd("FLUSHALL")
-            a = self.say(A, **how)
+            a = self.register(A, **how)
             self.assertGreater(a.until, a.time // 1000)
             self.c.cmd("FLUSHALL")
             lasts = ["!%d" % (a.until - a.epoch // 1000)]
-            again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=lasts)
+            again = self.register(A, known=a.epoch, reclaimed=a.epoch, met=lasts)
             self.assertGreater(again.epoch, a.epoch)
             self.assertGreaterEqual(again.until, a.until)
             self.assertEqual(self.awaited(), {A: "1", "?": "1"})
-            over = self.say(A, known=again.epoch, reclaimed=again.epoch, met=lasts)
+            over = self.register(A, known=again.epoch, reclaimed=again.epoch, met=lasts)
             self.assertEqual(over.until, again.until)
-            self.say(B, known=1, met=[A])
-            self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.register(B, known=1, met=[A])
+            self.assertEqual(self.register(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
     def test_lost_again_before_a_newcomer_was_heard_of(self):
         """B registers while A stands still, so A knows of no other; and has reclaimed its locks when all is lost again.
         A must not end that grace alone, though it met no other in either epoch and never said that it had reclaimed."""
-        first = self.say(A)
-        self.say(B)
+        first = self.register(A)
+        self.register(B)
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=first.epoch)
+        a = self.register(A, known=first.epoch)
         self.assertEqual((a.until > 0, a.others), (True, []))
-        self.say(B, known=first.epoch, met=[A])
-        self.assertGreater(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.register(B, known=first.epoch, met=[A])
+        self.assertGreater(self.register(B, known=a.epoch, reclaimed=a.epoch).until, 0)
         self.c.cmd("FLUSHALL")
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
-        again = self.say(A, known=a.epoch, met=lasts)
+        again = self.register(A, known=a.epoch, met=lasts)
         self.assertEqual(again.others, [])
-        self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch, met=["?"] + lasts).until, 0)
+        self.assertGreater(self.register(A, known=again.epoch, reclaimed=again.epoch, met=["?"] + lasts).until, 0)
 
     def test_for_unknown_members_and_then_a_failover(self):
         """The data has that it is unknown. A daemon that was in it knows no better, and must not lift it."""
-        a = self.say(A, strict=1)
+        a = self.register(A, strict=1)
         self.c.cmd("FLUSHALL")
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
-        a = self.say(A, known=a.epoch, met=lasts)
+        a = self.register(A, known=a.epoch, met=lasts)
         _, c = self.another_redis(self.saved())
-        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
+        again = self.register(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
         self.assertEqual(self.awaited(c), {A: "1", "?": "1", "^": str(a.epoch)})
-        self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+        self.assertGreater(self.register(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
     def test_the_awaited_are_lost_alone_and_then_a_failover(self):
-        a = self.say(A, strict=1)
+        a = self.register(A, strict=1)
         self.c.cmd("DEL", AWAITED)
         _, c = self.another_redis(self.saved())
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
-        again = self.say(A, c=c, known=a.epoch, met=lasts)
-        self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+        again = self.register(A, c=c, known=a.epoch, met=lasts)
+        self.assertGreater(self.register(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
     def test_the_end_of_a_grace_is_in_the_data_and_was_not_heard(self):
-        first = self.say(A)
+        first = self.register(A)
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=first.epoch)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        a = self.register(A, known=first.epoch)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
         _, c = self.another_redis(self.saved())
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
-        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
-        self.assertEqual(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+        again = self.register(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
+        self.assertEqual(self.register(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
     def test_how_long_a_grace_was_to_last_is_no_matter_where_it_goes_on(self):
-        a = self.say(A, known=1)
+        a = self.register(A, known=1)
         for far in (2 ** 60, 0):
-            again = self.say(A, known=a.epoch, met=["!%d" % far])
+            again = self.register(A, known=a.epoch, met=["!%d" % far])
             self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
         self.c.cmd("FLUSHALL")
-        again = self.say(A, known=a.epoch, met=["!%d" % 2 ** 60])
+        again = self.register(A, known=a.epoch, met=["!%d" % 2 ** 60])
         self.assertEqual(again.until, again.epoch // 1000 + 86400000)
 
     def test_a_failover_in_the_grace(self):
         """C is cut off all the time. The first daemon at the next master does not know of it, but the data does."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, grace=5 * GRACE_MS)
-        self.assertGreater(self.say(B, known=epoch, reclaimed=epoch, met=[A, C]).until, 0)
+        a = self.register(A, known=epoch, grace=5 * GRACE_MS)
+        self.assertGreater(self.register(B, known=epoch, reclaimed=epoch, met=[A, C]).until, 0)
         self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
-        self.say(B, known=a.epoch, reclaimed=a.epoch)
+        self.register(B, known=a.epoch, reclaimed=a.epoch)
         self.c.cmd("ZADD", AWAITED, -2, "#")
         _, c = self.another_redis(self.saved())
-        again = self.say(A, c=c, known=a.epoch, met=["!%d" % (5 * GRACE_MS)])
+        again = self.register(A, c=c, known=a.epoch, met=["!%d" % (5 * GRACE_MS)])
         self.assertGreater(again.epoch, a.epoch)
         self.assertGreaterEqual(again.until, a.until)
         absent = self.awaited(c)
         self.assertEqual(absent.pop("^"), str(a.epoch))
         self.assertEqual(absent, {A: "1", B: "1", C: "1", "?": "0", "#": "2"})
-        for who in (A, B):
-            self.assertGreater(self.say(who, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
-        self.say(C, c=c, known=epoch)
-        self.assertEqual(self.say(C, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+        for actor in (A, B):
+            self.assertGreater(self.register(actor, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+        self.register(C, c=c, known=epoch)
+        self.assertEqual(self.register(C, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
 
     def test_a_failover_in_the_grace_to_another_clock(self):
         """The time in the word is that of another machine; how long the grace was to be is all that it says."""
@@ -319,76 +319,76 @@ class Epochs(Presence):
                 began = now + ahead_ms * 1000
                 self.c.cmd("SET", EPOCH, "%d %s %d" % (began, "0123456789abcdef", began // 1000 + 40000))
                 self.c.cmd("ZADD", AWAITED, 0, A, 1, B, 2, C, 3, "?")
-                a = self.say(A, known=began)
+                a = self.register(A, known=began)
                 self.assertEqual(self.awaited(),
                                  {A: "1", B: "1", C: "2", "?": "0", "^": str(began)})
                 self.assertTrue(a.time // 1000 + 39000 <= a.until <= a.time // 1000 + 40000, a.until - a.time // 1000)
 
     def test_a_time_that_is_none(self):
         self.c.cmd("SET", EPOCH, "%d %s %d" % (2 ** 53, "0123456789abcdef", 2 ** 53))
-        a = self.say(A, known=1)
+        a = self.register(A, known=1)
         self.assertTrue(a.until <= a.time // 1000 + GRACE_MS)
 
     def test_a_member_that_left_in_the_grace_is_not_waited_for_again(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=epoch, met=[B])
-        self.say(B, known=epoch, leaving=1)
+        a = self.register(A, known=epoch, met=[B])
+        self.register(B, known=epoch, leaving=1)
         _, c = self.another_redis(self.saved())
-        again = self.say(A, c=c, known=a.epoch)
+        again = self.register(A, c=c, known=a.epoch)
         self.assertGreater(again.until, 0)
-        self.assertEqual(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+        self.assertEqual(self.register(A, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
 
     def test_a_listener_to_everything_is_no_daemon(self):
-        self.say(A)
+        self.register(A)
         with self.r.conn() as tool:
             tool.cmd("PSUBSCRIBE", "*")
             self.c.cmd("FLUSHALL")
-            self.assertEqual(self.say(B).until, 0)
+            self.assertEqual(self.register(B).until, 0)
             self.assertEqual(tool.read(), ["pmessage", "*", CHANNEL, ""])
 
     def test_an_older_one_says_which(self):
-        a = self.say(A)
-        b = self.say(B, known=a.epoch + 10 ** 9)
+        a = self.register(A)
+        b = self.register(B, known=a.epoch + 10 ** 9)
         self.assertEqual((b.epoch, b.until), (a.epoch, 0))
 
     def test_an_older_one_that_is_all_there_is(self):
         """What was granted since is lost in it: nothing is granted until all that were there then have been heard."""
         first = self.meets()
         later = first + 10 ** 9
-        self.assertEqual(self.say(A, known=later, met=[B, C]).epoch, first, "it may be that the other one is there yet")
+        self.assertEqual(self.register(A, known=later, met=[B, C]).epoch, first, "the other one may still be there")
         with self.listening(CHANNEL) as b:
-            a = self.say(A, known=later, rolled_back=1, met=[B, C])
-            self.heard(b, (CHANNEL, ""))
+            a = self.register(A, known=later, rolled_back=1, met=[B, C])
+            self.received(b, (CHANNEL, ""))
         self.assertGreater(a.epoch, later)
         self.assertGreater(a.until, a.time // 1000)
         self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0", "#": "1"})
-        again = self.say(A, known=a.epoch, reclaimed=a.epoch, rolled_back=1, met=[B, C])
+        again = self.register(A, known=a.epoch, reclaimed=a.epoch, rolled_back=1, met=[B, C])
         self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
-        self.assertGreater(self.say(C, known=later, rolled_back=1).until, 0, "the grace is theirs, too")
-        self.assertGreater(self.say(B, known=first).until, 0, "it has never been there")
-        self.say(B, known=a.epoch, reclaimed=a.epoch)
-        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.register(C, known=later, rolled_back=1).until, 0, "the grace is theirs, too")
+        self.assertGreater(self.register(B, known=first).until, 0, "it has never been there")
+        self.register(B, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual(self.register(C, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_rolled_back_where_nothing_is_older(self):
         epoch = self.meets()
         for known in (0, epoch - 1, epoch):
-            a = self.say(A, known=known, rolled_back=1)
+            a = self.register(A, known=known, rolled_back=1)
             self.assertEqual((a.epoch, a.until), (epoch, 0))
 
 
 class Strict(Presence):
     def test_waits_until_redis_has_been_up_for_a_grace(self):
-        a = self.say(A, strict=1)
+        a = self.register(A, strict=1)
         up = int(re.search(r"uptime_in_seconds:(\d+)", self.c.cmd("INFO", "server")).group(1))
         left = a.until - a.time // 1000
         self.assertTrue(GRACE_MS - 1000 * (up + 1) - 5 <= left <= GRACE_MS + 5, left)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, a.until)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, a.until)
 
     def test_is_at_once_when_it_has(self):
         self.c.cmd("CONFIG", "RESETSTAT")  # what tests before this one have flushed
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
-        a = self.say(A, strict=1, grace=900)
+        a = self.register(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
 
     def test_how_long_what_was_flushed_has_been_up_says_nothing(self):
@@ -397,7 +397,7 @@ class Strict(Presence):
         for flush in ("FLUSHALL", "FLUSHDB"):
             self.c.cmd("CONFIG", "RESETSTAT")
             self.c.cmd(flush)
-            a = self.say(A, strict=1, grace=900)
+            a = self.register(A, strict=1, grace=900)
             self.assertGreater(a.until, a.time // 1000 + 500)
 
     def test_how_long_a_replica_has_been_up_says_nothing(self):
@@ -405,16 +405,16 @@ class Strict(Presence):
         self.meets()
         _, c = self.another_redis(self.saved())
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
-        a = self.say(C, c=c, strict=1, grace=900)
+        a = self.register(C, c=c, strict=1, grace=900)
         self.assertGreater(a.until, a.time // 1000 + 500)
         self.assertEqual(self.awaited(c)[B], "1")
 
     def test_flushed_is_as_ever(self):
-        a = self.say(A, strict=1, grace=1)
+        a = self.register(A, strict=1, grace=1)
         self.c.cmd("FLUSHALL")
-        a = self.say(A, known=a.epoch, strict=1)
+        a = self.register(A, known=a.epoch, strict=1)
         self.assertGreater(a.until, 0)
-        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, 0)
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, 0)
 
 
 class Rights(Presence):
@@ -423,9 +423,9 @@ class Rights(Presence):
         self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
         with self.r.conn() as blind:
             self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
-            said = self.say_raw(A, c=blind)
-        self.assertIsInstance(said, RError)
-        self.assertRegex(said, "^NOPERM .* run the 'info' command")
+            answered = self.register_raw(A, c=blind)
+        self.assertIsInstance(answered, RError)
+        self.assertRegex(answered, "^NOPERM .* run the 'info' command")
         self.assertEqual(self.c.cmd("EXISTS", MEMBERS), 0)
 
     def test_without_the_channel_it_stays_outside(self):
@@ -434,25 +434,25 @@ class Rights(Presence):
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "mute", "p"), "OK")
             for known in (0, 1):
-                reply = self.say_raw(A, c=c, known=known)
+                reply = self.register_raw(A, c=c, known=known)
                 self.assertIsInstance(reply, RError)
                 self.assertRegex(reply, "channel")
                 self.assertEqual(self.c.cmd("KEYS", "*"), [])
-            self.say(B)
-            self.assertRegex(self.say_raw(A, c=c), "channel")
+            self.register(B)
+            self.assertRegex(self.register_raw(A, c=c), "channel")
             self.assertNotIn(A, self.c.map("HGETALL", MEMBERS))
             self.c.cmd("ACL", "SETUSER", "mute", "&" + CHANNEL)
-            epoch = self.say(A, c=c).epoch
+            epoch = self.register(A, c=c).epoch
             self.c.cmd("ACL", "SETUSER", "mute", "resetchannels")
             self.c.cmd("SET", EPOCH, "%d %s" % (epoch, "0123456789abcdef"))
-            self.assertRegex(self.say_raw(A, c=c, known=epoch), "channel")
+            self.assertRegex(self.register_raw(A, c=c, known=epoch), "channel")
             self.assertEqual(self.c.cmd("GET", EPOCH), "%d %s" % (epoch, "0123456789abcdef"))
 
     def test_without_pubsub_it_stays_outside(self):
         self.c.cmd("ACL", "SETUSER", "uncounting", "on", ">p", "~*", "&*", "+@all", "-pubsub")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "uncounting", "p"), "OK")
-            self.assertRegex(self.say_raw(A, c=c), "command")  # Redis 7.0 does not say which
+            self.assertRegex(self.register_raw(A, c=c), "command")  # Redis 7.0 does not say which
 
 
 class Role(Presence):
@@ -460,12 +460,12 @@ class Role(Presence):
         """It drops them whenever its master says so."""
         self.c.cmd("CONFIG", "SET", "replica-read-only", "no")
         self.c.cmd("REPLICAOF", "127.0.0.1", "1")
-        said = self.say_raw(A)
-        self.assertIsInstance(said, RError)
-        self.assertRegex(said, "^READONLY not a master")
+        answered = self.register_raw(A)
+        self.assertIsInstance(answered, RError)
+        self.assertRegex(answered, "^READONLY not a master")
         self.assertEqual(self.c.cmd("KEYS", "*"), [])
         self.c.cmd("REPLICAOF", "NO", "ONE")
-        self.assertEqual(self.say(A).status, OK)
+        self.assertEqual(self.register(A).status, OK)
 
 
 class Keys(Presence):
@@ -477,7 +477,7 @@ class Keys(Presence):
                     epoch = self.meets()
                     self.c.cmd("DEL", key)
                     self.c.cmd(*spoil)
-                    a = self.say(A, known=epoch, met=[B])
+                    a = self.register(A, known=epoch, met=[B])
                     self.assertEqual(a.until > 0, key == EPOCH)
                     self.assertEqual(a.epoch > epoch, key == EPOCH)
 
@@ -485,12 +485,12 @@ class Keys(Presence):
         for word in ("", "x", "1", "-1 abc", "12 xyz", "5 0123456789abcdef x", "9" * 400, OPEN + " "):
             with self.subTest(word):
                 self.c.cmd("SET", EPOCH, word)
-                self.assertGreater(self.say(A, known=1).until, 0)
+                self.assertGreater(self.register(A, known=1).until, 0)
 
     def test_an_epoch_that_would_expire_does_not(self):
         epoch = self.meets()
         self.c.cmd("EXPIRE", EPOCH, 100)
-        self.assertEqual(self.say(A, known=epoch).epoch, epoch)
+        self.assertEqual(self.register(A, known=epoch).epoch, epoch)
         self.assertEqual(self.c.cmd("TTL", EPOCH), -1)
 
     def test_full(self):
@@ -500,25 +500,25 @@ class Keys(Presence):
         self.full(False)
         self.c.cmd("FLUSHALL")
         self.full()
-        a = self.say(A, known=epoch, met=[B])
+        a = self.register(A, known=epoch, met=[B])
         self.assertGreater(a.until, 0)
-        self.say(A, known=a.epoch, reclaimed=a.epoch)
-        self.say(B, known=epoch)
-        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.register(A, known=a.epoch, reclaimed=a.epoch)
+        self.register(B, known=epoch)
+        self.assertEqual(self.register(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_token_floor(self):
         far = self.now_us() + 10 ** 12
-        self.say(A, floor=far)
+        self.register(A, floor=far)
         self.assertEqual(self.c.cmd("GET", CLOCK), str(far))
-        self.say(A, floor=far - 5)
+        self.register(A, floor=far - 5)
         self.assertEqual(self.c.cmd("GET", CLOCK), str(far), "never back")
         for spoil in (("SET", CLOCK, "nonsense"), ("RPUSH", CLOCK, "x")):
             self.c.cmd("DEL", CLOCK)
             self.c.cmd(*spoil)
-            self.say(A, floor=far)
+            self.register(A, floor=far)
             self.assertEqual(self.c.cmd("GET", CLOCK), str(far))
         self.c.cmd("DEL", CLOCK)
-        self.say(A)
+        self.register(A)
         self.assertEqual(self.c.cmd("EXISTS", CLOCK), 0)
 
 

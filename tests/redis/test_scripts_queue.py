@@ -16,37 +16,37 @@ def named(letter, n):
 
 
 class Fair(Scripted):
-    def try_(self, who, key="k", **more):
-        return self.run_one("fair", "acquire", key, owner=who, **more)
+    def try_(self, actor, key="k", **more):
+        return self.run_one("fair", "acquire", key, owner=actor, **more)
 
     def queue(self):
         return self.c.cmd("LRANGE", LIST, 0, -1)
 
-    def score(self, who):
-        score = self.c.cmd("ZSCORE", SET, who)
+    def score(self, actor):
+        score = self.c.cmd("ZSCORE", SET, actor)
         return None if score is None else int(score)
 
     def redisson(self, *waiters, wait=WAIT):
         """As its clients would wait, one after the other; wait < 0: its time is over."""
-        for who in waiters:
+        for actor in waiters:
             last = self.c.cmd("LINDEX", LIST, "-1")
             good = max(self.score(last) if last and wait > 0 else 0, self.now_us() // 1000)
-            self.c.cmd("RPUSH", LIST, who)
-            self.c.cmd("ZADD", SET, good + wait, who)
+            self.c.cmd("RPUSH", LIST, actor)
+            self.c.cmd("ZADD", SET, good + wait, actor)
 
-    def score_is(self, who, ms, slack=3000):
-        left = self.score(who) - self.now_us() // 1000
+    def score_is(self, actor, ms, slack=3000):
+        left = self.score(actor) - self.now_us() // 1000
         self.assertTrue(ms - slack * harness.SLOW <= left <= ms, left)
 
     def test_places_in_the_order_they_came(self):
-        self.held("fair", who=YOU)
-        for who in US[:3]:
-            outcome, pttl, placed = self.try_(who, ticket=1)
+        self.held("fair", actor=YOU)
+        for actor in US[:3]:
+            outcome, pttl, placed = self.try_(actor, ticket=1)
             self.assertEqual((outcome, placed), (TAKEN, 1))
             self.assertTrue(LEASE - 3000 * harness.SLOW <= pttl <= LEASE)
         self.assertEqual(self.queue(), US[:3])
-        for who in US[:3]:
-            self.score_is(who, LEASE)
+        for actor in US[:3]:
+            self.score_is(actor, LEASE)
         self.assertEqual(self.c.cmd("TYPE", LIST) + self.c.cmd("TYPE", SET), "list" + "zset")
         for key in (LIST, SET):
             self.ttl_is(key, LEASE + DAY)
@@ -55,7 +55,7 @@ class Fair(Scripted):
         self.assertEqual(self.queue(), US[:3])
 
     def test_no_place_unless_asked_for(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.assertEqual(self.try_(ME)[2], 0)
         self.left("k")
         self.try_(ME, ticket=1)
@@ -64,38 +64,38 @@ class Fair(Scripted):
         self.assertEqual((self.queue(), self.score(ME)), ([ME], was))
 
     def test_strangers_in_front_make_a_place_last_longer(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.redisson(YOU, OTHER)
         self.try_(US[1], ticket=1)
         self.redisson(THIRD)
-        self.run_all("fair", "acquire", [("k", dict(owner=who, ticket=1)) for who in US[2:4]])
+        self.run_all("fair", "acquire", [("k", dict(owner=actor, ticket=1)) for actor in US[2:4]])
         self.assertEqual(self.queue(), [YOU, OTHER, US[1], THIRD, US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
         self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place has more than its own WAIT at first: one too many
         self.score_is(US[3], LEASE + 4 * WAIT)
-        for who in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
-            self.c.cmd("ZINCRBY", SET, -2 * WAIT, who)
-            self.assertGreater(self.score(who), self.now_us() // 1000)
+        for actor in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
+            self.c.cmd("ZINCRBY", SET, -2 * WAIT, actor)
+            self.assertGreater(self.score(actor), self.now_us() // 1000)
         self.run_one("fair", "renew", owner=US[1], ticket=1, lease=2 * LEASE)
         self.score_is(US[1], 2 * LEASE)  # and none is in front of it any more
 
     def test_other_daemons_in_front_do_not(self):
         """Else the places of a daemon that died would hold up all others for minutes each."""
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         theirs = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
-        for who in [*theirs, US[1]]:
-            self.try_(who, ticket=1)
-        for who in [*theirs, US[1]]:
-            self.score_is(who, LEASE)
+        for actor in [*theirs, US[1]]:
+            self.try_(actor, ticket=1)
+        for actor in [*theirs, US[1]]:
+            self.score_is(actor, LEASE)
 
     def test_no_place_is_good_for_long(self):
         """Strangers in front are counted by it."""
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.try_(ME, ticket=1, lease=24 * 3600 * 1000)
         self.score_is(ME, 240000)
 
     def test_only_the_first_may(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.try_(US[1], ticket=1)
         self.try_(US[2], ticket=1)
         self.run_one("fair", "release", owner=YOU)
@@ -114,16 +114,16 @@ class Fair(Scripted):
     def test_a_daemon_at_the_head_names_its_next_owner(self):
         """A place that was given up stands there again, as a replica knew it: the daemon never asks for that one."""
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
-        self.held("fair", who=YOU)
-        for who in [them[0], US[1], them[1], US[2], OTHER]:
-            self.try_(who, ticket=1)
+        self.held("fair", actor=YOU)
+        for actor in [them[0], US[1], them[1], US[2], OTHER]:
+            self.try_(actor, ticket=1)
         self.c.cmd("ZADD", SET, 1, them[0])  # its time is over
         self.assertEqual(self.try_(US[2])[0], TAKEN)
         self.run_one("fair", "release", owner=YOU)
         self.c.cmd("RPUSH", LIST, US[3])
         self.c.cmd("ZADD", SET, self.score(US[1]), US[4])
-        for who in (them[1], US[3], US[4], US[5]):  # theirs; half a place, and another half; none
-            self.assertEqual(self.try_(who)[0], TAKEN)
+        for actor in (them[1], US[3], US[4], US[5]):  # theirs; half a place, and another half; none
+            self.assertEqual(self.try_(actor)[0], TAKEN)
         self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # it asks for a place, not for its turn
         self.c.cmd("LPUSH", LIST, them[0])
         self.c.cmd("ZADD", SET, 1, them[0])
@@ -157,7 +157,7 @@ class Fair(Scripted):
             outcome, wait, _ = self.try_(ME)
             self.assertTrue(outcome == OK or wait >= 1)
         self.c.cmd("DEL", "k")
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.c.cmd("PERSIST", "k")
         self.assertEqual(self.try_(ME, ticket=1), (TAKEN, -1, 1))
 
@@ -167,7 +167,7 @@ class Fair(Scripted):
                            ("release", dict(owner=OTHER))):
             with self.subTest(verb, **more):
                 self.flush()
-                self.held("fair", who=YOU)
+                self.held("fair", actor=YOU)
                 self.redisson(named("a", 1), named("b", 2), wait=-1000)
                 self.redisson(OTHER + "0")
                 self.try_(US[5], ticket=1) if verb == "renew" else None
@@ -193,7 +193,7 @@ class Fair(Scripted):
         self.redisson(OTHER)
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
             self.assertEqual(self.try_(ME, ticket=1)[0], TAKEN)
-            self.heard(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
+            self.received(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
             self.try_(ME, ticket=1)  # it has been told
             self.c.cmd("HSET", "k", YOU, 1)
             self.c.cmd("LPUSH", LIST, "nobody")
@@ -215,7 +215,7 @@ class Fair(Scripted):
         self.assertEqual(self.queue(), [OTHER])
 
     def test_half_a_place_is_made_whole(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.c.cmd("RPUSH", LIST, ME, OTHER)
         self.assertEqual(self.try_(ME, ticket=1)[2], 1)
         self.assertEqual(self.queue(), [ME, OTHER])
@@ -225,7 +225,7 @@ class Fair(Scripted):
         self.assertEqual(self.queue()[-1], ME)
 
     def test_renewing_a_place(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.redisson(OTHER)
         self.try_(ME, ticket=1)
         for _ in range(2):
@@ -236,8 +236,8 @@ class Fair(Scripted):
         self.score_is(ME, 2 * LEASE + WAIT)  # never less
         self.ttl_is("k", LEASE)
         self.assertEqual(self.queue(), [OTHER, ME])
-        for who in (US[5], YOU):  # who has no place, the holder neither
-            self.assertEqual(self.run_one("fair", "renew", owner=who, ticket=1), (GONE, 0, 0))
+        for actor in (US[5], YOU):  # who has no place, the holder neither
+            self.assertEqual(self.run_one("fair", "renew", owner=actor, ticket=1), (GONE, 0, 0))
         for spoil in (("ZREM", SET, ME), ("LREM", LIST, 0, ME)):
             self.try_(ME, ticket=1)
             self.c.cmd(*spoil)
@@ -245,18 +245,18 @@ class Fair(Scripted):
             self.assertEqual((self.queue(), self.score(ME)), ([OTHER], None))
 
     def test_giving_a_place_back(self):
-        self.held("fair", who=YOU)
-        for who in US[1:4]:
-            self.try_(who, ticket=1)
+        self.held("fair", actor=YOU)
+        for actor in US[1:4]:
+            self.try_(actor, ticket=1)
         with self.listening("ch:k", "ch:k:" + US[1], "ch:k:" + US[3]) as sub:
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (OK, 0, 0))
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (GONE, 0, 0))
             self.assertEqual(self.queue(), [US[1], US[3]])
-            self.heard(sub)  # it is not free
+            self.received(sub)  # it is not free
             self.assertEqual(self.run_one("fair", "release", owner=YOU), (OK, 2, 0))
-            self.heard(sub, ("ch:k", "0"), ("ch:k:" + US[1], "0"))
+            self.received(sub, ("ch:k", "0"), ("ch:k:" + US[1], "0"))
             self.assertEqual(self.run_one("fair", "release", owner=US[1]), (OK, 2, 0))  # it was first, and woken
-            self.heard(sub, ("ch:k", "0"), ("ch:k:" + US[3], "0"))
+            self.received(sub, ("ch:k", "0"), ("ch:k:" + US[3], "0"))
         self.assertEqual(self.run_one("fair", "release", owner=US[3])[0], OK)
         self.left()
 
@@ -276,12 +276,12 @@ class Fair(Scripted):
         self.left("k")
 
     def test_breaking_wakes_the_first_waiter(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.try_(ME, ticket=1)
         with self.listening("ch:k", "ch:k:" + ME) as sub:
             outcome, token, woken = self.run_one("fair", "clear")
             self.assertEqual((outcome, woken), (OK, 2))
-            self.heard(sub, ("ch:k", "0"), ("ch:k:" + ME, "0"))
+            self.received(sub, ("ch:k", "0"), ("ch:k:" + ME, "0"))
         self.assertEqual(self.queue(), [ME])
         self.assertGreater(self.try_(ME)[1], token)
         self.left("k")
@@ -305,7 +305,7 @@ class Fair(Scripted):
                 self.assertEqual(self.c.cmd("TYPE", key), {"SET": "string", "ZADD": "zset"}[spoil[0]])
 
     def test_a_full_redis_gives_no_places_and_takes_none_away(self):
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         self.try_(US[1], ticket=1)
         self.full()
         outcome, _, placed = self.try_(US[2], ticket=1)
@@ -322,18 +322,18 @@ class Fair(Scripted):
         self.left()
 
     def test_names_that_bring_their_braces(self):
-        self.held("fair", "a{b}c", who=YOU)
+        self.held("fair", "a{b}c", actor=YOU)
         self.assertEqual(self.try_(ME, "a{b}c", ticket=1)[2], 1)
         self.left("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c")
 
     def test_many_at_once(self):
         """One call for all waiters, and the queue is in their order."""
-        self.held("fair", who=YOU)
+        self.held("fair", actor=YOU)
         owners = [UUID + ":%d" % n for n in range(100, 220)]
-        reply = self.run_all("fair", "acquire", [("k", dict(owner=who, ticket=1)) for who in owners])
+        reply = self.run_all("fair", "acquire", [("k", dict(owner=actor, ticket=1)) for actor in owners])
         self.assertEqual({r[0::2] for r in reply}, {(TAKEN, 1)})
         self.assertEqual(self.queue(), owners)
-        reply = self.run_all("fair", "release", [("k", dict(owner=who)) for who in owners] + [("k", dict(owner=YOU))])
+        reply = self.run_all("fair", "release", [("k", dict(owner=actor)) for actor in [*owners, YOU]])
         self.assertEqual({r[0] for r in reply}, {OK})
         self.left()
 

@@ -7,23 +7,23 @@ from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, LEASE, ME, OK,
 US = [UUID + ":%d" % n for n in range(10)]
 
 
-def end(who, n, key="{k}"):
-    return "%s:%s:rwlock_timeout:%d" % (key, who, n)
+def end(actor, n, key="{k}"):
+    return "%s:%s:rwlock_timeout:%d" % (key, actor, n)
 
 
 class Rw(Scripted):
-    def read(self, who=ME, **more):
-        return self.run_one("rw", "acquire", owner=who, mode="read", **more)
+    def read(self, actor=ME, **more):
+        return self.run_one("rw", "acquire", owner=actor, mode="read", **more)
 
-    def write(self, who=ME, **more):
-        return self.run_one("rw", "acquire", owner=who, **more)
+    def write(self, actor=ME, **more):
+        return self.run_one("rw", "acquire", owner=actor, **more)
 
-    def reads(self, *who, **more):
-        for w in who:
+    def reads(self, *actor, **more):
+        for w in actor:
             self.assertEqual(self.read(w, **more)[0], OK)
 
-    def free(self, who=ME, mode="read", holds=0, rest=0, **more):
-        return self.run_one("rw", "release", owner=who, mode=mode, holds=holds, rest=rest, **more)
+    def free(self, actor=ME, mode="read", holds=0, rest=0, **more):
+        return self.run_one("rw", "release", owner=actor, mode=mode, holds=holds, rest=rest, **more)
 
     def hash(self):
         flat = self.c.cmd("HGETALL", "k")
@@ -41,24 +41,24 @@ class Rw(Scripted):
             self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 3)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "0"))
+            self.received(sub, ("ch:k", "0"))
             self.left()
             self.assertEqual(self.free(), (GONE, 0, 0))
 
     def test_many_readers_and_no_writer(self):
         self.reads(ME, YOU, US[2])
         self.assertEqual(self.hash(), {"mode": "read", ME: "1", YOU: "1", US[2]: "1"})
-        for who in (US[3], ME):  # who reads itself does not come to write either
-            outcome, pttl, holders = self.write(who)
+        for actor in (US[3], ME):  # who reads itself does not come to write either
+            outcome, pttl, holders = self.write(actor)
             self.assertEqual((outcome, holders), (TAKEN, 3))
             self.assertTrue(0 < pttl <= LEASE)
         self.assertEqual(self.write(ME, reentry=1)[0], TAKEN)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(YOU), (OK, 0, 0))
             self.assertEqual(self.free(ME), (OK, 0, 0))
-            self.heard(sub)
+            self.received(sub)
             self.assertEqual(self.free(US[2]), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "0"))
+            self.received(sub, ("ch:k", "0"))
         self.left()
 
     def test_a_writer_and_no_other_owner(self):
@@ -69,7 +69,7 @@ class Rw(Scripted):
         self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1"})
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(mode="write"), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.left()
 
     def test_counts_are_set(self):
@@ -108,17 +108,17 @@ class Rw(Scripted):
                 self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1"})
             self.left("k")
             self.read(reentry=1)
-            self.heard(sub)
+            self.received(sub)
             for woken in (1, 0):  # writing first: others may come in to read, and hear of it
                 self.assertEqual(self.free(mode="write", rest=1, lease=2 * LEASE)[:2], (OK, woken))
                 self.assertEqual(self.hash(), {"mode": "read", ME: "1"})
                 self.ttl_is("k", 2 * LEASE)
                 self.ttl_is(end(ME, 1), 2 * LEASE)
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
             self.reads(YOU)
             self.assertEqual(self.free()[0], OK)
             self.assertEqual(self.free(YOU)[0], OK)
-            self.heard(sub, ("ch:k", "0"))
+            self.received(sub, ("ch:k", "0"))
         self.left()
 
     def test_everything_goes_at_once(self):
@@ -127,7 +127,7 @@ class Rw(Scripted):
             self.read(holds=3)
             with self.listening("ch:k") as sub:
                 self.assertEqual(self.free(mode=mode), (OK, 1, 0))
-                self.heard(sub, ("ch:k", "1"))
+                self.received(sub, ("ch:k", "1"))
                 self.left()
                 self.assertEqual(self.free(mode=mode), (GONE, 0, 0))
 
@@ -157,13 +157,13 @@ class Rw(Scripted):
         self.c.cmd("HSET", "k", YOU, 2, "x", "y")  # a client that died: its keys have run out
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "0"))
+            self.received(sub, ("ch:k", "0"))
         self.left()
         self.held("rw")
         self.c.cmd("HSET", "k", YOU, 2)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(mode="write"), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.left()
 
     def test_a_writer_leaves_readers_behind(self):
@@ -172,12 +172,12 @@ class Rw(Scripted):
         self.c.cmd("SET", end(YOU, 1), 1, "PX", 10000)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(mode="write"), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.assertEqual(self.hash(), {"mode": "read", YOU: "1"})
         self.ttl_is("k", 10000)
 
     def test_a_reader_does_not_end_anothers_writing(self):
-        self.held("rw", who=YOU)
+        self.held("rw", actor=YOU)
         self.c.cmd("HSET", "k", ME, 1)
         with self.listening("ch:k"):
             self.assertEqual(self.free(), (OK, 0, 0))
@@ -255,7 +255,7 @@ class Rw(Scripted):
         self.reads(ME, YOU, holds=2)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.run_one("rw", "clear")[0::2], (OK, 1))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.left()
 
     def test_full(self):
@@ -286,15 +286,15 @@ SET = "{k}:timeout"
 
 
 class Semaphore(Scripted):
-    def take(self, who=ME, limit=3, **more):
-        return self.run_one("semaphore", "acquire", owner=who, limit=limit, **more)
+    def take(self, actor=ME, limit=3, **more):
+        return self.run_one("semaphore", "acquire", owner=actor, limit=limit, **more)
 
-    def takes(self, *who, **more):
-        for w in who:
+    def takes(self, *actor, **more):
+        for w in actor:
             self.assertEqual(self.take(w, **more)[0], OK)
 
-    def free(self, who=ME, **more):
-        return self.run_one("semaphore", "release", owner=who, **more)
+    def free(self, actor=ME, **more):
+        return self.run_one("semaphore", "release", owner=actor, **more)
 
     def number(self):
         return self.c.cmd("GET", "k")
@@ -302,12 +302,12 @@ class Semaphore(Scripted):
     def permits(self):
         return sorted(self.c.cmd("ZRANGE", SET, 0, -1))
 
-    def of(self, *who):
-        return sorted(permit_of(w) for w in who)
+    def of(self, *actor):
+        return sorted(permit_of(w) for w in actor)
 
-    def over(self, *who):
+    def over(self, *actor):
         """Their time is over, and nobody has noticed."""
-        for w in who:
+        for w in actor:
             self.c.cmd("ZADD", SET, "XX", self.now_us() // 1000 - 1, permit_of(w))
 
     def test_up_to_the_limit(self):
@@ -327,8 +327,8 @@ class Semaphore(Scripted):
         self.assertEqual((outcome, taken), (TAKEN, 3))
         self.assertTrue(LEASE - 3000 * harness.SLOW <= wait <= LEASE)  # until the nearest
         self.assertEqual(len(self.permits()), 3)
-        for n, who in enumerate((ME, YOU, US[2])):
-            self.assertEqual((self.number(), self.free(who)[0]), (str(n), OK))
+        for n, actor in enumerate((ME, YOU, US[2])):
+            self.assertEqual((self.number(), self.free(actor)[0]), (str(n), OK))
         self.left()
 
     def test_asking_again_takes_no_second_one(self):
@@ -343,11 +343,11 @@ class Semaphore(Scripted):
         self.takes(ME, YOU)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "2"))
+            self.received(sub, ("ch:k", "2"))
             self.assertEqual(self.free(), (GONE, 0, 0))
             self.assertEqual(self.number(), "2")
             self.assertEqual(self.free(YOU), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "3"))
+            self.received(sub, ("ch:k", "3"))
             self.assertEqual(self.number(), "3")  # somebody listens, and may need it
             self.ttl_is("k", LEASE)
             self.assertEqual(self.c.cmd("EXISTS", SET), 0)
@@ -360,7 +360,7 @@ class Semaphore(Scripted):
         self.over(YOU, US[2])
         with self.listening("ch:k") as sub:
             self.assertEqual(self.take(US[3])[0], OK)
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.assertEqual((self.number(), self.permits()), ("1", self.of(ME, US[3])))
         self.assertEqual(self.free(YOU)[0], GONE)
         self.flush()
@@ -379,7 +379,7 @@ class Semaphore(Scripted):
         self.over(ME)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (GONE, 0, 0))  # given back, but it was not its any more
-            self.heard(sub, ("ch:k", "2"))
+            self.received(sub, ("ch:k", "2"))
         self.assertEqual((self.number(), self.permits()), ("2", self.of(YOU)))
         self.over(YOU)
         self.takes(YOU)
@@ -439,9 +439,9 @@ class Semaphore(Scripted):
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 0, 0))
             self.assertEqual(self.free(YOU), (OK, 0, 0))
-            self.heard(sub)  # nothing is free yet
+            self.received(sub)  # nothing is free yet
             self.assertEqual(self.free(US[2]), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
 
     def test_a_number_that_is_lost_is_made_again(self):
         self.takes(ME, YOU)
@@ -452,7 +452,7 @@ class Semaphore(Scripted):
         self.ttl_is(SET, 2 * LEASE)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(YOU), (OK, 1, 0))
-            self.heard(sub, ("ch:k", "1"))
+            self.received(sub, ("ch:k", "1"))
         self.assertEqual(self.c.cmd("EXISTS", "k"), 0)  # one without an expiry would be for ever
         self.takes(US[2])
         self.assertEqual(self.number(), "1")
@@ -488,7 +488,7 @@ class Semaphore(Scripted):
         self.takes(ME, YOU)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.run_one("semaphore", "clear")[0::2], (OK, 1))
-            self.heard(sub, ("ch:k", "3"))
+            self.received(sub, ("ch:k", "3"))
         self.assertEqual((self.number(), self.permits()), ("3", []))
         self.assertEqual(self.free()[0], GONE)
         self.takes(ME)
@@ -507,8 +507,8 @@ class Semaphore(Scripted):
         self.assertEqual(self.take(US[2], limit=1)[0::2], (TAKEN, 2))  # not even corrected
         self.assertEqual(self.run_one("semaphore", "renew", lease=2 * LEASE)[0], OK)
         self.assertEqual(self.take(ME)[0], OK)
-        for who in (ME, YOU):
-            self.assertEqual(self.free(who)[0], OK)
+        for actor in (ME, YOU):
+            self.assertEqual(self.free(actor)[0], OK)
         self.assertEqual(self.permits(), [])
         self.full(False)
         self.flush()

@@ -267,11 +267,11 @@ class Strangers(Scripted):
             self.ask(w)
         with self.listening(*[CHANNEL + ":" + w.name for w in others]) as sub:
             self.unlock(holder)
-            self.heard(sub, (CHANNEL + ":" + others[0].name, "0"))
+            self.received(sub, (CHANNEL + ":" + others[0].name, "0"))
         with self.listening(*[CHANNEL + ":" + w.name for w in dead + others]) as sub:
             self.assertTrue(self.c.cmd("HSET", "k", us(99).name, 1))
             self.unlock(us(99))
-            self.heard(sub, (CHANNEL + ":" + dead[0].name, "0"))
+            self.received(sub, (CHANNEL + ":" + dead[0].name, "0"))
 
     def test_many_strangers_move_with_ours(self):
         """A thousand at most: the length of the queue is decided by others."""

@@ -257,12 +257,12 @@ class Pause(Sentinels):
             s.signal(signal.SIGSTOP)
         d.advance("10s")
 
-        def told_why():
+        def reason_logged():
             """the refusal says that a majority is missing"""
             refused = c.cmd("LOCK", "b", "NOWAIT")
             self.assertIsInstance(refused, RError)
             return refused.endswith(": 1 of 3 sentinels answer: no majority")
-        until(told_why)
+        until(reason_logged)
         self.assertEqual(self.d.servers[0].cmd("EXISTS", "b"), 0)
 
 
@@ -286,18 +286,18 @@ class Liar(threading.Thread):
             threading.Thread(target=self.talk, args=(conn,), daemon=True).start()
 
     def talk(self, conn):
-        heard = conn.makefile("rb")
+        received = conn.makefile("rb")
         try:
             while True:
-                words = [self.word(heard) for _ in range(int(heard.readline()[1:]))]
+                words = [self.word(received) for _ in range(int(received.readline()[1:]))]
                 conn.sendall(self.answer([w.upper() for w in words]))
         except (OSError, ValueError):
             conn.close()
 
     @staticmethod
-    def word(heard):
-        n = int(heard.readline()[1:])
-        return heard.read(n + 2)[:-2]
+    def word(received):
+        n = int(received.readline()[1:])
+        return received.read(n + 2)[:-2]
 
     @staticmethod
     def bulk(text):

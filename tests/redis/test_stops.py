@@ -52,8 +52,8 @@ while True:
 class Watched:
     """One name at one daemon: a connection that locks it, holds it for a moment or not at all, and goes on."""
 
-    says = {"lock": "LOCK {0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0}"}
-    deaf_until = 0  # it reads nothing before
+    reports = {"lock": "LOCK {0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0}"}
+    unread_until = 0  # it reads nothing before
 
     def __init__(self, daemon, name):
         self.daemon, self.name = daemon, name
@@ -66,7 +66,7 @@ class Watched:
     def ask(self, *verbs):
         for verb in verbs:
             self.asked.append(verb)
-            self.sock.send((self.says[verb].format(self.name) + "\r\n").encode())
+            self.sock.send((self.reports[verb].format(self.name) + "\r\n").encode())
 
     def begin(self):
         self.ask("lock")
@@ -106,13 +106,13 @@ class LateReader(Watched):
     """Now and then it asks for more than its socket takes, and for the lock behind that, and reads nothing for a while.
     So the grant is still the daemon's when it begins to read, however long that is after the lease."""
 
-    says = dict(Watched.says, docs="COMMAND DOCS")
+    reports = dict(Watched.reports, docs="COMMAND DOCS")
     docs = None  # the answer to that
 
     def rest(self):
         if random.random() < 0.2:
             self.ask(*["docs"] * (1 + 800000 // len(self.docs)))
-            self.deaf_until = time.monotonic() + random.uniform(0, 2 * STOP_S)
+            self.unread_until = time.monotonic() + random.uniform(0, 2 * STOP_S)
 
     def go_on(self):
         self.ask("unlock")
@@ -131,7 +131,7 @@ class LateReader(Watched):
 class Behind(Watched):
     """Its grant is of one owner, and waits behind a LOCK of another one on the same connection, which others hold."""
 
-    says = {"lock": "LOCK {0} OWNER t2:{0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0} OWNER t2:{0}",
+    reports = {"lock": "LOCK {0} OWNER t2:{0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0} OWNER t2:{0}",
             "wait": "LOCK busy:{0} OWNER t1:{0}", "leave": "UNLOCK busy:{0} OWNER t1:{0}"}
 
     def begin(self):
@@ -157,7 +157,7 @@ class Slow(Watched):
 class InFront(Watched):
     """A holder for which another one waits: for as long as a lease, sometimes longer."""
 
-    says = {"lock": "LOCK busy:{0}", "unlock": "UNLOCK busy:{0}"}
+    reports = {"lock": "LOCK busy:{0}", "unlock": "UNLOCK busy:{0}"}
 
 
 class Stops(Case):
@@ -178,7 +178,7 @@ class Stops(Case):
         self.n += 1
         heapq.heappush(self.dues, (time.monotonic() + seconds, self.n, w, what))
 
-    def hear(self, w, now):
+    def receive(self, w, now):
         """What came for this one since we looked last; counts what must not be."""
         if isinstance(w, InFront):
             for verb, _ in w.answers():
@@ -215,16 +215,16 @@ class Stops(Case):
 
     def rest(self, now):
         """Those that read nothing for a while."""
-        for w in [key.data for key in self.sel.get_map().values() if key.data.deaf_until > now]:
+        for w in [key.data for key in self.sel.get_map().values() if key.data.unread_until > now]:
             self.sel.unregister(w.sock)
-            self.later(w.deaf_until - now, w, lambda w=w: self.listen(w))
+            self.later(w.unread_until - now, w, lambda w=w: self.listen(w))
 
     def run_until(self, end):
         while time.monotonic() < end:
             ready = [key.data for key, _ in self.sel.select(0.002)]
             now = time.monotonic()
             for w in sorted(ready, key=lambda w: w.daemon is self.b):  # the one that is stopped comes first
-                self.hear(w, now)
+                self.receive(w, now)
             self.looked = now
             self.go_on(time.monotonic())
             self.rest(time.monotonic())

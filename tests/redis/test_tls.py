@@ -58,10 +58,10 @@ class Tls(Case):
 
     def refused(self, d):
         """The one warning that a start without Redis brings; INFO says the same, and the password is nowhere."""
-        def told():
+        def counted():
             """the log says why Redis is unreachable"""
             return re.findall(r'^warn redis (.*)$', d.log(), re.M)
-        line = until(told)[0]
+        line = until(counted)[0]
         reason = re.search(r'reason="?(.*?)"?$', line).group(1)
         until(d.serving)
         self.assertEqual(d.info("redis")["redis_state"], "down")
@@ -190,7 +190,7 @@ class Proxy:
 
     def __init__(self, port, piece=1 << 16):
         self.to, self.piece, self.flip = port, piece, False
-        self.change = lambda said: said  # what becomes of it
+        self.change = lambda reported: reported  # what becomes of it
         self.passes = threading.Event()
         self.go_on()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -262,7 +262,7 @@ class Proxy:
 class Refused(Tls):
     """Each with its reason: in one line of the log, and in INFO."""
 
-    def say(self, want, **more):
+    def error_is(self, want, **more):
         d = self.daemon(wait=False, password="s3cret", **more)
         reason, now = self.refused(d)
         self.assertRegex(reason, want)
@@ -276,45 +276,45 @@ class Refused(Tls):
 
     def test_expired(self):
         self.r = self.redis(tls=self.ca.certificate("old", begin=-7200, end=-3600))
-        self.say(r'^Redis\'s certificate "/CN=old" expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$')
+        self.error_is(r'^Redis\'s certificate "/CN=old" expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$')
 
     def test_not_yet_valid(self):
         self.r = self.redis(tls=self.ca.certificate("young", begin=3600))
-        self.say(r'^Redis\'s certificate "/CN=young" is not valid before 20\d\d-.* UTC$')
+        self.error_is(r'^Redis\'s certificate "/CN=young" is not valid before 20\d\d-.* UTC$')
 
     def test_another_host(self):
         self.r = self.redis(tls=self.ca.certificate("other", "DNS:a.example,DNS:*.b.example,IP:10.0.0.1"))
-        self.say(r"^Redis's certificate is for a.example, \*.b.example, 10.0.0.1, not for localhost \(redis.tls_server_"
-                 r"name\)$")
+        self.error_is(r"^Redis's certificate is for a.example, \*.b.example, 10.0.0.1, not for localhost "
+                      r"\(redis.tls_server_name\)$")
 
     def test_another_number(self):
         """An address is looked for among the addresses alone."""
         self.r = self.redis(tls=self.ca.certificate("127.0.0.1", "DNS:127.0.0.1,DNS:localhost"))
-        self.say("^Redis's certificate is for 127.0.0.1, localhost, not for 127.0.0.1 ",
+        self.error_is("^Redis's certificate is for 127.0.0.1, localhost, not for 127.0.0.1 ",
                  url="rediss://127.0.0.1:%d" % self.r.tls_port)
 
     def test_server_name_counts_alone(self):
         self.r = self.redis()
-        self.say("for localhost, 127.0.0.1, not for redis.example ", tls_server_name="redis.example")
+        self.error_is("for localhost, 127.0.0.1, not for redis.example ", tls_server_name="redis.example")
 
     def test_unknown_issuer(self):
         other = Authority(self.dir, "other")
         self.r = self.redis(tls=other.certificate("redis"))
-        self.say(r'^Redis\'s certificate "/CN=redis" was issued by "/CN=test other", who is not in .*/ca/ca.pem ')
+        self.error_is(r'^Redis\'s certificate "/CN=redis" was issued by "/CN=test other", who is not in .*/ca/ca.pem ')
 
     def test_self_signed(self):
         other = Authority(self.dir, "other")
         self.r = self.redis(tls=(other.pem, other.key))
-        self.say('^Redis\'s certificate "/CN=test other" was issued by "/CN=test other", who is not in ')
+        self.error_is('^Redis\'s certificate "/CN=test other" was issued by "/CN=test other", who is not in ')
 
     def test_hostile_words_in_a_certificate(self):
         self.r = self.redis(tls=self.ca.certificate("a\nwarn redis up", "DNS:evil\" x=y,DNS:" + "z" * 200))
-        self.say("not for localhost")
+        self.error_is("not for localhost")
 
     def test_wants_a_certificate_of_ours(self):
         for i, protocols in enumerate(("TLSv1.3", "TLSv1.2")):
             self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
-            self.say(r"(wants|may want) a certificate of ours \(redis.tls_cert_file\)", name="d%d" % i)
+            self.error_is(r"(wants|may want) a certificate of ours \(redis.tls_cert_file\)", name="d%d" % i)
 
     def test_has_gone_before_all_was_sent(self):
         """Redis refuses us and closes between two writes of a greeting; the second fails, and why is still unread."""
@@ -322,20 +322,20 @@ class Refused(Tls):
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-o", lib,
                         os.path.join(harness.TOP, "tests", "redis", "late.c"), "-ldl"], check=True)
         self.r = self.redis(clients="yes", args=["--tls-protocols", "TLSv1.3"])
-        self.say(r"^Redis wants a certificate of ours \(redis.tls_cert_file\)$", env={"LD_PRELOAD": lib})
+        self.error_is(r"^Redis wants a certificate of ours \(redis.tls_cert_file\)$", env={"LD_PRELOAD": lib})
 
     def test_does_not_know_our_issuer(self):
         other = Authority(self.dir, "other")
         cert, key = other.certificate("me")
         for i, protocols in enumerate(("TLSv1.3", "TLSv1.2")):
             self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
-            self.say("^Redis does not know who issued our certificate", tls_cert_file=cert, tls_key_file=key,
+            self.error_is("^Redis does not know who issued our certificate", tls_cert_file=cert, tls_key_file=key,
                      name="d%d" % i)
 
     def test_a_plain_port(self):
         r = self._keep(harness.Redis(self.dir, tcp=True))
         self.r = r
-        self.say("^no answer within redis.connect_timeout in the handshake of TLS; does it speak TLS at this port",
+        self.error_is("^no answer within redis.connect_timeout in the handshake of TLS; does it speak TLS at this port",
                  url="rediss://127.0.0.1:%d" % r.port, connect_timeout="300ms")
 
     def test_a_port_that_speaks_something_else(self):
@@ -350,13 +350,13 @@ class Refused(Tls):
                     c.recv(1000)
                     c.close()
             threading.Thread(target=answer, daemon=True).start()
-            self.say("^what answers does not speak TLS; without it the URL begins with redis://$",
+            self.error_is("^what answers does not speak TLS; without it the URL begins with redis://$",
                      url="rediss://127.0.0.1:%d" % s.getsockname()[1])
             s.shutdown(socket.SHUT_RDWR)
 
     def test_spoken_to_plainly(self):
         self.r = self.redis()
-        self.say("at a port that speaks TLS the URL begins with rediss://$", tls_ca_file=None,
+        self.error_is("at a port that speaks TLS the URL begins with rediss://$", tls_ca_file=None,
                  url="redis://127.0.0.1:%d" % self.r.tls_port)
 
     def test_an_old_protocol(self):
@@ -367,7 +367,7 @@ class Refused(Tls):
                     "CipherString = DEFAULT@SECLEVEL=0\n")
         env = {"OPENSSL_CONF": conf}
         self.r = self.redis(args=["--tls-protocols", "TLSv1.1", "--tls-ciphers", "DEFAULT@SECLEVEL=0"], env=env)
-        self.say("^Redis speaks no TLS 1.2 or later$", env=env)
+        self.error_is("^Redis speaks no TLS 1.2 or later$", env=env)
 
 
 class Ours(Tls):
@@ -467,14 +467,14 @@ class Files(Tls):
         return status, out + err
 
     def refuses(self, want, env=None, **keys):
-        status, said = self.check(env, **keys)
-        self.assertRegex(said, want)
-        self.assertNotIn("configuration ok", said)
+        status, reported = self.check(env, **keys)
+        self.assertRegex(reported, want)
+        self.assertNotIn("configuration ok", reported)
         self.assertEqual(status, 1)
 
     def test_good(self):
-        status, said = self.check(tls_cert_file=self.cert, tls_key_file=self.key)
-        self.assertEqual((status, said), (0, "configuration ok\n"))
+        status, reported = self.check(tls_cert_file=self.cert, tls_key_file=self.key)
+        self.assertEqual((status, reported), (0, "configuration ok\n"))
 
     def test_a_start_says_the_same(self):
         d = self.daemon("rediss://localhost:1", wait=False, tls_ca_file="/none")
@@ -518,8 +518,8 @@ class Files(Tls):
         """A warning: it is Redis that decides, and by its own clock."""
         for life, want in (({"begin": -7200, "end": -3600}, "expired on "), ({"begin": 3600}, "not valid before ")):
             cert, key = self.ca.certificate("me", **life)
-            status, said = self.check(tls_cert_file=cert, tls_key_file=key)
-            self.assertRegex(said, r"rlockd: warning: redis.tls_cert_file: %s20\d\d-.* UTC: " % want)
+            status, reported = self.check(tls_cert_file=cert, tls_key_file=key)
+            self.assertRegex(reported, r"rlockd: warning: redis.tls_cert_file: %s20\d\d-.* UTC: " % want)
             self.assertEqual(status, 0)
             d = self.daemon("rediss://localhost:1", name=want[:3], wait=False, tls_cert_file=cert, tls_key_file=key)
             until(d.serving)

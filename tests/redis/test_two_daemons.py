@@ -194,7 +194,7 @@ class TakenAway(Case):
     def waiters(self, c):
         return sum(int(lock["waiters"]) for lock in c.maps("LOCKS", "x"))
 
-    def hears(self, news):
+    def receives(self, news):
         while not self.ears.read()[2].startswith(news):
             pass
 
@@ -204,7 +204,7 @@ class TakenAway(Case):
         waiter = self.waits_at_a()
         with self.b.conn() as c:
             self.assertEqual(c.cmd("BREAK", "x"), 1)
-        self.hears("lost ")
+        self.receives("lost ")
         self.assertGreater(waiter.read(), token)
         self.assertRegex(holder.cmd("UNLOCK", "x"), "^LOST ")
         self.assertEqual(waiter.cmd("UNLOCK", "x"), 0)
@@ -220,7 +220,7 @@ class TakenAway(Case):
         self.assertGreater(int(self.a.info("stats")["handoffs"]), 0)
         with self.b.conn() as c:
             self.assertEqual(c.cmd("BREAK", "x"), 1)
-            self.hears("lost ")
+            self.receives("lost ")
             self.assertRegex(after[1].cmd("UNLOCK", "x"), "^LOST ")
             self.assertGreater(after[2].read(), run + 1, "no token of the run that was cut off")
 
@@ -233,7 +233,7 @@ class TakenAway(Case):
         token = holder.read()
         self.assertEqual(self.r.cmd("DEL", "x"), 1)
         self.r.cmd("PUBLISH", "redisson_lock__channel:{x}", "0")
-        self.hears("lost ")
+        self.receives("lost ")
         self.assertGreater(waiter.read(), token)
         self.assertRegex(holder.cmd("UNLOCK", "x"), "^LOST ")
 
