@@ -181,6 +181,7 @@ report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 
     o->entry->confirmed = true;
     report(qu, o, &done);
+    quorum_watch_granted(qu, o);
 }
 
 static void

@@ -7,6 +7,9 @@
  * QW3 No hint is posted while other owners are known to have so many nodes that no attempt can get a majority. Then a
  *     released key was the minority of another waiter; an attempt would get a minority, too, and its release would wake
  *     the next waiter.
+ * QW4 If other owners are not known to have so many nodes, a failed attempt is repeated AGAIN_US later without a hint:
+ *     nothing hints that a node which was away votes again, or that a key was released while its node was not
+ *     subscribed. Until then hints do not count while nodes that are away leave no majority.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -21,7 +24,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-enum { HINT_US = 2000, HINT_SPREAD_US = 2000 };
+enum { HINT_US = 2000, HINT_SPREAD_US = 2000, AGAIN_US = 500 * 1000 };
 
 /* ---- watches ---- */
 
@@ -50,7 +53,7 @@ quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on)
         watch_free(qu, w);
     }
     if (on) {
-        w = mem_zalloc(sizeof(*w) + qu->nodes_n * sizeof(w->hint_us[0]));
+        w = mem_zalloc(sizeof(*w) + qu->nodes_n * sizeof(w->node[0]));
         w->queue = op->queue;
         timer_init(&w->timer, TIMER_WATCH);
         map_add(&qu->watches, &w->by_queue, op->queue);
@@ -78,34 +81,65 @@ post(const struct quorum *qu, const struct quorum_watch *w, enum core_event_type
 }
 
 static void
+hint_soon(struct quorum *qu, struct quorum_watch *w)
+{
+    timer_set(&qu->timers, &w->timer, clock_now_us() + HINT_US + quorum_random(qu, HINT_SPREAD_US));
+    quorum_wake(qu);
+}
+
+/* QW4. Not later than a hint that is to be posted. */
+static void
+ask_again_in(struct quorum *qu, struct quorum_watch *w, int64_t us)
+{
+    w->again_us = clock_now_us() + us;
+    if (w->hinted == 0) {
+        timer_set(&qu->timers, &w->timer, w->again_us);
+        quorum_wake(qu);
+    }
+}
+
+static void
 subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is_subscribed)
 {
+    uint32_t bit = 1u << node;
     bool majority;
 
-    w->refused &= ~(1u << node); /* a release may have gone unnoticed there */
-    w->subscribed = is_subscribed ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
+    w->away &= ~bit;
+    w->subscribed = is_subscribed ? w->subscribed | bit : w->subscribed & ~bit;
+    w->node[node].since_us = clock_now_us();
+    if (w->taken & bit) { /* a release may go unnoticed there; many watches do not ask again all at once */
+        w->taken &= ~bit;
+        ask_again_in(qu, w, quorum_random(qu, AGAIN_US));
+    }
     majority = bits(w->subscribed) >= qu->majority;
     if (majority != w->reported) {
         w->reported = majority;
-        post(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
+        post(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED); /* may free the watch */
     }
+}
+
+/* Whether so many nodes are not in the mask that they are a majority. */
+static bool
+leave_majority(const struct quorum *qu, uint32_t nodes)
+{
+    return qu->nodes_n - bits(nodes) >= qu->majority;
 }
 
 void
 quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 {
-    timer_set(&qu->timers, &w->timer, INT64_MAX);
-    if (qu->nodes_n - bits(w->refused) >= qu->majority) { /* QW3 */
-        w->hinted = 0;
-        post(qu, w, CORE_HINT);
-    }
-}
+    int64_t now_us = clock_now_us();
 
-static void
-hint_soon(struct quorum *qu, struct quorum_watch *w)
-{
-    timer_set(&qu->timers, &w->timer, clock_now_us() + HINT_US + quorum_random(qu, HINT_SPREAD_US));
-    quorum_wake(qu);
+    timer_set(&qu->timers, &w->timer, INT64_MAX);
+    w->hinted = 0;
+    if (!leave_majority(qu, w->taken)) { /* QW3 */
+        return;
+    }
+    if (!leave_majority(qu, w->taken | w->away) && now_us < w->again_us) { /* QW4 */
+        timer_set(&qu->timers, &w->timer, w->again_us);
+        return;
+    }
+    post(qu, w, CORE_HINT);
 }
 
 static void
@@ -118,8 +152,9 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
         first = true;
     }
     w->hinted |= 1u << node;
-    w->refused &= ~(1u << node);
-    w->hint_us[node] = clock_now_us();
+    w->taken &= ~(1u << node);
+    w->away &= ~(1u << node);
+    w->node[node].hint_us = clock_now_us();
     if (bits(w->hinted) >= qu->majority) {
         quorum_watch_due(qu, w);
     } else if (first) {
@@ -127,33 +162,54 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
     }
 }
 
-/* Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. */
+/*
+ * Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. A
+ * node that was not subscribed yet when the attempt left may have no hint to give any more.
+ */
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
 {
     struct quorum_watch *w = watch_of(qu, o->op.queue);
-    bool outdated = false;
+    bool outdated = false, any_taken = false;
 
     if (w == NULL) {
         return;
     }
-    w->refused = 0;
+    w->taken = w->away = 0;
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct ballot *b = &o->vote.node[i];
-        bool is_subscribed = (w->subscribed & (1u << i)) != 0;
         bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
+        bool was_subscribed = (w->subscribed & (1u << i)) != 0 && w->node[i].since_us < o->asked_us;
 
-        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN || (is_taken && !is_subscribed)) {
+        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN) {
             continue;
         }
-        if (w->hint_us[i] >= o->asked_us) {
+        any_taken = any_taken || is_taken;
+        if (w->node[i].hint_us >= o->asked_us) {
             outdated = true;
-        } else {
-            w->refused |= 1u << i;
+        } else if (!is_taken) {
+            w->away |= 1u << i;
+        } else if (was_subscribed) {
+            w->taken |= 1u << i;
         }
+    }
+    w->again_us = clock_now_us() + AGAIN_US;
+    if (any_taken && leave_majority(qu, w->taken)) { /* else the core asks again, or a node will hint */
+        ask_again_in(qu, w, AGAIN_US);
     }
     if (outdated) {
         hint_soon(qu, w);
+    }
+}
+
+/* An attempt has succeeded: it is not repeated. */
+void
+quorum_watch_granted(struct quorum *qu, const struct quorum_op *o)
+{
+    struct quorum_watch *w = watch_of(qu, o->op.queue);
+
+    if (w != NULL && w->hinted == 0) {
+        timer_set(&qu->timers, &w->timer, INT64_MAX);
     }
 }
 

@@ -20,15 +20,21 @@ struct quorum_watch {
     struct timer timer;
     uint64_t queue;
     uint32_t subscribed, hinted; /* a bit for each node */
-    uint32_t refused;            /* nodes that refused the last attempt, and have not hinted since */
-    bool reported;               /* the core knows that a majority is subscribed */
-    int64_t hint_us[];           /* the time of each node's last hint; 0 = none */
+    uint32_t taken; /* nodes whose key was another owner's at the last attempt, and that would have hinted since */
+    uint32_t away;  /* nodes that could not vote at the last attempt, and have not hinted since */
+    int64_t again_us; /* QW4: the last attempt is repeated then */
+    bool reported;  /* the core knows that a majority is subscribed */
+    struct {
+        int64_t hint_us;  /* the last hint; 0 = none */
+        int64_t since_us; /* the node is subscribed, or is not, since then */
+    } node[];
 };
 
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
 void quorum_core_event(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
 void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
+void quorum_watch_granted(struct quorum *qu, const struct quorum_op *o);
 void quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_inspect(struct backend *b, uint64_t id, struct slice key);
 void quorum_inspected(void *ctx, uint64_t id, const struct backend_key *found);

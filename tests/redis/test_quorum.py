@@ -2,8 +2,10 @@
 """A quorum of three independent masters: what locks feel when some of them are killed, paused or emptied."""
 import re
 import secrets
+import signal
 import threading
 import time
+import uuid
 
 import harness
 from harness import Case, RError, until
@@ -127,6 +129,7 @@ class Hints(Quorum):
     """No waiter asks for minutes but for a hint."""
 
     CONF = "max_poll: 1h\n" + CONF.replace("lease: 3s", "lease: 10m")
+    CHANNEL = "redisson_lock__channel:{a}"
 
     def test_a_waiter_is_woken_while_a_node_is_away(self):
         r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
@@ -138,6 +141,46 @@ class Hints(Quorum):
         until(lambda: self.m.cmd("PUBSUB", "NUMSUB", channel)[:2] == [[channel, 1]] * 2)
         self.assertEqual(a.cmd("UNLOCK", "a"), 0)
         self.assertGreater(b.read(), t)
+
+    def of_another(self, *which):
+        """These nodes have the key of another owner, for longer than any test lasts."""
+        owner = "%s:1" % uuid.uuid4()
+        for i in which:
+            self.m.nodes[i].cmd("HSET", "a", owner, 1)
+            self.m.nodes[i].cmd("PEXPIRE", "a", 600000)
+
+    @staticmethod
+    def taken(r):
+        return int(r.info("stats")["attempts_taken"])
+
+    def test_a_release_while_a_subscription_is_renewed(self):
+        r = self.start(conf=self.CONF)
+        c = self.conn(r)
+        self.of_another(0, 1)
+        c.ask("LOCK", "a", "WAIT", "5m")
+        until(lambda: self.m.cmd("PUBSUB", "NUMSUB", self.CHANNEL) == [[self.CHANNEL, 1]] * 3)
+        for node in self.m.nodes[:2]:  # the last attempt leaves when the daemon knows that it is subscribed at both
+            at = self.taken(r)
+            node.cmd("PUBLISH", self.CHANNEL, "0")
+            until(lambda: self.taken(r) > at)
+        time.sleep(0.05)  # it hears, 4 ms later, that it has given back what it got at the third node
+        r.signal(signal.SIGSTOP)
+        self.m.nodes[0].cmd("CLIENT", "KILL", "TYPE", "pubsub")
+        self.m.nodes[0].cmd("DEL", "a")
+        r.signal(signal.SIGCONT)
+        self.assertGreater(c.read(), 0)
+
+    def test_a_node_that_was_away_votes_again(self):
+        """One more node has the key of another owner. Nothing hints that the node is back."""
+        r = self.start(conf=self.CONF)
+        c = self.conn(r)
+        self.of_another(0)
+        self.m.pause(2)
+        until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "down"])
+        c.ask("LOCK", "a", "WAIT", "5m")
+        until(lambda: self.taken(r) >= 6)
+        self.m.resume(2)
+        self.assertGreater(c.read(), 0)
 
     def test_none_is_lost(self):
         r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
