@@ -128,7 +128,7 @@ update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct q
         for (unsigned i = 0; i < qu->nodes_n; i++) {
             struct quorum_part *p = &entry->part[i];
 
-            p->deadline_us = p->missing_since_us = p->repaired_us = 0;
+            p->deadline_us = p->missing_since_us = p->shown_us = p->repaired_us = 0;
         }
     }
     entry->confirmed = entry->confirmed && o->sort == SORT_CONFIRM;

@@ -134,6 +134,9 @@ quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry)
             at_us = sweep_us(p, now_us);
         }
     }
+    if (entry->wanted && entry->look_us != 0 && entry->look_us < at_us) {
+        at_us = entry->look_us;
+    }
     timer_set(&qu->timers, &entry->timer, at_us);
 }
 
@@ -363,6 +366,32 @@ quorum_part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum cor
     quorum_part_launch(qu, p);
 }
 
+/* O7. A BREAK that has freed a majority left the key on N - q nodes at most. If more have it, the repaired count. */
+static void
+count_repaired(const struct quorum *qu, struct quorum_entry *entry)
+{
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        struct quorum_part *p = &entry->part[i];
+        int64_t since_us = p->repaired_us + 2 * qu->conf.timeout_us;
+        unsigned shown_n = 0;
+
+        for (unsigned k = 0; k < qu->nodes_n && p->repaired_us != 0; k++) {
+            shown_n += entry->part[k].repaired_us == 0 && entry->part[k].shown_us >= since_us;
+        }
+        if (shown_n > qu->nodes_n - qu->majority) {
+            p->repaired_us = 0;
+        }
+    }
+}
+
+/* O7. The node has set the owner's key by a repair. */
+static void
+note_repair(struct quorum_part *p, const struct errand *e)
+{
+    p->repaired_us = clock_now_us();
+    e->op->entry->look_us = p->repaired_us + 2 * e->to->of->conf.timeout_us;
+}
+
 /* Updates the part by the answer. */
 static void
 learn(struct quorum_part *p, const struct errand *e, const struct core_done *done)
@@ -375,13 +404,15 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
     case CORE_OK:
         if (e->verb == CORE_RELEASE && o->sort != SORT_CONFIRM) {
             p->clean = done->sent_us >= p->acquire_until_us;
+        } else if (o->sort == SORT_LOOK && current) {
+            p->shown_us = done->sent_us;
         } else if (e->verb != CORE_BREAK_KEY && current) {
             int64_t deadline_us = done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS;
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
-            p->sent_us = done->sent_us;
+            p->sent_us = p->shown_us = done->sent_us;
             if (o->sort == SORT_REPAIR) { /* O7, whether the node votes now: a BREAK may have reached it before */
-                p->repaired_us = clock_now_us();
+                note_repair(p, e);
             } else if (p->epoch != e->to->epoch) {
                 p->repaired_us = 0;
             }
@@ -398,7 +429,7 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
             p->clean = done->sent_us >= p->acquire_until_us;
         }
         if (current && e->to->voting) {
-            p->deadline_us = p->repaired_us = 0;
+            p->deadline_us = p->shown_us = p->repaired_us = 0;
             p->missing_since_us = p->missing_since_us != 0 ? p->missing_since_us : clock_now_us();
         }
         break;
@@ -429,4 +460,5 @@ quorum_part_done(struct quorum *qu, struct errand *e, const struct core_done *do
     list_remove(&e->node);
     p->in_flight = false;
     learn(p, e, done);
+    count_repaired(qu, e->op->entry);
 }

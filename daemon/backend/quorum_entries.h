@@ -35,6 +35,7 @@ struct quorum_part {
     int64_t deadline_us; /* the node has the owner's key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data at that time */
     int64_t missing_since_us; /* when the owner's key was first found missing (O4); 0 = it is there */
+    int64_t shown_us;    /* when the command left that last found the owner's key; 0 = none did, or it is missing */
     int64_t repaired_us; /* when a repair had set the owner's key, which does not count yet (O7); 0 = it counts */
     int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
     int64_t release_until_us; /* ... and an UNKNOWN release until then */
@@ -49,6 +50,7 @@ struct quorum_entry {
     bool wanted;             /* the core requests or holds the name: the owner's key may stay on nodes */
     bool confirmed;          /* this process was granted the name, or has confirmed the hold: deadlines count */
     unsigned ops_n;          /* operations in progress, and callers that keep the entry */
+    int64_t look_us;         /* when nodes are asked for the key, so that repaired ones count (O7); 0 = they are not */
     int64_t until_us;        /* later no node can have the owner's key */
     struct quorum_part part[]; /* one for each node */
 };
@@ -59,6 +61,7 @@ enum quorum_sort {
     SORT_RELEASE,
     SORT_SWEEP,   /* a RELEASE for which the core does not wait */
     SORT_REPAIR,  /* an attempt at a node that lacks the owner's key, for which the core does not wait */
+    SORT_LOOK,    /* an EXTEND that moves no expiry, for which the core does not wait (O7) */
     SORT_BREAK,
 };
 

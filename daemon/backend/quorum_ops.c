@@ -21,9 +21,11 @@
  *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
- * O7  A node that was repaired counts as a node without the key, until a majority without it has confirmed a renewal
- *     that began 2 timeouts at least after the repair. A BREAK that counts the node as freed reached it before the
- *     repair, so by then that BREAK has reached each node that it will ever reach, and did not free a majority.
+ * O7  A node that was repaired counts as a node without the key, until so many others have shown the key that the rest
+ *     are no majority, each by a command that left 2 timeouts at least after the repair. A BREAK that counts the node
+ *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach, and
+ *     did not free a majority. The nodes are asked at that time (quorum_look()): until they have answered, the loss of
+ *     one other node of three may cost the lock.
  * O8  A BREAK does not count a node as freed that lacks the key and does not vote: a reclaim may set the key there, and
  *     counts at once.
  */
@@ -267,7 +269,7 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_part *p = &entry->part[i];
 
-        if (p->repaired_us != 0) {
+        if (p->repaired_us != 0 && qu->node[i].voting) {
             continue;
         } else if (p->epoch == qu->node[i].epoch && quorum_part_deadline_us(p, &qu->node[i]) > now_us) {
             p->missing_since_us = 0;
@@ -278,19 +280,6 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
         }
     }
     op_drop(qu, o);
-}
-
-/* O7. This renewal was confirmed without the nodes that were repaired: those that have had the key for long count. */
-static void
-count_repaired(struct quorum *qu, const struct quorum_op *renewal)
-{
-    for (unsigned i = 0; i < qu->nodes_n; i++) {
-        struct quorum_part *p = &renewal->entry->part[i];
-
-        if (p->repaired_us != 0 && renewal->asked_us - p->repaired_us >= 2 * qu->conf.timeout_us) {
-            p->repaired_us = 0;
-        }
-    }
 }
 
 static void
@@ -315,9 +304,6 @@ count_confirmations(struct quorum *qu, struct quorum_op *o)
     done.sent_us = done.deadline_max_us != 0 ? sent_us(done.deadline_max_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
-        if (done.outcome == CORE_OK) {
-            count_repaired(qu, o);
-        }
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
         } else if (done.outcome == CORE_OK && o->verb == CORE_EXTEND && !o->op.exact && o->op.holds > 0) {
@@ -483,10 +469,36 @@ quorum_op_asked(struct quorum *qu, struct quorum_op *o)
     quorum_entry_settle(qu, entry);
 }
 
+/* O7. The lease is the shortest one: it moves no expiry. No deadline counts from the answers. */
+static void
+quorum_look(struct quorum *qu, struct quorum_entry *entry)
+{
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_EXTEND, SORT_LOOK);
+    bool counts = true;
+
+    entry->look_us = 0;
+    o->refs_n++;
+    o->reported = true;
+    o->op.lease_us = US_PER_MS;
+    o->op.reentry = o->op.reclaim = o->op.exact = false;
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        counts = counts && entry->part[i].repaired_us == 0;
+    }
+    for (unsigned i = 0; i < qu->nodes_n && !counts; i++) {
+        if (qu->node[i].up && entry->part[i].repaired_us == 0) {
+            quorum_part_push(qu, o, i, CORE_EXTEND, 0);
+        }
+    }
+    op_drop(qu, o);
+    quorum_entry_settle(qu, entry);
+}
+
 void
 quorum_entry_due(struct quorum *qu, struct quorum_entry *entry)
 {
-    if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
+    if (entry->wanted && entry->look_us != 0 && entry->ops_n == 0 && clock_now_us() >= entry->look_us) {
+        quorum_look(qu, entry);
+    } else if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
         quorum_sweep(qu, entry);
     } else {
         quorum_entry_settle(qu, entry);

@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant("R1477", "a node votes by an answer of an epoch that it has left", BACKEND + "quorum_admit.c", "take",
            "strtoull(text.p, NULL, 10) != node->epoch ||", "", ["unit:test_quorum_admit"]),
     Mutant("R1471", "a node whose hole was repaired counts at once, also after a BREAK", BACKEND + "quorum_entries.c",
-           "learn", "p->repaired_us = clock_now_us();", "p->repaired_us = 0;",
+           "note_repair", "p->repaired_us = clock_now_us();", "p->repaired_us = 0;",
            [NODES + "BrokenOfFive.test_a_hole_that_was_filled_behind_a_break_does_not_undo_it"]),
     Mutant("R1481", "a node that is repaired counts at once if it does not vote when the answer comes",
            BACKEND + "quorum_entries.c", "learn", "o->sort == SORT_REPAIR", "o->sort == SORT_REPAIR && e->to->voting",
@@ -95,9 +95,15 @@ MUTANTS = [
     Mutant("R1482", "a node that was repaired has a deadline at once", BACKEND + "quorum_entries.c",
            "deadline_without_jumps_us", "p->repaired_us != 0 && node->voting", "false",
            ["unit:test_quorum_entries"]),
-    Mutant("R1472", "a node whose hole was repaired never counts", BACKEND + "quorum_ops.c", "count_repaired",
+    Mutant("R1472", "a node whose hole was repaired never counts", BACKEND + "quorum_entries.c", "count_repaired",
            "p->repaired_us = 0;", "",
            [NODES + "BrokenOfFive.test_it_counts_when_no_break_can_be_under_way"]),
+    Mutant("R1591", "a node whose hole was repaired does not count before the next renewal",
+           BACKEND + "quorum_entries.c", "quorum_entry_settle", "entry->look_us < at_us", "false",
+           [NODES + "Filled.test_the_loss_of_another_node_costs_nothing"]),
+    Mutant("R1592", "a node whose hole was repaired counts by answers from before", BACKEND + "quorum_entries.c",
+           "count_repaired", "entry->part[k].shown_us >= since_us", "entry->part[k].shown_us > 0",
+           [NODES + "BrokenOfFive.test_a_hole_that_was_filled_behind_a_break_does_not_undo_it"]),
     Mutant("R1473", "nodes that a BREAK did not reach keep the key of a holder here", BACKEND + "quorum_ops.c",
            "count_confirmations", "done.remains = o->sort == SORT_BREAK;", "",
            [NODES + "BrokenOfFive.test_a_node_that_a_break_of_this_daemon_does_not_reach_is_rid_of_the_key"]),

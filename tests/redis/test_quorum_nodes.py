@@ -387,6 +387,43 @@ class Broken(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
 
+class Filled(Quorum):
+    """A hole is filled, and then another node dies: one of three is down, and two have the key."""
+
+    CONF = CONF.replace("lease: 3s", "lease: 600s")
+
+    def looked_up(self):
+        """How often each node has looked for the key of a renewal."""
+        calls = [re.search(r"cmdstat_hexists:calls=(\d+)", stats) for stats in self.m.cmd("INFO", "commandstats")]
+        return [int(found.group(1)) if found else 0 for found in calls]
+
+    def test_the_loss_of_another_node_costs_nothing(self):
+        r = self.start(conf=self.CONF)
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[0].cmd("DEL", "a")
+
+        def renewal():
+            at = int(r.info("stats")["renewals"])
+            r.advance("200s")
+            until(lambda: int(r.info("stats")["renewals"]) > at and r.info("redis")["redis_in_flight"] == "0")
+        renewal()
+        renewal()
+        until(lambda: self.where("a") == [True] * 3 and r.info("redis")["redis_in_flight"] == "0")
+        before = self.looked_up()
+        r.advance("1s")  # two timeouts: the next renewal is due in 199 s
+        until(lambda: all(now > at for now, at in zip(self.looked_up()[1:], before[1:])) and
+              r.info("redis")["redis_in_flight"] == "0")
+        self.m.nodes[1].kill()
+        for _ in range(2):
+            renewal()
+        until(lambda: self.where("a")[0::2] == [True] * 2)
+        r.advance("300s")
+        self.assertEqual(r.info("stats")["lost"], "0")
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
 class BrokenOfFive(Quorum):
     """A BREAK that reaches three nodes of five, and frees the name because one of them lacked the key before."""
 
