@@ -26,8 +26,8 @@
  *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach, and
  *     did not free a majority. The nodes are asked at that time (quorum_look()): until they have answered, the loss of
  *     one other node of three may cost the lock.
- * O8  A BREAK does not count a node as freed that lacks the key and does not vote: a reclaim may set the key there, and
- *     counts at once.
+ * O8  A BREAK counts no node as freed that does not vote: a reclaim may set the key there, and counts at once; and a
+ *     renewal that finds no key there does not end the hold.
  */
 
 enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */
@@ -367,7 +367,7 @@ take_confirmation(struct quorum_op *o, const struct errand *e, const struct core
     if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
         outcome = CORE_GRACE; /* the node may have lost the key with its data, and does not vote for another owner */
     }
-    if (!e->to->voting && o->sort == SORT_BREAK && outcome == CORE_OK && done->expiry_ms == 0) { /* O8 */
+    if (!e->to->voting && o->sort == SORT_BREAK && outcome == CORE_OK) { /* O8 */
         outcome = CORE_GRACE;
     }
     if (e->of_other && outcome == CORE_OK) { /* the released key was not this claim's */

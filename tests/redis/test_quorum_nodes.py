@@ -372,6 +372,25 @@ class Broken(Quorum):
         self.assertEqual(r.cmd("BREAK", "a"), 1)
         self.assertEqual(r.cmd("BREAK", "nobody's"), 0)
 
+    def test_a_node_in_quarantine_that_had_the_key_is_not_freed(self):
+        """A renewal that finds no key there does not end the hold: the node may have lost it with its data."""
+        conf = self.CONF.replace("9s", "60s")  # a quarantine that does not end
+        r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        self.m.nodes[0].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == self.voting(other) == 2 and self.where("a") == [True] * 3)
+        self.m.pause(2)
+        answer = other.cmd("BREAK", "a")
+        until(lambda: [nodes(daemon)[2]["state"] for daemon in (r, other)] == ["down"] * 2)
+        self.m.resume(2)
+        until(lambda: self.voting(r) == self.voting(other) == 2)
+        self.assertEqual(self.where("a"), [False, False, True])
+        self.assertTrue(str(answer).startswith("UNAVAILABLE"), answer)
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        until(lambda: r.info("stats")["lost"] == "1")
+        self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
+
     def test_what_a_majority_has_not_broken_is(self):
         r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
         c = self.conn(r)
