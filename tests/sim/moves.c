@@ -216,6 +216,7 @@ move_again(struct world *w)
     struct move *m = &w->cluster->move;
     struct server *from = cluster_owner(w, m->slot);
 
+    m->to = &w->server[w->cluster->map.master[m->to->index]]; /* it may have been replaced, too */
     if (!servers_reach(from, m->to)) {
         return;
     }
