@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
-"""switch.py [SHAPE] [RUNS] -- how long the death of a master keeps clients waiting, beside what the servers take.
+"""switch.py [SHAPE] [RUNS] -- how long the death of a master keeps clients waiting, beside what the servers need.
 
-SHAPE is sentinel (if none is given), cluster or quorum. Each run has servers of its own and two daemons, of which one
-holds a lock. A master is killed by KILL, and a client of the other daemon asks for a lock. Counted from the kill: when
-the servers have another master, and when the client is granted its lock. The grant comes behind the grace period, in
-which the holder's daemon reclaims its lock. The goal is half a second behind the servers.
-
-sentinel: a master, two replicas, three sentinels (down-after 3 s); another master: the first says +switch-master.
-cluster: three masters with a replica each (node timeout 2 s); another master: the replica says that it is one, and
-    another node that all slots are served. Both locks are in slots of the dead master.
-quorum: three masters, of which one dies: nothing else has to happen.
+SHAPE is sentinel (the default), cluster or quorum. Each run has servers of its own and two daemons, of which one holds
+a lock. A master is killed by KILL, and a client of the other daemon requests a lock. Counted from the kill: when the
+servers have another master, and when the client is granted its lock, after the grace period in which the holder's
+daemon reclaims. The goal is half a second after the servers.
 """
 import os
 import shutil
@@ -25,6 +20,11 @@ from clusters import Cluster, slot_of  # noqa: E402
 from harness import Closed, Conn, Rlockd, RError, until  # noqa: E402
 from quorums import Masters  # noqa: E402
 from sentinels import Deployment  # noqa: E402
+
+# sentinel: a master, two replicas, three sentinels (down-after 3 s); another master: the first +switch-master.
+# cluster: three masters with a replica each (node timeout 2 s); another master: the replica reports that it is one, and
+#          another node that all slots are served. Both locks are in slots of the dead master.
+# quorum: three masters, of which one dies: nothing else has to happen.
 
 GOAL_S = 0.5
 BUILD = os.environ.get("RLOCKD_BUILD", os.path.join(harness.TOP, "build"))

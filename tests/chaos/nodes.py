@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """nodes.py -- chaos where Redis is several nodes: a cluster, a master with sentinels, a quorum.
 
-    nodes.py [--shape cluster,sentinel,quorum,sentinel+tls] [--duration SECONDS] [--seed N] [--only NEMESIS,...]
+    nodes.py [--shape cluster,sentinel,quorum,sentinel+tls] [--duration S] [--seed N] [--only NEMESIS,...]
              [--keep|--discard]
 
 Daemons, clients and checker are those of run.py; the daemons find the nodes by themselves, so no proxy is between them.
-Each nemesis of TABLE that applies to a shape runs once, in the order of the table, then again in an order of chance
-until `duration` is over. In less than SHORT none begins later than that, and those of SLOW and the shape sentinel+tls
-are left out, unless they are asked for. In network namespaces, where these are allowed, node 0, a sentinel and daemon A
-are on one side of a cable. Report: build/chaos/nodes.txt.
+Each nemesis of TABLE that applies to a shape runs once, in the order of the table, then again in random order until
+`duration` is over; none begins later if it is less than SHORT. Without --only the nemeses of SLOW and the shape
+sentinel+tls are left out then. Where network namespaces are allowed, node 0, a sentinel and daemon A are on one side of
+a cable. Report: build/chaos/nodes.txt.
 """
 import argparse
 import os

@@ -1,43 +1,41 @@
 #!/usr/bin/env python3
-"""rlcheck -- reads histories of what clients asked of rlockd and heard, and says what could not have been.
+"""rlcheck -- reads the history of what clients requested of rlockd and received, and reports what must not happen.
 
-    rlcheck.py FILE...         lines as session.h tells them, of all processes of one host, in any order
+    rlcheck.py FILE...         lines as session.h writes them, of all processes of one host, in any order
 
-Besides the clients' lines it knows those of the one who ran them (process `-`):
-    TIME - kill CLIENT         every connection CLIENT.* ends now
-    TIME - down DAEMON         the daemon dies, and every connection to it
-    TIME - flaky ROUTE         from now on connections by this route may end without the client's knowledge ...
-    TIME - steady ROUTE        ... until now
-    TIME - limit NAME N        a semaphore
-    TIME - left KEY            a key that was still there when all was over
-    TIME - lasts               Redis loses nothing that a lock needs: none may be lost before its deadline
-
-What a client may believe. It holds a name from the moment it is told so until the first of: the deadline it was told
-(LOCK FULL's lease_ms, counted from the earliest moment at which that can have been written), its own UNLOCK, the end of
-its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry,
-RENEW) proves that it did until it asked.
-
-PLAIN is a lock that was taken without rlockd: it has no token, and stands with a number below zero, its own. It
-excludes the others, and nothing else is said of it.
-
-Checked, per name:
-    answers     one answer to each question, none unasked, nothing granted to a connection that has ended
-    exclusion   no two that exclude each other hold it at a time (a sweep over the intervals)
-    order       a grant that was told before another one was asked for has the smaller token
-    unique      no token is granted twice
-    reentry     a re-entry has the token of the first entry, and counts
-    claim       no "held" at or behind the deadline; no "held" to who was told LOST
-    early       nobody is told LOST before the deadline that he was told, where locks last (`lasts`): the event ends the
-                hold, so exclusion says nothing of who is granted the name then
-    fifo        who was seen in the daemon's queue before another one asked is granted first
-    leak        nothing is left when all is over
-    model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock
-                allows
+A client holds a name from the moment a reply reports it until the first of: the reported deadline (LOCK FULL's
+lease_ms, counted from the earliest moment at which the reply can have been written), its own UNLOCK, the end of its
+connection, an event `lost` that it could have read. A reply that reports a hold (UNLOCK :n, a re-entry, RENEW) proves
+that the client held the name until its request. PLAIN is a lock that was taken without rlockd: it has no token, but a
+number below zero of its own; it excludes the others, and has no other check.
 """
 import bisect
 import collections
 import heapq
 import sys
+
+# Lines of the process that ran the clients (process `-`):
+#   TIME - kill CLIENT         every connection CLIENT.* ends now
+#   TIME - down DAEMON         the daemon dies, and every connection to it
+#   TIME - flaky ROUTE         from now on connections by this route may end without the client's knowledge ...
+#   TIME - steady ROUTE        ... until now
+#   TIME - limit NAME N        a semaphore
+#   TIME - left KEY            a key that was still there at the end
+#   TIME - lasts               Redis loses nothing that a lock needs: no lock may be lost before its deadline
+#
+# Checks, per name:
+#   answers     one answer to each request, none without a request, no grant to a connection that has ended
+#   exclusion   no two holders that exclude each other at a time (a sweep over the intervals)
+#   order       a grant that was reported before the request of another one has the smaller token
+#   unique      no token is granted twice
+#   reentry     a re-entry has the token of the first entry, and counts
+#   claim       no "held" at or after the deadline; no "held" to a client that received LOST
+#   early       where locks last (`lasts`), no LOST before the reported deadline: LOST ends the hold, so `exclusion`
+#               does not see to whom the name is granted then
+#   fifo        a waiter that was seen in the daemon's queue before another waiter's request is granted first
+#   leak        no key is left at the end
+#   model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock
+#               allows
 
 INF = float("inf")
 GRANTING = ("LOCK", "AGAIN", "CHECK", "PLAIN")

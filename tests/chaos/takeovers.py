@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""takeovers.py [ROUNDS] -- masters of a Redis Cluster that die with writes which their replica never had.
+"""takeovers.py [ROUNDS] -- masters of a Redis Cluster that die with writes that their replica lacks.
 
-Each round: the slot of a lock that clients of both daemons count under moves to another master, key by key; then the
-replica of one master hears of nothing any more. A client of daemon A is granted a lock there, and a plain client (SET
-NX PX) another one, so that no other node knows of either; the master is killed by KILL. In every fourth round the
-cluster itself replaces it, else an operator does at once (CLUSTER FAILOVER TAKEOVER). Another plain client and a
-client of daemon B ask for the same two locks: that of rlockd must not be granted before A's client gives it back, and
-then with a larger token. A lock in each shard that A has held since the first round stays held, and clients count all
-the while: no update may be lost, and tokens must rise. The dead node comes back as a replica, in every fourth round
-with the data of its last SAVE.
+Each round: the slot of a lock under which clients of both daemons count moves to another master, key by key; then the
+replica of one master is cut off. A client of daemon A is granted a lock there, and a plain client (SET NX PX) another
+one, which no other node has; the master is killed by KILL. An operator replaces it at once (CLUSTER FAILOVER TAKEOVER),
+in every fourth round the cluster itself. Another plain client and a client of daemon B request the same two locks: that
+of rlockd must not be granted before A's client unlocks it, and then with a larger token. A lock in each shard that A
+has held since the first round stays held; no counted update may be lost, and tokens must rise. The dead node comes back
+as a replica, in every fourth round with the data of its last SAVE.
 """
 import os
 import sys

@@ -1,16 +1,7 @@
 #!/usr/bin/env python3
 """The checker on hand-made histories: those of histories/good must pass, those of histories/bad must not.
 
-A case begins with `== title`; of a bad one the title begins with what must be found. Times are milliseconds. Lines:
-
-    10 12 c1 LOCK x =5 lease=1000 ...   asked at 10, told token 5 at 12 (lease=10000 if not said); AGAIN and CHECK alike
-    10 12 c1 LOCK x null                not granted; `info`: nobody knows; `10 - c1 LOCK x`: never answered
-    30 31 c1 UNLOCK x =5 n=0            of token 5; n=0 if not said; `lost`, `nothield`, `info`. RENEW: n=MS
-    40 c1 close    40 - kill c1    40 - down A    40 - flaky A    50 - steady A    0 - limit x 2    90 - left KEY
-    0 - lasts
-    40 raw TEXT                         a line as it stands
-
-Options: @B (the daemon), shared, owner=O, waited=MS, holds=N, queued=MS, why=WORD.
+A case begins with `== title`; of a bad case the title begins with the finding. Times are milliseconds.
 """
 import os
 import random
@@ -18,6 +9,15 @@ import sys
 import unittest
 
 import rlcheck
+
+# Lines of a case:
+#   10 12 c1 LOCK x =5 lease=1000 ...   requested at 10, token 5 at 12 (default: lease=10000); also AGAIN and CHECK
+#   10 12 c1 LOCK x null                not granted; `info`: outcome unknown; `10 - c1 LOCK x`: never answered
+#   30 31 c1 UNLOCK x =5 n=0            of token 5 (default: n=0); `lost`, `nothield`, `info`. RENEW: n=MS
+#   40 c1 close    40 - kill c1    40 - down A    40 - flaky A    50 - steady A    0 - limit x 2    90 - left KEY
+#   0 - lasts
+#   40 raw TEXT                         a line as it is written
+# Options: @B (the daemon), shared, owner=O, waited=MS, holds=N, queued=MS, why=WORD.
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "histories")
 WHY = {"null": "FAIL why=null", "lost": "FAIL why=LOST", "nothield": "FAIL why=NOTHELD", "info": "INFO why=closed"}

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """run.py -- memory and system calls fail, one after the other, while clients use a real daemon on a real Redis.
 
-    run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report
-    FILE]
+  run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
 
-A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2,
-... until a run in which nothing failed. After each run all is well again, and then: each request had one reply or the
-end of its connection; every name can be locked and unlocked; Redis has no key that is not there after a good run.
-
-A system call that failed the daemon has outlived. An allocation that failed has ended it, with status 71 and one line
-in the log; the next process on the same state directory has what an owner with a name held.
-
---short tries each caller (by its stack) once instead of each call, and a stride through the rest.
+A loop is one scene and one way to fail: the n-th call after the mark fails, once or from then on for a while, n = 1, 2,
+... until a run in which nothing failed. After each run without further faults each request has had one reply or the end
+of its connection, each name can be locked and unlocked, and Redis has only keys that are there after a good run. The
+daemon survives a failed system call. A failed allocation ends it with status 71 and one line in the log, and the next
+process on the same state directory has the locks of named owners. --short tries each caller (by its stack) once instead
+of each call, and a stride through the rest.
 """
 import argparse
 import concurrent.futures

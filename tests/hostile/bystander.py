@@ -1,17 +1,11 @@
 #!/usr/bin/env python3
-"""bystander.py SOCKET DAEMON-PID -- what a client that does nothing wrong feels while others attack.
+"""bystander.py SOCKET DAEMON-PID -- measures how long a client that does nothing unusual waits while others attack.
 
 Three connections in one thread, none of which waits for another one:
-  ping   PING every 3 ms; the time to its reply is what the attack is measured by
-  keeper holds `bystander:kept` by the watchdog, and hears by SUBSCRIBE what becomes of it
+  ping   PING every 3 ms; the attack is measured by the time to its reply
+  keeper holds `bystander:kept` by the watchdog, and receives the events of this lock
   cycle  LOCK and UNLOCK of `bystander:cycle`, again and again, with a pause of 5 ms
-
-A machine with two processors makes everybody wait for one of them: that is noise of the test, no stall of the daemon.
-/proc/PID/schedstat counts it (ns that a process was runnable and did not run), so for each PING two times are kept:
-as it was felt (`felt`), and without what the daemon and this process spent waiting for a processor (`net`). CPU that
-the daemon burns and calls that it is blocked in are in both.
-
-It prints a line `ready` when all three have had an answer, ends when its stdin does, and then prints one line of JSON.
+It prints a line `ready` when each connection has had a reply, and one line of JSON when its stdin ends.
 """
 import json
 import os
@@ -19,6 +13,11 @@ import select
 import socket
 import sys
 import time
+
+# On a machine with two processors all processes wait for one of them: noise of the test, no stall of the daemon.
+# /proc/PID/schedstat counts these waits (ns that a process was runnable and did not run). So each PING has two times:
+# as measured (`felt`), and without the waits of the daemon and of this process for a processor (`net`). Both include
+# CPU that the daemon uses, and calls that block the daemon.
 
 PING_S = 0.003
 CYCLE_S = 0.005

@@ -1,23 +1,11 @@
-"""harness.py -- scenes of hostile clients, and what a bystander feels meanwhile.
+"""harness.py -- scenes of hostile clients, and how long a bystander waits meanwhile.
 
-A scene is a class below Scene in a file scenes_*.py of this directory:
-
-    class SlowPatterns(Scene):
-        "PSUBSCRIBE: 2 x 1,024 slow patterns, 250 LOCKs"      # one line: what it does
-        conf = {"limits": {"pipeline": 4096}}                 # what the daemon's configuration has besides LEASE
-
-        def prepare(self):      # before the bystander looks: connections, locks, ... (may be missing)
-            self.c = self.connect()
-        def attack(self):       # this is measured
-            flood([self.c], b"LOCK x\\r\\n", seconds=2)
-            return "so many were answered"                    # optional: stands in the scene's line
-
-Each try has a Redis, a daemon and a bystander of its own. It is good when the worst PING took at most `ping_ms`, the
-worst LOCK or UNLOCK `cycle_ms`, no reply was an error, and the bystander's renewed lock was never lost. One good try
-of TRIES is enough: noise only adds, and a stall of the daemon is there in every try. Both times are without what the
-daemon and the bystander waited for a processor (see bystander.py). RLOCKD_SLOW multiplies them.
-
-`must_fail = "PING"` (or another beginning of a reason): the scene is a control, and passes when every try fails for it.
+A scene is a class below Scene in a file scenes_*.py of this directory; its docstring is one line that names the attack.
+Each try has a Redis, a daemon and a bystander of its own. A try is good when the worst PING took at most `ping_ms`, the
+worst LOCK or UNLOCK `cycle_ms`, no reply was an error, and the bystander's renewed lock was never lost. One good try of
+TRIES is enough: noise only adds time, and a stall of the daemon is in every try. Neither time includes waits for a
+processor (bystander.py); RLOCKD_SLOW multiplies both. `must_fail = "PING"` (or another beginning of a reason): the
+scene is a control, and passes when every try fails for that reason.
 """
 import json
 import os
@@ -31,6 +19,16 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
 from harness import DEADLINE, SLOW, Closed, Conn, Redis, Rlockd, die_with_us, until, within  # noqa: E402,F401
+
+# class SlowPatterns(Scene):
+#     "PSUBSCRIBE: 2 x 1,024 slow patterns, 250 LOCKs"
+#     conf = {"limits": {"pipeline": 4096}}                 # the daemon's configuration, beside LEASE
+#
+#     def prepare(self):      # before the bystander starts: connections, locks, ... (may be missing)
+#         self.c = self.connect()
+#     def attack(self):       # this is measured
+#         flood([self.c], b"LOCK x\r\n", seconds=2)
+#         return "so many were answered"                    # optional: printed in the scene's line
 
 TRIES = 3
 LEASE = "1500ms"  # of the locks that are renewed: a stall of a second takes the bystander's

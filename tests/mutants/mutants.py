@@ -1,14 +1,11 @@
-"""mutants.py -- bugs that lock services have had (hazards.md 7.6), and some that only this one can have, room by room.
+"""mutants.py -- bugs that lock services have had (hazards.md 7.6), and some that only rlockd can have, room by room.
 
-Each row: its number in hazards.md (R, S: our own), the story, the file, where in the file, the text that is there, the
-text of the bug, and what notices, the fastest first; and where a bug needs more than one place, the others as (file,
-where, old, new). `Where` is the name of a function, or of a table, a type or a macro of C; "" is the whole file. There
-the old text stands once. Texts are compared as tokens: white space, line breaks and comments make no difference, and
-none of the two need have any. They are as short as they can be: what is changed, and what makes it unique in its
-function. `texts.py` tells which rows do not fit the sources any more.
-
-M20 (Redlock) and M25 (TLS) speak of what rlockd does not have yet; each stands here for the nearest thing that it has.
-So does M11: WAIT that falls short is R852.
+Each row: its number in hazards.md (R, S: our own), the story, the file, the function (or a table, a type or a macro of
+C; "" is the whole file), the text that is there once, the text of the bug, and the catchers, the fastest first; for a
+bug in more than one place, the others as (file, function, old, new). Texts are compared as tokens: white space, line
+breaks and comments make no difference. They are as short as they can be: what is changed, and what makes it unique in
+its function. `texts.py` lists the rows that do not fit the sources any more. M20 (Redlock), M25 (TLS) and M11 (WAIT:
+R852) are about things that rlockd does not have; each is the nearest bug that rlockd can have.
 """
 import backend
 import backend_cluster

@@ -3,13 +3,12 @@
 
   run.py [--jobs N] [--some] [--find] [--every] [--report FILE] [M5 M21 ...]
 
-Each mutant is one replacement in one function, in a copy of the sources and objects below build/mutants; only what it
-changes is built there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
-Class.test]`, `wire:FILE` (of tests/wire), `sim:ARGUMENTS` (rlsim) or `chaos:ARGUMENTS` (tests/chaos/nodes.py, of which
-only the verdict of the history checker counts); the first that fails is enough. A catcher that fails without a mutant,
-and a mutant that does not compile, are failures. --every runs all catchers of a mutant; --find runs those of all
-mutants, to find catchers for a new one. --some takes each day another half of the mutants, and a quarter of those whose
-catchers need daemons on a real Redis. build/test must be up to date (`make test`).
+Each mutant is one replacement in one function, in a copy of the sources and objects below build/mutants. A catcher is
+`unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[ Class.test]`, `wire:FILE`, `sim:ARGUMENTS`
+(rlsim) or `chaos:ARGUMENTS` (nodes.py, of which only the verdict of the checker counts); the first that fails is
+enough. A catcher that fails without a mutant, and a mutant that does not compile, are failures. --every runs all
+catchers of a mutant; --find runs those of all mutants, to find catchers for a new one. --some takes each day another
+half of the mutants, and a quarter of those with real daemons. build/test must be up to date (`make test`).
 """
 import argparse
 import concurrent.futures
