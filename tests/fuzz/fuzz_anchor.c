@@ -40,9 +40,9 @@ check_node(const struct reply *r)
 
 /* Its generations, said to another anchor. */
 static void
-tell(const struct anchor_answer *a)
+print_answer(const struct anchor_answer *a)
 {
-    static const struct anchor_identity who = {.uuid = "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", .lease_us = 30000000};
+    static const struct anchor_identity actor = {.uuid = "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", .lease_us = 30000000};
     uint64_t *number = malloc((a->entries_n + 1) * sizeof(*number));
     struct anchor_message m = {.longest_us = a->longest_us, .floor = a->floor, .owner_epoch = a->owner_epoch,
                                .generation = a->entry, .expected = number, .generations_n = a->entries_n,
@@ -58,7 +58,7 @@ tell(const struct anchor_answer *a)
         number[i] = a->entry[i].number;
     }
     buf_init(&text, 0);
-    n = anchor_words(1, &who, &m, &text, word);
+    n = anchor_words(1, &actor, &m, &text, word);
     CHECK(!text.failed && n > 20 && n <= ANCHOR_WORDS_MAX);
     for (int i = 0; i < n; i++) {
         CHECK(word[i].n == 0 || word[i].p != NULL);
@@ -89,7 +89,7 @@ check_anchor(const struct reply *r)
         CHECK(a.entry[i].number > 0 && a.entry[i].version > 0);
         check_ranges(a.entry[i].range, a.entry[i].ranges_n);
     }
-    tell(&a);
+    print_answer(&a);
     anchor_answer_free(&a);
 }
 

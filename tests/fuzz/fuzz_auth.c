@@ -9,7 +9,7 @@
 #define PASSWORD "sesame"
 #define ADMIN_PASSWORD "open it"
 
-static bool said_password[TALKERS], said_admin[TALKERS];
+static bool sent_password[TALKERS], sent_admin[TALKERS];
 static struct talk *running;
 
 static void
@@ -18,11 +18,11 @@ note_secrets(struct talker *t, const struct words *w)
     size_t at = (size_t)(t - running->t);
 
     for (unsigned i = 1; i < w->n; i++) {
-        said_password[at] |= slice_eq(w->word[i], SLICE_LIT(PASSWORD));
-        said_admin[at] |= slice_eq(w->word[i], SLICE_LIT(ADMIN_PASSWORD));
+        sent_password[at] |= slice_eq(w->word[i], SLICE_LIT(PASSWORD));
+        sent_admin[at] |= slice_eq(w->word[i], SLICE_LIT(ADMIN_PASSWORD));
     }
     /* Who is in reads by other limits than our model of it: then only the form of the replies is looked at. */
-    t->loose |= said_password[at] || said_admin[at];
+    t->loose |= sent_password[at] || sent_admin[at];
 }
 
 static void
@@ -34,12 +34,12 @@ check_sessions(const struct talk *k)
         const struct talker *t = &k->t[i];
         const struct session *s = t->open ? session_find(engine, t->c.id) : NULL;
 
-        known |= said_password[i] || said_admin[i];
+        known |= sent_password[i] || sent_admin[i];
         if (s == NULL) {
             continue;
         }
-        CHECK(!s->authed || said_password[i] || said_admin[i], "in without a password");
-        CHECK(!s->admin || said_admin[i] || (s->authed && conf->auth_admin_password == NULL));
+        CHECK(!s->authed || sent_password[i] || sent_admin[i], "in without a password");
+        CHECK(!s->admin || sent_admin[i] || (s->authed && conf->auth_admin_password == NULL));
         CHECK(s->authed || s->unauthed_bytes <= (size_t)conf->auth_bytes || s->framing_lost);
         /* Framing of 64 words and one request may be there; and no more after all was read. */
         CHECK(s->authed || s->reader.in.n <= (size_t)conf->auth_bytes + 64 * 32 || s->buffered || s->readable);
@@ -56,8 +56,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct talk k = {.on_words = note_secrets, .spare = 1}; /* for "too much before AUTH" */
     unsigned how = take_byte(&c);
 
-    memset(said_password, 0, sizeof(said_password));
-    memset(said_admin, 0, sizeof(said_admin));
+    memset(sent_password, 0, sizeof(sent_password));
+    memset(sent_admin, 0, sizeof(sent_admin));
     running = &k;
     build();
     conf->auth_unix = true;

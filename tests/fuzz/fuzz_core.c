@@ -19,7 +19,7 @@
  */
 
 enum {
-    SESSIONS = 4, NAMES = 6, DOMAINS = 3, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4,
+    SESSIONS = 4, NAMES = 6, DOMAINS = 3, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SENT_MAX = 4,
     EVENTS_MAX = 300, ROUNDS_MAX = 3000
 };
 
@@ -45,14 +45,14 @@ struct world {
     uint64_t session[SESSIONS]; /* 0 = none */
     struct asked asked[ASKED_MAX];
     struct flight flight[FLIGHTS_MAX];
-    size_t asked_n, flights_n, said_n;
+    size_t asked_n, flights_n, sent_n;
     uint64_t epoch[DOMAINS], reclaimed[DOMAINS]; /* of the last RECLAIM, and of the last RECLAIMED */
     uint64_t dice; /* draws domains */
     uint64_t watched; /* a lock id that was spoken of last */
     struct {
         char p[8192];
         size_t n;
-    } said[SAID_MAX]; /* the last member: not cleared for each run */
+    } sent[SENT_MAX]; /* the last member: not cleared for each run */
 };
 
 /* ---- what the core does ---- */
@@ -133,9 +133,9 @@ act(void *ctx, const struct core_action *a)
         CHECK(a->publish.name.n > 0);
         break;
     case CORE_BROADCAST:
-        CHECK(a->broadcast.n > 0 && a->broadcast.n <= sizeof(w->said[0].p));
-        memcpy(w->said[w->said_n % SAID_MAX].p, a->broadcast.p, a->broadcast.n);
-        w->said[w->said_n++ % SAID_MAX].n = a->broadcast.n;
+        CHECK(a->broadcast.n > 0 && a->broadcast.n <= sizeof(w->sent[0].p));
+        memcpy(w->sent[w->sent_n % SENT_MAX].p, a->broadcast.p, a->broadcast.n);
+        w->sent[w->sent_n++ % SENT_MAX].n = a->broadcast.n;
         break;
     case CORE_WAITER_POLL:
         CHECK(a->waiter_poll.op > w->waiter_poll.op);
@@ -321,17 +321,17 @@ polled(struct world *w, unsigned how)
 /* ---- what else happens ---- */
 
 static void
-hear(struct world *w, struct choices *c)
+receive(struct world *w, struct choices *c)
 {
     unsigned how = take_byte(c);
     char copy[8192];
     struct slice s;
 
-    if (w->said_n > 0 && how & 1) { /* what we or others said, perhaps with a byte changed */
-        size_t at = how / 4 % (w->said_n < SAID_MAX ? w->said_n : SAID_MAX);
+    if (w->sent_n > 0 && how & 1) { /* what we or others said, perhaps with a byte changed */
+        size_t at = how / 4 % (w->sent_n < SENT_MAX ? w->sent_n : SENT_MAX);
 
-        s = (struct slice){copy, w->said[at].n};
-        memcpy(copy, w->said[at].p, s.n);
+        s = (struct slice){copy, w->sent[at].n};
+        memcpy(copy, w->sent[at].p, s.n);
         if (how & 2) {
             copy[(take_byte(c) * 256 + take_byte(c)) % s.n] = (char)take_byte(c);
         }
@@ -434,7 +434,7 @@ happens(struct world *w, struct choices *c)
         configure(w, c);
         break;
     case 2:
-        hear(w, c);
+        receive(w, c);
         break;
     case 3:
         if (what & 32) {
@@ -555,7 +555,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct world w;
     struct choices c = {data, size};
 
-    memset(&w, 0, offsetof(struct world, said));
+    memset(&w, 0, offsetof(struct world, sent));
     w.now_us = 1000 * US_PER_S;
     w.token = 1000;
     w.conf = (struct core_conf){.op_timeout_us = US_PER_S, .max_poll_us = 5 * US_PER_S, .deadlock_us = US_PER_S,

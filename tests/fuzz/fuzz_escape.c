@@ -82,7 +82,7 @@ is_secret(enum command_id id, const struct words *w, unsigned at)
 
 /* The words behind "[0 peer]", as our own reader takes them back. More may be hidden than must be. */
 static void
-check_monitored(const struct buf *out, const struct words *said, enum command_id id)
+check_monitored(const struct buf *out, const struct words *sent, enum command_id id)
 {
     static const struct reader_limits wide = {1 << 20, 1 << 20, READER_WORDS_MAX};
     const char *from = memmem(out->p, out->n, "] ", 2);
@@ -94,13 +94,13 @@ check_monitored(const struct buf *out, const struct words *said, enum command_id
     reader_init(&r, &wide);
     from += 2;
     reader_feed(&r, from, (size_t)(out->p + out->n - from));
-    CHECK(reader_next(&r, &w) == READER_READY && w.n == said->n);
+    CHECK(reader_next(&r, &w) == READER_READY && w.n == sent->n);
     for (unsigned i = 0; i < w.n; i++) {
         bool hidden = slice_eq(w.word[i], SLICE_LIT("(redacted)"));
 
-        CHECK(hidden || !is_secret(id, said, i), "word %u is secret", i);
-        CHECK(hidden || slice_eq(w.word[i], said->word[i]));
-        CHECK(!hidden || id == CMD_AUTH || id == CMD_HELLO || slice_eq(w.word[i], said->word[i]));
+        CHECK(hidden || !is_secret(id, sent, i), "word %u is secret", i);
+        CHECK(hidden || slice_eq(w.word[i], sent->word[i]));
+        CHECK(!hidden || id == CMD_AUTH || id == CMD_HELLO || slice_eq(w.word[i], sent->word[i]));
     }
     reader_fini(&r);
 }
@@ -111,7 +111,7 @@ monitor_line(struct choices *c)
     static const struct reader_limits limits = {16384, 16384, READER_WORDS_MAX};
     struct conf conf = {.limit_output_bytes = 1 << 20};
     struct engine e = {.conf = &conf};
-    struct session talks = {.engine = &e, .peer = "unix:pid=1,uid=2,gid=3"}, hears = {.engine = &e};
+    struct session talks = {.engine = &e, .peer = "unix:pid=1,uid=2,gid=3"}, monitor = {.engine = &e};
     struct slice in = take_rest(c);
     struct reader r;
     struct words w;
@@ -119,11 +119,11 @@ monitor_line(struct choices *c)
     list_init(&e.monitors);
     list_init(&e.ready);
     list_init(&e.writing_events);
-    list_init(&hears.ready_node);
-    list_init(&hears.write_node);
-    pieces_init(&hears.later, 0);
-    list_push_back(&e.monitors, &hears.monitor_node);
-    outbox_init(&hears.out);
+    list_init(&monitor.ready_node);
+    list_init(&monitor.write_node);
+    pieces_init(&monitor.later, 0);
+    list_push_back(&e.monitors, &monitor.monitor_node);
+    outbox_init(&monitor.out);
     reader_init(&r, &limits);
     reader_feed(&r, in.p, in.n);
     reader_feed(&r, "\n", 1);
@@ -131,12 +131,12 @@ monitor_line(struct choices *c)
         int id = command_find(w.word[0]);
         struct cmd cmd = {.session = &talks, .words = &w, .id = id < 0 ? CMD_PING : (enum command_id)id};
 
-        buf_clear(&hears.out.bytes, SIZE_MAX);
+        buf_clear(&monitor.out.bytes, SIZE_MAX);
         monitor_feed(&cmd);
-        check_monitored(&hears.out.bytes, &w, cmd.id);
+        check_monitored(&monitor.out.bytes, &w, cmd.id);
     }
     reader_fini(&r);
-    outbox_fini(&hears.out);
+    outbox_fini(&monitor.out);
 }
 
 static void

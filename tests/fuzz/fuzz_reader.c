@@ -15,12 +15,12 @@ static const struct reader_limits limits[] = {
 
 /* What came of a stream, as text that can be compared. */
 static void
-tell(struct buf *told, const struct words *w)
+print_words(struct buf *output, const struct words *w)
 {
-    buf_printf(told, "%u %d %zu:", w->n, w->inline_form, w->bytes);
+    buf_printf(output, "%u %d %zu:", w->n, w->inline_form, w->bytes);
     for (unsigned i = 0; i < w->n; i++) {
-        buf_printf(told, "%zu=", w->word[i].n);
-        buf_add_slice(told, w->word[i]);
+        buf_printf(output, "%zu=", w->word[i].n);
+        buf_add_slice(output, w->word[i]);
     }
 }
 
@@ -40,7 +40,7 @@ check_words(const struct words *w, const struct reader_limits *l, size_t size)
 
 /* Every request that is there; true: framing is lost. */
 static bool
-drain(struct reader *r, struct buf *told, size_t size, size_t *consumed)
+drain(struct reader *r, struct buf *output, size_t size, size_t *consumed)
 {
     struct words w;
 
@@ -50,7 +50,7 @@ drain(struct reader *r, struct buf *told, size_t size, size_t *consumed)
         case READER_READY:
             check_words(&w, r->limits, size);
             *consumed += w.bytes;
-            tell(told, &w);
+            print_words(output, &w);
             break;
         case READER_MORE:
             CHECK(reader_pending(r) > 0 || r->in.room == 0, "R4");
@@ -58,7 +58,7 @@ drain(struct reader *r, struct buf *told, size_t size, size_t *consumed)
         case READER_BAD:
             CHECK(r->error != NULL && is_printable_line(slice_of(r->error)));
             CHECK(reader_next(r, &w) == READER_BAD && reader_pending(r) == 0);
-            buf_printf(told, "bad %s", r->error);
+            buf_printf(output, "bad %s", r->error);
             return true;
         }
     }
@@ -66,7 +66,7 @@ drain(struct reader *r, struct buf *told, size_t size, size_t *consumed)
 
 /* Fed in pieces: of `step` bytes, or (0) of lengths that `cuts` says. */
 static void
-read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned cuts, struct buf *told)
+read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned cuts, struct buf *output)
 {
     struct reader r;
     size_t at = 0, consumed = 0;
@@ -89,13 +89,13 @@ read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned c
             reader_feed(&r, piece, n);
         }
         at += n;
-        bad = bad || drain(&r, told, in.n, &consumed);
+        bad = bad || drain(&r, output, in.n, &consumed);
         reader_keep(&r);
         free(piece);
     }
     if (!bad) {
         CHECK(consumed + reader_pending(&r) <= in.n);
-        buf_printf(told, "left %zu", reader_pending(&r));
+        buf_printf(output, "left %zu", reader_pending(&r));
     }
     reader_fini(&r);
 }

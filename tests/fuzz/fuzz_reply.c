@@ -22,28 +22,28 @@ allocated(void)
 
 /* Looks at all of it, and tells it as text. */
 static void
-tell(const struct reply *r, int depth, struct buf *told)
+print_reply(const struct reply *r, int depth, struct buf *output)
 {
     CHECK(r != NULL && depth < DEPTH_MAX);
-    buf_printf(told, "%d ", r->type);
+    buf_printf(output, "%d ", r->type);
     switch (r->type) {
     case REPLY_NULL:
         break;
     case REPLY_INT:
-        buf_printf(told, "%lld ", (long long)r->n);
+        buf_printf(output, "%lld ", (long long)r->n);
         break;
     case REPLY_TEXT:
     case REPLY_STATUS:
     case REPLY_ERROR:
         CHECK(r->text.n <= REPLY_BULK_BYTES_MAX && r->text.p[r->text.n] == '\0');
-        buf_printf(told, "%zu=", r->text.n);
-        buf_add_slice(told, r->text);
+        buf_printf(output, "%zu=", r->text.n);
+        buf_add_slice(output, r->text);
         break;
     case REPLY_ARRAY:
         CHECK(r->count <= REPLY_ITEMS_MAX);
-        buf_printf(told, "%zu[", r->count);
+        buf_printf(output, "%zu[", r->count);
         for (size_t i = 0; i < r->count; i++) {
-            tell(r->item[i], depth + 1, told);
+            print_reply(r->item[i], depth + 1, output);
         }
         break;
     default:
@@ -52,7 +52,7 @@ tell(const struct reply *r, int depth, struct buf *told)
 }
 
 static void
-read_all(struct slice in, unsigned cuts, struct buf *told)
+read_all(struct slice in, unsigned cuts, struct buf *output)
 {
     size_t before = allocated();
     struct redisReader *reader = reply_reader_new(NULL);
@@ -75,15 +75,15 @@ read_all(struct slice in, unsigned cuts, struct buf *told)
         free(piece);
         at += n;
         while (rc == REDIS_OK && (rc = redisReaderGetReply(reader, &reply)) == REDIS_OK && reply != NULL) {
-            tell(reply, 0, told);
+            print_reply(reply, 0, output);
             reply_free(reply);
             reply = NULL;
         }
         /* hiredis keeps its own 16 KiB and room to grow; ours is 72 bytes and a share of a list for each item. */
-        CHECK(allocated() - before < 96 * 1024 + 256 * in.n + 2 * told->room,
+        CHECK(allocated() - before < 96 * 1024 + 256 * in.n + 2 * output->room,
               "%zu bytes in, %zu held", at, allocated() - before);
     }
-    buf_printf(told, rc == REDIS_OK ? "fine" : "broken");
+    buf_printf(output, rc == REDIS_OK ? "fine" : "broken");
     redisReaderFree(reader);
 }
 

@@ -9,23 +9,23 @@
 #include "tests/fuzz/fuzz.h"
 
 static void
-tell(const struct redisReply *v, struct buf *told)
+print_reply(const struct redisReply *v, struct buf *output)
 {
     bool text = v->type == REDIS_REPLY_STRING || v->type == REDIS_REPLY_STATUS || v->type == REDIS_REPLY_ERROR;
 
-    buf_printf(told, "%d %lld ", v->type, v->integer);
+    buf_printf(output, "%d %lld ", v->type, v->integer);
     CHECK((v->str != NULL) == text && (v->type == REDIS_REPLY_ARRAY || v->elements == 0));
     if (text) {
         CHECK(v->str[v->len] == '\0');
-        buf_add_slice(told, reply_text(v));
+        buf_add_slice(output, reply_text(v));
     }
     for (size_t i = 0; i < v->elements; i++) {
-        tell(v->element[i], told);
+        print_reply(v->element[i], output);
     }
 }
 
 static void
-read_all(struct slice in, unsigned cuts, struct buf *told)
+read_all(struct slice in, unsigned cuts, struct buf *output)
 {
     struct client c;
     enum client_result r = CLIENT_MORE;
@@ -45,12 +45,12 @@ read_all(struct slice in, unsigned cuts, struct buf *told)
         c.unread += n;
         at += n;
         while ((r = client_next(&c, &v)) == CLIENT_READY) {
-            tell(v, told);
+            print_reply(v, output);
             (void)reply_number(reply_field(v, "token"));
             (void)reply_number(v);
         }
     }
-    buf_printf(told, r == CLIENT_BAD ? "bad" : "%zu more", c.unread);
+    buf_printf(output, r == CLIENT_BAD ? "bad" : "%zu more", c.unread);
     client_close(&c);
 }
 

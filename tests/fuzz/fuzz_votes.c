@@ -121,12 +121,12 @@ check(const struct vote *v, int64_t now_us)
         CHECK(!"a step of votes.h");
     }
     for (int releases = 0; releases < 2; releases++) {
-        bool told = vote_confirmed(v, releases, &outcome);
+        bool granted = vote_confirmed(v, releases, &outcome);
 
-        CHECK(told || with(v, BALLOT_AWAITED, CORE_OK) > 0, "open for ever");
-        CHECK(!told || outcome != CORE_OK || releases || with(v, BALLOT_OK, CORE_OK) >= v->majority,
+        CHECK(granted || with(v, BALLOT_AWAITED, CORE_OK) > 0, "open for ever");
+        CHECK(!granted || outcome != CORE_OK || releases || with(v, BALLOT_OK, CORE_OK) >= v->majority,
               "confirmed by few");
-        CHECK(!told || outcome <= CORE_GRACE);
+        CHECK(!granted || outcome <= CORE_GRACE);
     }
 }
 

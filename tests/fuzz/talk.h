@@ -78,14 +78,14 @@ getrandom(void *p, size_t n, unsigned flags)
 
 struct talker {
     struct client c;
-    bool open, shut, deaf; /* deaf: reads nothing */
+    bool open, shut, unread; /* deaf: reads nothing */
     bool loose;            /* hears more or less than one reply per request */
     bool fewer;            /* may be closed before all is answered */
     bool over;             /* what comes now is not looked at any more (QUIT, framing lost) */
     bool proto_3;          /* may have asked for RESP3: then either is well */
     unsigned logins;
     struct reader model;
-    struct buf said, heard;
+    struct buf request_bytes, reply_bytes;
     uint64_t requests, replies;
 };
 
@@ -121,20 +121,20 @@ note_words(struct talk *k, struct talker *t, const struct words *w)
 
 /* Sends what the client at hand has said so far. */
 static void
-send_said(struct talk *k)
+send_request_bytes(struct talk *k)
 {
     struct talker *t = k->now;
     enum reader_result res = READER_READY;
     struct words w;
 
-    if (!t->open || t->shut || t->said.n == 0) {
-        buf_clear(&t->said, SIZE_MAX);
+    if (!t->open || t->shut || t->request_bytes.n == 0) {
+        buf_clear(&t->request_bytes, SIZE_MAX);
         return;
     }
-    if (send(t->c.fd, t->said.p, t->said.n, MSG_NOSIGNAL) != (ssize_t)t->said.n) {
+    if (send(t->c.fd, t->request_bytes.p, t->request_bytes.n, MSG_NOSIGNAL) != (ssize_t)t->request_bytes.n) {
         t->fewer = true; /* it has been closed */
     }
-    reader_feed(&t->model, t->said.p, t->said.n);
+    reader_feed(&t->model, t->request_bytes.p, t->request_bytes.n);
     while (!t->over && res == READER_READY) {
         res = reader_next(&t->model, &w);
         if (res == READER_READY) {
@@ -144,7 +144,7 @@ send_said(struct talk *k)
             t->over = true;
         }
     }
-    buf_clear(&t->said, SIZE_MAX);
+    buf_clear(&t->request_bytes, SIZE_MAX);
 }
 
 static void
@@ -158,8 +158,8 @@ talk_come(struct talk *k, struct talker *t)
     CHECK(t->c.s != NULL);
     t->open = true;
     reader_init(&t->model, t->c.s->reader.limits);
-    buf_init(&t->said, 0);
-    buf_init(&t->heard, 0);
+    buf_init(&t->request_bytes, 0);
+    buf_init(&t->reply_bytes, 0);
     k->now = t;
 }
 
@@ -172,15 +172,15 @@ read_replies(const struct talk *k, struct talker *t)
     ssize_t got;
     bool any = false;
 
-    if (!t->open || t->deaf) {
+    if (!t->open || t->unread) {
         return false;
     }
     while ((got = recv(t->c.fd, piece, sizeof(piece), 0)) > 0) {
-        buf_add(&t->heard, piece, (size_t)got);
+        buf_add(&t->reply_bytes, piece, (size_t)got);
         any = true;
     }
-    while (at < t->heard.n) {
-        struct slice rest = {t->heard.p + at, t->heard.n - at};
+    while (at < t->reply_bytes.n) {
+        struct slice rest = {t->reply_bytes.p + at, t->reply_bytes.n - at};
 
         n = resp_value(rest, t->proto_3 ? 3 : 2, 0);
         if (n == 0) {
@@ -189,7 +189,7 @@ read_replies(const struct talk *k, struct talker *t)
         at += n;
         t->replies++;
     }
-    buf_drop(&t->heard, at);
+    buf_drop(&t->reply_bytes, at);
     CHECK(t->loose || t->replies <= t->requests + k->spare, "%d replies to %d requests", (int)t->replies,
           (int)t->requests);
     return any;
@@ -245,7 +245,7 @@ talk_finish(struct talk *k, struct talker *t)
     (void)read_replies(k, t);
     CHECK(t->loose || t->fewer || k->killed || t->replies == t->requests, "%d replies to %d requests", (int)t->replies,
           (int)t->requests);
-    CHECK(t->fewer || k->killed || t->heard.n == 0, "half a reply");
+    CHECK(t->fewer || k->killed || t->reply_bytes.n == 0, "half a reply");
 }
 
 static void
@@ -254,8 +254,8 @@ talk_close(struct talker *t)
     if (t->open) {
         close(t->c.fd);
         reader_fini(&t->model);
-        buf_fini(&t->said);
-        buf_fini(&t->heard);
+        buf_fini(&t->request_bytes);
+        buf_fini(&t->reply_bytes);
         t->open = false;
     }
 }
@@ -275,11 +275,11 @@ static void
 talk_post(enum core_event_type type, struct choices *c)
 {
     struct core_event ev = {.type = type};
-    struct slice heard;
+    struct slice reply_bytes;
 
     if (type == CORE_RECEIVED) {
-        heard = take_bytes(c, 100);
-        ev.received = (struct slice){exact_copy(heard, false), heard.n};
+        reply_bytes = take_bytes(c, 100);
+        ev.received = (struct slice){exact_copy(reply_bytes, false), reply_bytes.n};
         redis->env.post(redis->env.ctx, &ev);
         free((char *)(uintptr_t)ev.received.p);
         return;
@@ -304,14 +304,14 @@ talk_inspected(struct choices *c)
 {
     static const char *const types[] = {"none", "hash", "string", "list"};
     unsigned how = take_byte(c);
-    struct slice who = take_bytes(c, 40);
+    struct slice holder_name = take_bytes(c, 40);
     struct buf b;
 
     redis->seen = (struct backend_key){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
                                         .pttl_ms = how - 1};
     snprintf(redis->seen.type, sizeof(redis->seen.type), "%s", types[how / 2 % 4]);
     buf_init(&b, 0);
-    buf_add_escaped(&b, who);
+    buf_add_escaped(&b, holder_name);
     snprintf(redis->seen.owner, sizeof(redis->seen.owner), "%.*s", (int)b.n, b.n > 0 ? b.p : "");
     buf_fini(&b);
 }
@@ -321,7 +321,7 @@ instruct(struct talk *k, struct choices *c)
 {
     unsigned what = take_byte(c);
 
-    send_said(k);
+    send_request_bytes(k);
     switch (what) {
     case '0':
     case '1':
@@ -343,7 +343,7 @@ instruct(struct talk *k, struct choices *c)
         talk_close(k->now);
         break;
     case 'q':
-        k->now->deaf = !k->now->deaf;
+        k->now->unread = !k->now->unread;
         k->now->fewer = true; /* it may be ended for that */
         break;
     case 't':
@@ -381,7 +381,7 @@ instruct(struct talk *k, struct choices *c)
         k->killed = true;
         break;
     default: /* the byte itself */
-        buf_add(&k->now->said, "\1", k->now->open);
+        buf_add(&k->now->request_bytes, "\1", k->now->open);
         break;
     }
 }
@@ -396,7 +396,7 @@ talk(struct talk *k, struct choices *c)
         const uint8_t *escape = memchr(c->p, 1, c->n);
         size_t n = escape != NULL ? (size_t)(escape - c->p) : c->n;
 
-        buf_add(&k->now->said, c->p, k->now->open ? n : 0);
+        buf_add(&k->now->request_bytes, c->p, k->now->open ? n : 0);
         c->p += n;
         c->n -= n;
         if (c->n > 0) {
@@ -408,7 +408,7 @@ talk(struct talk *k, struct choices *c)
             talk_settle(k);
         }
     }
-    send_said(k);
+    send_request_bytes(k);
 }
 
 /* All leave in good order; then nothing is left. */
@@ -420,7 +420,7 @@ talk_end(struct talk *k)
     redis->ends = redis->extends = CORE_OK;
     k->down = false;
     for (int i = 0; i < TALKERS; i++) { /* all at once: what one waits for may be for another to end */
-        k->t[i].deaf = false;
+        k->t[i].unread = false;
         talk_shut(&k->t[i]);
     }
     for (int i = 0; i < TALKERS; i++) {

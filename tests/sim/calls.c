@@ -292,7 +292,7 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
         break_reply(c, script, r);
     }
     if (script >= 0 && !scripts_is_call(script)) {
-        cluster_tells(c, words, word, r);
+        cluster_informs(c, words, word, r);
     }
     if (instead != NULL) {
         conn_reply(c, instead, strlen(instead), false);
@@ -330,7 +330,7 @@ load_script(struct conn *c, struct slice text)
 }
 
 static void
-say(struct conn *c, const char *text)
+send_text(struct conn *c, const char *text)
 {
     conn_reply(c, text, strlen(text), false);
 }
@@ -357,7 +357,7 @@ wait_for_replicas(struct conn *c, struct slice wanted, struct slice ms)
         }
     }
     snprintf(out, sizeof(out), ":%" PRId64 "\r\n", n - few);
-    say(c, out);
+    send_text(c, out);
     if (few) {
         conn_late(c, bound_ms * US_PER_MS);
     }
@@ -381,7 +381,7 @@ denies(const struct server *s, struct slice verb)
 
 /* CONFIG GET min-replicas-* */
 static void
-tell_settings(struct conn *c)
+send_settings(struct conn *c)
 {
     int64_t lag_s = c->world->sentinels.max_lag_us / US_PER_S;
     char lag[24], out[160];
@@ -390,7 +390,7 @@ tell_settings(struct conn *c)
     snprintf(out, sizeof(out),
              "*4\r\n$20\r\nmin-replicas-max-lag\r\n$%zu\r\n%s\r\n$21\r\nmin-replicas-to-write\r\n$1\r\n%d\r\n",
              strlen(lag), lag, lag_s > 0);
-    say(c, out);
+    send_text(c, out);
 }
 
 static void
@@ -400,7 +400,7 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
     char id[32];
 
     if (denies(c->server, word[0])) {
-        say(c, "-NOPERM this user has no permissions to run the command\r\n");
+        send_text(c, "-NOPERM this user has no permissions to run the command\r\n");
         return;
     }
     if (c->world->shape == SHAPE_CLUSTER && cluster_answers(c, words, word)) {
@@ -411,14 +411,15 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
     } else if (slice_is(word[0], "EVAL")) {
         script = scripts_find(word[1]);
     } else if (slice_is(word[0], "PING")) {
-        say(c, "+PONG\r\n");
+        send_text(c, "+PONG\r\n");
         return;
     } else if (slice_is(word[0], "WAIT") && words == 3) {
         wait_for_replicas(c, word[1], word[2]);
         return;
     } else if (slice_is(word[0], "CLIENT")) {
         snprintf(id, sizeof(id), ":%" PRIu64 "\r\n", c->id);
-        say(c, slice_is(word[1], "SETNAME") ? "+OK\r\n" : slice_is(word[1], "ID") ? id : "-ERR no such thing\r\n");
+        send_text(c, slice_is(word[1], "SETNAME") ? "+OK\r\n"
+                     : slice_is(word[1], "ID") ? id : "-ERR no such thing\r\n");
         return;
     } else if (slice_is(word[0], "SUBSCRIBE") || slice_is(word[0], "UNSUBSCRIBE")) {
         server_subscribes(c, word[1], false, slice_is(word[0], "SUBSCRIBE"));
@@ -428,11 +429,11 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
         return;
     }
     if (slice_is(word[0], "CONFIG")) {
-        tell_settings(c);
+        send_settings(c);
         return;
     }
     run_command(c, script, words, word, instead);
-    replicas_hear(c->server);
+    replicas_receive(c->server);
 }
 
 static void
@@ -479,7 +480,7 @@ server_runs(struct conn *c, struct parcel *p)
             if (errors[i].runs) {
                 run_words(c, words, word, errors[i].text);
             } else {
-                say(c, errors[i].text);
+                send_text(c, errors[i].text);
             }
             return;
         }

@@ -77,7 +77,7 @@ cancels_act(struct daemon *d, const struct session *s)
     waits = count_waits(d, s, owner, name);
     trace(d->world, "client", "session %d of daemon %d cancels %s of %.*s: %d waits", (int)s->id, d->index,
           d->world->name[name].text, (int)owner.n, owner.p, (int)waits);
-    d->cancel_said = -1;
+    d->cancel_sent = -1;
     daemon_step(d, &(struct core_event){.type = CORE_CANCEL,
                                         .request = {.session = s->id, .id = CANCEL_ID, .owner = owner,
                                                     .name = slice_of(d->world->name[name].text)}});
@@ -87,17 +87,17 @@ cancels_act(struct daemon *d, const struct session *s)
     if (count_waits(d, s, owner, name) != 0) {
         violated(d->world, "S9", "%s is waited for behind a CANCEL", d->world->name[name].text);
     }
-    if (d->cancel_said < 0 || d->cancel_said > waits || (uint64_t)d->cancel_said != d->cancelled_n - before) {
+    if (d->cancel_sent < 0 || d->cancel_sent > waits || (uint64_t)d->cancel_sent != d->cancelled_n - before) {
         violated(d->world, "S9", "a CANCEL of %d waits says %d, and %d were answered so", (int)waits,
-                 (int)d->cancel_said, (int)(d->cancelled_n - before));
+                 (int)d->cancel_sent, (int)(d->cancelled_n - before));
     }
 }
 
 bool
-cancels_hear(struct daemon *d, const struct core_reply *r)
+cancels_receive(struct daemon *d, const struct core_reply *r)
 {
     if (r->id == CANCEL_ID) {
-        d->cancel_said = r->answer == CORE_LEFT ? r->left : -1;
+        d->cancel_sent = r->answer == CORE_LEFT ? r->left : -1;
     }
     return r->id == CANCEL_ID;
 }

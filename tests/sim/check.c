@@ -138,7 +138,7 @@ check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
         violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
                  (unsigned long long)n->last_token);
     }
-    masters_told(w, n, token);
+    masters_reported(w, n, token);
     n->last_exclusive = alone ? token : n->last_exclusive;
     n->last_token = token > n->last_token ? token : n->last_token;
 }

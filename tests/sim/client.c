@@ -344,7 +344,7 @@ asks_by_another_name(struct daemon *d, struct session *s, const struct name *n)
 }
 
 static void
-hears_by_another_name(struct daemon *d, const struct core_reply *r)
+receives_by_another_name(struct daemon *d, const struct core_reply *r)
 {
     sight(d->world, SIGHT_ANOTHER_NAME);
     if (r->answer != CORE_KEY_IN_USE && r->answer != CORE_TOO_MANY_WAITERS) {
@@ -462,7 +462,7 @@ clients_act(struct world *w)
 /* ---- hearing ---- */
 
 static void
-hears_answer(struct daemon *d, struct session *s, struct asked *a, const struct core_reply *r)
+receives_answer(struct daemon *d, struct session *s, struct asked *a, const struct core_reply *r)
 {
     struct world *w = d->world;
     static const enum sight sights[CORE_ANSWERS] = {
@@ -497,7 +497,7 @@ clients_refused(struct daemon *d, struct session *s, const struct asked *a)
 }
 
 void
-clients_hear(struct daemon *d, const struct core_reply *r)
+clients_receive(struct daemon *d, const struct core_reply *r)
 {
     struct world *w = d->world;
     struct session *s = NULL;
@@ -517,10 +517,10 @@ clients_hear(struct daemon *d, const struct core_reply *r)
           (int)r->session, (int)r->id, r->answer, (unsigned long long)r->token, (int)r->holds, (long long)r->left,
           (long long)r->lease_us);
     if (r->id == BY_ANOTHER_NAME) {
-        hears_by_another_name(d, r);
+        receives_by_another_name(d, r);
         return;
     }
-    if (cancels_hear(d, r)) {
+    if (cancels_receive(d, r)) {
         return;
     }
     if (a == NULL) {
@@ -533,13 +533,13 @@ clients_hear(struct daemon *d, const struct core_reply *r)
             violated(w, "S3", "%d parts for %d names", (int)r->parts, (int)a->n);
         }
         for (size_t i = 0; i < r->parts && i < a->n; i++) {
-            hears_answer(d, s, a, &r->part[i]);
+            receives_answer(d, s, a, &r->part[i]);
         }
         if (a->type == CORE_MLOCK) {
             sight(w, SIGHT_MULTILOCK);
         }
     } else if (a->n == 0 || r->answer != CORE_GRANTED) {
-        hears_answer(d, s, a, r);
+        receives_answer(d, s, a, r);
     }
     a->id = 0;
     s->asked_n--;

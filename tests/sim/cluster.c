@@ -119,7 +119,7 @@ cluster_close(struct world *w)
         return;
     }
     for (int i = 0; i < CLUSTER_SERVERS; i++) {
-        buf_fini(&w->cluster->node[i].told);
+        buf_fini(&w->cluster->node[i].nodes_text);
     }
     moves_close(w);
     free(w->cluster);
@@ -183,7 +183,7 @@ cluster_restarts(struct server *s)
     n = node_of(s);
     n->slots.down = true;
     n->settled_us = s->down_until_us + between(w, 100, 2000) * US_PER_MS;
-    n->alone_us = n->hears_us = 0;
+    n->alone_us = n->receive_us = 0;
     cluster_trouble(w, s->down_until_us - w->now_us);
 }
 
@@ -248,7 +248,7 @@ promote(struct server *s)
     server_id(s, replid, s->life, 3);
     sim_redis_promote(s->redis, replid);
     node_of(s)->slots.down = false;
-    node_hears(s);
+    node_receives(s);
     node_of(old)->replaced_us = w->now_us;
     w->harm_us = w->now_us;
     cluster_trouble(w, 2 * US_PER_S);
@@ -264,7 +264,7 @@ failover_ticks(struct world *w, struct server *s)
     struct cluster_world *c = w->cluster;
     struct node *n = node_of(s);
     struct server *r = replica_of(w, s);
-    int hear = 0;
+    int receive = 0;
 
     for (int i = 0; i < CLUSTER_SERVERS; i++) {
         const struct server *other = &w->server[i];
@@ -273,12 +273,12 @@ failover_ticks(struct world *w, struct server *s)
             n->unseen_us = 0;
             return;
         }
-        hear += other != s && r != NULL && cluster_is_master(other) && servers_reach(other, r);
+        receive += other != s && r != NULL && cluster_is_master(other) && servers_reach(other, r);
     }
     if (n->unseen_us == 0) {
         n->unseen_us = w->now_us;
         n->elect_us = c->timeout_us + between(w, 100, 1500) * US_PER_MS;
-    } else if (w->now_us >= n->unseen_us + n->elect_us && hear == CLUSTER_MASTERS - 1 && !one_is_old(w)) {
+    } else if (w->now_us >= n->unseen_us + n->elect_us && receive == CLUSTER_MASTERS - 1 && !one_is_old(w)) {
         promote(r);
     }
 }
@@ -366,7 +366,7 @@ switch_by_hand(struct world *w)
     }
     promote(r);
     if (!takes_over) {
-        node_hears(s);
+        node_receives(s);
     }
     return true;
 }

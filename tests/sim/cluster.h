@@ -23,9 +23,9 @@ struct slot_map {
 struct node {
     struct slot_map map;
     struct sim_slots slots;
-    struct buf told;     /* CLUSTER NODES, of: */
-    uint64_t told_of[2]; /* its map's version, and what is open */
-    int64_t hears_us;    /* it takes in then how things are; 0 = it knows, or nobody tells */
+    struct buf nodes_text;     /* CLUSTER NODES, of: */
+    uint64_t answer_of[2]; /* its map's version, and what is open */
+    int64_t receive_us;    /* it takes in then how things are; 0 = it knows, or nobody tells */
     int64_t alone_us;    /* since when it reaches no majority of the masters; 0 = it does */
     int64_t settled_us;  /* not before that it serves again */
     int64_t down_after_us; /* so long alone, and it serves no more */
@@ -50,7 +50,7 @@ struct move {
     struct server *from, *to;
     enum move_end end;
     int64_t opened_us, next_us, close_us;
-    int64_t told_us;     /* a daemon was told that it is open; 0 = none was */
+    int64_t informed_us;     /* a daemon was told that it is open; 0 = none was */
     unsigned moved, most; /* keys; most: so many are moved at most */
     struct sim_redis *before; /* the keys of `from` as they were then, with which it comes back; NULL: it does not */
     int64_t old_us;           /* when it does */
@@ -75,9 +75,9 @@ struct server *cluster_owner(const struct world *w, uint16_t slot); /* a master 
 bool cluster_is_master(const struct server *s); /* as it is; an old one is none */
 void nodes_open(struct world *w);
 void nodes_tick(struct world *w);
-void node_hears(struct server *s);              /* how things are */
+void node_receives(struct server *s);              /* how things are */
 bool cluster_answers(struct conn *c, int words, struct slice *word); /* true: the command is not for its data */
-void cluster_tells(const struct conn *c, int words, const struct slice *word, const struct reply *r);
+void cluster_informs(const struct conn *c, int words, const struct slice *word, const struct reply *r);
 bool cluster_has_open(struct world *w, const struct name *n); /* a node that gets its slot has it */
 int64_t cluster_delay(const struct server *s); /* of a control: what an old master answers comes late */
 

@@ -474,7 +474,7 @@ cmd_script(struct sim_redis *r, int n, const struct slice *w)
         struct reply *reply = out_array(&r->out, (size_t)n - 2);
 
         for (int i = 2; i < n; i++) {
-            reply->item[i - 2] = out_int(&r->out, script_knows(r, w[i]));
+            reply->item[i - 2] = out_int(&r->out, script_is_loaded(r, w[i]));
         }
         return reply;
     } else if (slice_is(w[1], "flush") && (n == 2 || (n == 3 && (slice_is(w[2], "sync") || slice_is(w[2], "async"))))) {

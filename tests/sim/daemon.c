@@ -9,7 +9,7 @@
 #include "tests/sim/sim.h"
 
 static void
-tell_op(const struct daemon *d, const struct core_action *a)
+trace_op(const struct daemon *d, const struct core_action *a)
 {
     static const char *const verbs[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                         [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break",
@@ -77,7 +77,7 @@ sink(void *ctx, const struct core_action *a)
     case CORE_WATCH:
     case CORE_UNWATCH:
         if (d->world->traced) {
-            tell_op(d, a);
+            trace_op(d, a);
         }
         note(d->world, a->op.op, a->op.queue);
         see_attempt(d, a);

@@ -38,7 +38,7 @@ struct session {
     struct outbox out;         /* what the socket has not taken */
     uint64_t order[ASKED];     /* requests whose replies are in there, or in `heard` */
     int order_n;
-    struct buf heard;          /* the beginning of a reply */
+    struct buf received;          /* the beginning of a reply */
     int held[NAMES];
     int64_t unavailable_us[NAMES]; /* the last time it was answered so, or that it was lost */
     int64_t cancelled_us[NAMES];   /* ... or a LOCK without OWNER was cancelled */
@@ -75,7 +75,7 @@ struct daemon {
     uint64_t handed_seen;        /* of metrics.handoffs */
     uint64_t asked_n;            /* requests of its sessions */
     uint64_t cancelled_n;        /* LOCKs and MLOCKs answered so ... */
-    int64_t cancel_said;         /* ... and how many the last CANCEL says */
+    int64_t cancel_sent;         /* ... and how many the last CANCEL says */
     bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
     bool stops_at_write, unwritten; /* it will stand still there; and did, and has not written since */
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */

@@ -38,7 +38,7 @@ struct test {
     uint64_t outcomes[VERBS][KINDS][OUTCOMES]; /* of shipped scripts: OK to GRACE, see call.c; the last: an error */
     enum wrong wrong;
     bool full, listening;
-    struct buf said, heard; /* messages since the last look: channel NUL message NUL ... */
+    struct buf published, received; /* messages since the last look: channel NUL message NUL ... */
     bool differs;
 };
 
@@ -132,7 +132,7 @@ unordered(const struct test *t, const struct line *l)
 }
 
 static void
-tell(struct test *t, const struct line *l, const struct reply *real, const struct reply *sim)
+print_difference(struct test *t, const struct line *l, const struct reply *real, const struct reply *sim)
 {
     struct buf b;
 
@@ -208,7 +208,7 @@ compare(struct test *t, const struct line *l)
     t->scripts += l->call.n > 0 || l->look || l->membership != NULL;
     t->errors += real->type == REPLY_ERROR;
     if (!ok && !t->differs && !(t->wrong == WRONG_LOST_WRITE && t->commands % 400 == 0)) {
-        tell(t, l, real, sim);
+        print_difference(t, l, real, sim);
     }
     count_outcomes(t, l, sim);
     words_answer(&t->words, l, sim);
@@ -314,10 +314,10 @@ on_publish(void *ctx, struct slice channel, struct slice message, bool sharded)
     if (sharded || !t->listening || message.p == NULL) { /* NUMSUB: it listens to a pattern, which does not count */
         return 0;
     }
-    buf_add_slice(&t->said, channel);
-    buf_add(&t->said, "\0", 1);
-    buf_add_slice(&t->said, message);
-    buf_add(&t->said, "\0", 1);
+    buf_add_slice(&t->published, channel);
+    buf_add(&t->published, "\0", 1);
+    buf_add_slice(&t->published, message);
+    buf_add(&t->published, "\0", 1);
     t->messages++;
     return t->wrong == WRONG_MESSAGE ? 0 : 1;
 }
@@ -328,7 +328,7 @@ listen_or_not(struct test *t, bool listening)
     const struct slice on[] = {SLICE_LIT("PSUBSCRIBE"), SLICE_LIT("*")}, off[] = {SLICE_LIT("PUNSUBSCRIBE")};
 
     if (listening != t->listening) {
-        steer(t->real.hears, listening ? 2 : 1, listening ? on : off);
+        steer(t->real.subscriber, listening ? 2 : 1, listening ? on : off);
         t->listening = listening;
     }
 }
@@ -337,23 +337,23 @@ listen_or_not(struct test *t, bool listening)
 static void
 compare_messages(struct test *t)
 {
-    while (t->heard.n < t->said.n && !t->differs) {
-        struct reply *r = server_read(t->real.hears);
+    while (t->received.n < t->published.n && !t->differs) {
+        struct reply *r = server_read(t->real.subscriber);
 
         for (size_t i = 2; i < 4 && r->type == REPLY_ARRAY && r->count == 4; i++) {
-            buf_add_slice(&t->heard, r->item[i]->text);
-            buf_add(&t->heard, "\0", 1);
+            buf_add_slice(&t->received, r->item[i]->text);
+            buf_add(&t->received, "\0", 1);
         }
         reply_free(r);
     }
-    if (!t->differs && !slice_eq(buf_slice(&t->said), buf_slice(&t->heard))) {
+    if (!t->differs && !slice_eq(buf_slice(&t->published), buf_slice(&t->received))) {
         t->differs = true;
         if (t->wrong == RIGHT) {
             fprintf(stderr, "differ: seed %" PRIu64 ", command %" PRIu64 ": other messages\n", t->seed, t->commands);
         }
     }
-    buf_clear(&t->said, SIZE_MAX);
-    buf_clear(&t->heard, SIZE_MAX);
+    buf_clear(&t->published, SIZE_MAX);
+    buf_clear(&t->received, SIZE_MAX);
 }
 
 /* ---- a run ---- */
@@ -454,8 +454,8 @@ run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum 
     t->words.now_us = BEGAN_US;
     server_start(&t->real, preload, BEGAN_US);
     t->sim = twin(t);
-    buf_init(&t->said, 0);
-    buf_init(&t->heard, 0);
+    buf_init(&t->published, 0);
+    buf_init(&t->received, 0);
     try_odd(t);
     while (t->commands < commands && !t->differs) {
         int lines = 1 + (int)rng_below(&t->words.rng, rng_below(&t->words.rng, 2) == 0 ? 4 : BATCH_MAX);
@@ -478,8 +478,8 @@ run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum 
     if (!t->differs) {
         compare_keys(t);
     }
-    buf_fini(&t->said);
-    buf_fini(&t->heard);
+    buf_fini(&t->published);
+    buf_fini(&t->received);
     sim_redis_free(&t->sim);
     words_fini(&t->words);
     server_stop(&t->real);

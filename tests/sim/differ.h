@@ -21,7 +21,7 @@ struct server {
     pid_t pid;
     volatile int64_t *now_us; /* its time of day */
     redisContext *to;         /* replies are struct reply */
-    redisContext *hears;      /* PSUBSCRIBE * */
+    redisContext *subscriber;      /* PSUBSCRIBE * */
 };
 
 /* preload: the path of clock.so. Exits with a message when it can not be started. */

@@ -138,8 +138,8 @@ server_start(struct server *s, const char *preload, int64_t now_us)
         }
         usleep(1000);
     }
-    s->hears = dial(s);
-    if (s->hears == NULL) {
+    s->subscriber = dial(s);
+    if (s->subscriber == NULL) {
         give_up("no second connection");
     }
     r = server_ask(s->to, 3, lazy); /* expired keys go when they are met, and only then: as in the simulated one */
@@ -153,7 +153,7 @@ void
 server_stop(struct server *s)
 {
     redisFree(s->to);
-    redisFree(s->hears);
+    redisFree(s->subscriber);
     kill(s->pid, SIGKILL);
     waitpid(s->pid, NULL, 0);
     munmap((void *)(uintptr_t)s->now_us, sizeof(*s->now_us));

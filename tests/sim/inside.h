@@ -94,7 +94,7 @@ const char *slots_refuse(struct sim_redis *r, const struct command *c, int n, co
 /* EVAL and EVALSHA: w[1] is the text or the digest. */
 const struct reply *script_eval(struct sim_redis *r, int n, const struct slice *w, bool by_sha);
 const struct reply *script_load(struct sim_redis *r, struct slice text);
-bool script_knows(const struct sim_redis *r, struct slice sha);
+bool script_is_loaded(const struct sim_redis *r, struct slice sha);
 void script_forget(struct sim_redis *r);
 
 #endif

@@ -411,7 +411,7 @@ log_event(const struct log *lg, enum log_level level, const char *room, const ch
 {
     struct world *w = turn_of->world;
     const char *key;
-    char who[16];
+    char program[16];
     va_list ap;
 
     (void)lg;
@@ -419,8 +419,8 @@ log_event(const struct log *lg, enum log_level level, const char *room, const ch
     if (!w->traced) {
         return;
     }
-    snprintf(who, sizeof(who), "daemon-%d", turn_of->index);
-    printf("%12.6f %-8s log: %s %s", (double)w->now_us / 1e6, who, room, event);
+    snprintf(program, sizeof(program), "daemon-%d", turn_of->index);
+    printf("%12.6f %-8s log: %s %s", (double)w->now_us / 1e6, program, room, event);
     va_start(ap, event);
     for (key = va_arg(ap, const char *); key != NULL; key = va_arg(ap, const char *)) {
         struct log_value v = va_arg(ap, struct log_value);

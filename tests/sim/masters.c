@@ -276,7 +276,7 @@ is_established(struct server *s)
 
 /* Q3 */
 void
-masters_told(struct world *w, const struct name *n, uint64_t token)
+masters_reported(struct world *w, const struct name *n, uint64_t token)
 {
     struct slice read[2] = {SLICE_LIT("GET"), clock_of(slice_of(n->text))};
     int behind = 0;

@@ -43,8 +43,8 @@ migrate_one(struct server *from, struct server *to, uint16_t slot)
         trace(from->world, from->name, "%.*s goes to %s", (int)one.n, one.text, to->name);
         from->world->totals->faults[FAULT_CLUSTER_OLDER] += sim_redis_migrate(
             from->redis, server_clock(from), to->redis, server_clock(to), (struct slice){one.text, one.n});
-        replicas_hear(from);
-        replicas_hear(to);
+        replicas_receive(from);
+        replicas_receive(to);
     }
     return one.seen_n > 0;
 }
@@ -68,14 +68,14 @@ move_done(struct world *w)
     c->map.version++;
     c->map.owner[m->slot] = (uint8_t)m->to->index;
     c->map.epoch[m->to->index] = cluster_next_epoch(c);
-    node_hears(m->to);
-    node_of(m->from)->hears_us = w->now_us + below(w, US_PER_S / 2);
+    node_receives(m->to);
+    node_of(m->from)->receive_us = w->now_us + below(w, US_PER_S / 2);
     trace(w, m->to->name, "has slot %u", m->slot);
     w->totals->faults[FAULT_CLUSTER_MOVED_SLOT]++;
     m->on = m->end == MOVE_FORMER;
     if (m->on) {
         m->end = MOVE_FIXED;
-        node_hears(m->from);
+        node_receives(m->from);
         m->old_us = w->now_us + between(w, 10, 1000) * US_PER_MS;
     }
     cluster_trouble(w, US_PER_S);
@@ -162,11 +162,11 @@ fix_ticks(struct world *w)
         node_of(m->from)->slots.gets = m->slot;
         node_of(m->from)->slots.other = (uint8_t)owner->index;
         m->is_back = true;
-        m->told_us = 0;
+        m->informed_us = 0;
         m->next_us = w->now_us;
         return;
     }
-    if (m->told_us == 0 || w->now_us < m->told_us + m->fix_us || !servers_reach(m->from, owner)) {
+    if (m->informed_us == 0 || w->now_us < m->informed_us + m->fix_us || !servers_reach(m->from, owner)) {
         return;
     }
     if (!migrate_one(m->from, owner, m->slot)) {
@@ -189,7 +189,7 @@ moves_break(struct world *w, const struct server *old)
     if (m->on && m->end != MOVE_FIXED && (m->from == old || m->to == old)) {
         w->totals->faults[FAULT_CLUSTER_MOVE_BROKEN]++;
         m->end = m->from == old && chance(w, 80000) ? MOVE_AGAIN : MOVE_DROPS;
-        m->told_us = m->from == old ? m->opened_us : m->told_us; /* its origin has changed: that is enough */
+        m->informed_us = m->from == old ? m->opened_us : m->informed_us; /* its origin has changed: that is enough */
         m->close_us = m->end == MOVE_AGAIN ? w->now_us + between(w, 10, 4000) * US_PER_MS : m->close_us;
         forget_before(m);
     }
@@ -222,7 +222,7 @@ move_again(struct world *w)
     }
     m->from = from;
     m->end = MOVE_DONE;
-    m->told_us = 0;
+    m->informed_us = 0;
     m->opened_us = w->now_us;
     m->close_us = w->now_us + between(w, 10, 4000) * US_PER_MS;
     w->totals->faults[FAULT_CLUSTER_MOVE_AGAIN]++;
@@ -241,7 +241,7 @@ static bool
 may_drop(const struct world *w, const struct move *m)
 {
     return m->moved == 0 ||
-           (m->told_us != 0 && w->now_us > m->told_us + TOLD_US && w->now_us > m->opened_us + OPEN_US);
+           (m->informed_us != 0 && w->now_us > m->informed_us + TOLD_US && w->now_us > m->opened_us + OPEN_US);
 }
 
 void

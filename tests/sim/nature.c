@@ -494,7 +494,7 @@ nature_strikes(struct daemon *d, enum fault f)
 
 /* As all_answered() of rlockd.c. */
 static void
-says_good_bye(struct daemon *d)
+deregisters(struct daemon *d)
 {
     struct core_totals t = core_totals(d->core);
 
@@ -519,7 +519,7 @@ daemon_goes_on(struct daemon *d)
         d->back_us = w->now_us + 200 * US_PER_MS;
     } else if (d->alive && d->draining && w->now_us >= d->drain_us && w->now_us >= d->paused_until_us) {
         clients_leave(d);
-        says_good_bye(d);
+        deregisters(d);
     }
 }
 

@@ -211,12 +211,12 @@ conn_close(struct conn *c)
 }
 
 void
-conn_cut(struct conn *c, bool told)
+conn_cut(struct conn *c, bool notified)
 {
     struct world *w = c->world;
 
     server_hangs_up(c);
-    if (c->bev != NULL && told && !c->mute) {
+    if (c->bev != NULL && notified && !c->mute) {
         struct parcel *p = parcel_new(c, HAPPENS_BACK, NULL, 0);
         int64_t at_us = w->now_us + net_delay(w, c->daemon), cut_us;
 

@@ -112,12 +112,12 @@ nodes(void *ctx)
     uint64_t is[2] = {n->map.version,
                       (uint64_t)n->slots.gives << 32 | (uint64_t)n->slots.gets << 8 | n->slots.other};
 
-    if (n->told.n == 0 || memcmp(is, n->told_of, sizeof(is)) != 0) {
-        buf_clear(&n->told, SIZE_MAX);
-        put_nodes(&n->told, s);
-        memcpy(n->told_of, is, sizeof(is));
+    if (n->nodes_text.n == 0 || memcmp(is, n->answer_of, sizeof(is)) != 0) {
+        buf_clear(&n->nodes_text, SIZE_MAX);
+        put_nodes(&n->nodes_text, s);
+        memcpy(n->answer_of, is, sizeof(is));
     }
-    return n->told.p;
+    return n->nodes_text.p;
 }
 
 /* ---- what a node hears ---- */
@@ -176,7 +176,7 @@ becomes_replica(struct server *s, struct server *master)
 }
 
 void
-node_hears(struct server *s)
+node_receives(struct server *s)
 {
     struct world *w = s->world;
     struct node *n = node_of(s);
@@ -187,7 +187,7 @@ node_hears(struct server *s)
         loses = n->map.owner[slot] == s->index && w->cluster->map.owner[slot] != s->index;
     }
     n->map = w->cluster->map;
-    n->hears_us = n->replaced_us = 0;
+    n->receive_us = n->replaced_us = 0;
     n->slots.gives = loses && n->slots.gives != SIM_NO_SLOT && n->map.owner[n->slots.gives] != s->index
                          ? SIM_NO_SLOT
                          : n->slots.gives;
@@ -223,7 +223,7 @@ node_ticks(struct server *s)
     bool together = server_is_up(s) && masters_reached(s) > CLUSTER_MASTERS / 2;
 
     if (!server_is_up(s)) {
-        n->hears_us = 0;
+        n->receive_us = 0;
         return;
     }
     if (together && n->slots.down && w->now_us >= n->settled_us) {
@@ -237,11 +237,11 @@ node_ticks(struct server *s)
     }
     n->alone_us = together ? 0 : n->alone_us;
     if (!together || n->map.version == w->cluster->map.version) {
-        n->hears_us = 0;
-    } else if (n->hears_us == 0) {
-        n->hears_us = w->now_us + below(w, NODE_HEARS_US);
-    } else if (w->now_us >= n->hears_us) {
-        node_hears(s);
+        n->receive_us = 0;
+    } else if (n->receive_us == 0) {
+        n->receive_us = w->now_us + below(w, NODE_HEARS_US);
+    } else if (w->now_us >= n->receive_us) {
+        node_receives(s);
     }
 }
 
@@ -271,7 +271,7 @@ nodes_open(struct world *w)
         struct node *n = &c->node[i];
 
         n->map = c->map;
-        buf_init(&n->told, 0);
+        buf_init(&n->nodes_text, 0);
         n->slots = (struct sim_slots){.owner = n->map.owner,
                                       .self = (uint8_t)i,
                                       .gives = SIM_NO_SLOT,
@@ -310,7 +310,7 @@ note_old(struct server *s, bool script)
         return;
     }
     if (w->now_us > n->replaced_us + w->cluster->old_us) {
-        node_hears(s);
+        node_receives(s);
     } else {
         w->totals->faults[FAULT_CLUSTER_OLD_SERVES] += script && !n->slots.down;
     }
@@ -327,19 +327,19 @@ cluster_delay(const struct server *s)
 
 /* An answer that says which slots are open; it may be lost, so `told` is what arrives half a second later. */
 static void
-note_told(struct conn *c, int script)
+note_informed(struct conn *c, int script)
 {
     struct move *m = &c->world->cluster->move;
     const struct server *s = c->server;
 
-    if (m->on && m->told_us == 0 && scripts_is_node(script) && s == m->from && c->bev != NULL) {
-        m->told_us = c->world->now_us;
+    if (m->on && m->informed_us == 0 && scripts_is_node(script) && s == m->from && c->bev != NULL) {
+        m->informed_us = c->world->now_us;
     }
 }
 
 /* Of a trace: what a script of the anchors, of records or of nodes was asked, and has answered. */
 void
-cluster_tells(const struct conn *c, int words, const struct slice *word, const struct reply *r)
+cluster_informs(const struct conn *c, int words, const struct slice *word, const struct reply *r)
 {
     struct buf out;
 
@@ -367,7 +367,7 @@ cluster_tells(const struct conn *c, int words, const struct slice *word, const s
 
 /* CONFIG GET cluster-node-timeout */
 static void
-tell_timeout(struct conn *c)
+send_timeout(struct conn *c)
 {
     char ms[24], line[96];
 
@@ -404,7 +404,7 @@ cluster_answers(struct conn *c, int words, struct slice *word)
         return true;
     }
     if (slice_is(word[0], "CONFIG")) {
-        tell_timeout(c);
+        send_timeout(c);
         return true;
     }
     error = sim_redis_redirects(s->redis, server_clock(s), asking, words, word);
@@ -419,7 +419,7 @@ cluster_answers(struct conn *c, int words, struct slice *word)
         w->totals->faults[FAULT_CLUSTER_ASKED]++;
     }
     if (sha || eval) {
-        note_told(c, sha ? scripts_by_sha(word[1]) : scripts_find(word[1]));
+        note_informed(c, sha ? scripts_by_sha(word[1]) : scripts_find(word[1]));
     }
     return subscribes(c, words, word);
 }

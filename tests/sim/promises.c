@@ -80,7 +80,7 @@ check_promises(struct daemon *d, struct name *n, const struct promise *mine)
 }
 
 static int64_t
-told_until(const struct daemon *d, int64_t lease_us)
+reported_until(const struct daemon *d, int64_t lease_us)
 {
     struct world *w = d->world;
     int64_t us = lease_us;
@@ -231,7 +231,7 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     struct promise *p = promise_find(n, d, r->owner);
     bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r), had = p != NULL && p->until_us != 0;
     bool shared = (a->shared && (!had || p->shared)) || was_given_back(a, n, name);
-    int64_t until_us = (a->renewed & (1u << name)) == 0 ? told_until(d, r->lease_us) : had ? p->until_us : 0;
+    int64_t until_us = (a->renewed & (1u << name)) == 0 ? reported_until(d, r->lease_us) : had ? p->until_us : 0;
 
     sight(w, SIGHT_GRANTED);
     if (r->lease_us < 0 || r->token == 0) {
@@ -291,7 +291,7 @@ check_left(struct daemon *d, struct session *s, const struct asked *a, const str
     if (unlocks && r->left == 0) {
         promise_forget(n, (int)(p - n->promise));
     } else if (!given_up(d, s, a, name) && !ended_elsewhere(d, a, r) && (a->renewed & (1u << name)) == 0) {
-        p->until_us = renews ? told_until(d, r->left * US_PER_MS) : p->was_us;
+        p->until_us = renews ? reported_until(d, r->left * US_PER_MS) : p->was_us;
         p->epoch = epoch_of(d);
         p->session = s->id;
         check_promises(d, n, p);

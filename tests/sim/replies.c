@@ -16,7 +16,7 @@ void
 replies_open(struct session *s)
 {
     outbox_init(&s->out);
-    buf_init(&s->heard, 0);
+    buf_init(&s->received, 0);
 }
 
 void
@@ -26,7 +26,7 @@ replies_drop(struct session *s)
         outbox_fini(&s->asked[i].box);
     }
     outbox_fini(&s->out);
-    buf_fini(&s->heard);
+    buf_fini(&s->received);
 }
 
 /* ---- the core's reply, in its slot ---- */
@@ -77,7 +77,7 @@ keep(const struct world *w, struct asked *a, const struct core_reply *r)
 }
 
 static void
-tell_grant(const struct daemon *d, struct outbox *box, struct outbox_group group, const struct core_reply *r)
+report_grant(const struct daemon *d, struct outbox *box, struct outbox_group group, const struct core_reply *r)
 {
     int64_t ms = r->answer == CORE_GRANTED ? r->lease_us / US_PER_MS : r->left;
     size_t from;
@@ -100,10 +100,10 @@ write_line(const struct daemon *d, struct asked *a)
 
     buf_adds(&a->box.bytes, "G");
     for (i = 0; i < a->reply.parts && yes; i++) {
-        tell_grant(d, &a->box, group, &a->part[i]);
+        report_grant(d, &a->box, group, &a->part[i]);
     }
     if (a->reply.parts == 0) {
-        tell_grant(d, &a->box, group, &a->reply);
+        report_grant(d, &a->box, group, &a->reply);
     }
     buf_adds(&a->box.bytes, "\n");
     outbox_end(&a->box, group, OUTBOX_LOST, 0, 2);
@@ -147,7 +147,7 @@ replies_note(struct daemon *d, const struct core_reply *r)
 
     d->cancelled_n += r->answer == CORE_CANCELLED;
     if (a == NULL) {
-        clients_hear(d, r); /* which knows of those that stand in no slot */
+        clients_receive(d, r); /* which knows of those that stand in no slot */
         return;
     }
     if (a->answered) {
@@ -186,7 +186,7 @@ rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
 
 /* One line has arrived. */
 static void
-hear_line(struct daemon *d, struct session *s, char *line)
+receive_line(struct daemon *d, struct session *s, char *line)
 {
     struct asked *a = asked_of(s, s->order[0]);
     struct core_reply r = a->reply;
@@ -205,27 +205,27 @@ hear_line(struct daemon *d, struct session *s, char *line)
         part->lease_us = part->answer == CORE_GRANTED ? ms * US_PER_MS : part->lease_us;
         part->left = part->answer == CORE_GRANTED ? part->left : ms;
     }
-    clients_hear(d, &r);
+    clients_receive(d, &r);
 }
 
 static void
-hear(struct daemon *d, struct session *s)
+receive(struct daemon *d, struct session *s)
 {
     uint64_t id = s->id;
 
-    while (s->open && s->id == id && s->heard.n > 0) {
-        char *end = memchr(s->heard.p, '\n', s->heard.n);
+    while (s->open && s->id == id && s->received.n > 0) {
+        char *end = memchr(s->received.p, '\n', s->received.n);
         char line[128];
         size_t n;
 
         if (end == NULL) {
             return;
         }
-        n = (size_t)(end - s->heard.p) + 1;
-        memcpy(line, s->heard.p, n < sizeof(line) ? n : sizeof(line) - 1);
+        n = (size_t)(end - s->received.p) + 1;
+        memcpy(line, s->received.p, n < sizeof(line) ? n : sizeof(line) - 1);
         line[n < sizeof(line) ? n : sizeof(line) - 1] = '\0';
-        buf_drop(&s->heard, n);
-        hear_line(d, s, line);
+        buf_drop(&s->received, n);
+        receive_line(d, s, line);
     }
 }
 
@@ -251,9 +251,9 @@ write_to(struct daemon *d, struct session *s)
         n = n / 2;
         s->paused_until_us = s->paused_until_us > w->now_us ? s->paused_until_us : w->now_us + w->habit.lease_us / 4;
     }
-    buf_add(&s->heard, s->out.bytes.p, n);
+    buf_add(&s->received, s->out.bytes.p, n);
     outbox_sent(&s->out, n);
-    hear(d, s);
+    receive(d, s);
 }
 
 static bool

@@ -138,7 +138,7 @@ script_find(const char *sha)
 }
 
 static bool
-knows(const struct sim_redis *r, const struct script *s)
+is_loaded(const struct sim_redis *r, const struct script *s)
 {
     return s != NULL && s->id / 64 < r->script_words && (r->script[s->id / 64] >> s->id % 64 & 1) != 0;
 }
@@ -236,11 +236,11 @@ script_load(struct sim_redis *r, struct slice text)
 }
 
 bool
-script_knows(const struct sim_redis *r, struct slice sha)
+script_is_loaded(const struct sim_redis *r, struct slice sha)
 {
     char lower[SHA1_HEX_BYTES + 1];
 
-    return read_sha(sha, lower) && knows(r, script_find(lower));
+    return read_sha(sha, lower) && is_loaded(r, script_find(lower));
 }
 
 void
@@ -307,7 +307,7 @@ script_eval(struct sim_redis *r, int n, const struct slice *w, bool by_sha)
         }
     } else {
         s = script_find(sha);
-        if (!knows(r, s)) {
+        if (!is_loaded(r, s)) {
             return out_error(&r->out, "NOSCRIPT No matching script. Please use EVAL.");
         }
     }

@@ -65,7 +65,7 @@ channel_find(const struct conn *c, struct slice name, bool sharded)
 }
 
 static void
-say_subscription(struct conn *c, const char *what, struct slice name, bool pushed)
+send_subscription(struct conn *c, const char *what, struct slice name, bool pushed)
 {
     struct buf out;
 
@@ -99,7 +99,7 @@ server_subscribes(struct conn *c, struct slice name, bool sharded, bool on)
         free(ch);
         c->channels_n--;
     }
-    say_subscription(c, what[sharded][on], name, false);
+    send_subscription(c, what[sharded][on], name, false);
 }
 
 /* Who hears channels of slots that are another node's now is told so, one by one. */
@@ -120,7 +120,7 @@ server_unsubscribes(struct server *s, bool (*is_gone)(const struct server *s, st
             if (ch->sharded && is_gone(s, name)) {
                 list_remove(&ch->node);
                 c->channels_n--;
-                say_subscription(c, "sunsubscribe", name, true);
+                send_subscription(c, "sunsubscribe", name, true);
                 sight(s->world, SIGHT_UNSUBSCRIBED);
                 free(ch);
             }
@@ -149,7 +149,7 @@ published(void *ctx, struct slice channel, struct slice message, bool sharded)
     struct world *w = s->world;
     struct list *pos, *nxt;
     struct buf out;
-    int heard = 0;
+    int received = 0;
 
     buf_init(&out, 0);
     list_for_each_safe(pos, nxt, &s->conns)
@@ -159,7 +159,7 @@ published(void *ctx, struct slice channel, struct slice message, bool sharded)
         if (c->channels_n == 0 || channel_find(c, channel, sharded) == NULL) {
             continue;
         }
-        heard++;
+        received++;
         if (message.p == NULL) {
             continue;
         }
@@ -180,9 +180,9 @@ published(void *ctx, struct slice channel, struct slice message, bool sharded)
     buf_fini(&out);
     if (message.p != NULL && w->habit.monitors > 0) {
         sight(w, SIGHT_MONITORED);
-        heard += w->habit.monitors;
+        received += w->habit.monitors;
     }
-    return heard;
+    return received;
 }
 
 /* ---- life and death ---- */

@@ -102,7 +102,7 @@ struct server {
     int64_t reform_us;           /* it is told whom to follow; 0 = no need */
     struct server *named;        /* of a sentinel: the master, as it knows it; */
     int64_t unseen_us;           /* since when it does not answer it; 0 = it does */
-    int64_t hears_us;            /* then it hears of another one; 0 = no need */
+    int64_t receive_us;            /* then it hears of another one; 0 = no need */
 };
 
 /* ---- net.c ---- */
@@ -150,7 +150,7 @@ void watched_rest(struct world *w);
 void watched_strike(struct world *w, struct daemon *d, enum fault f);
 void watched_runs(struct conn *c, int words, const struct slice *word); /* it is asked */
 void replica_syncs(struct happening *h);
-void replicas_hear(struct server *master);                      /* it has run something */
+void replicas_receive(struct server *master);                      /* it has run something */
 int replicas_ack(struct server *master);                        /* WAIT: how many have all of it now */
 
 /* ---- masters.c ---- */
@@ -164,7 +164,7 @@ void masters_emptied(struct server *s);                        /* some of what i
 void masters_check(struct world *w);
 void masters_jumped(struct server *s);                         /* before its clock is set forward */
 void masters_call(struct server *s, int verb, struct slice key, struct slice *floor); /* before a script of ours */
-void masters_told(struct world *w, const struct name *n, uint64_t token); /* a token of the name */
+void masters_reported(struct world *w, const struct name *n, uint64_t token); /* a token of the name */
 void masters_establish(struct server *s);                      /* ... it says that it is established */
 enum kind masters_kind(const struct world *w, enum kind kind, int name); /* that it has there */
 bool masters_have(struct world *w, const struct name *n);     /* nobody else gets a majority */

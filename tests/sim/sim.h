@@ -47,7 +47,7 @@ struct odd {
 /* One daemon and one name, see turns.c. */
 struct ear {
     uint64_t lock;    /* whose channel it has asked to hear; 0 = none */
-    bool heard;       /* it hears it */
+    bool received;       /* it hears it */
     int64_t since_us; /* and somebody has waited there all the time; 0 = nobody */
     uint64_t acquire, renew, release; /* operations under way: the last of each */
 };
@@ -189,7 +189,7 @@ void world_end(struct world *w);
 void schedule(struct world *w, struct happening *h, int64_t at_us);
 void unschedule(struct world *w, struct happening *h);
 void note(struct world *w, uint64_t a, uint64_t b);           /* into the hash */
-void trace(const struct world *w, const char *who, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void trace(const struct world *w, const char *subject, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void violated(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- loop.c: clocks and libevent ---- */
@@ -212,9 +212,9 @@ int fleet_table(const struct options *o);      /* 1: something takes longer than
 
 void clients_act(struct world *w);
 void cancels_act(struct daemon *d, const struct session *s); /* ends a wait, if there is one it may end */
-bool cancels_hear(struct daemon *d, const struct core_reply *r); /* true: it is the answer of a CANCEL */
+bool cancels_receive(struct daemon *d, const struct core_reply *r); /* true: it is the answer of a CANCEL */
 void clients_return(struct daemon *d);                         /* some that it has adopted, and soon */
-void clients_hear(struct daemon *d, const struct core_reply *r);
+void clients_receive(struct daemon *d, const struct core_reply *r);
 void clients_doom(struct world *w);                            /* who is in the middle of an MLOCK ends now */
 void clients_leave(struct daemon *d);                          /* all its sessions end */
 struct slice clients_owner(struct slice name);                 /* the same, for ever */

@@ -244,7 +244,7 @@ START_TEST(keys_come_in_the_order_of_their_names)
 END_TEST
 
 static int
-hear(void *ctx, struct slice channel, struct slice message, bool sharded)
+receive(void *ctx, struct slice channel, struct slice message, bool sharded)
 {
     (void)sharded;
     see(ctx, channel);
@@ -257,7 +257,7 @@ START_TEST(listeners_are_asked)
     struct seen s = {""};
 
     ck_assert_int_eq(ASK(r, T0, "PUBLISH", "c", "m")->n, 0);
-    sim_redis_on_publish(r, hear, &s);
+    sim_redis_on_publish(r, receive, &s);
     ck_assert_int_eq(ASK(r, T0, "PUBLISH", "c", "m")->n, 3);
     ck_assert_int_eq(ASK(r, T0, "EVAL", "return redis.call('PUBLISH', 'd', 'n')", "0")->n, 3);
     ck_assert_str_eq(s.text, "c m d n ");

@@ -51,7 +51,7 @@ turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
     case CORE_WATCH:
     case CORE_UNWATCH:
         e->lock = verb == CORE_WATCH ? op->queue : 0;
-        e->heard = false;
+        e->received = false;
         e->since_us = 0;
         break;
     case CORE_ACQUIRE:
@@ -75,7 +75,7 @@ turns_watching(struct daemon *d, uint64_t lock)
         struct ear *e = &d->world->name[i].ear[d->index];
 
         if (e->lock == lock) {
-            e->heard = true;
+            e->received = true;
             e->since_us = 0; /* counted from now on */
         }
     }
@@ -102,7 +102,7 @@ turns_step(struct daemon *d)
     for (int i = 0; i < d->world->habit.names; i++) {
         struct ear *e = &d->world->name[i].ear[d->index];
 
-        if (!e->heard || !is_waited_for(d, &d->world->name[i])) {
+        if (!e->received || !is_waited_for(d, &d->world->name[i])) {
             e->since_us = 0;
         } else if (e->since_us == 0) {
             e->since_us = d->world->now_us;

@@ -139,7 +139,7 @@ replica_syncs(struct happening *h)
 }
 
 void
-replicas_hear(struct server *master)
+replicas_receive(struct server *master)
 {
     struct world *w = master->world;
 
@@ -253,7 +253,7 @@ names(struct server *s, struct server *master)
 
     trace(w, s->name, "names %s", master->name);
     s->named = master;
-    s->unseen_us = s->hears_us = 0;
+    s->unseen_us = s->receive_us = 0;
     (void)server_command(s, 3, words);
 }
 
@@ -287,20 +287,20 @@ promote(struct world *w, struct server *s, struct server *by)
 
 /* They hear of it from those who know: within two seconds, or later. */
 static void
-sentinel_hears(struct world *w, struct server *s)
+sentinel_receives(struct world *w, struct server *s)
 {
-    bool told = false;
+    bool agreed = false;
 
     for (int i = 0; i < SENTINELS; i++) {
-        told = told || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
+        agreed = agreed || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
     }
-    if (s->named == w->master || !told) {
+    if (s->named == w->master || !agreed) {
         return;
     }
-    if (s->hears_us == 0) {
-        s->hears_us = w->now_us + below(w, (fault(w, FAULT_SENTINEL_LATE) ? 12 : 2) * US_PER_S);
-        last_failure(w, s->hears_us - w->now_us + 3 * US_PER_S);
-    } else if (w->now_us >= s->hears_us) {
+    if (s->receive_us == 0) {
+        s->receive_us = w->now_us + below(w, (fault(w, FAULT_SENTINEL_LATE) ? 12 : 2) * US_PER_S);
+        last_failure(w, s->receive_us - w->now_us + 3 * US_PER_S);
+    } else if (w->now_us >= s->receive_us) {
         names(s, w->master);
     }
 }
@@ -318,7 +318,7 @@ sentinels_look(struct world *w)
         } else if (s->unseen_us == 0) {
             s->unseen_us = w->now_us;
         }
-        sentinel_hears(w, s);
+        sentinel_receives(w, s);
     }
     by = leader(w, w->master);
     if (by == NULL || candidate(w, by) == NULL) {
@@ -335,13 +335,13 @@ static void
 reform(struct world *w, struct server *s)
 {
     int64_t old_s = w->options->control == CONTROL_OLD_ANSWERS ? 60 : 10;
-    bool told = false;
+    bool agreed = false;
 
     if (s == w->master || s->follows == w->master) {
         return;
     }
     for (int i = 0; i < SENTINELS; i++) {
-        told = told || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
+        agreed = agreed || (sentinel(w, i)->named == w->master && servers_reach(sentinel(w, i), s));
     }
     if (s->follows == NULL && server_is_up(s)) { /* it takes itself for the master */
         w->totals->faults[FAULT_OLD_MASTER]++;
@@ -350,7 +350,7 @@ reform(struct world *w, struct server *s)
             w->domain[0].excused_us = w->now_us + longest_lease_us(w) + 2 * US_PER_S;
         }
     }
-    if (!told || !servers_reach(s, w->master)) {
+    if (!agreed || !servers_reach(s, w->master)) {
         s->reform_us = 0;
     } else if (s->reform_us == 0) {
         s->reform_us = w->now_us + below(w, (s->follows == NULL ? old_s : 2) * US_PER_S);
@@ -502,7 +502,7 @@ put_id(struct buf *out, const struct server *s)
 }
 
 static void
-tell_master(const struct server *s, const struct server *master, struct buf *out)
+ask_master(const struct server *s, const struct server *master, struct buf *out)
 {
     (void)s;
     buf_adds(out, "*2\r\n");
@@ -511,7 +511,7 @@ tell_master(const struct server *s, const struct server *master, struct buf *out
 }
 
 static void
-tell_fellows(const struct server *s, struct buf *out)
+inform_fellows(const struct server *s, struct buf *out)
 {
     struct world *w = s->world;
 
@@ -532,7 +532,7 @@ tell_fellows(const struct server *s, struct buf *out)
 }
 
 static void
-tell_replicas(const struct server *s, struct buf *out)
+inform_replicas(const struct server *s, struct buf *out)
 {
     struct world *w = s->world;
 
@@ -558,11 +558,11 @@ answer(const struct server *s, struct slice what, struct buf *out)
     if (slice_is(what, "MYID")) {
         put_id(out, s);
     } else if (slice_is(what, "GET-MASTER-ADDR-BY-NAME")) {
-        tell_master(s, s->named, out);
+        ask_master(s, s->named, out);
     } else if (slice_is(what, "SENTINELS")) {
-        tell_fellows(s, out);
+        inform_fellows(s, out);
     } else if (slice_is(what, "REPLICAS")) {
-        tell_replicas(s, out);
+        inform_replicas(s, out);
     } else if (slice_is(what, "MASTER")) {
         buf_adds(out, "*2\r\n");
         put_text(out, "down-after-milliseconds");

@@ -39,12 +39,12 @@ note(struct world *w, uint64_t a, uint64_t b)
 }
 
 void
-trace(const struct world *w, const char *who, const char *fmt, ...)
+trace(const struct world *w, const char *subject, const char *fmt, ...)
 {
     va_list ap;
 
     if (w->traced) {
-        printf("%12.6f %-8s ", (double)w->now_us / 1e6, who);
+        printf("%12.6f %-8s ", (double)w->now_us / 1e6, subject);
         va_start(ap, fmt);
         vprintf(fmt, ap);
         va_end(ap);
