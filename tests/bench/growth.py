@@ -44,10 +44,10 @@ def draw(growth, path):
     panels = [p for p in PANELS if growth.get(p[0])]
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), squeeze=False)
     for axis, (name, columns, title) in zip(axes[0], panels):
-        _, x, said = TABLES[name]
+        _, x, labels = TABLES[name]
         for column in columns:
             points = [(r[x], r[column]) for r in growth[name] if column in r]
-            axis.plot(*zip(*points), marker="o", label=dict(said)[column])
+            axis.plot(*zip(*points), marker="o", label=dict(labels)[column])
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
         axis.set_xlabel(x)

@@ -52,14 +52,14 @@ class Client:
             assert isinstance(answer, int), answer
 
 
-def together(daemon, said):
+def together(daemon, texts):
     """Each of these clients says that, and the daemon sees all of it at once."""
     daemon.signal(signal.SIGSTOP)
     harness.until(lambda: harness.state(daemon.pid) == "T", pause=0.0005)
-    for client, text in said:
+    for client, text in texts:
         client.conn.send(text)
     daemon.signal(signal.SIGCONT)
-    for client, _ in said:
+    for client, _ in texts:
         client.answered()
 
 

@@ -16,8 +16,8 @@ def machine():
     """What the figures were taken on."""
     def first(words):
         try:
-            said = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-            return said.decode().splitlines()[0]
+            output = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+            return output.decode().splitlines()[0]
         except (OSError, IndexError):
             return "?"
     model = "?"

@@ -498,7 +498,7 @@ def sentinels(w):
         s.path = path
         w.parts.append(s)
         out.append(s)
-    until(lambda: all(knows_all(s) for s in out))
+    until(lambda: all(is_complete(s) for s in out))
     return out
 
 
@@ -510,7 +510,7 @@ def ask(path, *words):
         return None
 
 
-def knows_all(s):
+def is_complete(s):
     """the sentinel knows the replica and its fellows"""
     reply = ask(s.path, "SENTINEL", "MASTER", "m")
     if not isinstance(reply, list):

@@ -71,7 +71,7 @@ class Rounds:
         raise NotImplementedError
 
 
-def tell(world, counting, rounds, ended):
+def report_line(world, counting, rounds, ended):
     """Prints what happened; the status of the program."""
     report, done, title = Report(), len(world.times), world.TITLE
     wrong = world.wrong + counting.stop()
@@ -100,4 +100,4 @@ def main(make):
                 ended = "something was wrong in round %d" % len(world.times)
         except Exception as e:
             ended = "%s: %s" % (type(e).__name__, e)
-        return tell(world, counting, rounds, ended)
+        return report_line(world, counting, rounds, ended)

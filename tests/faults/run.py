@@ -486,7 +486,7 @@ def one_stop(house, family, n, length, error):
         a.ask("LOCKS", "held")
         house.page.arm(family, n, length, error)
         house.daemon.signal(signal.SIGTERM)
-        b.hear()
+        b.receive()
         a.ask("UNLOCK", "held")
         status = house.daemon.wait()
         if family == "alloc" and house.page.at.injected:

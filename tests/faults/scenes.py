@@ -65,7 +65,7 @@ class Client:
         """What it said before it hung up."""
         while not self.gone:
             self.pending = self.pending or [("the end",)]
-            self.hear()
+            self.receive()
 
     def must_end(self, why):
         if self.gone:
@@ -81,7 +81,7 @@ class Client:
         self.gone, self.pending = True, []
         self.conn.close()
 
-    def hear(self):
+    def receive(self):
         """The reply of the oldest request that has none; None also when the connection is over."""
         if self.gone:
             return None
@@ -116,13 +116,13 @@ class Client:
     def ask(self, *words):
         self.send(*words)
         while self.pending:
-            reply = self.hear()
+            reply = self.receive()
         return None if self.gone else reply
 
     def check(self):
         """Nothing is owed, and nothing came unasked."""
         while self.pending:
-            self.hear()
+            self.receive()
         if not self.gone and not self.pushes and self.ask("PING") != "PONG" and not self.gone:
             raise Wrong("a reply more than was asked for")
 
@@ -213,9 +213,9 @@ def waiters(st):
     c.send("LOCK", n, "WAIT", "500ms")
     d.ask("LOCK", n, "WAIT", "30ms")
     a.ask("UNLOCK", n)
-    b.hear()
+    b.receive()
     b.ask("UNLOCK", n)
-    c.hear()
+    c.receive()
     c.ask("UNLOCK", n)
 
 
@@ -228,7 +228,7 @@ def waiter_dies(st):
     st.client().ask("WAITERS", n)
     b.end()
     a.end()
-    c.hear()
+    c.receive()
 
 
 def foreign_holder(st):
@@ -242,7 +242,7 @@ def foreign_holder(st):
         b.ask("LOCKS", n)
         r.cmd("DEL", n)
         r.cmd("PUBLISH", "redisson_lock__channel:{%s}" % n, "0")
-    a.hear()
+    a.receive()
     a.ask("UNLOCK", n)
 
 
@@ -254,7 +254,7 @@ def foreign_tracked(st):
         a.send("LOCK", n, "WAIT", "500ms")
         b.ask("LOCKS", n)
         r.cmd("DEL", n + ":lock")
-    a.hear()
+    a.receive()
     a.ask("UNLOCK", n)
 
 
@@ -264,9 +264,9 @@ def fair_queue(st):
     a.ask("LOCK", n)
     b.send("LOCK", n, "WAIT", "400ms")
     c.send("LOCK", n, "WAIT", "60ms")
-    c.hear()
+    c.receive()
     a.ask("UNLOCK", n)
-    b.hear()
+    b.receive()
     b.ask("UNLOCK", n)
 
 
@@ -278,7 +278,7 @@ def readers_writers(st):
     c.send("LOCK", n, "WAIT", "400ms")
     a.ask("UNLOCK", n)
     b.ask("UNLOCK", n)
-    c.hear()
+    c.receive()
     a.ask("LOCK", n, "SHARED", "WAIT", "20ms")
     c.ask("UNLOCK", n)
 
@@ -289,7 +289,7 @@ def several(st):
     a.ask("MLOCK", "3", x, y, z)
     b.send("MLOCK", "2", y, z, "WAIT", "300ms")
     a.ask("MUNLOCK", "3", x, y, z)
-    b.hear()
+    b.receive()
     b.ask("MUNLOCK", "2", y, z)
     b.ask("MLOCK", "2", x, y, "NOWAIT")
 
@@ -301,8 +301,8 @@ def deadlock(st):
     b.ask("LOCK", y)
     a.send("LOCK", y, "WAIT", "300ms")
     b.send("LOCK", x, "WAIT", "300ms")
-    a.hear()
-    b.hear()
+    a.receive()
+    b.receive()
     a.ask("INFO", "tree")
 
 
@@ -361,7 +361,7 @@ def asking(st):
     for words in (["LOCKS"], ["WAITERS", n], ["SESSIONS"], ["OWNERS"], ["INFO"], ["INFO", "tree"], ["COMMAND"],
                   ["HELP", "lock"], ["CONFIG", "GET", "*"], ["COMMAND", "DOCS", "LOCK"]):
         a.ask(*words)
-    b.hear()
+    b.receive()
 
 
 def pipelined(st):
@@ -374,7 +374,7 @@ def pipelined(st):
                   ["ECHO", "x" * 3000], ["UNLOCK", n]):
         b.send(*words)
     while b.pending:
-        b.hear()
+        b.receive()
 
 
 def broken_requests(st):
@@ -383,7 +383,7 @@ def broken_requests(st):
     a.ask("NO-SUCH-COMMAND", "x" * 200)
     a.ask("LOCK", st.name("ok"), "WAIT", "never")
     b.send_bytes("*1\r\n$x\r\n")
-    b.hear()
+    b.receive()
     b.must_end("it lost its framing")
 
 
@@ -415,7 +415,7 @@ def redis_cut(st):
     with st.redis.conn() as r:
         r.cmd("SCRIPT", "FLUSH")
     a.ask("UNLOCK", n)
-    b.hear()
+    b.receive()
     b.ask("LOCKINFO", n)
     b.ask("LOCK", st.name("cut2"), "WAIT", "200ms")
 
@@ -438,7 +438,7 @@ def batch(st):
     for i in range(12):
         a.send("LOCK", st.name("%s-b%d" % (("simple", "fair", "b")[i % 3], i)), "NOWAIT")
     while a.pending:
-        a.hear()
+        a.receive()
     a.end()
     st.client().ask("PING")
 

@@ -85,7 +85,7 @@ class Timed:
                 self.errors.append(line.decode(errors="replace").strip())
         return True
 
-    def said(self):
+    def report(self):
         """The worst, also of what has not been answered at all."""
         if self.sent is not None:
             felt = time.monotonic() - self.sent[0]
@@ -103,9 +103,9 @@ class Keeper:
     def __init__(self, path):
         self.sock, self.ears = connect(path), connect(path)
         self.ears.sendall(b"SUBSCRIBE lock:%s\r\n" % KEPT)
-        self.heard = b""
-        while b":1\r\n" not in self.heard:
-            self.heard += self.ears.recv(65536)
+        self.received = b""
+        while b":1\r\n" not in self.received:
+            self.received += self.ears.recv(65536)
         self.sock.sendall(b"LOCK %s WAIT 5s\r\n" % KEPT)
         answer = self.sock.recv(65536)
         if answer[:1] != b":":
@@ -116,10 +116,10 @@ class Keeper:
 
     def read(self):
         got = self.ears.recv(65536)
-        self.heard += got
+        self.received += got
         return got != b""
 
-    def said(self):
+    def report(self):
         """Is it held still? The answer of UNLOCK is the daemon's last word on it."""
         try:
             self.sock.sendall(b"UNLOCK %s\r\n" % KEPT)
@@ -127,7 +127,7 @@ class Keeper:
             answer = self.sock.recv(65536)
         except OSError as e:
             answer = str(e).encode()
-        if b"lost " in self.heard:
+        if b"lost " in self.received:
             return "lost (event)"
         return "kept" if answer == b":0\r\n" else "lost (%s)" % answer.decode(errors="replace").strip()
 
@@ -168,9 +168,9 @@ def main():
     print("ready", flush=True)
     while listen(timed, keeper, sys.stdin, began):
         pass
-    said = {"ping": ping.said(), "cycle": cycle.said()}
-    said["kept"] = keeper.said()
-    print(json.dumps(said), flush=True)
+    report = {"ping": ping.report(), "cycle": cycle.report()}
+    report["kept"] = keeper.report()
+    print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

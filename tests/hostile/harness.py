@@ -38,21 +38,21 @@ CYCLE_MS = 500
 
 def send_all(conn, data):
     """Sends everything, and reads meanwhile what comes, so that neither side waits for the other for ever."""
-    left, heard = memoryview(data), []
+    left, received = memoryview(data), []
     conn.sock.setblocking(False)
     while left:
         readable, writable, _ = select.select([conn.sock], [conn.sock], [], DEADLINE)
         if not readable and not writable:
             raise AssertionError("the daemon neither reads nor writes")
         if readable:
-            heard.append(take(conn))
+            received.append(take(conn))
         if writable:
             try:
                 left = left[conn.sock.send(left[:1 << 18]):]
             except BlockingIOError:
                 pass
     conn.sock.settimeout(DEADLINE)
-    return b"".join(heard)
+    return b"".join(received)
 
 
 def take(conn):
@@ -72,9 +72,9 @@ def pipeline(conn, lines, replies=None):
     lines = list(lines)
     data = ("\r\n".join(lines) + "\r\n").encode()
     want = len(lines) if replies is None else replies
-    heard = send_all(conn, data)
-    got, errors = heard.count(b"\n"), (b"\n" + heard).count(b"\n-")
-    last = heard[-1:]
+    received = send_all(conn, data)
+    got, errors = received.count(b"\n"), (b"\n" + received).count(b"\n-")
+    last = received[-1:]
     while got < want:
         more = conn.sock.recv(1 << 20)
         if not more:

@@ -11,12 +11,12 @@ class SlowPatterns(Scene):
         self.name = "a" * 500
         self.ears = [self.connect() for _ in range(2)]
         for n, c in enumerate(self.ears):
-            heard = 0
+            received = 0
             for i in range(0, 1024, 16):
                 words = " ".join("lock:*%s%d%04d%s*" % ("a" * 250, n, i + k, "x" * 250) for k in range(16))
-                heard += send_all(c, ("PSUBSCRIBE %s\r\n" % words).encode()).count(b"\n")
-            while heard < 1024 * 6:  # lines of the frames
-                heard += take(c).count(b"\n")
+                received += send_all(c, ("PSUBSCRIBE %s\r\n" % words).encode()).count(b"\n")
+            while received < 1024 * 6:  # lines of the frames
+                received += take(c).count(b"\n")
         self.c = self.connect()
 
     def attack(self):
@@ -37,9 +37,9 @@ class Fanout(Scene):
         for c in self.ears:
             c.sock.sendall(("SUBSCRIBE %s\r\n" % " ".join("lock:" + n for n in names)).encode())
         for c in self.ears:
-            heard = 0
-            while heard < 20 * 6:  # lines of the frames
-                heard += take(c).count(b"\n")
+            received = 0
+            while received < 20 * 6:  # lines of the frames
+                received += take(c).count(b"\n")
         self.lines = ["LOCK %s NOWAIT" % n for n in names] + ["UNLOCK %s" % n for n in names]
 
     def attack(self):

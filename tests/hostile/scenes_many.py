@@ -45,9 +45,9 @@ class WaitersSentAway(Scene):
         self.holder.cmd("UNLOCK", "hot")
         began = time.monotonic()
         for c in self.many:
-            heard = 0
-            while heard < self.n // self.connections:
-                heard += take(c).count(b"\n")
+            received = 0
+            while received < self.n // self.connections:
+                received += take(c).count(b"\n")
         return "%d ms until all knew" % ((time.monotonic() - began) * 1000)
 
 

@@ -102,7 +102,7 @@ def subscribe(r):
     there = {s["id"] for s in sessions(r)}
     driver = r.lib.start(r.w)  # some can do nothing else afterwards
     driver.send("main", "subscribe", "lock:" + name)
-    driver.heard("subscribed")  # phpredis says so before it has asked
+    driver.received("subscribed")  # phpredis says so before it has asked
 
     def listens():
         """its own session, which has subscribed"""
@@ -112,7 +112,7 @@ def subscribe(r):
         token = granted(c.cmd("LOCK", name))
         c.cmd("UNLOCK", name)
     for word in ("granted", "released"):
-        got = driver.heard("event")
+        got = driver.received("event")
         check(got[:3] == ["lock:" + name, word, str(token)], "%s expected, got %s", word, got)
 
 

@@ -57,7 +57,7 @@ class Row:
     def it_waits(self, theirs, *how):
         """It is seen to wait: subscribed, where it does that."""
         p = self.driver.send("w", *how, "lock", theirs, 30000)
-        if self.lib.told:
+        if self.lib.notified:
             def subscribed():
                 """its subscription"""
                 return p.done() or self.subscribers(theirs) > 0
@@ -113,7 +113,7 @@ def we_hold(r):
     for c in conns:
         check(c.cmd("UNLOCK", ours) == 0, "our UNLOCK")
     check(p.wait() is not None, "it was not granted")
-    check(p.at - began < (1.0 * harness.SLOW if r.lib.told else POLL), "it got it only after %.1f s", p.at - began)
+    check(p.at - began < (1.0 * harness.SLOW if r.lib.notified else POLL), "it got it only after %.1f s", p.at - began)
     if r.lib.limit == 1:
         check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "we were granted what it holds")
     r.driver.ask("w", "unlock", theirs)
@@ -239,7 +239,7 @@ def rlockd_dies(r):
     if r.lib.sleeps_on:
         return woken_by_hand(r, theirs, key, p)
     check(p.wait() is not None, "it was not granted")
-    most = LEASE / 1000 + (SLACK if r.lib.told else POLL)
+    most = LEASE / 1000 + (SLACK if r.lib.notified else POLL)
     check(p.at < killed + most, "granted only %.1f s after the kill", p.at - killed)
     r.driver.ask("w", "unlock", theirs)
 
@@ -282,7 +282,7 @@ def client_dies(r):
             p.send_signal(signal.SIGKILL)
         check(waiting.wait() is not None, "it was not granted")
         took = waiting.at - began
-        check(took < (1.0 * harness.SLOW if r.lib.told else POLL), "freed only after %.1f s", took)
+        check(took < (1.0 * harness.SLOW if r.lib.notified else POLL), "freed only after %.1f s", took)
         r.driver.ask("w", "unlock", theirs)
         return "%.0f ms" % (took * 1000)
     finally:
@@ -342,13 +342,13 @@ def _wake_us(r):
 
 def wake_it(r):
     """From our UNLOCK to its grant: 5 ms and what its own unlock takes to wake it; one that polls gets its poll."""
-    return median_within(lambda: _wake_it(r), 5 * harness.SLOW if r.lib.told else POLL * 1000)
+    return median_within(lambda: _wake_it(r), 5 * harness.SLOW if r.lib.notified else POLL * 1000)
 
 
 def _it_wakes_itself(r):
     """From its own unlock to its grant, in seconds, with no rlockd between them; one that polls takes its poll."""
     ours, theirs, key = r.fresh()
-    if not r.lib.told:
+    if not r.lib.notified:
         return 0
     if r.lib.family == "rw-read":  # its readers do not wait for each other
         return timed_ask(r, "w", "lock", theirs, 0)
@@ -366,8 +366,8 @@ def _it_wakes_itself(r):
 def _wake_it(r):
     took, alone = [], []
     mine = [r.w.conn() for _ in range(r.lib.limit)]
-    warm_up = WARM_UP if r.lib.told else 0
-    for i in range(warm_up + (HAND_OVERS if r.lib.told else 5)):
+    warm_up = WARM_UP if r.lib.notified else 0
+    for i in range(warm_up + (HAND_OVERS if r.lib.notified else 5)):
         ours, theirs, key = r.fresh()
         for c in mine:
             granted(c.cmd("LOCK", ours))

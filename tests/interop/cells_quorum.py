@@ -185,19 +185,19 @@ def a_loss(r):
     for node in r.w.redis.nodes[:2]:
         node.cmd("DEL", key)
     granted(other.cmd("LOCK", ours, "WAIT", "10s"))
-    told = []
+    notified = []
     asks = {"extend": lambda: r.it_extends(theirs, key), "unlock": lambda: r.driver.ask("h0", "unlock", theirs)}
     for what, ask in asks.items():
         try:
             ask()
         except Refused:
-            told.append(what)
+            notified.append(what)
     check(other.cmd("LOCK", ours, "ONCE") > 0, "we lost it to an unlock that was not its own")
     check(other.cmd("UNLOCK", ours) == 0, "our UNLOCK")
-    return "told by " + " and ".join(told) if told else "not told"
+    return "told by " + " and ".join(notified) if notified else "not told"
 
 
-def told_by_an_extend(r, theirs, key):
+def notified_by_an_extend(r, theirs, key):
     try:
         r.it_extends(theirs, key)
     except Refused:
@@ -224,16 +224,16 @@ def a_gap(r):
     token = granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s", "OWNER", "o"))
     check(r.w.ask(r.w.b, "UNLOCK", ours, "OWNER", "o") == 0, "our UNLOCK")
     until(lambda: r.has(key) == [False, False, True], PATIENCE)
-    told = told_by_an_extend(r, theirs, key)
+    notified = notified_by_an_extend(r, theirs, key)
     if r.lib.fills:
-        check(not told and all(r.has(key)), "it has not taken it anew")
+        check(not notified and all(r.has(key)), "it has not taken it anew")
         check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "we were granted what it holds")
     try:
         r.driver.ask("h0", "unlock", theirs)
     except Refused:
         pass
     check(granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s")) > token, "a token that is not larger")
-    return "told" if told else "not told"
+    return "told" if notified else "not told"
 
 
 def a_hole_of_ours(r):
@@ -250,7 +250,7 @@ def a_hole_of_ours(r):
     r.everywhere(key, True)
     our_value = last.cmd("GET", key)
     last.cmd("DEL", key)
-    check(told_by_an_extend(r, theirs, key), "its extend has succeeded while we hold")
+    check(notified_by_an_extend(r, theirs, key), "its extend has succeeded while we hold")
     keeps = last.cmd("GET", key) not in (None, our_value)
     check(keeps == r.lib.fills, "its key is %s", "there" if keeps else "not there")
     check(mine.cmd("RENEW", ours, "20s") > 0, "we lost it to a minority")

@@ -1,7 +1,7 @@
 """cells_special.py -- what only one family of locks has: the column `special` of matrix 1, one function per family."""
 import time
 
-from world import Refused, Skip, check, granted, harness, knows, refused, until
+from world import Refused, Skip, check, granted, harness, is_supported, refused, until
 
 
 class NotThere(Exception):
@@ -15,7 +15,7 @@ def exists(r, *keys):
 
 def patient(r, sort, put):
     """A rule `foreign: wait` makes us wait for a key of another kind until it is gone."""
-    if not knows('match: "x", foreign: wait'):
+    if not is_supported('match: "x", foreign: wait'):
         raise Skip("this rlockd knows no `foreign: wait`")
     name = "patient/%s/n%d" % (sort, r.w.number())
     with r.w.redis.conn() as c:

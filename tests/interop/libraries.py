@@ -33,10 +33,10 @@ class Library:
     fills      its extend takes nodes that lack its key
     """
 
-    def __init__(self, name, package, command, prefix, told=False, verbs=(), port="redis", limit=1, family="simple",
+    def __init__(self, name, package, command, prefix, notified=False, verbs=(), port="redis", limit=1, family="simple",
                  reentrant=False, sleeps_on=False, fills=False):
         self.name, self.package, self.command, self.prefix = name, package, command, prefix
-        self.told, self.verbs, self.port, self.limit = told, verbs, port, limit
+        self.notified, self.verbs, self.port, self.limit = notified, verbs, port, limit
         self.family, self.reentrant, self.sleeps_on, self.fills = family, reentrant, sleeps_on, fills
 
     def why(self):
@@ -60,10 +60,10 @@ class Library:
         return name, name, name
 
 
-def _redisson(folder, title, kind, prefix, told=True, **more):
+def _redisson(folder, title, kind, prefix, notified=True, **more):
     def command(port):
         return java(folder, port, kind), None
-    return Library("Redisson %s" % title, folder, command, prefix, told=told, **more)
+    return Library("Redisson %s" % title, folder, command, prefix, notified=notified, **more)
 
 
 def redisson(folder):
@@ -109,7 +109,7 @@ def locks():
     py = ("extend", "reacquire", "owned", "locked")
     rows = redisson("redisson-new") + redisson("redisson-old")
     rows += [
-        _redisson("redisson-new", "SpinLock", "spin", "spin", told=False, verbs=("holds", "ttl", "locked", "force"),
+        _redisson("redisson-new", "SpinLock", "spin", "spin", notified=False, verbs=("holds", "ttl", "locked", "force"),
                   reentrant=True, family="hash"),
         _redis_py("python-redis-lock", "python-redis-lock", "prl", script="prl.py", verbs=("extend",),
                   family="python-redis-lock", sleeps_on=True),
@@ -152,8 +152,8 @@ def quorum():
         _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),
         _go("redsync", "redsync"),
         _go("redsync-fills", "redsync WithSetNXOnExtend", "redsync", fills=True),
-        _redisson("redisson-new", "RedLock", "redlock", "rlock", told=False),
-        _redisson("redisson-old", "RedLock", "redlock", "rlock", told=False),
+        _redisson("redisson-new", "RedLock", "redlock", "rlock", notified=False),
+        _redisson("redisson-old", "RedLock", "redlock", "rlock", notified=False),
     ]
 
 

@@ -44,7 +44,7 @@ class Child:
         os.close(self.fd)
 
 
-def heard(children, holders):
+def received(children, holders):
     """Takes in who has been granted; waits a little for it."""
     waiting = {c.fd: c for c in children if c not in holders}
     for fd in select.select(list(waiting), [], [], 0.05)[0]:
@@ -62,7 +62,7 @@ def kill_holders(world, name, rng):
         while kills < KILLS:
             while len(children) < CHILDREN:
                 children.append(Child(rng.choice(paths), name))
-            heard(children, holders)
+            received(children, holders)
             if holders:
                 moved = time.monotonic()
                 victim = holders.pop(rng.randrange(len(holders)))

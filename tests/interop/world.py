@@ -58,7 +58,7 @@ class Refused(Exception):
     """A driver's library threw."""
 
 
-def knows(rule):
+def is_supported(rule):
     """Whether this rlockd takes such a rule."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write("rules:\n  - { %s }\n" % rule)
@@ -69,11 +69,11 @@ def knows(rule):
 
 def configuration(extra="", rules=tuple(RULES)):
     """The YAML of both daemons. Keys that this rlockd does not know yet are left out."""
-    more = ", tracking: true" if knows('match: "x", tracking: true') else ""
-    wait = ", foreign: wait" if knows('match: "x", foreign: wait') else ""
+    more = ", tracking: true" if is_supported('match: "x", tracking: true') else ""
+    wait = ", foreign: wait" if is_supported('match: "x", foreign: wait') else ""
     parts = {"{more}": more, "{wait}": wait}
     for part, library in (("{spring}", "spring"), ("{prl}", "python-redis-lock")):
-        parts[part] = ", wakes: " + library if knows('match: "x", wakes: ' + library) else ""
+        parts[part] = ", wakes: " + library if is_supported('match: "x", wakes: ' + library) else ""
     lines = []
     for rule in rules:
         for part, text in parts.items():
@@ -117,7 +117,7 @@ class Driver:
         self.said = queue.Queue()  # lines that answer nothing: subscribed, event
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        self.heard("ready", 60 * harness.SLOW)
+        self.received("ready", 60 * harness.SLOW)
 
     def _read(self):
         for raw in self.proc.stdout:
@@ -134,7 +134,7 @@ class Driver:
             waiting.came.set()
         self.said.put(["end"])
 
-    def heard(self, first, deadline=PATIENCE):
+    def received(self, first, deadline=PATIENCE):
         """The next line that answers nothing and begins so; others before it are dropped."""
         end = time.monotonic() + deadline
         while True:
