@@ -256,7 +256,7 @@ leave_epoch(struct epoch *e)
     /*
      * Only the Redis of the former epoch knew which daemons its grace period awaited. There may be some although this
      * daemon knows of none: another one may have registered while this one stood still or was cut off, and may have
-     * reclaimed locks since this one was told that there are no members. Without this note the next grace period would
+     * reclaimed locks since this one learned that there are no members. Without this note the next grace period would
      * end when the first daemon has registered: no daemon is subscribed to a Redis that has just restarted.
      */
     e->members_unknown = e->members_unknown || grace;

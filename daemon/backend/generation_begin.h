@@ -25,7 +25,7 @@ struct proposal {
     bool has_news;         /* ... and the last of these has answered */
     int64_t began_us;
     bool live;       /* it has a number, and is sent */
-    bool reported;   /* GENERATION_BEGUN has told of it */
+    bool reported;   /* by GENERATION_BEGUN */
 };
 
 bool generation_begin_allowed(const struct generations *g);

@@ -9,7 +9,7 @@
  * GM1  While such a mark counts, the slot is open, whatever its owner reports. The two reports are kept apart: the slot
  *      closes when neither is left, so they do not open and close it by turns.
  * GM2  A mark counts only while the node that reports it may have keys of locks: for MARK_LEASES times the longest
- *      lease since the owner has had the slot alone. So a mark that nobody removes does not stop a slot for ever. The
+ *      lease since the owner has had the slot alone. So a mark that is never removed does not stop a slot for ever. The
  *      owner has had the slot alone since the beginning of a generation, a time that all daemons know; generations that
  *      follow with the same origin leave the time as it is. A mark that came too late, or stayed too long, does not
  *      count under a later owner either, unless the slot was open by its owner's report meanwhile, or the node that

@@ -52,7 +52,7 @@ enum generation_news {
     GENERATION_OVER,  /* the slot grants: the core gets GRACE_OVER */
     GENERATION_ASK_AGAIN,  /* the answer of generations_slot() may have changed */
     GENERATION_BOUND, /* generations_bound_us() has moved; slot 0 */
-    GENERATION_BEGUN, /* this daemon has begun the generation: the others are to hear of its number; slot 0 */
+    GENERATION_BEGUN, /* this daemon has begun the generation: the others must learn its number; slot 0 */
 };
 
 /* Called inside the functions below, and must call none of them. */

@@ -47,7 +47,7 @@ struct quorum_node {
 
 /* Daemons with other nodes (quorum_servers.c). */
 struct quorum_stray {
-    char uuid[37];       /* of the one that was heard last; "" = none is known */
+    char uuid[37];       /* of the sender of the last list; "" = none is known */
     bool warned;         /* confirmed, and logged */
     int64_t since_us, heard_us; /* the first and the last broadcast that showed this */
 };

@@ -17,13 +17,13 @@
 /*
  * A list is broadcast when it has a new server, and every PAUSE_US at least while a daemon with another list is heard.
  * One broadcast tells the list of all daemons that have it: each of them waits for a random time, and starts anew when
- * another one has told the list meanwhile. So the broadcasts depend on the number of lists, and hardly on the number of
- * daemons: test_quorum_servers.c.
+ * another one has broadcast the list meanwhile. So the broadcasts depend on the number of lists, and hardly on the
+ * number of daemons: test_quorum_servers.c.
  */
 
 enum { LETTER = 'S', PAUSE_US = 5 * 1000 * 1000, SPREAD_US = PAUSE_US / 2, SILENCE_US = 3 * PAUSE_US };
 
-/* Another daemon that starts at the same time may not be subscribed yet: a changed list is told once more. */
+/* Another daemon that starts at the same time may not be subscribed yet: a changed list is broadcast once more. */
 enum { TIMES = 2 };
 
 /* The server of a node that counts; "" = not known. */

@@ -1,5 +1,5 @@
 /*
- * ends.h -- how the hold of a claim ends, and the loss that its owner has to be told; private to daemon/core.
+ * ends.h -- how the hold of a claim ends, and the loss that is reported to its owner; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_ENDS_H
 #define RLOCKD_CORE_ENDS_H
