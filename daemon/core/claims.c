@@ -211,7 +211,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
-    uncertain_set_verify(c, cl, 0);
+    if (claim_to_verify(cl) != 0) {
+        uncertain_set_verify(c, cl, 0);
+    }
     window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
     count(c, cl, -1);
     if (to == CLAIM_RELEASING && cl->state != CLAIM_STRAGGLING) {
