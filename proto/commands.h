@@ -6,7 +6,13 @@
 
 #include "daemon/base/slice.h"
 
+/* Sessions that may use the command. ANY: all, also before AUTH; CLIENT: after AUTH, if AUTH is required. */
 enum command_role { ROLE_ANY, ROLE_CLIENT, ROLE_ADMIN };
+
+/*
+ * NOW: the command runs when it is read; TURN: when all earlier replies of its connection are written; OWNER: through
+ * the core, in the order of its owner's requests.
+ */
 enum command_when { WHEN_NOW, WHEN_TURN, WHEN_OWNER };
 
 enum command_id {

@@ -1,5 +1,5 @@
 /*
- * deferred.c -- a list of items and a list of questions, and the event that answers them.
+ * deferred.c -- the event that ends deferred items as DOWN and deferred questions as unanswered.
  */
 #include "daemon/backend/deferred.h"
 

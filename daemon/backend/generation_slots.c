@@ -440,7 +440,10 @@ generation_slots_named(struct generations *g, uint16_t generation)
     }
 }
 
-/* The records still reclaim: the first call for a slot is answered GRACE, and generations_differs() lets it grant. */
+/*
+ * In Redis the records still reclaim. The copies of the record states here become GRANTS before that, so that the first
+ * call for a slot is answered GRACE, and generations_differs() lets its record grant.
+ */
 void
 generation_slots_over(struct generations *g, uint16_t generation)
 {

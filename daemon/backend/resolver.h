@@ -19,11 +19,11 @@ void resolver_free(struct resolver **r);
 /* Runs the loop, which has no other events any more, until the freed resolvers have ended; for eight turns at most. */
 void resolver_run_until_freed(struct event_base *base);
 
-/* The addresses of a host, IPv6 and IPv4, and which is next. Zeroed: none. */
+/* The addresses of a host, IPv6 and IPv4, and the one to be tried next. Zeroed: no addresses. */
 struct addresses {
     struct evutil_addrinfo *found; /* owned */
     unsigned n;
-    unsigned turn; /* the next one to try, modulo n; addresses_good() steps back to the last one */
+    unsigned turn; /* the next one to try, modulo n; addresses_good() sets it back to the address tried last */
     unsigned left; /* addresses that were not tried yet */
 };
 

@@ -184,6 +184,7 @@ source_suspend(struct source *src)
 void
 source_refuse(struct source *src)
 {
+    /* Active parts wait first, so UNSUBSCRIBED becomes due for that of a channel; then all parts are refused. */
     move_parts(src, PART_ACTIVE, PART_WAITING);
     move_parts(src, PART_WAITING, PART_REFUSED);
 }

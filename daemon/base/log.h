@@ -2,7 +2,8 @@
  * log.h -- one line per event on stderr: `level room event key=value ...`.
  *
  * Under systemd (JOURNAL_STREAM set) a line starts with its `<N>` priority. Foreign bytes are escaped and values cut,
- * so no client can forge a line. The rate of lines of one sort is limited, so no client can fill the disk.
+ * so no client can forge a line. The rate of lines of one sort is limited, so no client can fill the disk. syslog(3)
+ * does neither.
  */
 #ifndef RLOCKD_BASE_LOG_H
 #define RLOCKD_BASE_LOG_H

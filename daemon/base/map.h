@@ -1,6 +1,8 @@
 /*
  * map.h -- intrusive hash table of records by a number of 64 bits.
  *
+ * Made for the daemon because uthash takes 56 bytes a record, and moves all records at once when its table grows.
+ *
  * The number is an id of ours, or a keyed hash of a name (hash.h), so clients cannot choose colliding ones. Several
  * records may have one number (two names: once in 2^64), so a search by name must compare names.
  *

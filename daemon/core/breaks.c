@@ -3,8 +3,9 @@
  *
  * B1  One BREAK of a name is in flight at a time; its outcome answers all BREAKs that came until then.
  * B2  Once Redis has broken the name, the queue's job takes it from the holders here, in slices; a holder that the job
- *     has not reached yet counts as broken (claim_is_broken()). Later holders have later tokens and stand behind them.
- *     A quorum releases their keys, because nodes that the BREAK did not reach may have them until the leases end.
+ *     has not reached yet counts as broken (claim_is_broken()). Later holders have later tokens, and are behind the
+ *     broken ones in lock.holders. A quorum releases the keys of broken holders, because nodes that the BREAK did not
+ *     reach may have them until the leases end.
  * B3  The other daemons receive a broadcast, and ask Redis whether their holds are still there; this daemon asks too
  *     when the outcome is UNKNOWN.
  */
@@ -38,9 +39,10 @@ break_begin(struct core *c, struct request *r)
     list_push_back(&l->queue->breaks, &r->claim_node);
     timer_set(&c->timers, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
     if (l->queue->break_op != 0) {
-        return; /* the one in flight answers for this one too */
+        return; /* the outcome of the BREAK in flight answers this one, too */
     }
     l->queue->break_op = ++c->serial;
+    /* A BREAK has no claim. Its outcome has the number of `claim`, by which operation_done() finds the queue. */
     a.op = (struct core_op){.op = l->queue->break_op,
                             .queue = lock_queue_id(l),
                             .claim = lock_queue_id(l),
@@ -73,8 +75,8 @@ break_suspect(struct core *c, struct lock *l)
         }
         trying -= cl->state == CLAIM_TRYING;
         /*
-         * Of a claim that is not TRYING the mark ends when its next attempt is sent. With tickets no claim is marked:
-         * an OK uses the ticket up, so no second attempt may follow it.
+         * A claim that is not TRYING loses the mark with its next attempt. With tickets no claim is marked: an OK uses
+         * the ticket up, so no second attempt may follow it.
          */
         uncertain_set_broken(cl, !policy(l)->tickets);
     }
@@ -109,7 +111,7 @@ break_done(struct core *c, struct lock *l, const struct core_done *d)
         /* expiry_ms: of a BREAK, whether there was a key */
         request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->expiry_ms);
     }
-    l->queue->retry_us = ok ? 0 : l->queue->retry_us;
+    l->queue->retry_us = ok ? 0 : l->queue->retry_us; /* the name is free in Redis: waiters here ask at once */
     dirty_mark_lock(c, l);
 }
 

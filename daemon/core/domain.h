@@ -21,7 +21,7 @@ enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 /* The reasons for which the locks of a domain are reviewed. */
 struct review {
     unsigned number;   /* the number of the last review; WALK_REVIEW gives it to each lock */
-    unsigned begun_n;  /* reviews in a row, each of which began before the one before it had ended */
+    unsigned begun_n;  /* consecutive reviews: each but the first began before the previous one had ended */
     bool lost, jumped; /* Redis may have lost data; a clock has jumped */
 };
 

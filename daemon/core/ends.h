@@ -1,5 +1,5 @@
 /*
- * ends.h -- how the hold of a claim ends, and the loss that is reported to its owner; private to daemon/core.
+ * ends.h -- the end of a claim's hold, and the loss that is to be reported to its owner; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_ENDS_H
 #define RLOCKD_CORE_ENDS_H
@@ -13,7 +13,7 @@ void end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone
 void end_lapsed(struct core *c, struct claim *cl); /* the lease has ended, or the name was broken: ends the hold */
 void end_gone_in_redis(struct core *c, struct claim *cl, bool news); /* Redis has nothing of the claim any more */
 void end_keep_loss(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
-/* forgets the loss: its owner has not sent a request about it for too long */
+/* forgets the loss: its owner has sent no request about it for too long */
 void end_loss_expired(struct core *c, struct claim *cl);
 /* the answer to a request reports the loss of a claim that is lost: forgets it, of permits all that the owner lost */
 void end_loss_reported(struct core *c, struct claim *cl);

@@ -9,8 +9,8 @@
  * frees empty records. So such a record outlives the function that was given it. A request is freed where it ends:
  * request_grant(), request_finish(), request_deadlock() and request_drop() free theirs (one granted to an MLOCK stays).
  *
- * No function stands here, nor in a header of the core that this one includes but job.h: what works on the record is
- * declared by the header of its file.
+ * This header and the headers of the core that it includes, except job.h, declare no functions: each function that
+ * works on the record is declared by the header of its own file.
  */
 #ifndef RLOCKD_CORE_STATE_H
 #define RLOCKD_CORE_STATE_H
@@ -44,7 +44,7 @@ struct core {
     int64_t now_us;         /* of this step */
     uint64_t serial;        /* ids of everything */
     uint64_t turn;          /* of the loop, see core_end_turn() */
-    int64_t set_back_us;    /* by so much Redis's clock was set back: the sum of all CLOCK_BACK */
+    int64_t set_back_us;    /* by which Redis's clock was set back: the total of all CLOCK_BACK */
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
@@ -72,7 +72,7 @@ struct core {
     struct list dirty_owners;
     struct list dirty_domains; /* domain.dirty_node */
     struct list dirty_multilocks; /* multilock.dirty_node */
-    struct list to_rerun;   /* request.claim_node: their claim is gone in Redis: they run anew in its new state */
+    struct list to_rerun;   /* request.claim_node: the claim is gone in Redis; run again once it has its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct list rounds;     /* round.node */

@@ -1,5 +1,5 @@
 /*
- * commands_client.h -- what a client says of itself: its name, its library.
+ * commands_client.h -- the words by which a client describes itself: its name, its library.
  */
 #ifndef RLOCKD_SERVE_COMMANDS_CLIENT_H
 #define RLOCKD_SERVE_COMMANDS_CLIENT_H
@@ -14,7 +14,7 @@ struct writer;
 #define CLIENT_WORD_BYTES_MAX 255
 #define CLIENT_LIB_BYTES (2 * CLIENT_WORD_BYTES_MAX + 2) /* "<name>/<version>" */
 
-/* False: the error is written; what = "Client names". */
+/* False: the error is written. what: the subject of its text, such as "Client names". */
 bool client_check_word(const char *what, struct slice word, struct writer *out);
 
 /* An empty word unsets. */

@@ -22,10 +22,10 @@
 
 /* What late bytes become. */
 enum outbox_late {
-    OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the owner knows of the loss */
+    OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the loss was reported */
     OUTBOX_DROP,  /* an event: nothing */
-    OUTBOX_STALE, /* the reply of a command that looks: env.rewrite() */
-    OUTBOX_WORD,  /* the state of a lock in a long answer: "held" is written over with "lost" */
+    OUTBOX_STALE, /* the reply to a command that only reads: env.rewrite() */
+    OUTBOX_WORD,  /* the state of a lock in a long answer: "lost" replaces "held" */
 };
 
 enum { OUTBOX_LATE_BITS = 4, OUTBOX_FORM_BITS = 4, OUTBOX_PROTO_BITS = 2 };
@@ -41,9 +41,9 @@ struct outbox_mark {
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = there is none */
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
     bool more : 1;            /* the next mark is of the same bytes */
-    bool lost : 1;            /* within outbox_fit(): the grant is lost, or over ... */
-    bool doomed : 1;          /* ... one of the group is: its bytes are to be replaced ... */
-    bool patch : 1;           /* ... "ms left" is too high */
+    bool lost : 1;            /* set within outbox_fit(): the grant is lost, or its deadline has passed */
+    bool doomed : 1;          /* likewise: a mark of its group is `lost`, so the group's bytes are to be replaced */
+    bool patch : 1;           /* likewise: "ms left" is too high by now */
 };
 
 struct outbox {

@@ -1,8 +1,8 @@
 /*
- * pubsub_frame.c -- one event: as it is kept, and as a frame, to one session. Below pubsub.c, patterns.c and
- * channels.c, which decide to which sessions and when.
+ * pubsub_frame.c -- keeps an event, and sends it as a frame to one session. pubsub.c, patterns.c and channels.c, which
+ * call this file, decide to which sessions, and when.
  *
- * Owns pubsub.frame. Talks to no socket: frames go to session_push().
+ * Owns pubsub.frame. Uses no socket: frames go to session_push().
  */
 #include "daemon/serve/pubsub_private.h"
 

@@ -25,7 +25,7 @@ def wait_p99(m):
 
 
 def longest_wait(m):
-    """Of a LOCK, in milliseconds; also of one that was granted only behind the window."""
+    """Of a LOCK, in milliseconds; counts LOCKs that were granted after the window, too."""
     return m["lock_us"]["max"] / 1e3
 
 
@@ -39,7 +39,7 @@ def daemon_cpu(m):
 
 
 def calls(m):
-    """Commands sent to Redis per pair: by the daemon, or by the clients themselves."""
+    """Commands sent to Redis per pair: by the daemon, or by clients without rlockd."""
     return (m["redis_calls"] or m["whole"]["requests"]) / max(1, m["whole"]["pairs"])
 
 

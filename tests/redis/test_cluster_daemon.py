@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A daemon in front of a cluster, as it is in front of one Redis: restarts with a state directory, the commands of
-admins, stock clients of Redis, TLS."""
+"""A daemon in front of a cluster does what it does in front of one Redis: restarts with a state directory, the
+commands of admins, stock clients of Redis, TLS."""
 import os
 import signal
 
@@ -9,7 +9,7 @@ from certificates import Authority
 from clusters import Case, Cluster, slot_of
 from harness import RError, until
 
-# How npm warlock unlocks.
+# The script by which warlock (npm) unlocks.
 WARLOCK = """--
 -- Delete a key if content is equal
 --
@@ -31,7 +31,7 @@ NAMES = ["name%d" % i for i in range(12)]
 
 class Names(Case):
     def taken(self, names):
-        """How many of the keys are there."""
+        """The number of keys that exist in the cluster."""
         return sum(self.c.cmd(name, "EXISTS", name) for name in names)
 
 
@@ -40,7 +40,7 @@ class Restart(Names):
         return self.daemon(name, self.CONF + 'state_dir: "%s"\n' % os.path.join(self.dir, "state"))
 
     def test_killed(self):
-        """What sessions had, in many slots, is freed; named owners have what they had."""
+        """Locks of sessions, in many slots, are freed; named owners keep theirs."""
         d = self.start("first")
         c = self.conn(d)
         mine, named = NAMES[:6], NAMES[6:]
@@ -64,7 +64,7 @@ class Restart(Names):
         until(lambda: self.taken(named) == 0)
 
     def test_killed_while_masters_lose_their_data(self):
-        """No other owner is granted what the next process has, which reclaims it."""
+        """The next process reclaims the locks of named owners; no other owner is granted one of them meanwhile."""
         d = self.start("first")
         other = self.conn(self.daemon("other"))
         with d.conn() as c:
@@ -110,7 +110,7 @@ class Commands(Names):
         self.assertEqual(self.taken(NAMES), 0)
 
     def test_as_redis(self):
-        """The recipe of clients that lock in a Redis of their own."""
+        """Clients lock by SET NX and unlock by a script, as they do in Redis itself."""
         d = self.daemon()
         one, two = self.conn(d), self.conn(self.daemon("b"))
         for name in NAMES[:4]:
@@ -125,7 +125,7 @@ class Commands(Names):
 
 class Tls(harness.Case):
     def test_all_with_tls(self):
-        """A replica takes over there, too."""
+        """With TLS, too, a replica takes over from a killed master, and the daemons go on."""
         ca = Authority(self.dir)
         cluster = Cluster(self.dir, self._keep, tls=(*ca.certificate("node"), ca.pem))
         conf = 'redis: { timeout: 2s, tls_ca_file: "%s" }\n' % ca.pem
