@@ -28,6 +28,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 
 void
 break_begin(struct core *c, struct request *r)

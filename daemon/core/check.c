@@ -18,7 +18,7 @@
 #include "daemon/core/request.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
-#include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
 
 static void

@@ -22,7 +22,7 @@
 #include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 
 static bool
 is_named(const struct claim *cl)

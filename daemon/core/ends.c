@@ -23,6 +23,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 
 /* HELD, but the lease has ended, or the name was broken: ends the hold. */
 void

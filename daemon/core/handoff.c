@@ -31,6 +31,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 #include "daemon/core/waiter_polls.h"
 
 /*

@@ -20,6 +20,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
 
 /*

@@ -29,6 +29,7 @@
 #include "daemon/core/times.h"
 #include "daemon/core/timing_out.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
 
 /*

@@ -32,6 +32,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 
 /*
  * Commands that the former process had on their way to Redis may still run: an acquire is given back like any that went

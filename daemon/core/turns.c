@@ -21,6 +21,7 @@
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/uncertain.h"
+#include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
 
 static void

@@ -10,6 +10,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain_notes.h"
 
 _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "uncertain.verify has a bit for each VERIFY_*");
 
