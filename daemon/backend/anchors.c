@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/sha1.h"
 #include "daemon/backend/slot.h"
 #include "daemon/backend/text.h"

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/base/clock.h"
 
 #define ANCHORS_WAIT_US US_PER_S /* at a start, or after a failover, fewer than two anchors vote for a moment */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/backend/address.h"
+#include "daemon/backend/generation_sends.h"
 #include "daemon/base/clock.h"
 
 static const char advice[] = "if the former master is lost for good, run CLUSTER BUMPEPOCH at";

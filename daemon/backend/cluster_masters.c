@@ -6,10 +6,13 @@
  * M2  A shard is opened by a map (cluster_seeds.c), and closed by the timer: never inside a callback of one of its own
  *     links.
  */
+#include "daemon/backend/cluster_masters.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/backend/address.h"
+#include "daemon/backend/cluster_park.h"
 #include "daemon/backend/cluster_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"

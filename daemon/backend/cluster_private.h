@@ -116,34 +116,6 @@ void cluster_send_begun(const struct cluster *c, uint64_t number);
 /* The timer fires after in_us at the latest, and after half of that at the earliest: the rest is random. */
 void cluster_wake(struct cluster *c, int64_t in_us);
 
-/* ---- cluster_park.c: where items go ---- */
-
-/* Sends the item to the master of its slot, or parks it until that master may be asked. */
-void cluster_dispatch(struct cluster *c, struct item *it);
-
-/* A node has refused to run the item with MOVED, ASK, TRYAGAIN or CLUSTERDOWN. */
-void cluster_redirected(struct cluster_master *m, struct item *it, struct slice error);
-
-/* Dispatches the parked items again; those that have waited too long are DOWN. */
-void cluster_unpark(struct cluster *c);
-void cluster_park_forget(struct cluster *c);
-
-/* ---- cluster_masters.c: shards ---- */
-
-/* Opens shards for new masters of the map, and gives slots to shards. */
-void cluster_masters_follow(struct cluster *c);
-/* A master of the map is down, and since so short a time that another node may yet replace it. */
-bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
-/* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
-void cluster_masters_check(struct cluster *c);
-/* The forms of the scripts have changed: all shards connect anew. */
-void cluster_masters_reform(struct cluster *c);
-/* Closes former masters that have nothing in flight. */
-void cluster_masters_close(struct cluster *c, bool all);
-/* The number of anchors whose slots this master owns. */
-unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);
-struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */
-
 /* ---- cluster_watch.c: waiters are subscribed at the master of their slot ---- */
 
 void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb);

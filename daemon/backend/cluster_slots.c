@@ -3,6 +3,7 @@
  */
 #include "daemon/backend/cluster_slots.h"
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/base/clock.h"
 
 #define BEATS_US (GENERATION_FRESH_BEATS * GENERATION_BEAT_MS * US_PER_MS)

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generation_table.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"

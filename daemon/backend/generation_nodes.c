@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/backend/generation_marks.h"
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/memory.h"

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generation_table.h"
 #include "daemon/backend/generations_private.h"
 

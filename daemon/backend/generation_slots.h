@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
 #include "daemon/backend/slot.h"
 

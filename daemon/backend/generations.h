@@ -1,6 +1,7 @@
 /*
  * generations.h -- whether the slots of a cluster still have their data, and until when leases may run
- * (R1 to R10 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out.
+ * (R1 to R10 of proto/SCRIPTS.md). Pure: no link, no clock; answers go in, what to send next comes out
+ * (generation_sends.h).
  *
  * Each slot is in a generation: a number that rises, and the origin (process, line of replication, config epoch) of the
  * node whose data it is. Three anchors, where every daemon registers, keep the generation of each slot. A slot needs a
@@ -58,18 +59,6 @@ enum generation_news {
 /* Called inside the functions below, and must call none of them. */
 typedef void generations_news_fn(void *ctx, enum generation_news news, uint16_t slot, uint64_t number);
 
-/* A request to be sent. Each one ends in one call of generations_..._answered(), with NULL if there is no answer. */
-enum generation_send_type { SEND_NOTHING, SEND_REGISTER, SEND_NODE, SEND_RECORD };
-
-struct generation_send {
-    enum generation_send_type type;
-    unsigned anchor;     /* REGISTER: to the owner of its slot (anchor_slot()), KEYS by anchor_words() */
-    uint16_t node;       /* NODE, RECORD: the node to ask; a RECORD must not be redirected to another one */
-    uint16_t slot;       /* RECORD */
-    uint64_t number;       /* RECORD: ARGV of record.lua ... */
-    enum record_mode mode; /* ... and the mode */
-};
-
 struct generations;
 
 /* `identity` identifies this daemon in each registration; copied. `random` differs from daemon to daemon. */
@@ -125,41 +114,7 @@ bool generations_moved(struct generations *g); /* by answers since the last call
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);
 
-/* a NULL: no answer. `sent_us`: when the question left. False: the node is no master, or another one than `node`. */
-bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
-                               int64_t now_us);
-
 /* The nodes are those of another cluster: known config epochs, owners of slots and answers of anchors do not count. */
 void generations_other_cluster(struct generations *g, int64_t now_us);
-
-/* ---- what to send ---- */
-
-/* The next request that is due; SEND_NOTHING: none is due before generations_due_us(). */
-void generations_next(struct generations *g, int64_t now_us, struct generation_send *out);
-int64_t generations_due_us(const struct generations *g);
-
-/* The registration that generations_next() asked for, to be sent to that node. Borrowed until the next call. */
-const struct anchor_message *generations_message(struct generations *g, unsigned anchor, uint16_t node);
-
-/* The anchor's node answers, but with a config epoch below the known one, so that its answers do not count. */
-bool generations_anchor_is_low(const struct generations *g, unsigned anchor, int64_t now_us);
-
-/*
- * Whether calls are allowed by registrations that two anchors have answered (R2). If not, `out` has the reason. An
- * anchor abstains if it has lost its data, or never had any (R7).
- */
-struct anchor_votes {
-    unsigned silent, abstaining; /* silent: no answer for GENERATION_FRESH_BEATS that counts */
-    int64_t wait_us;             /* until two anchors vote, at the latest; INT64_MAX: unknown */
-};
-bool generations_two_vote(const struct generations *g, int64_t now_us, struct anchor_votes *out);
-
-/* Another daemon has begun the generation with that number. The message may get lost: see GB3 in generation_begin.c. */
-void generations_heard(struct generations *g, uint64_t number, int64_t now_us);
-
-/* a NULL: no answer, or an error. */
-void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,
-                                 int64_t sent_us, int64_t now_us);
-void generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a);
 
 #endif

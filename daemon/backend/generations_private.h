@@ -7,14 +7,17 @@
  *   generation_table.h    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
+ *
+ * The records of an anchor and of a node have headers of their own.
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 #define RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 
+#include "daemon/backend/generation_anchor.h"
 #include "daemon/backend/generation_begin.h"
+#include "daemon/backend/generation_node.h"
 #include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
-#include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 
 #define GENERATION_BEAT_US (GENERATION_BEAT_MS * US_PER_MS)
@@ -33,55 +36,6 @@ struct known_generation {
     bool over;
     uint64_t floor;         /* over: generations.floor at its end */
     int64_t named_us;       /* when an anchor named it first */
-};
-
-struct slot_marks {
-    uint8_t bit[SLOTS / 8];
-    uint8_t late[SLOTS / 8]; /* GM2: those that count no more */
-    int64_t since_us;        /* since when the node, as it is, reports some */
-};
-
-struct generation_node {
-    char id[NODE_ID_ROOM];
-    uint64_t origin, config_epoch;
-    uint64_t time_us;  /* the node's clock in its last answer */
-    uint64_t digest;   /* of the last answer; an answer with another digest is taken in */
-    int64_t answered_us;   /* when the last answered question left; 0 = no answer counts */
-    int64_t due_us;
-    int64_t records_due_us; /* the node gets no record script before this time ... */
-    int64_t records_pause_us; /* ... because it refused the last one, or did not answer; 0: it did answer */
-    bool records_fail;      /* a record script has failed since the last look at what is due */
-    int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is up */
-    bool asked;
-    bool kept; /* generations_node_keep() */
-    struct slot_marks *marks; /* owned: the slots that the node reports open and does not own; NULL: none */
-};
-
-struct generation_anchor {
-    uint64_t birth, version;
-    int64_t longest_us;  /* the longest lease of a member, by the last answer */
-    enum anchor_status status;
-    bool answered, is_new;
-    bool has_more;       /* the last answer left later generations out */
-    uint64_t new_birth;  /* the birth in the anchor's last answer with `is_new`; 0: there was none */
-    bool silent;         /* the last registration got no answer that counts */
-    bool asked;          /* a registration is in flight ... */
-    bool ask_again;      /* ... and lacks some news: the next one leaves at once */
-    uint16_t node;       /* the receiver of the last registration ... */
-    uint64_t epoch;      /* ... and its config epoch */
-    uint64_t ok_epoch;   /* the config epoch of the node whose answer was the last that counts */
-    int64_t low_us;      /* since when answers do not count for that config epoch; 0: the last one did count */
-    int64_t due_us, asked_us;
-    int64_t sent_lease_us; /* the lease in the last registration */
-    unsigned grace_answers; /* answers since the last new generation, while a generation is not over */
-    int64_t ok_us, ok_lease_us; /* when the last registration that counts left, and the lease in it */
-    int64_t answered_us;    /* when the last answered registration left */
-    int64_t votes_us;       /* it abstains: when it votes at the latest, by its last answer */
-    uint64_t sent_query; /* bit_query.serial that the registration in flight asks for */
-    uint64_t sent_lists; /* the birth of the anchor for which it asks for a list; 0: it asks for none */
-    bool brings;         /* the last registration has the lists of both other anchors */
-    struct buf list;     /* the anchor's members and bits, if has_list */
-    bool has_list;
 };
 
 struct generations {

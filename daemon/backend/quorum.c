@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "daemon/backend/quorum_entries.h"
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/quorum_watch.h"
 #include "daemon/backend/script_forms.h"

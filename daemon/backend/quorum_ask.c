@@ -9,6 +9,7 @@
  *     the node begins to vote before the command leaves, the command is dropped.
  */
 #include "daemon/backend/quorum_entries.h"
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 

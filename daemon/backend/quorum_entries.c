@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"

@@ -1,6 +1,8 @@
 /*
  * quorum_ops.c -- one operation of the core on all nodes: asks them, counts their answers (votes.h), posts one outcome.
  */
+#include "daemon/backend/quorum_ops.h"
+
 #include <stdlib.h>
 
 #include "daemon/backend/quorum_entries.h"

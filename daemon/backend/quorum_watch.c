@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/backend/quorum_entries.h"
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/broadcasts.h"
 #include "daemon/base/buf.h"

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/backend/backend_ops.h"
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/base/map.h"
 #include "daemon/base/timer.h"
 

@@ -35,6 +35,7 @@ keep_question(struct shard *sh, int words, const struct slice *word, link_reply_
 #define shard_want_broadcasts(shard, channel, want) ((void)(want))
 #define shard_excuse(shard, reason) ((void)(reason))
 #include "daemon/backend/cluster_masters.c"
+#include "daemon/backend/cluster_masters.h"
 #include "daemon/backend/cluster_poll.c"
 #undef shard_ask
 #undef shard_want_broadcasts

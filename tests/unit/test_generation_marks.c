@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"
 #include "suite.h"

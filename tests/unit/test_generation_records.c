@@ -1,6 +1,7 @@
 /*
  * test_generation_records.c -- the messages about a slot's record: what follows from answers that are no good ones.
  */
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"
 #include "suite.h"

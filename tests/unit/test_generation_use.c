@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"

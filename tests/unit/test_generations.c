@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "anchor_world.h"
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/memory.h"
 #include "rng.h"

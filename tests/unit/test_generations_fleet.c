@@ -6,6 +6,7 @@
 
 #define AW_MEMBERS 100
 #include "anchor_world.h"
+#include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
 #include "daemon/backend/generations_private.h"
 #include "daemon/base/memory.h"

@@ -37,6 +37,7 @@ no_wake(struct quorum *qu)
 #define shard_perform keep
 #define quorum_wake no_wake
 #include "daemon/backend/quorum_entries.c"
+#include "daemon/backend/quorum_ops.h"
 #undef shard_perform
 #undef quorum_wake
 

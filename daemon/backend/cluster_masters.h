@@ -1,0 +1,23 @@
+/*
+ * cluster_masters.h -- the shards of a cluster's masters.
+ */
+#ifndef RLOCKD_BACKEND_CLUSTER_MASTERS_H
+#define RLOCKD_BACKEND_CLUSTER_MASTERS_H
+
+#include "daemon/backend/cluster_private.h"
+
+/* Opens shards for new masters of the map, and gives slots to shards. */
+void cluster_masters_follow(struct cluster *c);
+/* A master of the map is down, and since so short a time that another node may yet replace it. */
+bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
+/* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
+void cluster_masters_check(struct cluster *c);
+/* The forms of the scripts have changed: all shards connect anew. */
+void cluster_masters_reform(struct cluster *c);
+/* Closes former masters that have nothing in flight. */
+void cluster_masters_close(struct cluster *c, bool all);
+/* The number of anchors whose slots this master owns. */
+unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);
+struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */
+
+#endif
