@@ -5,22 +5,6 @@
  * `importing`. `redis-cli --cluster fix` then moves these keys to the owner, where they replace newer ones, and closes
  * the slot at the former master; the owner never reports the slot open. Or fix makes the former master the owner again,
  * and the other node reports the slot until its keys have moved.
- *
- * GM1  While such a mark counts, the slot is open, whatever its owner reports. The two reports are kept apart: the slot
- *      closes when neither is left, so they do not open and close it by turns.
- * GM2  A mark counts only while the node that reports it may have keys of locks: for MARK_LEASES times the longest
- *      lease since the owner has had the slot alone. So a mark that is never removed does not stop a slot for ever. The
- *      owner has had the slot alone since the beginning of a generation, a time that all daemons know; generations that
- *      follow with the same origin leave the time as it is. A mark that came too late, or stayed too long, does not
- *      count under a later owner either, unless the slot was open by its owner's report meanwhile, or the node that
- *      reports the mark has another origin.
- * GM3  The slot closes when the node has answered without the mark, or is no master any more, or when the mark has
- *      ceased to count. Then a generation begins, as in any slot that was open. A node whose connection is lost keeps
- *      its marks: it may be moving keys all the same.
- * GM4  The record of the slot is spoiled when the mark has been there for SPOIL_US: a daemon that does not reach the
- *      node gets no grants then. By that time all that reach it have asked it. A daemon that found the record spoiled
- *      before it knew of the mark would begin a generation, and until the slot closes holders could not reclaim, and
- *      therefore not renew, their locks in it.
  */
 #include "daemon/backend/generation_marks.h"
 
@@ -30,6 +14,11 @@
 #include "daemon/base/memory.h"
 
 /*
+ * GM2  A mark counts only while the node that reports it may have keys of locks: for MARK_LEASES times the longest
+ *      lease since the owner has had the slot alone. So a mark that is never removed does not stop a slot for ever. The
+ *      owner has had the slot alone since the beginning of a generation, a time that all daemons know; generations that
+ *      follow with the same origin leave the time as it is.
+ *
  * A former master may serve for half of the longest lease beside the owner (R7), and the last lock that it renews ends
  * a lease later. Its record of a lock that has ended (common.lua) lives for two leases.
  */
@@ -71,7 +60,12 @@ last_seen(const struct generations *g, uint16_t slot, const struct generation_no
     return seen_us;
 }
 
-/* GM4 */
+/*
+ * GM4  The record of the slot is spoiled when the mark has been there for SPOIL_US: a daemon that does not reach the
+ *      node gets no grants then. By that time all that reach it have asked it. A daemon that found the record spoiled
+ *      before it knew of the mark would begin a generation, and until the slot closes holders could not reclaim, and
+ *      therefore not renew, their locks in it.
+ */
 static bool
 are_known(const struct generations *g, uint16_t slot, const struct generation_node *owner)
 {
@@ -85,7 +79,10 @@ are_known(const struct generations *g, uint16_t slot, const struct generation_no
     return false;
 }
 
-/* GM2 */
+/*
+ * GM5  A mark that came too late, or stayed too long (GM2), does not count under a later owner either, unless the slot
+ *      was open by its owner's report meanwhile, or the node that reports the mark has another origin.
+ */
 static void
 are_late(struct generations *g, uint16_t slot, const struct generation_node *owner)
 {
@@ -107,6 +104,13 @@ closes(struct generations *g, uint16_t slot, struct generation_node *owner)
     generation_begin_soon(g);
 }
 
+/*
+ * GM1  While a mark counts, the slot is open, whatever its owner reports. The two reports are kept apart: the slot
+ *      closes when neither is left, so they do not open and close it by turns.
+ * GM3  The slot closes when the node has answered without the mark, or is no master any more, or when the mark has
+ *      ceased to count. Then a generation begins, as in any slot that was open. A node whose connection is lost keeps
+ *      its marks: it may be moving keys all the same.
+ */
 void
 generation_marks_look(struct generations *g, uint16_t slot)
 {

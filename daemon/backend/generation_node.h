@@ -13,7 +13,7 @@
 
 struct slot_marks {
     uint8_t bit[SLOTS / 8];
-    uint8_t late[SLOTS / 8]; /* GM2: those that count no more */
+    uint8_t late[SLOTS / 8]; /* GM5: those that count no more */
     int64_t since_us;        /* since when the node, as it is, reports some */
 };
 

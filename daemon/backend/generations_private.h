@@ -95,7 +95,7 @@ is_of_its_node(const struct generations *g, const struct generation_slot *s)
            g->known[s->generation].origin == g->node[s->node].origin;
 }
 
-/* GM2: keys may have gone to any node. */
+/* GM5: keys may have gone to any node. */
 static inline void
 generation_marks_are_new(struct generations *g, uint16_t slot)
 {
