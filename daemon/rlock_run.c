@@ -6,9 +6,8 @@
  * I2  TERM comes `kill_after` (at most a third of the lease) before the deadline that the daemon has reported last, and
  *     KILL at that deadline, which moves ahead while the daemon answers. Without a connection the deadline is
  *     owner_grace_us after the last moment of a connection, at the latest: the owner keeps the lock until then.
- * I3  If this process dies, the kernel kills the command (PDEATHSIG), and the guard or the keeper (rlock_guard.c) kills
- *     all that is left of it; only then the lock is released. If the guard or the keeper dies, this process does the
- *     same.
+ * I3  If this process dies, the kernel kills the command (PDEATHSIG), and the guard or the keeper (rlock_guard.c) all
+ *     that is left of it, before the lock is released. If the guard or the keeper dies, this process does the same.
  * I4  No descriptor of this process is open in the command, which therefore cannot keep the lock by living on.
  */
 #include "daemon/rlock.h"

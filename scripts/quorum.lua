@@ -7,10 +7,6 @@
 --   ARGV   the value of rlock:epoch, outside of a grace period, for which the node is to be admitted ('' = only look),
 --          the token to which its clocks are raised then
 --   reply  { rlock:epoch, 1 if it is established, the highest of rlock:clock and the token clocks }
---
--- Every run raises the token clocks to rlock:clock. A daemon lets a node vote only after a run that follows its
--- registration (presence.lua) in the same epoch. So the votes that it gets are above all tokens that it knew then, and
--- a beat need not raise 64 clocks: tokens that the daemon learns later are covered by a majority of this epoch.
 -- @use text
 local PARTS = 64
 local call, pcall = redis.call, redis.pcall
@@ -35,6 +31,9 @@ for i, value in ipairs(reached) do
 end
 
 local admits = ARGV[1] ~= '' and epoch == ARGV[1]
+-- Every run raises the token clocks to rlock:clock. A daemon lets a node vote only after a run that follows its
+-- registration (presence.lua) in the same epoch. So the votes that it gets are above all tokens that it knew then, and
+-- a beat need not raise 64 clocks: tokens that the daemon learns later are covered by a majority of this epoch.
 local least = math.max(reached[1], admits and tonumber(ARGV[2]) or 0)
 local behind = {}
 for i = 2, #clocks do

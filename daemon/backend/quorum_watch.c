@@ -7,9 +7,6 @@
  * QW3 No hint is posted while other owners are known to have so many nodes that no attempt can get a majority. Then a
  *     released key was the minority of another waiter; an attempt would get a minority, too, and its release would wake
  *     the next waiter.
- * QW4 If other owners are not known to have so many nodes, a failed attempt is repeated AGAIN_US later without a hint:
- *     nothing hints that a node which was away votes again, or that a key was released while its node was not
- *     subscribed. Until then hints do not count while nodes that are away leave no majority.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -17,9 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/broadcasts.h"
+#include "daemon/backend/quorum_ops.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
@@ -163,6 +160,10 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 }
 
 /*
+ * QW4 If other owners are not known to have as many nodes as QW3 says, a failed attempt is repeated AGAIN_US later
+ *     without a hint: nothing hints that a node which was away votes again, or that a key was released while its node
+ *     was not subscribed. Until then hints do not count while nodes that are away leave no majority.
+ *
  * Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. A
  * node that was not subscribed yet when the attempt left may have no hint to give any more.
  */

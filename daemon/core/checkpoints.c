@@ -7,9 +7,6 @@
  * nothing left. claim_arm(), with which nearly every change of a claim ends, calls checkpoint_keep(), and so do the
  * other changes. checkpoint_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a
  * missing one.
- *
- * No field depends on the time at which the checkpoint is made, or the comparison would be of no use. So a straggler
- * whose time is over is still in the checkpoint, and the next process may ask Redis once more, which does no harm.
  */
 #include <assert.h>
 #include <string.h>
@@ -70,6 +67,10 @@ rank_of(const struct claim *cl, enum core_checkpoint_state state)
     return state != CORE_CHECKPOINT_QUEUED ? RANK_NONE : cl->has_ticket ? RANK_TICKET : RANK_WAITING;
 }
 
+/*
+ * No field depends on the time at which the checkpoint is made, or the comparison would be of no use. So a straggler
+ * whose time is over is still in the checkpoint, and the next process may ask Redis once more, which does no harm.
+ */
 static void
 describe(const struct claim *cl, enum core_checkpoint_state state, struct core_checkpoint_part *p)
 {

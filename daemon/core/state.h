@@ -4,11 +4,6 @@
  *   session  --<  session_owner  >--  owner  --<  claim  >--  lock
  *        \______________ request ______/
  *
- * No lock, claim or owner in use is freed in the middle of a step. A lock or owner that has changed is put on
- * core.dirty_locks or core.dirty_owners; the end of the step looks at each once, does what has become possible, and
- * frees empty records. So such a record outlives the function that was given it. A request is freed where it ends:
- * request_grant(), request_finish(), request_deadlock() and request_drop() free theirs (one granted to an MLOCK stays).
- *
  * This header and the headers of the core that it includes, except job.h, declare no functions: each function that
  * works on the record is declared by the header of its own file.
  */
@@ -36,6 +31,12 @@
 struct domain;
 struct metrics;
 
+/*
+ * No lock, claim or owner in use is freed in the middle of a step. A lock or owner that has changed is put on
+ * core.dirty_locks or core.dirty_owners; the end of the step looks at each once, does what has become possible, and
+ * frees empty records. So such a record outlives the function that was given it. A request is freed where it ends:
+ * request_grant(), request_finish(), request_deadlock() and request_drop() free theirs (one granted to an MLOCK stays).
+ */
 struct core {
     struct core_conf conf;
     struct hash_key key;
