@@ -123,7 +123,7 @@ clang: ## build with clang, warnings are errors
 wire: test ## the wire scripts alone
 	@/usr/bin/python3 tests/wire/run.py --build build/test
 
-SHAPES := tcp tls sentinel sentinel+tls quorum quorum+tls quorum+ipv6 cluster cluster+tls cluster+ipv6
+SHAPES := tcp tls sentinel sentinel+tls sentinel+ipv6 quorum quorum+tls quorum+ipv6 cluster cluster+tls cluster+ipv6
 
 wire-shapes: test ## the wire scripts over all shapes, also with TLS and over IPv6 (SHAPES="quorum cluster+tls")
 	@bad=0; for shape in $(SHAPES); do \

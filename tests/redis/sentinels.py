@@ -170,7 +170,7 @@ class Deployment:
         return [harness.as_map(m)["flags"] for m in [sentinel.cmd("SENTINEL", "MASTER", NAME), *replicas]]
 
     def url(self, sentinels=None, more=""):
-        listed = ",".join("%s:%d" % (s.host, s.port) for s in sentinels or self.sentinels)
+        listed = ",".join(harness.at(s.host, s.port) for s in sentinels or self.sentinels)
         return "sentinel%s:%s/%s%s" % ("+tls" if self.tls else "", listed, NAME, more)
 
     def master(self, among=None):

@@ -98,6 +98,11 @@ class Sentinel(Shape):
         self.url = Deployment(self).url()
 
 
+class SentinelIpv6(Sentinel):
+    def begin(self):
+        self.url = Deployment(self, sides=lambda _kind, _i: ((), "::1")).url()
+
+
 class SentinelTls(WithTls):
     """The same, where sentinels and servers speak TLS alone."""
 
@@ -196,6 +201,6 @@ class ClusterTls(WithTls, ClusterOfSix):
         super().begin()
 
 
-SHAPES = {"tcp": Tcp, "tls": Tls, "sentinel": Sentinel, "sentinel+tls": SentinelTls, "quorum": Quorum,
-          "quorum+tls": QuorumTls, "quorum+ipv6": QuorumIpv6, "cluster": ClusterOfSix, "cluster+tls": ClusterTls,
-          "cluster+ipv6": ClusterIpv6}
+SHAPES = {"tcp": Tcp, "tls": Tls, "sentinel": Sentinel, "sentinel+tls": SentinelTls, "sentinel+ipv6": SentinelIpv6,
+          "quorum": Quorum, "quorum+tls": QuorumTls, "quorum+ipv6": QuorumIpv6, "cluster": ClusterOfSix,
+          "cluster+tls": ClusterTls, "cluster+ipv6": ClusterIpv6}
