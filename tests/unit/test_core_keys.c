@@ -1,12 +1,13 @@
 /*
- * test_core_keys.c -- one key in Redis is one lock: a second name that the rules give the same key is refused while the
- * first one is in use, whatever the first one is doing. And what is in use stays under the rule it was taken by.
+ * test_core_keys.c -- one key in Redis is one lock: while a name is in use, the daemon refuses a second name that the
+ * rules give the same key, whatever state the first lock is in. And a lock in use stays under the rule by which it was
+ * taken.
  */
 #include <stdio.h>
 
 #include "tests/unit/core_world.h"
 
-/* Refused, and told whose the key is. */
+/* The request is refused, and the reply names the name that uses the key. */
 static void
 refused(struct world *w, uint64_t id, const char *name, const char *other)
 {
@@ -23,7 +24,7 @@ take_as(struct world *w, uint64_t s, const char *name, const char *key)
     return redis_grants(w, key, lock(w, s, name, .key = key))->token;
 }
 
-/* The name is its key, or it has another one: in either order, for its holder as for others. */
+/* Whether the name equals its key or not, in either order: the second name is refused to the holder and to others. */
 START_TEST(two_names_one_key)
 {
     static const char *const names[][2] = {{"app:job", "job"}, {"job", "app:job"}, {"job", "jobs"}};
@@ -45,14 +46,14 @@ START_TEST(two_names_one_key)
         ck_assert(!known(&w, two));
         expect_state(&w, one, "held");
         redis_frees(&w, "app:job", unlock(&w, s, one));
-        take_as(&w, t, two, "app:job"); /* free: now it is the other one's */
+        take_as(&w, t, two, "app:job"); /* the first name is free: now the second one has the key */
         refused(&w, lock(&w, s, one, .key = "app:job"), one, two);
         world_close(&w);
     }
 }
 END_TEST
 
-/* Also of another kind: both would write the one key. */
+/* The same for a name of another kind: both would write the same key. */
 START_TEST(across_kinds)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER, KIND_RW, KIND_SEMAPHORE};
@@ -71,7 +72,10 @@ START_TEST(across_kinds)
 }
 END_TEST
 
-/* While it is asked for, waited for and given back, and while what may still run in Redis could meet the other's. */
+/*
+ * The key is in use while a request asks or waits for the lock, during its release, and while a straggler may still
+ * run.
+ */
 START_TEST(as_long_as_redis_may_have_it)
 {
     struct world w;
@@ -95,7 +99,7 @@ START_TEST(as_long_as_redis_may_have_it)
     refused(&w, lock(&w, t, "b", .key = "k"), "b", "a");
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
-    op = expect_op(&w, CORE_RELEASE, "k"); /* it may not have run */
+    op = expect_op(&w, CORE_RELEASE, "k"); /* the first release may not have run */
     refused(&w, lock(&w, t, "b", .key = "k"), "b", "a");
     redis_says(&w, op, CORE_OK);
     take_as(&w, t, "b", "k");
@@ -103,7 +107,7 @@ START_TEST(as_long_as_redis_may_have_it)
 }
 END_TEST
 
-/* Of kinds with keys beside their own: K and {K} have the same ones. */
+/* Kinds with auxiliary keys: K and {K} have the same ones. */
 START_TEST(keys_beside_the_key)
 {
     static const struct {
@@ -121,7 +125,7 @@ START_TEST(keys_beside_the_key)
         {"x{y}", "{x{y}}", KIND_RW, KIND_RW, false},
         {"x", "{x}y", KIND_RW, KIND_RW, false},
         {"x", "{x", KIND_RW, KIND_RW, false},
-        {"x}", "{x}}", KIND_RW, KIND_RW, true}, /* both are {x}} */
+        {"x}", "{x}}", KIND_RW, KIND_RW, true}, /* the auxiliary keys of both are those of {x}} */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -164,7 +168,7 @@ START_TEST(of_an_mlock)
 }
 END_TEST
 
-/* core_check() looks for each by its key. */
+/* core_check() looks up each lock by its key. */
 START_TEST(many_come_and_go)
 {
     enum { NAMES = 200 };
@@ -193,7 +197,7 @@ START_TEST(many_come_and_go)
 }
 END_TEST
 
-/* Another daemon calls the key by another name: what it says of the key is meant for it. */
+/* Another daemon has another name for the key: its broadcast about the key is meant for the lock with that key. */
 START_TEST(a_broadcast_names_the_key)
 {
     static const char text[] = "B5:other,1:b,1:k,", other[] = "B5:other,1:a,1:a,";
@@ -211,7 +215,7 @@ END_TEST
 
 /* ---- the rules change ---- */
 
-/* As `rlock run` asks whether it still holds it. */
+/* The request by which `rlock run` checks that its lock is still held. */
 static const struct core_reply *
 asks_again(struct world *w, uint64_t s, struct ask a)
 {
@@ -219,10 +223,12 @@ asks_again(struct world *w, uint64_t s, struct ask a)
 
     a.once = a.nowait = true;
     id = world_ask(w, CORE_LOCK, s, "a", a);
-    return expect_reply(w, id, CORE_GRANTED); /* without asking Redis */
+    return expect_reply(w, id, CORE_GRANTED); /* without a command to Redis */
 }
 
-/* The rule says another kind now: who holds it does all it did before, and who comes waits for it as it is. */
+/*
+ * The rule has another kind now: the holder can do all that it could before, and newcomers wait for the lock as it is.
+ */
 START_TEST(kind_it_was_taken_as)
 {
     static const enum kind kinds[][2] = {
@@ -243,7 +249,7 @@ START_TEST(kind_it_was_taken_as)
         ck_assert_uint_eq(asks_again(&w, s, (struct ask){.kind = is, .rule_kind = is})->token, token);
         redis_renews(&w, "a", renew(&w, s, "a", SEC(20)));
         id = lock(&w, t, "a", .kind = is, .rule_kind = is, .limit = 5);
-        skip_all(&w); /* a place, a watch */
+        skip_all(&w); /* operations for the place, the watch */
         ck_assert_uint_eq(look(&w, "a").waiters, 1);
         ck_assert_int_eq(look(&w, "a").kind, was);
         expect_reply(&w, lock(&w, t, "a", .owner = "o", .kind = KIND_COUNTER, .rule_kind = is), CORE_WRONG_KIND);
@@ -260,7 +266,7 @@ START_TEST(kind_it_was_taken_as)
 }
 END_TEST
 
-/* Free: from now on it is of the kind that the rule says. */
+/* A free lock has the kind of the current rule. */
 START_TEST(kind_of_the_rule_once_it_is_free)
 {
     struct world w;
@@ -278,7 +284,7 @@ START_TEST(kind_of_the_rule_once_it_is_free)
 }
 END_TEST
 
-/* Permits stay for who has some; who comes, and is now said to be alone, gets none beside them. */
+/* Owners keep their permits; a request by which the lock is exclusive now gets no hold beside them. */
 START_TEST(permits_are_not_for_an_owner_that_expects_to_be_alone)
 {
     struct world w;
@@ -291,9 +297,9 @@ START_TEST(permits_are_not_for_an_owner_that_expects_to_be_alone)
     redis_grants(&w, "a", lock(&w, t, "a", .kind = KIND_SEMAPHORE, .rule_kind = KIND_SEMAPHORE, .limit = 3));
     asks_again(&w, s, (struct ask){.limit = 1});
     ck_assert_uint_eq(look(&w, "a").limit, 3);
-    expect_reply(&w, lock(&w, s, "a"), CORE_WRONG_KIND); /* one more */
+    expect_reply(&w, lock(&w, s, "a"), CORE_WRONG_KIND); /* a further hold of the same owner */
     expect_reply(&w, lock(&w, session(&w), "a"), CORE_WRONG_KIND);
-    id = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 3); /* who says so gets one */
+    id = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 3); /* with KIND it gets a permit */
     redis_grants(&w, "a", id);
     give(&w, s, "a");
     give(&w, t, "a");
@@ -301,7 +307,7 @@ START_TEST(permits_are_not_for_an_owner_that_expects_to_be_alone)
 }
 END_TEST
 
-/* SHARED is for those it can be shared with. */
+/* SHARED is granted only beside holds that are shared. */
 START_TEST(shared_as_it_was_taken)
 {
     struct world w;
@@ -313,13 +319,13 @@ START_TEST(shared_as_it_was_taken)
     take(&w, s, "a");
     expect_reply(&w, lock(&w, t, "a", .kind = KIND_RW, .rule_kind = KIND_RW, .shared = true), CORE_WRONG_KIND);
     redis_grants(&w, "b", lock(&w, s, "b", .kind = KIND_RW, .rule_kind = KIND_RW, .shared = true));
-    expect_reply(&w, lock(&w, t, "b", .nowait = true), CORE_NOT_GRANTED); /* alone, behind who reads */
+    expect_reply(&w, lock(&w, t, "b", .nowait = true), CORE_NOT_GRANTED); /* an exclusive request, behind a reader */
     skip_all(&w);
     world_close(&w);
 }
 END_TEST
 
-/* No rule has changed, a client has said another kind: nobody else is of it by chance. */
+/* No rule has changed, a client has requested another kind: requests without it are refused. */
 START_TEST(kind_that_a_client_requested)
 {
     struct world w;
@@ -335,7 +341,7 @@ START_TEST(kind_that_a_client_requested)
 }
 END_TEST
 
-/* The name has another key by the rules: its holder's requests, and those who come, mean the key it is held under. */
+/* By the rules the name has another key now: requests of the holder and of newcomers use the key of the held lock. */
 START_TEST(key_it_was_taken_under)
 {
     struct world w;
@@ -351,7 +357,7 @@ START_TEST(key_it_was_taken_under)
     redis_frees(&w, "k", unlock(&w, s, "a"));
     redis_grants(&w, "k", id);
     redis_frees(&w, "k", unlock(&w, t, "a"));
-    take_as(&w, t, "a", "other"); /* free: from now on under the other one */
+    take_as(&w, t, "a", "other"); /* the lock is free: from now on it has the new key */
     world_close(&w);
 }
 END_TEST

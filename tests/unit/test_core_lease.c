@@ -1,11 +1,11 @@
 /*
- * test_core_lease.c -- leases: the deadline that is told, the watchdog, and the end: LOST.
+ * test_core_lease.c -- leases: the deadline that a reply reports, the watchdog, and the end of a lease: LOST.
  */
 #include "tests/unit/core_world.h"
 
 /* ---- the end of a lease ---- */
 
-/* LOST is told once, to whatever is asked first; then it is as if it had never been held. */
+/* LOST is reported once, to the first request about the name; afterwards the name is as if it had never been held. */
 START_TEST(lost_is_reported_once)
 {
     for (int verb = 0; verb < 4; verb++) {
@@ -23,7 +23,7 @@ START_TEST(lost_is_reported_once)
         n = expect_news(&w, CORE_NEWS_LOST, "a");
         ck_assert_str_eq(n->reason, "lease over");
         ck_assert(n->token == token && n->session == s);
-        op = expect_op(&w, CORE_RELEASE, "a"); /* Redis may have it a little longer */
+        op = expect_op(&w, CORE_RELEASE, "a"); /* Redis may have the key a little longer */
         redis_says(&w, op, CORE_OK);
         expect_state(&w, "a", "lost");
         ck_assert_uint_eq(look(&w, "a").token, token);
@@ -44,7 +44,7 @@ START_TEST(lost_is_reported_once)
 }
 END_TEST
 
-/* It is told without waiting for Redis, which has nothing to say about it. */
+/* LOST is reported without waiting for Redis, whose answer would change nothing. */
 START_TEST(lost_is_reported_at_once)
 {
     struct world w;
@@ -61,13 +61,13 @@ START_TEST(lost_is_reported_at_once)
     id = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0); /* what is lost is not given back as well */
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0); /* a lost lock gets no event RELEASED */
     redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
 
-/* A request under way when the lease ends is the one that is told. */
+/* A request under way when the lease ends gets LOST. */
 START_TEST(lost_under_a_request)
 {
     for (int verb = 0; verb < 3; verb++) {
@@ -90,7 +90,7 @@ START_TEST(lost_under_a_request)
             pass(&w, MS(88));
             expect_reply(&w, id, CORE_WAS_LOST);
             last = expect_op(&w, CORE_RELEASE, "a");
-            redis_says(&w, op, CORE_OK); /* too late, dropped */
+            redis_says(&w, op, CORE_OK); /* too late: the core drops it */
             expect_state(&w, "a", "freeing");
             redis_says(&w, last, CORE_OK);
             expect_reply(&w, other, CORE_NOT_HELD);
@@ -102,8 +102,8 @@ START_TEST(lost_under_a_request)
 END_TEST
 
 /*
- * A LOCK that is `fresh` (SET ... NX) asks for a new grant only: a loss that its owner was not told of is not its
- * answer, wherever the claim is when it comes, and is forgotten with it.
+ * A LOCK that is `fresh` (SET ... NX) asks for a new grant only: a loss that has not been reported to its owner is not
+ * its answer, whatever state the claim is in when the LOCK arrives. With the LOCK the core forgets the loss.
  */
 START_TEST(fresh_lock_after_a_loss)
 {
@@ -140,7 +140,7 @@ START_TEST(fresh_lock_after_a_loss)
         if (at == RELEASE_IN_FLIGHT) {
             redis_says(&w, op, CORE_OK);
         } else if (at == IN_DOUBT) {
-            pass(&w, MS(88)); /* its deadline */
+            pass(&w, MS(88)); /* the deadline of the lost hold */
             release = expect_op(&w, CORE_RELEASE, "a");
             redis_says(&w, op, CORE_OK); /* dropped */
             redis_says(&w, release, CORE_OK);
@@ -149,7 +149,7 @@ START_TEST(fresh_lock_after_a_loss)
         ck_assert(second > first);
         ck_assert_uint_eq(w.metrics.lost, 1);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
-        id = unlock(&w, s, "a", .owner = "host"); /* the loss is not told of the new hold */
+        id = unlock(&w, s, "a", .owner = "host"); /* the loss is not reported for the new hold */
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
         expect_reply(&w, id, CORE_LEFT);
         expect_reply(&w, unlock(&w, s, "a", .owner = "host"), CORE_NOT_HELD);
@@ -158,7 +158,7 @@ START_TEST(fresh_lock_after_a_loss)
 }
 END_TEST
 
-/* Of the requests that wait for a lock when it is lost, the first that is not `fresh` is told. */
+/* Of the requests that wait for a lock when it is lost, the first that is not `fresh` gets LOST. */
 START_TEST(a_fresh_lock_gets_no_lost)
 {
     struct world w;
@@ -184,7 +184,7 @@ START_TEST(a_fresh_lock_gets_no_lost)
 }
 END_TEST
 
-/* Nobody looked for an hour: what is over is over before anything new is looked at. */
+/* No turn ran for an hour: leases and waits that have ended do so before the core handles a new request. */
 START_TEST(clock_gap)
 {
     struct world w;
@@ -224,7 +224,7 @@ END_TEST
 
 /* ---- granted or not ---- */
 
-/* The deadline is counted from the moment the attempt was handed to the socket. */
+/* The deadline counts from the moment at which the attempt was given to the socket. */
 START_TEST(deadline_from_sending)
 {
     struct world w;
@@ -244,7 +244,7 @@ START_TEST(deadline_from_sending)
 }
 END_TEST
 
-/* An answer that comes when the lease is over grants nothing; the same owner asks again, after a pause. */
+/* An answer that arrives after the end of the lease grants nothing; the same owner asks again, after a pause. */
 START_TEST(late_grant)
 {
     struct world w;
@@ -259,7 +259,7 @@ START_TEST(late_grant)
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_GRANTED), 0);
     pass(&w, MS(20) - 1);
-    quiet(&w); /* else a lease shorter than the way to Redis would keep both busy for nothing */
+    quiet(&w); /* without a pause, a lease shorter than the round trip would keep daemon and Redis busy for nothing */
     pass(&w, 1);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.owner == s && !op.op.reentry);
@@ -270,7 +270,7 @@ START_TEST(late_grant)
 }
 END_TEST
 
-/* Given up after a late answer: Redis has it, so it is released. */
+/* The request ends after a late answer: Redis has the key, so the core releases it. */
 START_TEST(late_grant_given_up)
 {
     struct world w;
@@ -279,7 +279,7 @@ START_TEST(late_grant_given_up)
 
     world_open(&w);
     s = session(&w);
-    id = lock(&w, s, "a", .lease_us = MS(1), .nowait = true); /* never long enough to be told */
+    id = lock(&w, s, "a", .lease_us = MS(1), .nowait = true); /* too short a lease to report as held */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
     expect_reply(&w, id, CORE_UNAVAILABLE);
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -291,7 +291,7 @@ END_TEST
 
 /* ---- the watchdog ---- */
 
-/* A third of the time after each renewal, for as long as it is held. */
+/* A claim is renewed a third of the reported lease after each renewal, as long as it is held. */
 START_TEST(watchdog_renews)
 {
     struct world w;
@@ -314,7 +314,7 @@ START_TEST(watchdog_renews)
 }
 END_TEST
 
-/* Renewals that cannot be confirmed are tried again each second; LOST at the deadline, not before and not after. */
+/* Unconfirmed renewals are repeated each second; LOST is reported at the deadline, not before and not after. */
 START_TEST(watchdog_fails)
 {
     static const enum core_outcome outcomes[] = {CORE_DOWN, CORE_UNKNOWN, CORE_FULL};
@@ -355,7 +355,7 @@ START_TEST(watchdog_fails)
 }
 END_TEST
 
-/* The last moment is early enough. */
+/* A confirmation one microsecond before the deadline is early enough. */
 START_TEST(watchdog_recovers)
 {
     struct world w;
@@ -368,8 +368,8 @@ START_TEST(watchdog_recovers)
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, deadline_us - w.now_us - 1);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S); /* counted from when it was sent */
-    expect_op(&w, CORE_EXTEND, "a");                                  /* so the next is due already */
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S); /* counted from the sending */
+    expect_op(&w, CORE_EXTEND, "a");                                  /* so the next one is due already */
     pass(&w, 1);
     expect_state(&w, "a", "held");
     world_close(&w);
@@ -398,7 +398,9 @@ START_TEST(watchdog_finds_it_gone)
 }
 END_TEST
 
-/* Renewals due close together leave together, the later ones a little early: 250 ms, or less for short leases. */
+/*
+ * Renewals that are due close together leave together, the later ones by up to 250 ms early, or less for short leases.
+ */
 START_TEST(watchdog_batches)
 {
     static const struct {
@@ -430,7 +432,7 @@ START_TEST(watchdog_batches)
 }
 END_TEST
 
-/* A renewed hold makes the whole claim renewed, by the lease of the rules; no hold takes time from another. */
+/* A hold with the watchdog has the whole claim renewed, by the lease of the rule; no hold shortens another. */
 START_TEST(reentry_leases)
 {
     struct world w;
@@ -471,7 +473,7 @@ START_TEST(reentry_leases)
 }
 END_TEST
 
-/* An attempt with a lease of its own that another request of its owner takes over is renewed like any other. */
+/* A request with the watchdog takes over an attempt that has a LEASE: the lease is renewed like any other. */
 START_TEST(attempt_taken_over)
 {
     struct world w;
@@ -495,7 +497,7 @@ START_TEST(attempt_taken_over)
 }
 END_TEST
 
-/* A hold given back leaves the rest at least what it had. */
+/* After the UNLOCK of one hold the other holds have at least the lease that they had before. */
 START_TEST(unlock_keeps_time)
 {
     struct world w;

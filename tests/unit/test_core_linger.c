@@ -1,5 +1,6 @@
 /*
- * test_core_linger.c -- a lock that nobody waits for stays here for a while, and is taken up without a word to Redis.
+ * test_core_linger.c -- a lock without waiters stays cached here for a while, and the next request takes it up without
+ * a command to Redis.
  */
 #include "tests/unit/core_world.h"
 
@@ -23,7 +24,7 @@ open_lingering(struct world *w)
 
 #define LINGER .linger_us = MS(5)
 
-/* s has had "a" and given it back: it lingers. How Redis knows it. */
+/* s has taken "a" and given it back: the lock is cached. Returns the acquire, with the ids that Redis knows it by. */
 static struct flight
 lingers(struct world *w, uint64_t s, struct ask how)
 {
@@ -38,7 +39,7 @@ lingers(struct world *w, uint64_t s, struct ask how)
     return op;
 }
 
-/* Redis is told now that it is free, by what it knows. */
+/* Now the cached lock is released in Redis, by the ids of its acquire. */
 static void
 is_freed(struct world *w, struct flight acquired)
 {
@@ -51,7 +52,7 @@ is_freed(struct world *w, struct flight acquired)
     ck_assert(!known(w, "a"));
 }
 
-/* By the next request: of the former owner or another one, also with NOWAIT. */
+/* The next request takes the lock up: one of the former owner or of another one, also with NOWAIT. */
 START_TEST(taken_up)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW};
@@ -91,7 +92,9 @@ START_TEST(taken_up)
 }
 END_TEST
 
-/* The holder has gone: its lock is cached like an unlocked one; no record of the holder is left when Redis knows. */
+/*
+ * The session of the holder has gone: its lock is cached as after an UNLOCK; after the release no record of it is left.
+ */
 START_TEST(its_holder_has_gone)
 {
     struct world w;
@@ -146,7 +149,7 @@ START_TEST(counts_for_no_owner)
 }
 END_TEST
 
-/* Who cannot have it as it is waits until Redis has been told. */
+/* A request that the cached lock does not suit waits until Redis has answered the release. */
 START_TEST(not_as_it_is)
 {
     enum why { LONGER_LEASE, LONGER_LEASE_OF_ITS_OWN, SHARED, SHARED_OF_ITS_OWN, LATE, LATE_OF_ITS_OWN, WHYS };
@@ -162,13 +165,13 @@ START_TEST(not_as_it_is)
         t = own ? s : session(&w);
         lingers(&w, s, (struct ask){.kind = KIND_RW, .linger_us = MS(20)});
         pass(&w, why >= LATE ? w.conf.handoff_time_us : 1);
-        released = why >= LATE ? expect_op(&w, CORE_RELEASE, "a") : released; /* then it does not linger on, either */
+        released = why >= LATE ? expect_op(&w, CORE_RELEASE, "a") : released; /* by then the lock is no longer cached */
         id = lock(&w, t, "a", .kind = KIND_RW, LINGER, .shared = why == SHARED || why == SHARED_OF_ITS_OWN,
                   .lease_us = why <= LONGER_LEASE_OF_ITS_OWN ? SEC(60) : 0);
         if (why < LATE && !own) {
             redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
             expect_reply(&w, id, CORE_GRANTED);
-        } else { /* the claim itself has to be free; or Redis says first whether anybody waits elsewhere */
+        } else { /* the claim has to be free first; or the answer reports whether others wait elsewhere */
             redis_says(&w, why >= LATE ? released : expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
             redis_grants(&w, "a", id);
         }
@@ -177,7 +180,7 @@ START_TEST(not_as_it_is)
 }
 END_TEST
 
-/* Who had it asks for so much else that one would have to look through all of it. */
+/* The former owner has so many requests that a walk over all of them would take too long: the lock is released. */
 START_TEST(not_through_long_pipelines)
 {
     struct world w;
@@ -199,7 +202,7 @@ START_TEST(not_through_long_pipelines)
 }
 END_TEST
 
-/* Somebody waits who cannot have it as it is: neither is it handed over, nor does it linger. */
+/* A request waits to which the lock cannot be handed off: the lock is released, and not cached. */
 START_TEST(not_while_a_request_waits)
 {
     struct world w;
@@ -221,7 +224,7 @@ START_TEST(not_while_a_request_waits)
 }
 END_TEST
 
-/* After so many grants it is Redis's turn. */
+/* After handoff_max grants in a row the lock is released in Redis. */
 START_TEST(so_many_times)
 {
     struct world w;
@@ -240,7 +243,7 @@ START_TEST(so_many_times)
 }
 END_TEST
 
-/* Runs are shorter from now on, and that of what lingers is too long already: Redis is told, whoever asks next. */
+/* A reload shortens the runs, and the run of the cached lock is too long now: it is released, whoever asks next. */
 START_TEST(until_a_reload)
 {
     for (int own = 0; own < 2; own++) {
@@ -261,7 +264,7 @@ START_TEST(until_a_reload)
 }
 END_TEST
 
-/* What happens to Redis, or is to happen to the name, ends it at once. */
+/* BREAK, DRAIN, a loss of data and a jump of the clock end the caching at once. */
 START_TEST(ends)
 {
     enum why { BREAK, DRAIN, RECLAIM, SUSPECT, WHYS };
@@ -301,7 +304,7 @@ START_TEST(ends)
 }
 END_TEST
 
-/* Where it would be of no use, or of doubtful use. */
+/* A lock is not cached where a cached one would be of no use, or of doubtful use. */
 START_TEST(does_not)
 {
     enum why { PERMIT, SHORT_LEASE, READER, RENEWED, DRAINING, WHYS };
@@ -334,7 +337,7 @@ START_TEST(does_not)
 }
 END_TEST
 
-/* The next process finds something to free, of nobody, or of who takes it up. */
+/* The checkpoint of a cached lock is one to release; when an owner takes the lock up, it is one held by this owner. */
 START_TEST(kept)
 {
     struct core_conf conf = conf_of(true);

@@ -1,10 +1,9 @@
 /*
- * test_core_meanwhile.c -- what is asked or answered while something else is under way, or when it is not expected any
- * more.
+ * test_core_meanwhile.c -- requests and answers that come while another operation is under way, or too late.
  */
 #include "tests/unit/core_world.h"
 
-/* An answer to what nobody waits for any more, or a second one to the same, changes nothing. */
+/* An answer after the end of its request, or a second answer to the same operation, changes nothing. */
 START_TEST(answers_that_are_late)
 {
     struct world w;
@@ -19,23 +18,23 @@ START_TEST(answers_that_are_late)
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_OK);
     ck_assert(!known(&w, "a"));
-    redis_says(&w, op, CORE_OK); /* there is no record of it any more */
+    redis_says(&w, op, CORE_OK); /* its record is no longer there */
     take(&w, s, "b");
     id = break_name(&w, s, "b");
     op = expect_op(&w, CORE_BREAK_KEY, "b");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
     expect_news(&w, CORE_NEWS_LOST, "b");
-    redis_says(&w, op, CORE_FOREIGN); /* once more, and what it says is no news */
+    redis_says(&w, op, CORE_FOREIGN); /* a second answer, which is ignored */
     expect_reply(&w, unlock(&w, s, "b"), CORE_WAS_LOST);
     gone(&w, s);
-    mlock(&w, s, "a b"); /* nobody is there to be answered */
+    mlock(&w, s, "a b"); /* the session has gone: no reply */
     quiet(&w);
     world_close(&w);
 }
 END_TEST
 
-/* A lease that is less than what is taken off for safety is over before it has begun. */
+/* A lease that is shorter than the safety margin of the deadline has ended before it begins. */
 START_TEST(a_lease_of_nothing)
 {
     struct world w;
@@ -43,7 +42,7 @@ START_TEST(a_lease_of_nothing)
 
     s = world_holding(&w);
     id = renew(&w, s, "a", MS(1));
-    expect_op(&w, CORE_EXTEND, "a"); /* and is not waited for */
+    expect_op(&w, CORE_EXTEND, "a"); /* its answer is not awaited */
     expect_reply(&w, id, CORE_WAS_LOST);
     expect_news(&w, CORE_NEWS_LOST, "a");
     expect_op(&w, CORE_RELEASE, "a");
@@ -51,7 +50,7 @@ START_TEST(a_lease_of_nothing)
 }
 END_TEST
 
-/* A lease of nothing that had to wait its turn is over when that has come, before anything new is looked at. */
+/* Such a RENEW that had to wait for its turn ends at that turn, before the core handles a new request. */
 START_TEST(nothing_behind_a_wait)
 {
     struct world w;
@@ -62,9 +61,9 @@ START_TEST(nothing_behind_a_wait)
     t = session(&w);
     take(&w, t, "b");
     id = lock(&w, s, "b", .wait_us = SEC(1));
-    renewal = renew(&w, s, "a", MS(1)); /* in the order in which its owner asks */
+    renewal = renew(&w, s, "a", MS(1)); /* it waits behind the LOCK of its owner */
     stall(&w, SEC(1));
-    next = lock(&w, t, "a", .nowait = true); /* it is being given back already: that is worth waiting for */
+    next = lock(&w, t, "a", .nowait = true); /* the release of "a" is under way, so NOWAIT waits for it */
     expect_reply(&w, id, CORE_NOT_GRANTED);
     expect_op(&w, CORE_EXTEND, "a");
     expect_reply(&w, renewal, CORE_WAS_LOST);
@@ -76,7 +75,7 @@ START_TEST(nothing_behind_a_wait)
 }
 END_TEST
 
-/* Somebody with the token renews one name of an MLOCK that waits for another: its lease is not renewed beside that. */
+/* A RENEW by TOKEN extends one name of an MLOCK that waits for another name: no second renewal runs beside it. */
 START_TEST(renewed_before_all_are_there)
 {
     struct world w;
@@ -97,7 +96,7 @@ START_TEST(renewed_before_all_are_there)
     quiet(&w);
     redis_says(&w, renewal, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, other, CORE_LEFT)->left, (reported(SEC(20)) - MS(100)) / US_PER_MS);
-    pass(&w, SEC(10)); /* and neither is renewed by itself from now on; b is over */
+    pass(&w, SEC(10)); /* neither is renewed by the watchdog from now on; the lease of b has ended */
     expect_op(&w, CORE_RELEASE, "b");
     expect_news(&w, CORE_NEWS_LOST, "b");
     expect_state(&w, "a", "held");
@@ -108,7 +107,10 @@ START_TEST(renewed_before_all_are_there)
 }
 END_TEST
 
-/* What is given back by its token does not wait for what its session asked for before; an owner's own does. */
+/*
+ * A release by TOKEN does not wait for earlier requests of its session; one with an owner waits for that owner's
+ * requests.
+ */
 START_TEST(gone_past_a_wait)
 {
     for (int named = 0; named < 2; named++) {
@@ -139,8 +141,8 @@ START_TEST(gone_past_a_wait)
 END_TEST
 
 /*
- * Of this kind a hold must not be given back while it is renewed, nor at once behind its stamp: that Redis is reached
- * changes nothing of that.
+ * A hold of kind counter must not be released during its renewal, nor at once after its stamp was set: also not when
+ * Redis is reached again (CORE_REACHED).
  */
 START_TEST(given_back_while_renewed)
 {
@@ -167,7 +169,7 @@ START_TEST(given_back_while_renewed)
         pass(&w, MS(5) - 1);
         quiet(&w);
         pass(&w, 1);
-        ck_assert_int_eq(w.flights[w.flights_n - 1].op.expiry_ms, 42); /* by which it is known in Redis now */
+        ck_assert_int_eq(w.flights[w.flights_n - 1].op.expiry_ms, 42); /* its stamp in Redis now */
         redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
         if (!goes) {
             ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
@@ -178,7 +180,7 @@ START_TEST(given_back_while_renewed)
 }
 END_TEST
 
-/* That there is room for more is no reason to ask a Redis that is down before it is time. */
+/* A higher LIMIT is no reason to ask a Redis that is down before the pause has ended. */
 START_TEST(raised_while_redis_is_down)
 {
     static const enum core_outcome outcomes[] = {CORE_TAKEN, CORE_DOWN};
@@ -205,7 +207,7 @@ START_TEST(raised_while_redis_is_down)
 }
 END_TEST
 
-/* A session counts what it was granted, and not what other sessions of the same owner were. */
+/* A session counts the holds that it was granted itself, not those of other sessions of the same owner. */
 START_TEST(held_by_another_session)
 {
     static const char *const name[] = {"a", "b", "c"};

@@ -1,9 +1,9 @@
 /*
- * test_core_memory.c -- the memory of the core: nothing of it leaks, no later step of a request takes any, and a
- * request needs none when those before it have left their records behind.
+ * test_core_memory.c -- the memory of the core: nothing leaks, no later step of a request allocates, and a request
+ * allocates nothing where earlier ones have left records in the freelists.
  *
- * The core and what it allocates with (heap.c, map.c, freelist.c) are compiled into this file, with allocators that
- * count what is out, and that can be barred.
+ * The core and the files with which it allocates (heap.c, map.c, freelist.c) are compiled into this file, with
+ * allocators that count the allocations in use and can be barred.
  */
 #include <stdio.h>
 
@@ -37,7 +37,7 @@ static bool none_spared = true; /* each record is an allocation */
 #include "daemon/core/view.c"
 #include "tests/unit/counted_alloc_end.h"
 
-/* Of a million holds each takes its way through the queue; but no more than one queue is there at a time. */
+/* Each hold of a restore passes through the queue of its lock; but only one queue exists at a time. */
 START_TEST(restore_of_many)
 {
     enum { MANY = 100 };
@@ -68,7 +68,7 @@ START_TEST(restore_of_many)
 }
 END_TEST
 
-/* Once it has arrived, nothing that happens to a request allocates. */
+/* After its arrival no request causes an allocation, whatever happens to it. */
 START_TEST(later_steps)
 {
     struct world w;
@@ -99,10 +99,10 @@ START_TEST(later_steps)
     redis_renews(&w, "a", id[3]);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_GONE_IN_REDIS);
     expect_reply(&w, id[5], CORE_WAS_LOST);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* the first attempt may come late */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* a straggler may still run */
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, SEC(1));
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* not any more */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* the straggler can run no more */
     pass(&w, SEC(19));
     expect_reply(&w, id[4], CORE_UNAVAILABLE);
     gone(&w, t);
@@ -119,7 +119,7 @@ START_TEST(later_steps)
 }
 END_TEST
 
-/* Own names, and one that is waited for and handed over, again and again: nothing is allocated for that. */
+/* A lock without contention, and one that is waited for and handed off, again and again: no allocation. */
 static void
 goes_round(struct world *w, uint64_t s, uint64_t t)
 {
@@ -153,7 +153,7 @@ START_TEST(requests_go_round)
     world_open_conf(&w, &conf);
     s = session(&w);
     t = session(&w);
-    redis_grants(&w, "held", lock(&w, t, "held", .owner = "bob")); /* the table of owners goes with the last one */
+    redis_grants(&w, "held", lock(&w, t, "held", .owner = "bob")); /* so the table of owners stays */
     goes_round(&w, s, t);
     barred = true;
     for (int i = 0; i < 10; i++) {
@@ -166,7 +166,7 @@ START_TEST(requests_go_round)
 }
 END_TEST
 
-/* The end of the process, in the middle of everything: without a word, and nothing leaks. */
+/* The process ends with requests in each state: no reply is sent, and nothing leaks. */
 START_TEST(the_end)
 {
     struct world w;

@@ -1,5 +1,6 @@
 /*
- * test_core_memory_usage.c -- what records weigh: more when there is more, and only those that are asked for.
+ * test_core_memory_usage.c -- the memory that records use: it grows with the records, and the sum covers the requested
+ * number of locks only.
  */
 #include "tests/unit/core_world.h"
 
@@ -16,7 +17,7 @@ START_TEST(a_name_weighs_when_it_is_held)
     one = core_memory_of_locks(w.core, 1000);
     ck_assert_uint_eq(one.n, 1);
     ck_assert_uint_gt(one.bytes, 256);
-    id = lock(&w, s, "b"); /* known, and not held yet */
+    id = lock(&w, s, "b"); /* it has a record, and is not held yet */
     ck_assert_uint_eq(core_memory_of_locks(w.core, 1000).n, 1);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);

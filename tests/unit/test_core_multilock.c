@@ -1,11 +1,11 @@
 /*
- * test_core_multilock.c -- MLOCK, MUNLOCK, MRENEW: all names or none, in one order for everyone, with one answer.
+ * test_core_multilock.c -- MLOCK, MUNLOCK, MRENEW: all names or none, in one order for all owners, with one answer.
  */
 #include <stdio.h>
 
 #include "tests/unit/core_world.h"
 
-/* s has all of the free names, which it gives in their order; returns the answer. */
+/* s takes the free names "a" and "b"; Redis grants them in the order of their keys. Returns the answer. */
 static const struct core_reply *
 takes_two(struct world *w, uint64_t s)
 {
@@ -15,7 +15,7 @@ takes_two(struct world *w, uint64_t s)
     return redis_grants(w, "b", id);
 }
 
-/* The next operation gives everything of this name back. */
+/* The next operation releases all holds of this name. */
 static void
 expect_freed(struct world *w, const char *name)
 {
@@ -26,7 +26,7 @@ expect_freed(struct world *w, const char *name)
     ck_assert(!known(w, name) || strcmp(look(w, name).state, "held") != 0);
 }
 
-/* Both are given back, whichever first. */
+/* Both names are released, in either order. */
 static void
 expect_both_freed(struct world *w, const char *one, const char *other)
 {
@@ -47,7 +47,7 @@ expect_both_freed(struct world *w, const char *one, const char *other)
     ck_assert(!known(w, other) || strcmp(look(w, other).state, "held") != 0);
 }
 
-/* Asked for in the order of their keys, answered in the order they were asked for, with each one's token. */
+/* The names are acquired in the order of their keys, and answered in the order of the request, each with its token. */
 START_TEST(all)
 {
     struct world w;
@@ -101,7 +101,7 @@ START_TEST(one_name)
 }
 END_TEST
 
-/* The time is over while it waits for the second: the first is given back, the third was never asked for. */
+/* The wait ends at the second name: the first one is released, and the third one was never acquired. */
 START_TEST(timeout_undoes)
 {
     struct world w;
@@ -128,7 +128,7 @@ START_TEST(timeout_undoes)
 }
 END_TEST
 
-/* The first is waited for so long that nothing is left for the second. */
+/* One wait is for all names: the first name takes so much of it that none is left for the second. */
 START_TEST(one_wait_for_all)
 {
     struct world w;
@@ -171,7 +171,7 @@ START_TEST(nowait)
 }
 END_TEST
 
-/* Any error of one is the answer for all, with its name. */
+/* Any error of one name is the answer for all, with that name. */
 START_TEST(error_undoes)
 {
     struct world w;
@@ -192,7 +192,7 @@ START_TEST(error_undoes)
 }
 END_TEST
 
-/* Refused before anything was asked for: the name that it was for is told. */
+/* The MLOCK is refused before it acquires anything: the reply names the name to blame. */
 START_TEST(refused_at_the_door)
 {
     struct core_conf conf = world_conf;
@@ -219,7 +219,7 @@ START_TEST(refused_at_the_door)
 }
 END_TEST
 
-/* Two that ask for the same names in different orders do not wait for each other. */
+/* Two owners that request the same names in different orders do not wait for each other. */
 START_TEST(no_deadlock_of_two)
 {
     struct world w;
@@ -246,7 +246,10 @@ START_TEST(no_deadlock_of_two)
 }
 END_TEST
 
-/* But with single LOCKs they may: the victim gets the cycle, and what it had of the bundle is given back. */
+/*
+ * An MLOCK and a LOCK can form a cycle: the victim's reply has the cycle, and the names that the MLOCK has got are
+ * released.
+ */
 START_TEST(deadlock)
 {
     struct world w;
@@ -272,7 +275,7 @@ START_TEST(deadlock)
     redis_grants(&w, "b", single);
     redis_says(&w, op, CORE_OK);
 
-    s = session(&w); /* now the bundle closes it */
+    s = session(&w); /* now the MLOCK closes the cycle */
     take(&w, s, "c");
     lock(&w, t, "c");
     id = mlock(&w, s, "a b");
@@ -286,7 +289,7 @@ START_TEST(deadlock)
 }
 END_TEST
 
-/* A hold that the owner had before the bundle's: it stays, or goes with it. */
+/* A hold that the owner had before the MLOCK stays, or is released with the hold of the MLOCK. */
 static void
 expect_earlier_hold(struct world *w, bool stays)
 {
@@ -294,14 +297,17 @@ expect_earlier_hold(struct world *w, bool stays)
 
     if (stays) {
         ck_assert_uint_eq(op.op.holds, 1);
-    } else { /* first the bundle's, which the end of the owner overtakes */
+    } else { /* first the release of the MLOCK's hold, which the end of the owner overtakes */
         op = expect_op(w, CORE_RELEASE, "a");
         ck_assert_uint_eq(op.op.holds, 0);
     }
     redis_says(w, op, CORE_OK);
 }
 
-/* The session goes half way: what it had is freed, what it waited for is not. A named owner keeps its own. */
+/*
+ * The session ends in the middle of its MLOCK: granted names are released, and no name is waited for any more. A named
+ * owner keeps the holds that it had before.
+ */
 START_TEST(session_goes)
 {
     static const char *const owners[] = {NULL, "alice"};
@@ -329,7 +335,7 @@ START_TEST(session_goes)
         ck_assert_int_eq(known(&w, "a"), owners[i] != NULL);
         ck_assert_uint_eq(look(&w, "c").waiters, 0);
         ck_assert_uint_eq(w.metrics.cancelled, 1);
-        if (owners[i] != NULL) { /* its place for c, for a while */
+        if (owners[i] != NULL) { /* the place for c is kept for a while */
             pass(&w, SEC(2));
             ck_assert(!known(&w, "d"));
             ck_assert_uint_eq(look(&w, "a").holds, 1);
@@ -337,14 +343,14 @@ START_TEST(session_goes)
             expect_op(&w, CORE_EXTEND, "c");
             expect_op(&w, CORE_EXTEND, "a");
             pass(&w, MS(50));
-            expect_op(&w, CORE_RELEASE, "a"); /* its owner's end */
+            expect_op(&w, CORE_RELEASE, "a"); /* the owner's grace has ended */
         }
         world_close(&w);
     }
 }
 END_TEST
 
-/* Nothing more will be asked: it may not go on waiting. */
+/* After EOF the client cannot request anything: the MLOCK must not go on waiting. */
 START_TEST(eof_undoes)
 {
     struct world w;
@@ -362,7 +368,7 @@ START_TEST(eof_undoes)
 }
 END_TEST
 
-/* Until the last one is granted the others are renewed; from then on the LEASE runs, for all of them. */
+/* The names that are granted are renewed until the last one is granted; then the LEASE runs for all of them. */
 START_TEST(lease_begins_when_whole)
 {
     struct world w;
@@ -386,7 +392,7 @@ START_TEST(lease_begins_when_whole)
     give(&w, t, "b");
     r = redis_grants(&w, "b", id);
     ck_assert_int_eq(part(r, 1)->part.lease_us, reported(SEC(9)));
-    ck_assert_int_ge(part(r, 0)->part.lease_us, reported(SEC(9)) * 2 / 3); /* what is sure already */
+    ck_assert_int_ge(part(r, 0)->part.lease_us, reported(SEC(9)) * 2 / 3); /* the lease that is certain already */
     ck_assert(!look(&w, "a").renewed && !look(&w, "b").renewed);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.lease_us == SEC(9) && !op.op.exact);
@@ -403,7 +409,7 @@ START_TEST(lease_begins_when_whole)
 }
 END_TEST
 
-/* One was lost while another was waited for: they are no whole, and what is held is given back. */
+/* One name is lost while the MLOCK waits for another: the MLOCK fails with LOST, and its other names are released. */
 START_TEST(lost_member)
 {
     static const char *const missing[] = {"a", "b"};
@@ -436,7 +442,7 @@ START_TEST(lost_member)
         redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
         redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
         ck_assert_uint_eq(core_totals(w.core).held, 0);
-        expect_reply(&w, munlock(&w, s, "a b c"), CORE_LEFT); /* its owner has been told */
+        expect_reply(&w, munlock(&w, s, "a b c"), CORE_LEFT); /* the loss was reported already */
         for (size_t n = 0; n < 3; n++) {
             ck_assert_int_eq(part(&w.answers[w.answers_n - 1].reply, n)->part.answer, CORE_NOT_HELD);
         }
@@ -445,7 +451,7 @@ START_TEST(lost_member)
 }
 END_TEST
 
-/* As above, and the same owner has asked for the last one once more, by another connection. */
+/* As above, and the same owner has repeated the request for the last name on another connection. */
 START_TEST(lost_member_and_a_repetition)
 {
     struct world w;
@@ -472,7 +478,10 @@ START_TEST(lost_member_and_a_repetition)
 }
 END_TEST
 
-/* A `fresh` MLOCK (the acquire script of redlock) asks for new grants: an untold loss of one name is not its answer. */
+/*
+ * A `fresh` MLOCK (the acquire script of redlock) asks for new grants: the unreported loss of one name is not its
+ * answer.
+ */
 START_TEST(fresh_after_a_loss)
 {
     struct world w;
@@ -493,7 +502,7 @@ START_TEST(fresh_after_a_loss)
 }
 END_TEST
 
-/* What the owner had before is not given back with the rest, counted or not. */
+/* The holds that the owner had before stay, whether the MLOCK added a hold (without ONCE) or not. */
 START_TEST(undo_leaves_earlier_holds)
 {
     static const bool once[] = {false, true};
@@ -525,7 +534,10 @@ START_TEST(undo_leaves_earlier_holds)
 }
 END_TEST
 
-/* Nor what an earlier wait was granted, which outlived the LOCK that it repeated: the MLOCK begins behind that wait. */
+/*
+ * So does the hold that an earlier wait was granted, which outlived the LOCK that it repeated: the MLOCK begins behind
+ * that wait.
+ */
 START_TEST(undo_leaves_the_grant_of_an_earlier_wait)
 {
     struct world w;
@@ -605,7 +617,7 @@ START_TEST(munlock_and_mrenew)
 }
 END_TEST
 
-/* With the session gone there is nobody to answer; what was begun goes on. */
+/* The session goes during its MUNLOCK: no reply is sent, and the releases under way are completed. */
 START_TEST(munlock_of_a_session_that_goes)
 {
     struct world w;
@@ -617,7 +629,8 @@ START_TEST(munlock_of_a_session_that_goes)
     t = session(&w);
     redis_grants(&w, "a", lock(&w, t, "a", .owner = "alice"));
     redis_grants(&w, "b", lock(&w, t, "b", .owner = "alice"));
-    redis_grants(&w, "c", lock(&w, t, "c", .owner = "alice", .kind = KIND_SIMPLE)); /* the order of kinds is kept */
+    /* of another kind: its release waits for those before it */
+    redis_grants(&w, "c", lock(&w, t, "c", .owner = "alice", .kind = KIND_SIMPLE));
     munlock(&w, s, "a b c", .owner = "alice");
     a = expect_op(&w, CORE_RELEASE, "a");
     b = expect_op(&w, CORE_RELEASE, "b");
@@ -630,7 +643,7 @@ START_TEST(munlock_of_a_session_that_goes)
 }
 END_TEST
 
-/* Kinds may differ from name to name, and an owner may have several permits of the same one. */
+/* Each name may be of another kind, and an owner may have several permits of one name. */
 START_TEST(kinds)
 {
     struct world w;
@@ -661,7 +674,7 @@ START_TEST(kinds)
 }
 END_TEST
 
-/* Of several permits the bundle gives back its own. */
+/* A failed MLOCK releases its own permit, not one that the owner had before. */
 START_TEST(undo_of_a_permit)
 {
     struct world w;
@@ -693,7 +706,7 @@ START_TEST(undo_of_a_permit)
 }
 END_TEST
 
-/* Redis is not sure about the last one: it is asked again, and given back when the time is over meanwhile. */
+/* The attempt for the last name is unanswered when the wait ends: its name is released with the others. */
 START_TEST(unanswered)
 {
     struct world w;
@@ -713,7 +726,7 @@ START_TEST(unanswered)
 }
 END_TEST
 
-/* The largest one, and its core ends in the middle of it, in each state. */
+/* The core ends in the middle of the largest MLOCK or MUNLOCK, in each state, and frees its memory. */
 START_TEST(core_ends)
 {
     for (int stop = 0; stop < 4; stop++) {

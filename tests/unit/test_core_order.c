@@ -1,7 +1,8 @@
 /*
- * test_core_order.c -- protocol.md, "Order": which requests of one owner go side by side, and which do not.
+ * test_core_order.c -- protocol.md, "Order": which requests of one owner run side by side, and which do not.
  *
- * Before anything happens, each operation must have been asked for (core_world.h): so one that is sent too early fails.
+ * The world fails a test if an operation that the test has not expected is sent before the next event (core_world.h):
+ * so an operation that is sent too early is found.
  */
 #include <stdio.h>
 
@@ -13,7 +14,7 @@ cancels(struct world *w, uint64_t s, const char *name)
     return (uint64_t)expect_reply(w, world_ask(w, CORE_CANCEL, s, name, (struct ask){.owner = NULL}), CORE_LEFT)->left;
 }
 
-/* Each asks Redis at once, and is answered by itself; what becomes of one is nothing to the others. */
+/* Each LOCK asks Redis at once and is answered by itself; the outcome of one does not affect the others. */
 START_TEST(locks_that_cannot_wait)
 {
     struct world w;
@@ -42,7 +43,7 @@ START_TEST(locks_that_cannot_wait)
 }
 END_TEST
 
-/* Of one name each comes behind the one before it, and what is behind that waits for its turn. */
+/* Requests of one name run one behind the other; requests behind the second one run at once. */
 START_TEST(one_name)
 {
     struct world w;
@@ -62,7 +63,7 @@ START_TEST(one_name)
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->holds, 2);
 
-    id[0] = lock(&w, s, "p", .nowait = true, .kind = KIND_SEMAPHORE, .limit = 2); /* another permit is the same name */
+    id[0] = lock(&w, s, "p", .nowait = true, .kind = KIND_SEMAPHORE, .limit = 2); /* permits are of one name */
     op = expect_op(&w, CORE_ACQUIRE, "p");
     id[1] = lock(&w, s, "p", .nowait = true, .kind = KIND_SEMAPHORE, .limit = 2);
     redis_says(&w, op, CORE_OK);
@@ -72,7 +73,7 @@ START_TEST(one_name)
 }
 END_TEST
 
-/* Nothing begins behind a LOCK that waits, nor behind one that may yet have to. */
+/* No request begins behind a LOCK that waits, nor behind one that may yet have to wait. */
 START_TEST(behind_a_wait)
 {
     struct world w;
@@ -94,7 +95,7 @@ START_TEST(behind_a_wait)
     redis_frees(&w, "c", behind[1]);
     expect_reply(&w, behind[2], CORE_NOT_HELD);
 
-    waits = lock(&w, s, "d", .wait_us = SEC(1)); /* free, as far as is known */
+    waits = lock(&w, s, "d", .wait_us = SEC(1)); /* free, as far as the daemon knows */
     op = expect_op(&w, CORE_ACQUIRE, "d");
     behind[0] = lock(&w, s, "e", .nowait = true);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
@@ -105,7 +106,9 @@ START_TEST(behind_a_wait)
 }
 END_TEST
 
-/* A LOCK that may wait begins when all before it are answered, and so does an MLOCK, though it may not wait. */
+/*
+ * A LOCK that may wait begins when all requests before it are answered; so does an MLOCK, even one that may not wait.
+ */
 START_TEST(a_wait_begins_last)
 {
     struct world w;
@@ -138,7 +141,10 @@ START_TEST(a_wait_begins_last)
 }
 END_TEST
 
-/* Who goes from one name to the next is never without both. */
+/*
+ * An UNLOCK behind a LOCK begins when the LOCK is answered: an owner that moves from one name to the next always has
+ * one.
+ */
 START_TEST(unlock_behind_lock)
 {
     struct world w;
@@ -156,7 +162,7 @@ START_TEST(unlock_behind_lock)
 }
 END_TEST
 
-/* Redis is told in their order, and of a LOCK behind them after them. */
+/* Releases reach Redis in the order of the UNLOCKs, and the acquire of a LOCK behind them reaches Redis after them. */
 START_TEST(unlocks)
 {
     struct world w;
@@ -172,7 +178,7 @@ START_TEST(unlocks)
     a = expect_op(&w, CORE_RELEASE, "a");
     locked = lock(&w, s, "c", .nowait = true);
     c = expect_op(&w, CORE_ACQUIRE, "c");
-    behind = unlock(&w, s, "x"); /* of the LOCK */
+    behind = unlock(&w, s, "x"); /* it waits for the LOCK */
     redis_says(&w, a, CORE_OK);
     expect_reply(&w, freed[1], CORE_LEFT);
     redis_says(&w, b, CORE_OK);
@@ -184,7 +190,7 @@ START_TEST(unlocks)
 }
 END_TEST
 
-/* Releases of two kinds leave as two calls, in the order of the kinds. */
+/* Releases of two kinds would leave as two calls, in the order of the kinds: so the second waits for the first one. */
 START_TEST(unlocks_of_two_kinds)
 {
     struct world w;
@@ -203,7 +209,7 @@ START_TEST(unlocks_of_two_kinds)
 }
 END_TEST
 
-/* What Redis has not been told of yet is not overtaken: here a release waits for a renewal, and 5 ms more. */
+/* No request overtakes an operation that is not sent yet: here a release waits for a renewal, and 5 ms more. */
 START_TEST(unlock_that_is_not_sent)
 {
     struct world w;
@@ -222,7 +228,7 @@ START_TEST(unlock_that_is_not_sent)
     freed[0] = unlock(&w, s, "a");
     freed[1] = unlock(&w, s, "b");
     locked = lock(&w, s, "c", .nowait = true);
-    redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* who takes it next must have another one: a little later */
+    redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* the next owner must get another stamp */
     quiet(&w);
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -236,7 +242,7 @@ START_TEST(unlock_that_is_not_sent)
 }
 END_TEST
 
-/* Where operations have no order nothing begins behind an UNLOCK. */
+/* With several links, on which operations have no common order, no request begins behind an UNLOCK. */
 START_TEST(several_links)
 {
     struct core_conf conf = world_conf;
@@ -286,11 +292,11 @@ START_TEST(renewals)
     redis_says(&w, a, CORE_OK);
     expect_reply(&w, id[0], CORE_LEFT);
     a = expect_op(&w, CORE_RELEASE, "c");
-    id[3] = renew(&w, s, "b", SEC(50)); /* nor behind an UNLOCK ... */
+    id[3] = renew(&w, s, "b", SEC(50)); /* does not begin behind an UNLOCK ... */
     redis_says(&w, a, CORE_OK);
     expect_reply(&w, id[2], CORE_LEFT);
     b = expect_op(&w, CORE_EXTEND, "b");
-    id[2] = lock(&w, s, "c", .nowait = true); /* ... nor a LOCK behind one */
+    id[2] = lock(&w, s, "c", .nowait = true); /* ... nor does a LOCK behind a RENEW */
     redis_says(&w, b, CORE_OK);
     expect_reply(&w, id[3], CORE_LEFT);
     redis_grants(&w, "c", id[2]);
@@ -298,7 +304,7 @@ START_TEST(renewals)
 }
 END_TEST
 
-/* Over all connections of an owner; others' requests are nothing to it. */
+/* The order is over all connections of an owner; the requests of other owners do not count. */
 START_TEST(over_connections)
 {
     struct world w;
@@ -320,7 +326,7 @@ START_TEST(over_connections)
 }
 END_TEST
 
-/* No more than 64; for each that is answered the next one begins. */
+/* At most 64 requests of an owner run at once; with each answer the next one begins. */
 START_TEST(bound)
 {
     enum { MOST = 64, N = MOST + 3 };
@@ -354,7 +360,10 @@ START_TEST(bound)
 }
 END_TEST
 
-/* CANCEL ends the one that it names; the session's end all of them, and what they bring is given back. */
+/*
+ * CANCEL ends the request that it names; the end of the session ends all of them. Locks that they are granted later are
+ * released.
+ */
 START_TEST(ends)
 {
     struct world w;
@@ -383,7 +392,7 @@ START_TEST(ends)
 }
 END_TEST
 
-/* A drain refuses those that ask, as one that waits; what they bring is given back. */
+/* A drain refuses the requests under way, as it does one that waits; locks that they are granted later are released. */
 START_TEST(drained)
 {
     struct world w;
@@ -406,7 +415,7 @@ START_TEST(drained)
 }
 END_TEST
 
-/* A LOCK that cannot wait closes no cycle; one that can, behind it, does. */
+/* A LOCK that cannot wait closes no cycle; one behind it that can wait does. */
 START_TEST(deadlock)
 {
     struct world w;
@@ -419,7 +428,7 @@ START_TEST(deadlock)
     waits = lock(&w, t, "a");
     id = lock(&w, s, "c", .nowait = true);
     op = expect_op(&w, CORE_ACQUIRE, "c");
-    expect_reply(&w, lock(&w, s, "b", .nowait = true), CORE_NOT_GRANTED); /* no wait, no cycle */
+    expect_reply(&w, lock(&w, s, "b", .nowait = true), CORE_NOT_GRANTED); /* no wait, so no cycle */
     victim = lock(&w, s, "b");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
@@ -430,7 +439,9 @@ START_TEST(deadlock)
 }
 END_TEST
 
-/* A repetition that may wait does not join one that may not: that would leave a wait that stands in no order. */
+/*
+ * A repetition that may wait does not join a LOCK that may not: the wait would have no position in the owner's order.
+ */
 START_TEST(repetition)
 {
     struct world w;
@@ -445,7 +456,7 @@ START_TEST(repetition)
     behind = lock(&w, s, "b", .nowait = true);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     expect_reply(&w, first, CORE_NOT_GRANTED);
-    if (has_op(&w, CORE_ACQUIRE, "a")) { /* or it is known how long it is taken */
+    if (has_op(&w, CORE_ACQUIRE, "a")) { /* unless the core knows how long the lock is taken */
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3));
     }
     pass(&w, SEC(3) + MS(1));
@@ -455,7 +466,9 @@ START_TEST(repetition)
 }
 END_TEST
 
-/* A repetition that waits longer than what it joined: the wait goes on, and what stands behind it does not begin. */
+/*
+ * A repetition that waits longer than the LOCK that it joined: the wait goes on, and requests behind it do not begin.
+ */
 START_TEST(joined)
 {
     struct world w;
@@ -470,7 +483,7 @@ START_TEST(joined)
     behind = lock(&w, s, "b");
     pass(&w, SEC(1));
     expect_reply(&w, first, CORE_NOT_GRANTED);
-    quiet(&w); /* it asks for "b" behind the wait */
+    quiet(&w); /* the LOCK of "b" stands behind the wait */
     redis_grants(&w, "c", lock(&w, s, "c", .owner = "x"));
     other = lock(&w, s, "a", .owner = "x");
     pass(&w, SEC(4));
@@ -482,7 +495,7 @@ START_TEST(joined)
 }
 END_TEST
 
-/* The owner waits for the name as long as one of them does: a cycle through it is found. */
+/* The owner waits for the name as long as one of the joined requests does: a cycle through that wait is found. */
 START_TEST(joined_in_a_cycle)
 {
     struct world w;

@@ -1,12 +1,12 @@
 /*
- * test_core_owner_grace.c -- the end of a vanished owner's grace is kept: processes that start again and again do not
- * put it off.
+ * test_core_owner_grace.c -- the end of an owner's grace is kept over restarts: processes that start again and again do
+ * not put it off.
  */
 #include "tests/unit/core_restart.h"
 
 static const int64_t GRACE = SEC(10);
 
-/* alice holds "a", and her session has gone. Returns when her grace ends. */
+/* alice holds "a", and her session has gone. Returns the end of her grace. */
 static int64_t
 alice_vanishes(struct world *w)
 {
@@ -21,7 +21,7 @@ alice_vanishes(struct world *w)
     return w->now_us + GRACE;
 }
 
-/* The next process, so much later; Redis confirms what it holds. */
+/* The next process starts so much later; Redis confirms the hold. */
 static void
 crash(struct world *w, int64_t us)
 {
@@ -36,7 +36,7 @@ expect_until(const struct world *w, int64_t until_us)
     ck_assert_int_eq(w->owner_checkpoints[0].cp.owner_grace_until_us, until_us);
 }
 
-/* Killed again and again within her grace: "a" is free when the first one is over. */
+/* The process is killed again and again within the grace: "a" is released when the first grace ends. */
 START_TEST(first_deadline_counts)
 {
     struct world w;
@@ -58,7 +58,7 @@ START_TEST(first_deadline_counts)
 }
 END_TEST
 
-/* It was over before the next process began: she has ended, and what she held is given back at once. */
+/* The grace ended before the next process began: the owner ends, and its lock is released at once. */
 START_TEST(over_while_no_daemon_ran)
 {
     struct world w;
@@ -73,8 +73,8 @@ START_TEST(over_while_no_daemon_ran)
 END_TEST
 
 /*
- * Her session was there until the process was killed: her grace begins with the next one, and goes on with those after
- * it.
+ * The session was there until the process was killed: the grace begins with the next process, and goes on with the
+ * processes after that.
  */
 START_TEST(begins_with_the_first_start)
 {
@@ -92,7 +92,9 @@ START_TEST(begins_with_the_first_start)
 }
 END_TEST
 
-/* Who has come back has a whole grace the next time, from when that session went, or from the next start. */
+/*
+ * An owner that has come back has a whole grace the next time, from the end of the new session or from the next start.
+ */
 START_TEST(coming_back_ends_it)
 {
     for (int leaves = 0; leaves < 2; leaves++) {
@@ -116,7 +118,7 @@ START_TEST(coming_back_ends_it)
 }
 END_TEST
 
-/* A daemon that stops sends its sessions away itself: their owners have their grace when the next one is there. */
+/* A daemon that stops ends its sessions itself: the grace of their owners begins with the next process. */
 START_TEST(not_begun_by_a_drain)
 {
     struct world w;
@@ -134,7 +136,7 @@ START_TEST(not_begun_by_a_drain)
 }
 END_TEST
 
-/* Of another boot no time can be told; and no checkpoint gives more than the whole grace. */
+/* After a reboot an earlier time cannot be compared; and no checkpoint gives an owner more than the whole grace. */
 START_TEST(never_more_than_a_grace)
 {
     for (int same_boot = 0; same_boot < 2; same_boot++) {
@@ -151,7 +153,7 @@ START_TEST(never_more_than_a_grace)
 }
 END_TEST
 
-/* A waiter's ticket ends with its owner, too. */
+/* The owner's grace ends also while it waits: its place goes with it. */
 START_TEST(ends_a_wait)
 {
     struct world w;
@@ -182,7 +184,7 @@ asks_for_nothing_held(struct world *w, uint64_t s, enum core_event_type verb, co
     }
 }
 
-/* Each request about a lock uses the id, though the name is nobody's here; and makes no owner. */
+/* Each command on a lock counts as use of the OWNER id, also if no owner has the name here; and it creates no owner. */
 START_TEST(any_request_uses_the_id)
 {
     static const enum core_event_type verb[] = {CORE_UNLOCK,  CORE_RENEW,  CORE_CANCEL,

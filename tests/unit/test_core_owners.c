@@ -1,6 +1,6 @@
 /*
  * test_core_owners.c -- protocol.md, "Owners and sessions": the order of an owner's requests, sessions that end in
- * every state of what they have, half-closed ones.
+ * every state of their holds and requests, half-closed sessions.
  */
 #include "tests/unit/core_world.h"
 
@@ -30,7 +30,7 @@ START_TEST(pipelined)
 }
 END_TEST
 
-/* UNLOCK and LOCK again in one breath: behind those who wait already. */
+/* UNLOCK and LOCK in one write: the LOCK stands behind the waiters that are there already. */
 START_TEST(unlock_then_lock)
 {
     struct world w;
@@ -39,7 +39,7 @@ START_TEST(unlock_then_lock)
 
     s = world_holding(&w);
     t = session(&w);
-    freed = unlock(&w, s, "a"); /* nobody waits */
+    freed = unlock(&w, s, "a"); /* no waiter */
     op = expect_op(&w, CORE_RELEASE, "a");
     alone = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
@@ -59,7 +59,7 @@ START_TEST(unlock_then_lock)
 }
 END_TEST
 
-/* A LOCK that waits holds up its own owner only; else the last UNLOCK here would wait for itself. */
+/* A LOCK that waits delays its own owner only; otherwise the last UNLOCK here would wait for itself. */
 START_TEST(other_owners_go_on)
 {
     struct world w;
@@ -84,7 +84,10 @@ START_TEST(other_owners_go_on)
 }
 END_TEST
 
-/* A request's patience with Redis begins when its turn comes, not while it waits behind another. */
+/*
+ * The patience of a request (the time that Redis has to answer) begins with its turn, not while it waits behind
+ * another.
+ */
 START_TEST(patience_begins_with_the_turn)
 {
     struct world w;
@@ -104,7 +107,7 @@ START_TEST(patience_begins_with_the_turn)
 }
 END_TEST
 
-/* Any session may act for an owner. */
+/* Any session may act for a named owner. */
 START_TEST(owner_over_sessions)
 {
     struct world w;
@@ -131,7 +134,7 @@ START_TEST(owner_over_sessions)
 }
 END_TEST
 
-/* What comes to nothing leaves no owner behind. */
+/* A request that is granted nothing leaves no owner behind. */
 START_TEST(owners_leave_nothing)
 {
     struct world w;
@@ -167,7 +170,7 @@ START_TEST(gone_holding)
     t = session(&w);
     take(&w, s, "b");
     id = lock(&w, t, "a");
-    gone(&w, s); /* all at once */
+    gone(&w, s); /* releases both names at once */
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 0);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
@@ -175,7 +178,7 @@ START_TEST(gone_holding)
     redis_grants(&w, "a", id);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 2);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
-    gone(&w, s); /* a second time, and what still comes of it: nobody is there */
+    gone(&w, s); /* a second end, and late events of the session, are ignored */
     lock(&w, s, "a");
     eof(&w, s);
     world_close(&w);
@@ -207,7 +210,7 @@ START_TEST(gone_waiting)
 }
 END_TEST
 
-/* Also what was still being acquired is freed, whatever comes of it. */
+/* A lock that was still being acquired is released, whatever the outcome. */
 START_TEST(gone_trying)
 {
     static const struct {
@@ -268,7 +271,7 @@ START_TEST(gone_freeing)
     lock(&w, s, "a");
     gone(&w, s);
     id = lock(&w, t, "a");
-    redis_says(&w, op, CORE_DOWN); /* it is tried again for nobody */
+    redis_says(&w, op, CORE_DOWN); /* the release is repeated, although the session has gone */
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     redis_grants(&w, "a", id);
@@ -276,7 +279,7 @@ START_TEST(gone_freeing)
 }
 END_TEST
 
-/* In the middle of a re-entry, of a hold given back, of a renewal: all of it goes. */
+/* The session ends during a re-entry, an UNLOCK or a renewal: all holds are released. */
 START_TEST(gone_in_an_operation)
 {
     for (int what = 0; what < 3; what++) {
@@ -300,7 +303,7 @@ START_TEST(gone_in_an_operation)
         gone(&w, s);
         last = expect_op(&w, CORE_RELEASE, "a");
         ck_assert_uint_eq(last.op.holds, 0);
-        redis_says(&w, op, CORE_OK); /* overtaken: its outcome is dropped */
+        redis_says(&w, op, CORE_OK); /* overtaken: the core drops its outcome */
         expect_state(&w, "a", "freeing");
         redis_says(&w, last, CORE_OK);
         ck_assert(!known(&w, "a"));
@@ -321,13 +324,13 @@ START_TEST(gone_lost)
     pass(&w, SEC(1));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     expect_state(&w, "a", "lost");
-    gone(&w, s); /* nobody to tell any more */
+    gone(&w, s); /* the loss can no longer be reported */
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* While the release of what it lost is under way: nobody to tell either. */
+/* The session ends while the release of a lost lock is under way: the loss is not reported either. */
 START_TEST(gone_losing)
 {
     struct world w;
@@ -370,7 +373,7 @@ START_TEST(eof_in_flight)
 }
 END_TEST
 
-/* What waits is answered null at once; also what would have waited when its turn came. */
+/* EOF answers a waiting LOCK with null at once; a LOCK behind it, whose turn comes then, does not wait either. */
 START_TEST(eof_waiting)
 {
     struct world w;
@@ -389,7 +392,7 @@ START_TEST(eof_waiting)
     expect_reply(&w, id[1], CORE_NOT_GRANTED);
     expect_reply(&w, id[2], CORE_NOT_HELD);
     expect_reply(&w, other, CORE_NOT_GRANTED);
-    op = expect_op(&w, CORE_ACQUIRE, "b"); /* one try, as with NOWAIT */
+    op = expect_op(&w, CORE_ACQUIRE, "b"); /* one attempt, as with NOWAIT */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     expect_reply(&w, id[3], CORE_NOT_GRANTED);
     world_close(&w);
@@ -415,9 +418,12 @@ START_TEST(eof_reentry)
 }
 END_TEST
 
-/* ---- nobody hears ---- */
+/* ---- the client is unreachable ---- */
 
-/* What the session has itself is free at once; what a named owner has is not, and the session still acts for it. */
+/*
+ * The session's own lock is released at once; that of a named owner is not, and the session can still act for the
+ * owner.
+ */
 START_TEST(unheard_holding)
 {
     struct world w;
@@ -432,19 +438,19 @@ START_TEST(unheard_holding)
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0);
     redis_grants(&w, "a", id);
     ck_assert_int_eq(redis_frees(&w, "b", unlock(&w, s, "b", .owner = "x"))->left, 0);
-    id = lock(&w, s, "c"); /* it may ask for itself: nothing stays */
+    id = lock(&w, s, "c"); /* a LOCK for itself is executed, and the lock released again */
     op = expect_op(&w, CORE_ACQUIRE, "c");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
-    unreachable(&w, s); /* nothing is there to be given back */
+    unreachable(&w, s); /* nothing is left to release */
     gone(&w, s);
     unreachable(&w, s);
     world_close(&w);
 }
 END_TEST
 
-/* What its own owner has asked for is done first, in its order. */
+/* Requests that the session's own owner has sent are executed first, in their order. */
 START_TEST(unheard_in_flight)
 {
     struct world w;
@@ -469,7 +475,7 @@ START_TEST(unheard_in_flight)
 }
 END_TEST
 
-/* A repetition that waits on, outside of the order, is one of its owner's requests: it is answered first, too. */
+/* A repetition that waits on, outside of the order, is one of its owner's requests, and is answered first, too. */
 START_TEST(unheard_repeating)
 {
     struct world w;
@@ -486,7 +492,7 @@ START_TEST(unheard_repeating)
     expect_reply(&w, first, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, again, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* nobody hears of that */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* of the grant that no client has received */
     world_close(&w);
 }
 END_TEST

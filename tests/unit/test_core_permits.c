@@ -1,6 +1,6 @@
 /*
- * test_core_permits.c -- kinds with permits: up to a limit of holders, every LOCK another permit, each of them freed
- * with who has it.
+ * test_core_permits.c -- kinds with permits: up to a limit of holders; each LOCK takes a permit of its own, which is
+ * released when its owner ends.
  */
 #include "daemon/core/owner.h"
 #include "tests/unit/core_world.h"
@@ -43,7 +43,10 @@ expect_holders(const struct world *w, uint32_t n)
     ck_assert_str_eq(v.state, "held");
 }
 
-/* As many as the limit come in; the next one waits here, Redis is not asked for it, and it gets what is freed. */
+/*
+ * NOWAIT requests: the first one asks alone, and when it is granted, as many more ask as there may be permits left; the
+ * rest are refused without asking.
+ */
 START_TEST(room_for_requests_that_do_not_wait)
 {
     struct world w;
@@ -70,6 +73,10 @@ START_TEST(room_for_requests_that_do_not_wait)
 }
 END_TEST
 
+/*
+ * As many LOCKs are granted as the limit allows; the next one waits here without asking Redis, and gets the permit that
+ * is released next.
+ */
 START_TEST(up_to_the_limit)
 {
     struct world w;
@@ -93,7 +100,7 @@ START_TEST(up_to_the_limit)
 }
 END_TEST
 
-/* One owner may have several: each LOCK is another one, with a claim, a token and a release of its own. */
+/* One owner may have several permits: each LOCK takes another one, with a claim, a token and a release of its own. */
 START_TEST(several_of_one_owner)
 {
     struct world w;
@@ -110,7 +117,7 @@ START_TEST(several_of_one_owner)
         ck_assert_int_eq(op[i].verb, CORE_ACQUIRE);
     }
     ck_assert_uint_ne(op[0].op.claim, op[1].op.claim);
-    id = unlock(&w, s, "a"); /* the newest */
+    id = unlock(&w, s, "a"); /* the newest permit */
     op[0].op.claim ^= expect_op(&w, CORE_RELEASE, "a").op.claim;
     ck_assert_uint_ne(op[0].op.claim, 0);
     redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
@@ -124,7 +131,10 @@ START_TEST(several_of_one_owner)
 }
 END_TEST
 
-/* UNLOCK and RENEW by TOKEN mean that permit, whoever asks; with an owner as well, one of its own. */
+/*
+ * UNLOCK and RENEW by TOKEN mean the permit with this token, whoever asks; with an OWNER too, only if it is a permit of
+ * this owner.
+ */
 START_TEST(by_token)
 {
     struct world w;
@@ -161,7 +171,7 @@ START_TEST(by_token)
 }
 END_TEST
 
-/* The newest is the one that was granted last, also when it waits where an earlier wait of its owner stood. */
+/* The newest permit is the one that was granted last, also when its LOCK waited at a place that the owner had kept. */
 START_TEST(newest)
 {
     struct world w;
@@ -192,7 +202,7 @@ START_TEST(newest)
 }
 END_TEST
 
-/* A repetition is no further permit, held or waited for. */
+/* A repetition by ONCE takes no further permit, whether the first one is held or waited for. */
 START_TEST(once)
 {
     struct world w;
@@ -212,12 +222,12 @@ START_TEST(once)
     token = redis_grants(&w, "a", id[0])->token;
     ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->token, token);
     gives(&w, s, 1);
-    quiet(&w); /* nobody waits any more */
+    quiet(&w); /* no LOCK waits any more */
     world_close(&w);
 }
 END_TEST
 
-/* A session ends: exactly its permits are freed, and who waits gets them. */
+/* The end of a session releases exactly its permits; waiters get them. */
 START_TEST(session_ends)
 {
     struct world w;
@@ -239,7 +249,7 @@ START_TEST(session_ends)
     redis_says(&w, op[0], CORE_OK);
     redis_grants(&w, "a", id[0]);
     id[1] = lock(&w, t, "a", THREE);
-    quiet(&w); /* one is still to be freed */
+    quiet(&w); /* the other release is still under way */
     redis_says(&w, op[1], CORE_OK);
     redis_grants(&w, "a", id[1]);
     expect_holders(&w, 3);
@@ -247,7 +257,7 @@ START_TEST(session_ends)
 }
 END_TEST
 
-/* While releases are under way, and unanswered, no more are asked for than there can be. */
+/* While releases are under way or unanswered, no more permits are requested than there can be. */
 START_TEST(churn)
 {
     struct world w;
@@ -282,7 +292,10 @@ START_TEST(churn)
 }
 END_TEST
 
-/* The newest LOCK's limit counts: a lower one lets nobody in until enough have left, and takes nothing away. */
+/*
+ * The limit of the newest LOCK counts: with a lower one no permit is granted until enough are released; none is taken
+ * away.
+ */
 START_TEST(limit_lowered)
 {
     struct world w;
@@ -307,7 +320,10 @@ START_TEST(limit_lowered)
 }
 END_TEST
 
-/* ... a higher one lets in those who wait already, also when Redis has just said that all are out. */
+/*
+ * ... with a higher one waiters get in that are there already, also when Redis has just reported that no permit is
+ * left.
+ */
 START_TEST(limit_raised)
 {
     struct world w;
@@ -331,7 +347,7 @@ START_TEST(limit_raised)
 }
 END_TEST
 
-/* One permit is lost: its owner keeps the others, and is told of that one on its next word about the name. */
+/* One permit is lost: its owner keeps the others, and the next request that means the lost permit gets LOST. */
 START_TEST(lost)
 {
     struct world w;
@@ -363,7 +379,7 @@ START_TEST(lost)
 }
 END_TEST
 
-/* Two were lost: the owner is told twice, once for each. */
+/* Two permits are lost by a BREAK: two events LOST, and one reply LOST for both. */
 START_TEST(broken)
 {
     struct world w;
@@ -384,7 +400,7 @@ START_TEST(broken)
 }
 END_TEST
 
-/* An unanswered attempt may have taken a permit: it is asked for again as the same one, or given back. */
+/* An unanswered attempt may have taken a permit: it is repeated under the same claim, or its permit is released. */
 START_TEST(unanswered)
 {
     struct world w;
@@ -410,14 +426,14 @@ START_TEST(unanswered)
     ck_assert_uint_eq(expect_op(&w, CORE_RELEASE, "a").op.claim, op.op.claim);
     redis_says(&w, again, CORE_OK);
     redis_says(&w, w.flights[w.flights_n - 1], CORE_GONE_IN_REDIS);
-    pass(&w, SEC(1)); /* it can run no more now */
+    pass(&w, SEC(1)); /* the straggler can run no more now */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* The place of a named owner is kept, and taken up by its next LOCK; a second LOCK beside it stands behind. */
+/* The place of a named owner is kept, and its next LOCK takes it up; a LOCK that came meanwhile stands behind it. */
 START_TEST(place_is_kept)
 {
     struct world w;
@@ -444,7 +460,7 @@ START_TEST(place_is_kept)
 }
 END_TEST
 
-/* ---- several ask together ---- */
+/* ---- several requests ask together ---- */
 
 /* So many LOCKs arrive in one turn, and as many operations leave as there is room for; returns the first request. */
 static uint64_t
@@ -476,7 +492,10 @@ expect_ops(struct world *w, struct flight *op, int n)
     quiet(w);
 }
 
-/* Who arrives in one turn asks in one turn, as many as there are permits; the rest when one is free again. */
+/*
+ * LOCKs that arrive in one turn ask in one turn, as many as there are permits; the others ask when a permit is free
+ * again.
+ */
 START_TEST(together)
 {
     struct world w;
@@ -499,7 +518,10 @@ START_TEST(together)
 }
 END_TEST
 
-/* Redis could grant to a later waiter what it refused to an earlier one: the later one asks when that is known. */
+/*
+ * Redis could grant to a later waiter what it has refused to an earlier one: so the later one asks when the outcomes
+ * are known.
+ */
 START_TEST(asked_later)
 {
     struct world w;
@@ -523,7 +545,7 @@ START_TEST(asked_later)
 }
 END_TEST
 
-/* ... also when that is known within the turn, or it is others' turn. */
+/* ... also when the outcome comes within the turn, or when remote waiters have their turn. */
 START_TEST(later_in_the_same_turn)
 {
     for (int yields = 0; yields < 2; yields++) {
@@ -555,7 +577,10 @@ START_TEST(later_in_the_same_turn)
 }
 END_TEST
 
-/* Some get one, others do not: then one of them asks, when it is time, and when that one gets in the rest follow. */
+/*
+ * Some attempts are granted, others are not: then one waiter asks at its time, and when it is granted the others
+ * follow.
+ */
 START_TEST(some_taken)
 {
     struct world w;
@@ -565,11 +590,11 @@ START_TEST(some_taken)
     world_open(&w);
     id = TOGETHER(&w, 4, op, 3, THREE);
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
-    hint(&w, op[0].op.queue); /* all are heard first */
+    hint(&w, op[0].op.queue); /* all outcomes are awaited first */
     redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
     quiet(&w);
     redis_says(&w, op[2], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
-    op[0] = expect_op(&w, CORE_ACQUIRE, "a"); /* something has moved since */
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a"); /* because of the hint since then */
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
     pass(&w, SEC(1));
     quiet(&w);
@@ -588,7 +613,10 @@ START_TEST(some_taken)
 }
 END_TEST
 
-/* Of several that failed together the earliest time to try again counts; one that got in behind them makes it now. */
+/*
+ * Of several attempts that failed together the earliest time for the next one counts; a grant to a waiter behind makes
+ * it now.
+ */
 START_TEST(earliest_retry)
 {
     struct world w;
@@ -614,7 +642,7 @@ START_TEST(earliest_retry)
 }
 END_TEST
 
-/* All on a link that died: the pause grows once, and the first of them finds out for all. */
+/* All attempts are on a link that died: the pause doubles once, and the first waiter asks for all of them. */
 START_TEST(unanswered_together)
 {
     struct world w;
@@ -645,7 +673,7 @@ START_TEST(unanswered_together)
 }
 END_TEST
 
-/* Who does not want to wait has the answer to its own question, not to another's. */
+/* A NOWAIT request gets the outcome of its own attempt, not of another one. */
 START_TEST(each_its_answer)
 {
     static const enum core_outcome fails[] = {CORE_TAKEN, CORE_DOWN, CORE_UNKNOWN};
@@ -658,7 +686,7 @@ START_TEST(each_its_answer)
         world_open(&w);
         id = TOGETHER(&w, 3, op, 3, THREE, .nowait = true);
         redis_says(&w, op[0], fails[i], .guard_us = w.now_us, .pttl_us = SEC(1), .holders = 3);
-        if (fails[i] == CORE_DOWN) { /* has its patience, see timing_out.c */
+        if (fails[i] == CORE_DOWN) { /* its patience lasts, see timing_out.c */
             quiet(&w);
         } else {
             expect_reply(&w, id, fails[i] == CORE_TAKEN ? CORE_NOT_GRANTED : CORE_UNAVAILABLE);
@@ -678,7 +706,7 @@ START_TEST(each_its_answer)
 }
 END_TEST
 
-/* ... also when it had wanted to, and its time is over while Redis is asked; and when there are fewer permits now. */
+/* ... also a request whose wait ends during its attempt; and when the limit is lower by then. */
 START_TEST(each_its_answer_late)
 {
     struct world w;
@@ -701,7 +729,7 @@ START_TEST(each_its_answer_late)
 }
 END_TEST
 
-/* So many at a time; who waits behind them goes with the next. */
+/* At most 64 attempts of a name run at a time; the waiters behind them follow in the next group. */
 START_TEST(so_many_at_a_time)
 {
     static const int calls[] = {1, 64, 35};
@@ -727,7 +755,7 @@ START_TEST(so_many_at_a_time)
 }
 END_TEST
 
-/* However many hold the name: none of them is looked at to find one by its token. */
+/* The search for a claim by its token looks at no other holder, however many there are. */
 START_TEST(found_by_its_token)
 {
     static const struct ask kinds[] = {{.kind = KIND_SEMAPHORE, .limit = 8}, {.kind = KIND_RW, .shared = true}};
@@ -749,7 +777,7 @@ START_TEST(found_by_its_token)
         redis_frees(&w, "pool", world_ask(&w, CORE_UNLOCK, s, "pool", a));
         l = lock_find(w.core, slice_of("pool"));
         holders = l->holders;
-        l->holders.next = l->holders.prev = NULL; /* whoever walks over them does not come back */
+        l->holders.next = l->holders.prev = NULL; /* a walk over the list would crash */
         ck_assert_ptr_null(claim_by_token(w.core, l, 7));
         ck_assert_ptr_null(claim_by_token(w.core, l, token[1]));
         ck_assert_uint_eq(claim_by_token(w.core, l, token[2])->token, token[2]);
@@ -760,7 +788,7 @@ START_TEST(found_by_its_token)
 }
 END_TEST
 
-/* However many permits one owner has: none of them is looked at to take or to give back one. */
+/* Taking or releasing one permit looks at no other permit of its owner, however many there are. */
 START_TEST(very_many_of_one_owner)
 {
     struct claim *last, *first;
@@ -783,7 +811,7 @@ START_TEST(very_many_of_one_owner)
     o = last->owner;
     holders = l->holders;
     claims = o->claims;
-    l->holders.next = l->holders.prev = NULL; /* whoever walks over them does not come back */
+    l->holders.next = l->holders.prev = NULL; /* a walk over the list would crash */
     last->owner->claims.next = last->owner->claims.prev = NULL;
     ck_assert_ptr_eq(claim_newest_held(w.core, l, o, 0), last);
     ck_assert_ptr_eq(claim_newest_held(w.core, l, o, token[2]), first);

@@ -1,5 +1,5 @@
 /*
- * test_core_queue.c -- waiting for what others hold: the watch, when Redis is asked again, turns between daemons,
+ * test_core_queue.c -- waiting for locks that others hold: the watch, when Redis is asked again, turns between daemons,
  * ten thousand waiters, and what the views show of all this.
  */
 #include <stdio.h>
@@ -7,7 +7,10 @@
 #include "tests/unit/core_each.h"
 #include "tests/unit/core_world.h"
 
-/* Somebody else has it: watch, be confirmed, ask again, and again when its time there is over. */
+/*
+ * Another client has the key: the daemon subscribes, asks again on confirmation, and once more when the key's time
+ * ends.
+ */
 START_TEST(taken_elsewhere)
 {
     struct world w;
@@ -25,7 +28,7 @@ START_TEST(taken_elsewhere)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3) - MS(10));
     pass(&w, SEC(3) - MS(10));
     quiet(&w);
-    pass(&w, MS(1)); /* Redis drops a key when its millisecond is over */
+    pass(&w, MS(1)); /* Redis drops a key when its millisecond has passed */
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
@@ -36,7 +39,7 @@ START_TEST(taken_elsewhere)
 }
 END_TEST
 
-/* However long the other may hold it (or for ever), Redis is asked every max_poll. */
+/* However long another client may hold the key (or for ever), Redis is asked every max_poll. */
 START_TEST(polls)
 {
     static const int64_t pttls[] = {-1, SEC(3600)};
@@ -73,11 +76,11 @@ START_TEST(hints)
     ck_assert(is_watched(&w, "a"));
     hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    hint(&w, op.op.queue); /* while the attempt is in flight: its answer may be old by then */
+    hint(&w, op.op.queue); /* while an attempt is in flight, whose answer may be older than the hint */
     hint(&w, op.op.queue);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30)); /* nothing moved since: no further one */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30)); /* no hint since the attempt, so no further one */
     quiet(&w);
     ck_assert_uint_eq(w.metrics.hints, 3);
     hint(&w, op.op.queue);
@@ -85,14 +88,14 @@ START_TEST(hints)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     ck_assert(!is_watched(&w, "a"));
-    hint(&w, op.op.queue); /* held here: nothing to try */
+    hint(&w, op.op.queue); /* held here: no attempt */
     watching(&w, op.op.queue);
-    hint(&w, 123456); /* a record that is gone */
+    hint(&w, 123456); /* of a freed record */
     world_close(&w);
 }
 END_TEST
 
-/* A reload has changed whether keys are tracked: the watch follows with the next LOCK, and only then. */
+/* A reload has changed whether keys are tracked: the watch changes with the next LOCK, and only then. */
 START_TEST(watch_follows_the_rules)
 {
     struct world w;
@@ -111,13 +114,13 @@ START_TEST(watch_follows_the_rules)
         watching(&w, op.op.queue);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
         lock(&w, session(&w), "a", .tracking = tracking);
-        quiet(&w); /* it is as it was */
+        quiet(&w); /* no change */
     }
     world_close(&w);
 }
 END_TEST
 
-/* The watch lasts as long as somebody waits, across grants here, and no longer. */
+/* The watch lasts as long as a request waits, across grants here, and no longer. */
 START_TEST(one_watch)
 {
     struct world w;
@@ -141,14 +144,14 @@ START_TEST(one_watch)
     give(&w, s, "a");
     redis_grants(&w, "a", second);
     ck_assert(!is_watched(&w, "a"));
-    third = lock(&w, u, "a"); /* what is held here needs no watch */
+    third = lock(&w, u, "a"); /* a lock that is held here needs no watch */
     give(&w, t, "a");
     redis_grants(&w, "a", third);
     world_close(&w);
 }
 END_TEST
 
-/* Pauses while Redis is away double up to half a second; the same head asks again, the queue stands still. */
+/* While Redis is down, pauses double up to half a second; the same head asks again, and the queue keeps its order. */
 START_TEST(backoff)
 {
     static const int64_t pauses[] = {MS(20), MS(40), MS(80), MS(160), MS(320), MS(500), MS(500)};
@@ -174,7 +177,7 @@ START_TEST(backoff)
 }
 END_TEST
 
-/* n sessions that wait for "a", watched and confirmed; the first has it. */
+/* n sessions ask for "a", which is watched, with confirmation; the first one has got it. */
 static void
 crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
 {
@@ -211,7 +214,9 @@ open_with_runs(struct world *w, uint32_t most)
     world_open_conf(w, &conf);
 }
 
-/* Others hear the channel too: after handoff_max grants in a row here they get a little time before us. */
+/*
+ * Others listen to the channel, too: after handoff_max grants in a row here they get a little time before this daemon.
+ */
 START_TEST(turns_by_count)
 {
     enum { N = 9 };
@@ -224,7 +229,7 @@ START_TEST(turns_by_count)
     for (int i = 1; i < N; i++) {
         if (i % 4 == 0) {
             free_received_by(&w, s[i - 1], 2);
-            hint(&w, w.flights[0].op.queue); /* the echo of our own release */
+            hint(&w, w.flights[0].op.queue); /* of our own release */
             pass(&w, MS(5) - 1);
             quiet(&w);
             expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
@@ -232,7 +237,7 @@ START_TEST(turns_by_count)
             op = expect_op(&w, CORE_ACQUIRE, "a");
             redis_says(&w, op, CORE_OK);
         } else {
-            expect_reply(&w, unlock(&w, s[i - 1], "a"), CORE_LEFT); /* handed over */
+            expect_reply(&w, unlock(&w, s[i - 1], "a"), CORE_LEFT); /* handed off */
         }
         expect_reply(&w, id[i], CORE_GRANTED);
     }
@@ -243,10 +248,10 @@ START_TEST(turns_by_count)
 }
 END_TEST
 
-/* The one who listens is another one, as we ourselves do not any more: it has its turn. */
+/* The only listener is another one, because this daemon is not subscribed any more: the listener gets its turn. */
 START_TEST(turns_of_a_listener_while_we_do_not_listen)
 {
-    static const bool receives[] = {true, false, true}; /* ... ourselves, in the end */
+    static const bool receives[] = {true, false, true}; /* the last one: subscribed again */
 
     for (int i = 0; i < 3; i++) {
         struct world w;
@@ -294,7 +299,7 @@ START_TEST(turns_by_time)
     pass(&w, SEC(1) + MS(1));
     redis_grants(&w, "a", id[2]);
     pass(&w, MS(16));
-    free_received_by(&w, s[2], 2); /* a holder took its time: others waited longer than they should */
+    free_received_by(&w, s[2], 2); /* held too long: remote waiters had to wait longer than handoff.time */
     ck_assert_uint_eq(w.metrics.handoff_late, 1);
     pass(&w, MS(5));
     redis_grants(&w, "a", id[3]);
@@ -303,7 +308,7 @@ START_TEST(turns_by_time)
 }
 END_TEST
 
-/* Nobody but us hears it: no turn to give. */
+/* Only this daemon listens to the channel: no turn for others. */
 START_TEST(turns_alone)
 {
     enum { N = 9 };
@@ -322,7 +327,7 @@ START_TEST(turns_alone)
 }
 END_TEST
 
-/* One watch, and one attempt per release, however many wait. */
+/* One watch, and one attempt per release, however many requests wait. */
 START_TEST(ten_thousand_waiters)
 {
     enum { N = 10000 };
@@ -359,7 +364,7 @@ START_TEST(ten_thousand_waiters)
         if (i % 2 == 0) {
             give(&w, s[i], "a");
         } else {
-            gone(&w, s[i]); /* freed at once, the same as UNLOCK */
+            gone(&w, s[i]); /* releases at once, as UNLOCK does */
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
         }
     }
@@ -369,7 +374,9 @@ START_TEST(ten_thousand_waiters)
 }
 END_TEST
 
-/* Half of them leave, the others wait in vain; the one attempt, which is for nobody then, is given back. */
+/*
+ * Half of the waiters leave, the waits of the others end; the one attempt, which serves no request then, is released.
+ */
 START_TEST(ten_thousand_leave)
 {
     enum { N = 10000 };
@@ -388,12 +395,12 @@ START_TEST(ten_thousand_leave)
         gone(&w, w.session[w.sessions_n - 1]);
     }
     ck_assert_uint_eq(w.metrics.cancelled, N / 2);
-    pass(&w, SEC(1) + MS(250)); /* that attempt is all they still wait for, and it takes too long */
+    pass(&w, SEC(1) + MS(250)); /* the others wait for that attempt only, and it takes too long */
     ck_assert_uint_eq(w.answers_n, N / 2);
     for (int i = 0; i < N / 2; i++) {
         struct answer *r = &w.answers[i];
 
-        /* the first in the queue has made the attempt */
+        /* the attempt is that of the first waiter */
         ck_assert(r->reply.answer == CORE_UNAVAILABLE || (r->reply.id != 1 && r->reply.answer == CORE_NOT_GRANTED));
         r->seen = true;
     }
@@ -494,7 +501,7 @@ START_TEST(views)
     ck_assert_uint_eq(core_totals(w.core).owners, 6);
 
     pass(&w, SEC(1));
-    expect_reply(&w, id, CORE_NOT_GRANTED); /* bob's place is kept */
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* the place of bob is kept */
     ck_assert_str_eq(waiters(&w, "k:1", &seen), "k:1:1:bob:3000:1006000:kept k:1:2::1000:-1 ");
     ck_assert_str_eq(locks(&w, "k:1", &seen), "k:1:held:1 ");
 

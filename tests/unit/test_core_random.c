@@ -2,10 +2,10 @@
  * test_core_random.c -- the core against a model of Redis (core_model.h), under faults, from a seed.
  *
  * Several daemons (cores) with many sessions share a few names on one model of Redis; dice choose the faults. After
- * every step each core checks its invariants, and over all daemons: at most one holder of a name (no writer beside
- * others, no more than there are permits), rising tokens, one reply per request, no DEADLOCK where a holder could go
- * on. At the end the faults stop, all sessions close, and nothing may be left. A run in which one kind of fault never
- * happened fails.
+ * every step each core checks its invariants, and the test checks over all daemons: at most one holder of a name (no
+ * writer beside others, no more holders than permits), rising tokens, one reply per request, no DEADLOCK where a holder
+ * could go on. At the end the faults stop, all sessions close, and nothing may be left. A run fails if one kind of
+ * fault never happened.
  *
  * RLOCKD_SEEDS=n runs n seeds instead of the default; RLOCKD_SEED=n runs seed n alone, and prints each step.
  */
@@ -26,7 +26,7 @@
 
 enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2, DOMAINS = 3 };
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
-enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
+enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is requested */
 enum fault {
     LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, BROADCAST_LOST,
     BROADCAST_TWICE, ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, TOO_FEW, FAULTS
@@ -63,7 +63,7 @@ enum happening {
     SUSPECTED, CAN_REACH
 };
 
-/* Something on its way between a daemon and Redis. */
+/* A message on its way between a daemon and Redis. */
 struct flight {
     struct heap_node node;
     enum happening what;
@@ -73,9 +73,9 @@ struct flight {
     char key[16];
     struct core_done done;
     unsigned link;  /* generation of the daemon's link it was sent on */
-    uint16_t domain; /* of what is heard, or asserted */
-    uint64_t epoch; /* as its daemon knew it when it was sent; what is heard, or asserted */
-    bool zombie;    /* its link has died: it may run, but nobody hears of it */
+    uint16_t domain; /* of the message */
+    uint64_t epoch; /* known to the daemon at the sending, or the one that the message reports */
+    bool zombie;    /* its link has died: it may run, but its answer is dropped */
     uint64_t lock;
     char *text;     /* owned */
     size_t broadcasts_n;
@@ -96,7 +96,7 @@ struct session {
     int held[NAMES];
 };
 
-/* What is kept of a claim when the process ends. */
+/* What the state store keeps of a claim when the process ends. */
 struct node_checkpoint {
     struct core_checkpoint cp;
     char name[16], owner[16];
@@ -110,21 +110,21 @@ struct node {
     struct metrics metrics;
     uint64_t handed_seen; /* of metrics.handoffs */
     struct session session[SESSIONS];
-    uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id; 0 = no. Whose own channel is heard, too */
+    uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id, 0 = no watch; the owner with a channel of its own */
     unsigned link;
-    uint64_t epoch[DOMAINS]; /* of Redis, as it knows */
-    bool up, owes[DOMAINS];  /* owes: a grace waits until it has asserted what it holds */
-    const struct core_event *only; /* this step is about its domain, and no other one; NULL: about any */
+    uint64_t epoch[DOMAINS]; /* of Redis, as the daemon knows it */
+    bool up, owes[DOMAINS];  /* owes: the grace period lasts until the daemon has reclaimed what it holds */
+    const struct core_event *only; /* the event of one domain, which must not touch others; NULL: no such event */
     int64_t stalled_until_us, last_arrival_us[2];
     struct node_checkpoint checkpoint[CHECKPOINTS];
     size_t checkpoints_n;
-    uint64_t serial; /* ids that were reserved */
-    int dying;       /* > 0: ends inside this step, when so many more of its actions have been heard, less one */
+    uint64_t serial; /* upper bound of the ids in use */
+    int dying;       /* > 0: the process ends inside this step; the state store sees its first dying - 2 actions */
 };
 
 struct world {
     uint64_t rng, seed;
-    uint64_t rng_domains; /* of its own: a world with one domain goes on as it did before there were several */
+    uint64_t rng_domains; /* a generator of its own: seeds with one domain draw the same numbers as without domains */
     uint16_t domains_n;
     int64_t now_us;
     struct heap flights;
@@ -182,7 +182,7 @@ trace(const struct world *w, int d, const char *fmt, ...)
     }
 }
 
-/* The last three names get broken, so there more may believe that they hold it than can be. */
+/* The last three names get broken, so they may have more holders, as daemons see it, than is allowed. */
 enum { BROKEN = NAMES - 3 };
 
 static const enum kind kinds[NAMES] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER,   KIND_RW, KIND_SEMAPHORE,
@@ -191,7 +191,7 @@ static const enum kind kinds[NAMES] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER
 static const char *const name_texts[NAMES] = {"name-0", "name-1", "name-2", "name-3", "name-4",
                                               "name-5", "name-6", "name-7", "name-8", "name-9"};
 
-/* By a hash, as the keys of a cluster. */
+/* The domain comes from a hash of the name, as the slot of a key in a cluster. */
 static uint16_t
 domain_of(const struct world *w, int name)
 {
@@ -241,7 +241,7 @@ launch(struct world *w, const struct flight *f, int64_t at_us)
 
 /* ---- what must be true --------------------------------------------------- */
 
-/* Who holds what, and who waits for what, over all daemons. */
+/* A holder, or a waiter, of one name at one daemon. */
 struct edge {
     int daemon, name;
     uint64_t owner;
@@ -250,7 +250,7 @@ struct edge {
 
 struct graph {
     int64_t now_us;
-    int daemon, name; /* being looked at */
+    int daemon, name; /* of the view that is being read */
     struct edge hold[1024], wait[1024];
     size_t holds_n, waits_n;
 };
@@ -277,7 +277,7 @@ note_waiter(void *ctx, const struct core_waiter_view *v)
     }
 }
 
-/* At one daemon, or (-1) at all of them. */
+/* Adds the holders of a name at one daemon, or (-1) at all of them. */
 static void
 look_at_holders(const struct world *w, int name, int at, struct graph *g)
 {
@@ -290,7 +290,7 @@ look_at_holders(const struct world *w, int name, int at, struct graph *g)
     }
 }
 
-/* At most one holder, or readers, or as many as there are permits. */
+/* At most one holder, or several readers, or as many holders as there are permits. */
 static void
 check_holders(struct world *w, int name)
 {
@@ -308,7 +308,7 @@ check_holders(struct world *w, int name)
                   (unsigned long long)w->seed, (int)g.holds_n, name_texts[name], (int)writers);
 }
 
-/* One step of a daemon, and what must be true after it. */
+/* One step of a daemon, and the checks after it. */
 static void
 step(struct world *w, int d, const struct core_event *ev)
 {
@@ -322,7 +322,7 @@ step(struct world *w, int d, const struct core_event *ev)
     }
 }
 
-/* ---- the reference: who of those that wait can never go on ---------------- */
+/* ---- the reference: which waiters can never go on ---------------- */
 
 static bool
 is_free(const struct graph *g, const struct edge *holder)
@@ -335,7 +335,7 @@ is_free(const struct graph *g, const struct edge *holder)
     return true;
 }
 
-/* Those that are in the way will leave: of permits one is enough, of others all have to. */
+/* Whether the holders in the way will leave: of a name with permits one is enough, of other names all have to. */
 static bool
 can_go_on(const struct graph *g, const struct edge *wait)
 {
@@ -351,8 +351,8 @@ can_go_on(const struct graph *g, const struct edge *wait)
 }
 
 /*
- * Whether the owner, who waits for `asks`, is stuck for ever, as far as its own daemon can see, or all together. Looked
- * at in the middle of a step: only looked at.
+ * Whether the owner of the wait `asks` is stuck for ever, by the view of its own daemon, or (far) by that of all
+ * daemons. The function runs in the middle of a step, so it only reads.
  */
 static bool
 is_deadlock(const struct world *w, struct edge asks, bool far)
@@ -390,7 +390,7 @@ wake(void *ctx, int name, uint64_t owner)
     struct world *w = ctx;
 
     if (owner == 0 && kinds[name] == KIND_FAIR && w->redis.key[name].places_n > 0 && fault(w, ONE_CALLED, 300)) {
-        return; /* as Redisson's clients do, who call the first one only */
+        return; /* as Redisson, which notifies the first waiter only */
     }
     for (int d = 0; d < DAEMONS; d++) {
         const struct node *n = &w->node[d];
@@ -415,7 +415,7 @@ listeners(void *ctx, int name)
     return n;
 }
 
-/* Everybody hears, sooner or later. */
+/* Each daemon receives the message, sooner or later. */
 static void
 inform_all(struct world *w, enum happening what, uint16_t domain)
 {
@@ -442,7 +442,7 @@ grace_check(struct world *w, uint16_t domain)
     }
 }
 
-/* All that it had acknowledged in the domain is gone, but for the highest token, which daemons tell it of. */
+/* All keys of the domain are lost, and all tokens but the highest one, which Redis learns from the daemons. */
 static void
 data_lost(struct world *w, uint16_t domain)
 {
@@ -462,7 +462,7 @@ data_lost(struct world *w, uint16_t domain)
 }
 
 /*
- * As scripts/common.lua has it: in a grace, or in data that the daemon does not know of, nobody gets what it had not.
+ * As scripts/common.lua: in a grace period, or with an epoch that the daemon does not know, only reclaims are granted.
  */
 static void
 redis_runs(struct world *w, struct flight *f)
@@ -525,7 +525,7 @@ op_runs(struct world *w, struct flight *f)
     answer(w, f, 20 + upto(w, 400) + delay_us);
 }
 
-/* The link dies: what is on it is answered UNKNOWN now, and runs later, or never. */
+/* The link dies: operations on it are answered UNKNOWN now, and run later, or never. */
 static void
 link_dies(struct world *w, int d)
 {
@@ -552,20 +552,23 @@ link_dies(struct world *w, int d)
         answer(w, &a, 10);
         if (lost[i]->what == OP_RUNS && fault(w, NEVER_RAN, 500)) {
             lost[i]->zombie = true;
-            lost[i]->what = HINTED; /* comes to nothing */
+            lost[i]->what = HINTED; /* an event without effect */
             lost[i]->lock = 0;
         } else if (lost[i]->what == OP_RUNS) {
             lost[i]->zombie = true;
             heap_set(&w->flights, &lost[i]->node, w->now_us + upto(w, 1500 * US_PER_MS));
             w->faults[RAN_LATE]++;
         } else {
-            lost[i]->what = HINTED; /* it ran; its answer is lost */
+            lost[i]->what = HINTED; /* it ran, and its answer is lost */
             lost[i]->lock = 0;
         }
     }
 }
 
-/* Nobody may be told DEADLOCK who could go on. Of several daemons one may have ended it behind the verdict. */
+/*
+ * A DEADLOCK is right only if its owner could never go on. If several daemons take part, the cycle may have ended
+ * since.
+ */
 static void
 check_deadlock(struct world *w, int d, const struct core_reply *r, bool shared)
 {
@@ -651,8 +654,8 @@ take_reply(struct world *w, int d, const struct core_reply *r)
 }
 
 /*
- * P1. Of those who share a name, the replies may overtake each other; what is exclusive comes after all before it, and
- * before all after it. So does a permit that was handed over: all others were held here.
+ * P1. Of a name that may be shared, replies may overtake each other; the token of an exclusive grant is above all
+ * before it, and below all after it. So is that of a permit that was handed off: all other permits were held here then.
  */
 static bool
 token_rises(struct world *w, int d, int name, uint64_t token)
@@ -672,7 +675,7 @@ token_rises(struct world *w, int d, int name, uint64_t token)
     return rises || name >= BROKEN;
 }
 
-/* A step that is about one domain concerns no lock of another. */
+/* A step for one domain concerns no lock of another domain. */
 static bool
 is_about(const struct node *n, int name)
 {
@@ -711,7 +714,7 @@ take_broadcast(struct world *w, int d, struct slice text)
     }
 }
 
-/* The names go along; who listens is counted when it arrives. */
+/* The names travel with the poll; the listeners are counted on its arrival. */
 static void
 waiter_poll(struct node *n, const struct core_waiter_poll *p)
 {
@@ -763,7 +766,7 @@ watch(struct node *n, const struct core_action *a)
     }
 }
 
-/* Beside what else of this name is on its way from here. */
+/* Notes whether other operations on this name are on their way from this daemon. */
 static void
 note_attempt(struct world *w, int d, const struct core_action *a)
 {
@@ -817,7 +820,7 @@ send_operation(struct node *n, const struct core_action *a)
 
     f.epoch = n->epoch[domain_of(w, model_name(a->op.key))];
     note_operation(w, f.daemon, a);
-    ck_assert_msg(is_about(n, model_name(a->op.key)) || a->type != CORE_ACQUIRE, /* renewals join others */
+    ck_assert_msg(is_about(n, model_name(a->op.key)) || a->type != CORE_ACQUIRE, /* except renewals: they join others */
                   "seed %llu: %.*s (operation %d) is not in the domain of event %d", (unsigned long long)w->seed,
                   (int)a->op.key.n, a->op.key.p, (int)a->type, (int)(n->only != NULL ? n->only->type : 0));
     ck_assert_msg(a->type == CORE_BREAK_KEY || is_recorded(n, a->op.claim),
@@ -830,7 +833,7 @@ send_operation(struct node *n, const struct core_action *a)
         answer(w, &f, 5);
         return;
     }
-    /* One link keeps the order of its commands; renewals have their own. */
+    /* One link keeps the order of its commands; renewals have a link of their own. */
     at_us = w->now_us + 20 + upto(w, w->faults_on && chance(w, 50) ? 900 * US_PER_MS : 300);
     if (at_us <= n->last_arrival_us[a->type == CORE_EXTEND]) {
         at_us = n->last_arrival_us[a->type == CORE_EXTEND] + 1;
@@ -868,7 +871,7 @@ keep(struct node *n, const struct core_checkpoint *k)
     memcpy(n->checkpoint[i].owner, k->owner.n > 0 ? k->owner.p : "", k->owner.n);
 }
 
-/* Nothing leaves before the step is over; what is kept is kept until the process is dead. */
+/* No action takes effect but those of the state store, up to the death of the process. */
 static void
 dies(struct node *n, const struct core_action *a)
 {
@@ -897,7 +900,7 @@ sink(void *ctx, const struct core_action *a)
     case CORE_FORGET:
         forget(n, a->forget);
         break;
-    case CORE_KEEP_OWNER: /* the next process gives them their grace anew; see tests/sim */
+    case CORE_KEEP_OWNER: /* the next process begins their grace anew; see tests/sim */
     case CORE_FORGET_OWNER:
         break;
     case CORE_REPLY:
@@ -909,7 +912,7 @@ sink(void *ctx, const struct core_action *a)
     case CORE_BROADCAST:
         take_broadcast(n->world, d, a->broadcast);
         break;
-    case CORE_RECLAIMED: /* sometimes it does not get through before the grace is over */
+    case CORE_RECLAIMED: /* sometimes it arrives after the end of the grace period */
         ck_assert(a->domain < n->world->domains_n && a->epoch == n->epoch[a->domain]);
         launch(n->world,
                &(struct flight){.what = ALL_ASSERTED, .daemon = d, .domain = a->domain, .epoch = a->epoch},
@@ -928,7 +931,7 @@ sink(void *ctx, const struct core_action *a)
     }
 }
 
-/* What the daemon says of the names that are not in the domain: their states, a word each. */
+/* The state of each name outside the domain, as the daemon reports it; "" = of the domain, or no lock. */
 static void
 see_others(const struct world *w, int d, uint16_t domain, const char *state[NAMES])
 {
@@ -941,7 +944,9 @@ see_others(const struct world *w, int d, uint16_t domain, const char *state[NAME
     }
 }
 
-/* What is due is done first: so all that the step does is about the domain of the event, and touches no other one. */
+/*
+ * Work that is due is done first, so that this step is about the domain of the event alone, and touches no other one.
+ */
 static void
 domain_step(struct world *w, int d, const struct core_event *ev)
 {
@@ -992,14 +997,14 @@ flight_lands(struct world *w, struct flight *f)
     case OP_ANSWERED:
         ev.type = CORE_DONE;
         ev.done = f->done;
-        if (f->epoch != w->node[f->daemon].epoch[domain_of(w, model_name(f->op.key))]) { /* data that may be gone */
+        if (f->epoch != w->node[f->daemon].epoch[domain_of(w, model_name(f->op.key))]) { /* the data may be lost */
             ev.done.outcome = CORE_UNKNOWN;
             ev.done.token = 0;
             ev.done.expiry_ms = 0;
         }
         break;
     case LOSS_RECEIVED:
-        if (f->epoch <= w->node[f->daemon].epoch[f->domain]) { /* a stalled daemon hears several, in any order */
+        if (f->epoch <= w->node[f->daemon].epoch[f->domain]) { /* a stalled daemon receives several, in any order */
             return;
         }
         ev.epoch = f->epoch;
@@ -1045,12 +1050,12 @@ session_ends(struct world *w, int d, struct session *s)
     for (int i = 0; i < NAMES; i++) {
         w->faults[GONE_HOLDING] += s->held[i] > 0;
     }
-    s->open = core_next_us(w->node[d].core) <= w->now_us; /* else from now on a reply for it is an error */
+    s->open = core_next_us(w->node[d].core) <= w->now_us; /* with no work left over, a later reply is an error */
     step(w, d, &ev);
     memset(s, 0, sizeof(*s));
 }
 
-/* Where to note a request that has no reply yet; NULL: there are too many. */
+/* The slot for a new request; NULL: too many requests have no reply, or the session has sent EOF. */
 static struct asked *
 free_slot(struct session *s)
 {
@@ -1105,7 +1110,7 @@ request(struct world *w, int d, struct session *s, enum core_event_type type, in
     step(w, d, &ev);
 }
 
-/* Several names: of one owner, wait and id. */
+/* A request for several names, with one owner, wait and id. */
 static void
 request_many(struct world *w, int d, struct session *s, enum core_event_type type)
 {
@@ -1176,7 +1181,7 @@ client_acts(struct world *w)
 static void
 begin(struct world *w, int d)
 {
-    struct core_conf conf = {.slice = w->seed % 3, /* what is promised does not depend on it */
+    struct core_conf conf = {.slice = w->seed % 3, /* the promises do not depend on it */
                              .op_timeout_us = TIMEOUT_US,
                              .max_poll_us = US_PER_S,
                              .deadlock_us = 200 * US_PER_MS,
@@ -1194,12 +1199,12 @@ begin(struct world *w, int d)
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
 
-    n->handed_seen = n->metrics.handoffs; /* the process before may have died in the middle of one */
+    n->handed_seen = n->metrics.handoffs; /* the process before may have died in the middle of a hand-off */
     snprintf(conf.daemon, sizeof(conf.daemon), "daemon-%d", d);
     n->core = core_new(&conf, &key, &n->metrics, (struct core_sink){sink, n});
 }
 
-/* What named owners have of it, as text: who holds which name by which token how often, who waits for it, in order. */
+/* The holds and waits of named owners as text: name, holder, holds, token; and the waiters in order. */
 struct picture {
     char text[8192];
     size_t n;
@@ -1222,7 +1227,7 @@ draw_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct picture *p = ctx;
 
-    /* A place in Redis that an answer has not confirmed is none. */
+    /* A place in Redis that no answer has confirmed is not restored, so names with tickets are left out. */
     if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_TICKETS)) {
         p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n",
                                  (int)v->name.n, v->name.p, (int)v->owner.name.n, v->owner.name.p);
@@ -1235,7 +1240,7 @@ by_text(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* Holders in any order, names in any order; waiters of one name keep theirs. */
+/* Lines of holders are sorted, as their order may change; the waiters of a name keep their order. */
 static void
 draw(const struct world *w, int d, struct picture *p)
 {
@@ -1257,7 +1262,7 @@ draw(const struct world *w, int d, struct picture *p)
     }
 }
 
-/* The process is killed, perhaps in the middle of a step, and the next one adopts what it has left. */
+/* The process is killed, perhaps in the middle of a step, and the next one restores what it has left. */
 static void
 crash(struct world *w, int d, bool inside)
 {
@@ -1310,7 +1315,7 @@ crash(struct world *w, int d, bool inside)
     }
 }
 
-/* What comes to one domain of several. */
+/* Events for one of several domains. */
 static void
 nature_acts_on_domains(struct world *w, int d)
 {
@@ -1339,7 +1344,7 @@ nature_acts(struct world *w)
     } else if (fault(w, CRASHED, 4)) {
         n->stalled_until_us = 0;
         crash(w, d, fault(w, CRASHED_INSIDE, 500));
-        for (domain = 0; domain < w->domains_n; domain++) { /* it says hello, and hears which they are */
+        for (domain = 0; domain < w->domains_n; domain++) { /* the new process learns the epochs */
             n->epoch[domain] = 0;
             launch(w,
                    &(struct flight){.what = LOSS_RECEIVED, .daemon = d, .domain = domain, .epoch = w->epoch[domain]},
@@ -1358,7 +1363,7 @@ nature_acts(struct world *w)
 
 /* ---- the run -------------------------------------------------------------- */
 
-/* The next thing that happens to anybody, at the latest at until_us. A stalled daemon sees it when it wakes. */
+/* Runs all events and timers up to until_us, in order. A stalled daemon handles them when it wakes. */
 static void
 advance(struct world *w, int64_t until_us)
 {
@@ -1370,7 +1375,7 @@ advance(struct world *w, int64_t until_us)
         for (int d = 0; d < DAEMONS; d++) {
             int64_t t = core_next_us(w->node[d].core);
 
-            t = t < w->now_us ? w->now_us : t; /* what was to land until now is not kept waiting by slices */
+            t = t < w->now_us ? w->now_us : t; /* slices must not delay arrivals that are due */
             t = t < w->node[d].stalled_until_us ? w->node[d].stalled_until_us : t;
             if (t < at_us) {
                 at_us = t;
@@ -1428,7 +1433,7 @@ world_open(struct world *w, uint64_t seed)
     }
 }
 
-/* What has come about in all seeds. */
+/* Sums over all seeds. */
 struct total {
     unsigned grants, late_verdicts, faults[FAULTS], sights[SIGHTS];
 };
@@ -1471,7 +1476,7 @@ world_close(struct world *w)
     heap_fini(&w->flights);
 }
 
-/* Nothing has gone wrong for some seconds: what nobody has is waited for by nobody. */
+/* Nothing has failed for some seconds: no request may wait for a name that no owner holds in Redis. */
 static void
 check_all_are_searched(const struct world *w)
 {
@@ -1503,7 +1508,7 @@ run(uint64_t seed, bool traced, struct total *t)
         advance(&w, w.now_us + upto(&w, chance(&w, 20) ? 2 * US_PER_S : 2 * US_PER_MS));
     }
     w.faults_on = false;
-    for (int i = 0; i < 200; i++) { /* the links come back, and everybody leaves */
+    for (int i = 0; i < 200; i++) { /* links come back, daemons settle */
         nature_acts(&w);
         advance(&w, w.now_us + 50 * US_PER_MS);
     }
@@ -1517,7 +1522,7 @@ run(uint64_t seed, bool traced, struct total *t)
         ck_assert_uint_eq(w.node[d].checkpoints_n, 0);
     }
     for (int i = 0; i < NAMES; i++) {
-        /* A counter whose acquire went unanswered has no owner in Redis to be recognised by: it runs out instead. */
+        /* A counter whose acquire was not answered has no owner in Redis to release it by: it expires instead. */
         bool left = model_is_held_by_any(&w.redis.key[i], kinds[i], w.now_us) || w.redis.key[i].places_n > 0;
 
         ck_assert_msg(!left || kinds[i] == KIND_COUNTER, "seed %llu: %s is still locked in Redis, or waited for",
@@ -1539,7 +1544,7 @@ START_TEST(many_seeds)
     const char *one = getenv("RLOCKD_SEED"), *many = getenv("RLOCKD_SEEDS");
     uint64_t first = one != NULL ? strtoull(one, NULL, 10) : 1;
     uint64_t last = one != NULL ? first : many != NULL ? strtoull(many, NULL, 10) : 150;
-    bool all = one == NULL && last >= 50; /* in a few seeds not everything need come about */
+    bool all = one == NULL && last >= 50; /* a few seeds need not show every fault and situation */
     struct total t = {0};
 
     for (uint64_t seed = first; seed <= last; seed++) {

@@ -1,11 +1,12 @@
 /*
- * test_core_reclaim.c -- Redis has lost data, or a clock has jumped: who holds a lock keeps it, or is told.
+ * test_core_reclaim.c -- Redis has lost data, or a clock has jumped: an owner keeps its lock, or learns that it is
+ * lost.
  */
 #include <stdio.h>
 
 #include "tests/unit/core_world.h"
 
-/* The attempt to have it again, as it was: a new hold for Redis, an old one for us. */
+/* The next operation reclaims the lock, with so many holds. */
 static struct flight
 expect_reclaim(struct world *w, const char *key, uint32_t holds, bool shared)
 {
@@ -17,7 +18,7 @@ expect_reclaim(struct world *w, const char *key, uint32_t holds, bool shared)
     return f;
 }
 
-/* Nothing was asserted, or all of it: how often, and in which epoch last. */
+/* The daemon has reported so many times that all locks are reclaimed, last for this epoch. */
 static void
 reported_reclaimed(const struct world *w, unsigned times, uint64_t epoch)
 {
@@ -49,7 +50,7 @@ START_TEST(nothing_held_is_reclaimed_at_once)
 }
 END_TEST
 
-/* Of every kind: as many holds as there are, the same token, and nothing to tell anybody. */
+/* Of every kind, each lock is reclaimed with all holds and the same token, and without an event. */
 START_TEST(every_kind_is_asserted_as_it_is)
 {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -89,7 +90,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
             pass(&w, MS(5)); /* see test_core_redis.c:stamped */
         }
         f = expect_op(&w, CORE_RELEASE, "a");
-        ck_assert(counts || f.op.expiry_ms == 88); /* what Redis said last is what proves it */
+        ck_assert(counts || f.op.expiry_ms == 88); /* the newest stamp proves the hold */
         redis_says(&w, f, CORE_OK);
         ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
         world_close(&w);
@@ -97,7 +98,9 @@ START_TEST(every_kind_is_asserted_as_it_is)
 }
 END_TEST
 
-/* Who writes and reads has both again, one behind the other, and only then is it said. */
+/*
+ * A writer that also reads reclaims both sorts of holds, one after the other, and the daemon reports the end only then.
+ */
 START_TEST(both_sorts_of_holds)
 {
     struct world w;
@@ -140,7 +143,7 @@ START_TEST(readers_and_permits_one_by_one)
         }
         redis_says(&w, f[1], CORE_OK);
         redis_says(&w, f[0], CORE_TAKEN, .pttl_us = SEC(1));
-        if (k == 0) { /* it may have the other sort */
+        if (k == 0) { /* it may hold the other sort */
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
         }
         reported_reclaimed(&w, 0, 0);
@@ -152,7 +155,7 @@ START_TEST(readers_and_permits_one_by_one)
 }
 END_TEST
 
-/* Whatever is asked about it waits for what Redis says. */
+/* All requests on the lock wait for the outcome of the reclaim. */
 START_TEST(requests_wait)
 {
     struct world w;
@@ -178,7 +181,7 @@ START_TEST(requests_wait)
 }
 END_TEST
 
-/* Somebody else has it: its owner is told, once. */
+/* Redis has the key of another client, or refuses the reclaim: the lock is lost, and its owner learns that once. */
 START_TEST(a_key_of_another_owner_is_lost)
 {
     static const enum core_outcome says[] = {CORE_TAKEN, CORE_GONE_IN_REDIS, CORE_FOREIGN};
@@ -205,7 +208,10 @@ START_TEST(a_key_of_another_owner_is_lost)
 }
 END_TEST
 
-/* Redis does not say: asked again, ever more seldom, until the deadline, but not after it, and told then. */
+/*
+ * Redis does not answer, or cannot reclaim yet: the reclaim is repeated, with growing pauses, up to the deadline; then
+ * LOST.
+ */
 START_TEST(again_until_the_deadline)
 {
     static const enum core_outcome says[] = {CORE_UNKNOWN, CORE_DOWN, CORE_GRACE, CORE_FULL};
@@ -237,7 +243,7 @@ START_TEST(again_until_the_deadline)
         f = expect_op(&w, CORE_RELEASE, "a");
         expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
         redis_says(&w, f, CORE_OK);
-        if (says[i] == CORE_UNKNOWN) { /* the last attempt may yet run: given back once more behind it */
+        if (says[i] == CORE_UNKNOWN) { /* the last attempt may still run: one more release after its guard */
             pass(&w, SEC(1));
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
         }
@@ -246,7 +252,7 @@ START_TEST(again_until_the_deadline)
 }
 END_TEST
 
-/* In vain at first, and then not: nothing has happened for its owner. */
+/* A reclaim fails at first, and then succeeds: no event for the owner. */
 START_TEST(again_and_there)
 {
     static const enum core_outcome says[] = {CORE_UNKNOWN, CORE_DOWN, CORE_GRACE, CORE_FULL};
@@ -269,7 +275,9 @@ START_TEST(again_and_there)
 }
 END_TEST
 
-/* A lease that somebody has asked for ends when it was to end, however often Redis is asked meanwhile. */
+/*
+ * A lease that a client requested ends at its time, however often the daemon reclaims or verifies the lock meanwhile.
+ */
 START_TEST(an_explicit_lease_is_not_lengthened)
 {
     struct world w;
@@ -290,7 +298,7 @@ START_TEST(an_explicit_lease_is_not_lengthened)
             suspects(&w);
             f = expect_op(&w, CORE_EXTEND, "a");
         }
-        ck_assert_int_ge(f.at_us + f.op.lease_us, deadline_us); /* Redis must not drop it sooner */
+        ck_assert_int_ge(f.at_us + f.op.lease_us, deadline_us); /* Redis must not drop the key sooner */
         ck_assert_int_le(f.op.lease_us, (deadline_us - f.at_us) * 103 / 100 + MS(10));
         pass(&w, MS(1));
         redis_says(&w, f, CORE_OK);
@@ -300,12 +308,15 @@ START_TEST(an_explicit_lease_is_not_lengthened)
     pass(&w, deadline_us + MS(1) - w.now_us);
     expect_news(&w, CORE_NEWS_LOST, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), 0); /* nobody renews it, so nobody is worried */
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), 0); /* no watchdog, so no jeopardy */
     world_close(&w);
 }
 END_TEST
 
-/* Redis loses its data again before all is asserted: all of it anew, and one word about the last epoch. */
+/*
+ * Redis loses its data again before all locks are reclaimed: all are reclaimed anew, with one report, for the last
+ * epoch.
+ */
 START_TEST(a_second_loss_during_the_first)
 {
     struct world w;
@@ -319,7 +330,7 @@ START_TEST(a_second_loss_during_the_first)
     redis_says(&w, expect_reclaim(&w, "b", 1, false), CORE_OK);
     reclaims(&w, 6);
     f = expect_reclaim(&w, "b", 1, false);
-    redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* said of data that may be gone */
+    redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* the answer is about data that may be lost */
     redis_says(&w, f, CORE_OK);
     reported_reclaimed(&w, 0, 0);
     pass(&w, SEC(1));
@@ -329,7 +340,7 @@ START_TEST(a_second_loss_during_the_first)
 }
 END_TEST
 
-/* A renewal finds it gone, and is heard of late: an assertion that went unanswered may have run behind it. */
+/* A renewal finds the key gone, and its answer is late: an unanswered reclaim may have run behind the renewal. */
 START_TEST(gone_before_a_late_assertion)
 {
     struct world w;
@@ -348,16 +359,16 @@ START_TEST(gone_before_a_late_assertion)
     f = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, MS(400));
     redis_says(&w, f, CORE_GONE_IN_REDIS);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* the reclaim did run */
     pass(&w, 1);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* sent when it could run no more */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* sent when the reclaim could run no more */
     expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* What was under way when Redis lost its data comes first: its answer says nothing any more. */
+/* Operations in flight at the loss of data are awaited before the reclaim: their answers prove nothing any more. */
 START_TEST(a_reclaim_goes_behind_operations_in_flight)
 {
     struct world w;
@@ -385,7 +396,9 @@ START_TEST(a_reclaim_goes_behind_operations_in_flight)
 }
 END_TEST
 
-/* Nobody wants it any more: given back, whatever becomes of the attempt to have it again, and whenever it runs. */
+/*
+ * The owner ends during the reclaim: the lock is released, whatever the outcome of the reclaim, and whenever it runs.
+ */
 START_TEST(the_owner_ends_meanwhile)
 {
     static const enum core_outcome outcomes[] = {CORE_OK, CORE_UNKNOWN};
@@ -403,7 +416,7 @@ START_TEST(the_owner_ends_meanwhile)
         redis_says(&w, f, outcomes[i]); /* overtaken */
         quiet(&w);
         pass(&w, 2 * world_conf.op_timeout_us);
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* by then it has run, if it ever does */
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* by then the reclaim has run, or never will */
         ck_assert(!known(&w, "a"));
         ck_assert_uint_eq(w.metrics.reclaims, 0);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
@@ -412,7 +425,7 @@ START_TEST(the_owner_ends_meanwhile)
 }
 END_TEST
 
-/* A re-entry with a longer lease than the watchdog's: Redis must have it for as long as its owner was told. */
+/* A re-entry has a longer lease than the watchdog's: the reclaim must have at least the lease that was reported. */
 START_TEST(the_longer_of_two_leases)
 {
     struct world w;
@@ -432,7 +445,7 @@ START_TEST(the_longer_of_two_leases)
 }
 END_TEST
 
-/* Its UNLOCK could not reach Redis; what it finds then in the new data is no loss: it was held until then. */
+/* The UNLOCK has not reached Redis before the loss of data; a release that finds no key there then is no loss. */
 START_TEST(a_released_hold_is_not_lost)
 {
     struct world w;
@@ -453,7 +466,9 @@ START_TEST(a_released_hold_is_not_lost)
 }
 END_TEST
 
-/* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
+/*
+ * After the loss of data a release and a renewal find no key: the release is done, and the renewal reports no loss yet.
+ */
 START_TEST(grace_is_no_loss)
 {
     struct world w;
@@ -477,7 +492,7 @@ START_TEST(grace_is_no_loss)
 }
 END_TEST
 
-/* All attempts that are under way are told that it is not over. */
+/* Redis answers GRACE to all attempts in flight. */
 static void
 answer_grace(struct world *w)
 {
@@ -494,7 +509,7 @@ answer_grace(struct world *w)
     }
 }
 
-/* Who waits is told GRACE, and tries again when it is over; who does not wait is sent away. */
+/* In a grace period a waiter is answered GRACE, and asks again at its end; a NOWAIT request is refused. */
 START_TEST(waiters_wake_when_it_is_over)
 {
     struct world w;
@@ -508,14 +523,14 @@ START_TEST(waiters_wake_when_it_is_over)
     f = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, f, CORE_GRACE, .pttl_us = SEC(30));
     no = lock(&w, t, "b", .nowait = true);
-    while (w.answers_n == 0) { /* it has its patience */
+    while (w.answers_n == 0) { /* up to its patience */
         ck_assert_int_le(w.now_us, w.flights[0].at_us + SEC(1));
         answer_grace(&w);
         pass(&w, MS(1));
     }
     expect_reply(&w, no, CORE_UNAVAILABLE);
     answer_grace(&w);
-    for (int i = 0; i < 3; i++) { /* now and then, for what was heard may have been lost */
+    for (int i = 0; i < 3; i++) { /* also now and then, because the message about the end may be lost */
         pass(&w, SEC(6));
         answer_grace(&w);
     }
@@ -525,7 +540,7 @@ START_TEST(waiters_wake_when_it_is_over)
 }
 END_TEST
 
-/* It is over while an attempt is under way, which may be answered as if it were not: one more, soon. */
+/* The grace period ends while an attempt is in flight, whose answer may be from before: the core asks again, soon. */
 START_TEST(over_during_an_attempt)
 {
     struct world w;
@@ -544,7 +559,10 @@ START_TEST(over_during_an_attempt)
 }
 END_TEST
 
-/* A clock has jumped: each lock is confirmed before anything is said of it, and what is not there is lost. */
+/*
+ * A clock has jumped: each lock is verified before a request about it is answered, and is lost if Redis does not have
+ * it.
+ */
 START_TEST(a_jump_is_confirmed)
 {
     struct world w;
@@ -559,7 +577,7 @@ START_TEST(a_jump_is_confirmed)
     ck_assert(!a.op.exact && a.op.lease_us == SEC(30));
     once = lock(&w, s, "a", .once = true);
     quiet(&w);
-    suspects(&w); /* once more: what is being asked already may be of before */
+    suspects(&w); /* another jump: the verify in flight may have run before it */
     redis_says(&w, a, CORE_OK);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     expect_reply(&w, once, CORE_GRANTED);
@@ -569,7 +587,7 @@ START_TEST(a_jump_is_confirmed)
     expect_reply(&w, id, CORE_WAS_LOST);
     reported_reclaimed(&w, 0, 0);
 
-    suspects(&w); /* not answered: once more */
+    suspects(&w); /* an unanswered verify is repeated */
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     once = lock(&w, s, "a", .once = true);
     pass(&w, SEC(1));
@@ -579,7 +597,7 @@ START_TEST(a_jump_is_confirmed)
 }
 END_TEST
 
-/* Two thirds of a lease without a confirmed renewal: said once, and once more for the next lease. */
+/* Two thirds of a lease without a confirmed renewal: one event JEOPARDY, and one more for the next lease. */
 START_TEST(jeopardy_once_per_lease)
 {
     struct world w;
@@ -611,7 +629,10 @@ START_TEST(jeopardy_once_per_lease)
 }
 END_TEST
 
-/* Too few nodes of a quorum may have it after all, and it ends sooner than was said: its owner hears of that first. */
+/*
+ * Fewer nodes of a quorum than a majority may have the lock for as long as was reported: its deadline comes nearer, and
+ * JEOPARDY precedes LOST.
+ */
 START_TEST(jeopardy_before_an_end_that_has_come_nearer)
 {
     struct world w;
@@ -641,7 +662,7 @@ START_TEST(jeopardy_before_an_end_that_has_come_nearer)
 }
 END_TEST
 
-/* A healthy lock is in no jeopardy. */
+/* A lock whose renewals succeed is never in jeopardy. */
 START_TEST(no_jeopardy)
 {
     struct world w;
@@ -656,7 +677,7 @@ START_TEST(no_jeopardy)
 }
 END_TEST
 
-/* Many at once: each is asserted, each by itself, and one word at the end. */
+/* Of many locks each is reclaimed by itself, and the daemon reports once, at the end. */
 START_TEST(many)
 {
     struct world w;
@@ -690,7 +711,7 @@ START_TEST(many)
 }
 END_TEST
 
-/* The lease ends while it is being reclaimed, and it is given back: who waits here is next, at once. */
+/* The lease ends during its reclaim, and the lock is released: the waiter here is next, at once. */
 START_TEST(next_after_an_overtaken_reclaim)
 {
     struct world w;
@@ -709,12 +730,13 @@ START_TEST(next_after_an_overtaken_reclaim)
 END_TEST
 
 /*
- * The lease ends while it is being reclaimed: that may have run, and may yet run. It is given back until Redis has
- * said so, also when its lease is over: when the attempt can run no more only Redis knows, for its clock is the one.
+ * The lease ends during the reclaim, which may have run, and may still run. The release is repeated until Redis answers
+ * it, also after the end of the lease: only Redis knows when the attempt can run no more, as the guard goes by its
+ * clock.
  */
 START_TEST(a_reclaimed_and_lost_hold_is_released)
 {
-    static const int64_t wait_us[] = {SEC(2), SEC(28), SEC(2)}; /* that of before is over; then what it may have now */
+    static const int64_t wait_us[] = {SEC(2), SEC(28), SEC(2)}; /* the old lease has ended; then that of the reclaim */
     struct world w;
     struct flight op;
 
@@ -736,7 +758,7 @@ START_TEST(a_reclaimed_and_lost_hold_is_released)
 }
 END_TEST
 
-/* Lost while it was reclaimed, told, and still to be swept up. */
+/* A lock is lost during its reclaim, and the loss is reported, while the reclaim may still run. */
 static uint64_t
 reported_while_late(struct world *w)
 {
@@ -751,7 +773,7 @@ reported_while_late(struct world *w)
     return s;
 }
 
-/* Nothing of the old hold is left in the next one: its end is news again. */
+/* The next hold has nothing of the lost one: its release is an event again. */
 START_TEST(the_hold_behind_one_that_was_lost)
 {
     struct world w;
@@ -765,7 +787,7 @@ START_TEST(the_hold_behind_one_that_was_lost)
 }
 END_TEST
 
-/* ... nor in one that is not had. */
+/* ... nor has a wait that ends without a grant. */
 START_TEST(the_wait_behind_one_that_was_lost)
 {
     struct world w;
@@ -775,10 +797,10 @@ START_TEST(the_wait_behind_one_that_was_lost)
     id = lock(&w, s, "a", .wait_us = SEC(4));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     other = lock(&w, s, "b");
-    gives = unlock(&w, s, "a"); /* waits for `other`: the claim stays that long */
+    gives = unlock(&w, s, "a"); /* waits for `other`: the claim stays until then */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     pass(&w, SEC(3) + MS(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* nothing is late any more */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* the reclaim can run no more */
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     redis_grants(&w, "b", other);
@@ -787,7 +809,10 @@ START_TEST(the_wait_behind_one_that_was_lost)
 }
 END_TEST
 
-/* A late assertion would be a hold of the other sort, which Redis takes for somebody else's: it is swept up before. */
+/*
+ * A late reclaim would be a hold of the other sort, by which Redis refuses this owner: it is released before the LOCK
+ * asks.
+ */
 START_TEST(the_other_sort_behind_one_that_was_lost)
 {
     struct world w;
@@ -810,7 +835,10 @@ START_TEST(the_other_sort_behind_one_that_was_lost)
 }
 END_TEST
 
-/* The same, in Redis again at once: but it is told that it was lost without waiting for that. */
+/*
+ * The reclaim may put the key back after the release: it is released again; but LOST is reported without waiting for
+ * that.
+ */
 START_TEST(an_assertion_that_runs_late_is_swept_up)
 {
     for (int reported = 0; reported < 2; reported++) {

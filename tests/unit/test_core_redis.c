@@ -1,5 +1,6 @@
 /*
- * test_core_redis.c -- answers that are lost, late, or do not come, and what may run long after it was given up.
+ * test_core_redis.c -- answers that are lost, late or missing, and stragglers: commands that may run long after they
+ * were given up.
  */
 #include "tests/unit/core_world.h"
 
@@ -21,7 +22,7 @@ START_TEST(dropped_outcomes)
     redis_says(&w, none, CORE_OK);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    redis_says(&w, op, CORE_GONE_IN_REDIS); /* twice */
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* a second answer */
     expect_state(&w, "a", "held");
     world_close(&w);
 }
@@ -29,7 +30,10 @@ END_TEST
 
 /* ---- an acquire without an answer ---- */
 
-/* The same owner asks again and finds itself. What may still run late is swept when it can run no more. */
+/*
+ * The same owner asks again and gets the lock that it has already. The straggler is released again when its guard has
+ * ended.
+ */
 START_TEST(unknown_acquire)
 {
     struct world w;
@@ -51,7 +55,7 @@ START_TEST(unknown_acquire)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     give(&w, s, "a");
-    op = expect_op(&w, CORE_ACQUIRE, "a"); /* the sweep keeps nobody waiting */
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* the next owner does not wait for that release */
     ck_assert_uint_eq(op.op.owner, t);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, other, CORE_GRANTED);
@@ -71,7 +75,7 @@ START_TEST(unknown_acquire)
 }
 END_TEST
 
-/* Nobody waits for it any more: released, and swept. */
+/* The wait has ended: the lock is released, and released again after the guard. */
 START_TEST(unknown_acquire_given_up)
 {
     struct world w;
@@ -88,14 +92,17 @@ START_TEST(unknown_acquire_given_up)
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_GONE_IN_REDIS);
     pass(&w, guard_us - w.now_us);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0); /* it did run */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0); /* the straggler did run */
     ck_assert(!known(&w, "a"));
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED) + count_news(&w, CORE_NEWS_LOST), 0);
     world_close(&w);
 }
 END_TEST
 
-/* The ACL forbids a key that the script has made: it may have run, so that is swept up; who asks is told at once. */
+/*
+ * The ACL forbids a key that the script makes: the command may have run, so it is released; requests get FORBIDDEN at
+ * once.
+ */
 START_TEST(forbidden_inside)
 {
     struct world w;
@@ -115,7 +122,7 @@ START_TEST(forbidden_inside)
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     ck_assert(known(&w, "a"));
     pass(&w, guard_us - w.now_us);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* the straggler did run */
     ck_assert(!known(&w, "a"));
     a = break_name(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1), .denied = true);
@@ -124,7 +131,7 @@ START_TEST(forbidden_inside)
 }
 END_TEST
 
-/* Redis's ACL forbids the key: who asks is told at once; what is held and cannot be told of goes on being tried. */
+/* Redis's ACL forbids the key: requests get FORBIDDEN at once; operations on a lock that is held are repeated. */
 START_TEST(forbidden_key)
 {
     struct world w;
@@ -169,7 +176,7 @@ clock_set_back(struct world *w, int64_t us)
     happens(w, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = us});
 }
 
-/* An attempt of "a" that nobody waits for any more, given back, and swept up from guard_us on. */
+/* An unanswered attempt of "a" whose wait has ended; the lock was released, and will be again from guard_us on. */
 static int64_t
 world_sweeping(struct world *w)
 {
@@ -186,7 +193,7 @@ world_sweeping(struct world *w)
     return guard_us;
 }
 
-/* Redis's clock was set back under an attempt: its guard has moved, and it is reckoned with for as much longer. */
+/* Redis's clock was set back while an attempt may still run: its guard moves, and the core waits for as much longer. */
 START_TEST(clock_set_back_under_an_attempt)
 {
     struct world w;
@@ -197,13 +204,13 @@ START_TEST(clock_set_back_under_an_attempt)
     quiet(&w);
     ck_assert(known(&w, "a"));
     pass(&w, 1);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* the straggler did run */
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* ... and nobody knew before the answer to what was to sweep it up. */
+/* ... and the core learned that only before the answer to the second release. */
 START_TEST(clock_set_back_unheard)
 {
     struct world w;
@@ -223,7 +230,7 @@ START_TEST(clock_set_back_unheard)
 }
 END_TEST
 
-/* However far: a command of a closed connection is not under way for ever. */
+/* However far the clock was set back: a command of a closed connection does not stay under way for ever. */
 START_TEST(clock_set_back_by_years)
 {
     struct world w;
@@ -237,7 +244,7 @@ START_TEST(clock_set_back_by_years)
 }
 END_TEST
 
-/* While Redis does not answer, nobody knows how its clock goes: an attempt is not forgotten when its lease is over. */
+/* While Redis does not answer, the core does not know its clock: the end of the lease does not end an attempt. */
 START_TEST(clock_of_a_silent_redis)
 {
     struct world w;
@@ -251,14 +258,14 @@ START_TEST(clock_of_a_silent_redis)
     expect_state(&w, "a", "freeing");
     pass(&w, MS(20));
     op = expect_op(&w, CORE_RELEASE, "a");
-    pass(&w, SEC(20)); /* however it was set back, it cannot run any more */
+    pass(&w, SEC(20)); /* 120 s after its guard it can run no more, whatever the clock */
     redis_says(&w, op, CORE_DOWN);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* What Redis has answered past the guard is settled: no clock brings it back. */
+/* An attempt is settled when Redis has answered an operation sent after its guard: no clock brings it back. */
 START_TEST(clock_set_back_behind_the_answer)
 {
     struct world w;
@@ -271,7 +278,7 @@ START_TEST(clock_set_back_behind_the_answer)
     pass(&w, MS(20));
     redis_grants(&w, "a", id);
     pass(&w, REPORTED_30S / 3);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK); /* sent behind the guard */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK); /* sent after the guard */
     clock_set_back(&w, SEC(100));
     id = unlock(&w, s, "a");
     redis_does(&w, CORE_RELEASE, "a", id, CORE_LEFT);
@@ -280,7 +287,7 @@ START_TEST(clock_set_back_behind_the_answer)
 }
 END_TEST
 
-/* A RENEW that may have gone unanswered to less counts for as much longer. */
+/* An unanswered RENEW that may have shortened the lease counts for as much longer. */
 START_TEST(clock_set_back_under_a_renew)
 {
     struct world w;
@@ -306,7 +313,9 @@ START_TEST(clock_set_back_under_a_renew)
 }
 END_TEST
 
-/* The answer to the release is heard when the attempt can run no more; but the release ran before that. */
+/*
+ * The answer to the release arrives when the attempt can run no more; but the release may have run before the attempt.
+ */
 START_TEST(unknown_acquire_released_unheard)
 {
     struct world w;
@@ -328,7 +337,7 @@ START_TEST(unknown_acquire_released_unheard)
 }
 END_TEST
 
-/* ... and so for who was before us when that was heard: he may have given it back since, and the attempt have run. */
+/* ... and so with TAKEN: that owner may have released the lock since, and then the straggler may have run. */
 START_TEST(unknown_then_taken_unheard)
 {
     struct world w;
@@ -353,7 +362,10 @@ START_TEST(unknown_then_taken_unheard)
 }
 END_TEST
 
-/* Asked for again, in vain, while the old attempt may still run: it is swept all the same. */
+/*
+ * A second attempt is refused while the first one may still run: the first one is released after its guard all the
+ * same.
+ */
 START_TEST(unknown_acquire_asked_again)
 {
     struct world w;
@@ -382,7 +394,7 @@ START_TEST(unknown_acquire_asked_again)
 }
 END_TEST
 
-/* Somebody else has it. Before the guard our attempt may yet run after them; afterwards it can not have. */
+/* Another owner has the lock. Before the guard the first attempt may still run after it; later it cannot have run. */
 START_TEST(unknown_then_taken)
 {
     for (int after = 0; after < 2; after++) {
@@ -414,7 +426,7 @@ START_TEST(unknown_then_taken)
 }
 END_TEST
 
-/* The release of it went unanswered as well. The sweep must name whom the late attempt would have written. */
+/* The release is unanswered as well. The release after the guard must have the number of the late attempt's owner. */
 START_TEST(unknown_acquire_unknown_release)
 {
     struct world w;
@@ -441,7 +453,10 @@ START_TEST(unknown_acquire_unknown_release)
 }
 END_TEST
 
-/* A LOCK of the same owner meanwhile: it gets its turn, and neither the sweep nor what may still run can hit it. */
+/*
+ * A LOCK of the same owner comes meanwhile: it gets its turn, and neither the straggler nor its release can affect its
+ * hold.
+ */
 START_TEST(unknown_acquire_unknown_release_again)
 {
     struct world w;
@@ -477,7 +492,7 @@ END_TEST
 
 /* ---- a release without an answer ---- */
 
-/* "Not yours" is the expected answer to the second asking. */
+/* A repeated release that finds no hold is no loss: the first one has run. */
 START_TEST(unknown_release)
 {
     static const enum core_outcome then[] = {CORE_OK, CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
@@ -499,7 +514,7 @@ START_TEST(unknown_release)
 }
 END_TEST
 
-/* The first one may still run. It must never hit a later hold of the same owner. */
+/* The first release may still run: it must never find a later hold of the same owner. */
 START_TEST(unknown_release_runs_late)
 {
     for (int pipelined = 0; pipelined < 2; pipelined++) {
@@ -525,7 +540,7 @@ START_TEST(unknown_release_runs_late)
 }
 END_TEST
 
-/* It was not ours when it was asked for the first time. */
+/* The first release finds no hold of this owner: the lock was lost. */
 START_TEST(release_finds_nothing)
 {
     static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
@@ -547,7 +562,7 @@ START_TEST(release_finds_nothing)
 }
 END_TEST
 
-/* Redis is away: UNLOCK is told so after a while; the release goes on until the lease is over there as well. */
+/* Redis is down: UNLOCK gets UNAVAILABLE after a while; the release is repeated until the lease has ended in Redis. */
 START_TEST(release_while_redis_is_away)
 {
     struct world w;
@@ -559,7 +574,7 @@ START_TEST(release_while_redis_is_away)
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .no_queue_grace = true));
     t = session(&w);
-    over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* by clocks that differ a little */
+    over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* clocks may differ a little */
     other = lock(&w, t, "a", .no_queue_grace = true);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -581,7 +596,7 @@ START_TEST(release_while_redis_is_away)
 }
 END_TEST
 
-/* A LOCK of the same owner waits for the release, in time or not. */
+/* A LOCK of the same owner waits for the release: too short a wait ends, a later one gets the lock. */
 START_TEST(lock_behind_own_release)
 {
     struct world w;
@@ -593,12 +608,12 @@ START_TEST(lock_behind_own_release)
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1));
     expect_reply(&w, freed, CORE_UNAVAILABLE);
-    id = lock(&w, s, "a", .wait_us = SEC(1)); /* in flight when its time is over: a little longer */
+    id = lock(&w, s, "a", .wait_us = SEC(1)); /* the release is in flight at the end of the wait: a little longer */
     pass(&w, SEC(1) + MS(250) - 1);
     quiet(&w);
     pass(&w, 1);
     expect_reply(&w, id, CORE_UNAVAILABLE);
-    id = lock(&w, s, "a", .nowait = true); /* now it comes in time */
+    id = lock(&w, s, "a", .nowait = true); /* now the answer comes in time */
     pass(&w, MS(100));
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "a", id);
@@ -606,9 +621,9 @@ START_TEST(lock_behind_own_release)
 }
 END_TEST
 
-/* ---- what is held, while Redis does not answer ---- */
+/* ---- held locks, while Redis does not answer ---- */
 
-/* Operations on what is held are repeated as they were: the counts are set, not added to. */
+/* Operations on a held lock are repeated unchanged: they set the count of holds, and do not add to it. */
 START_TEST(holds_are_set)
 {
     static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN, CORE_FULL};
@@ -660,7 +675,7 @@ START_TEST(patience_while_holding)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
     pass(&w, MS(10));
     expect_reply(&w, id, CORE_UNAVAILABLE);
-    /* Redis is back; what failed long ago is no reason to refuse. */
+    /* Redis is up again; a failure of long ago is no reason to refuse. */
     pass(&w, SEC(3));
     id = lock(&w, s, "a", .nowait = true);
     ck_assert_uint_eq(redis_grants(&w, "a", id)->holds, 2);
@@ -668,7 +683,7 @@ START_TEST(patience_while_holding)
 }
 END_TEST
 
-/* The pause after an operation that failed belongs to the request it was for. */
+/* The pause after a failed operation belongs to the request that sent it. */
 START_TEST(pause_ends_with_its_request)
 {
     struct world w;
@@ -690,7 +705,7 @@ START_TEST(pause_ends_with_its_request)
 }
 END_TEST
 
-/* Gone in Redis, whatever asks: LOST, and nothing to give back. */
+/* Any operation that finds the key gone: LOST, and no release. */
 START_TEST(gone_in_redis)
 {
     static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
@@ -711,7 +726,7 @@ START_TEST(gone_in_redis)
             redis_says(&w, op, outcomes[i], .pttl_us = SEC(1));
             expect_reply(&w, id, CORE_WAS_LOST);
             ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "gone in Redis");
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* next, without delay */
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* the next waiter, without delay */
             expect_reply(&w, next, CORE_GRANTED);
             expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
             world_close(&w);
@@ -720,7 +735,7 @@ START_TEST(gone_in_redis)
 }
 END_TEST
 
-/* A renewal still under way when its lock was given back says nothing about the owner's next hold. */
+/* The outcome of a renewal that was in flight at the release does not affect the owner's next hold. */
 START_TEST(renewal_of_a_former_hold)
 {
     static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_UNKNOWN, CORE_OK};
@@ -744,7 +759,7 @@ START_TEST(renewal_of_a_former_hold)
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
         ck_assert_uint_eq(w.metrics.lost, 0);
-        pass(&w, since_us + REPORTED_30S / 3 - w.now_us); /* and the new hold is renewed when it should be */
+        pass(&w, since_us + REPORTED_30S / 3 - w.now_us); /* and the new hold is renewed at its time */
         redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
         world_close(&w);
     }
@@ -779,7 +794,7 @@ START_TEST(stamped)
     quiet(&w);
     redis_says(&w, op, CORE_OK, .expiry_ms = 333);
     expect_reply(&w, id, CORE_LEFT);
-    quiet(&w); /* who takes it next must have another stamp, give or take what scripts overlook */
+    quiet(&w); /* the next owner must get another stamp, by more than scripts tolerate */
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_int_eq(op.op.expiry_ms, 333);
@@ -809,7 +824,7 @@ START_TEST(stamped_release_waits)
             } else if (how == 1) {
                 gone(&w, s);
             } else {
-                pass(&w, REPORTED_30S); /* over, and the renewal is still not answered */
+                pass(&w, REPORTED_30S); /* the lease has ended, and the renewal is still unanswered */
                 expect_news(&w, CORE_NEWS_LOST, "a");
             }
             quiet(&w);
@@ -832,7 +847,7 @@ START_TEST(stamped_release_waits)
 }
 END_TEST
 
-/* UNLOCK is told that Redis does not answer, also when it is the renewal that does not come back. */
+/* UNLOCK gets UNAVAILABLE also when the renewal before its release is not answered. */
 START_TEST(stamped_patience)
 {
     struct world w;
@@ -848,14 +863,14 @@ START_TEST(stamped_patience)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_DOWN);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it is carried on */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* the release goes on */
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* A release behind a RENEW that was not answered has not run yet: it does not wait until the expiry is over. */
+/* A release behind an unanswered RENEW has not run yet: it does not wait for the end of the expiry. */
 START_TEST(stamped_release_behind_a_renew)
 {
     struct world w;
@@ -871,7 +886,7 @@ START_TEST(stamped_release_behind_a_renew)
     gone(&w, s);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_int_eq(op.op.expiry_ms, 111);
-    redis_says(&w, op, CORE_GONE_IN_REDIS); /* the RENEW has run, or another owner has it */
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* the RENEW has run, or another owner has the lock */
     ck_assert(!known(&w, "a"));
     ck_assert_uint_eq(w.metrics.lost, 0);
     world_close(&w);
@@ -879,8 +894,8 @@ START_TEST(stamped_release_behind_a_renew)
 END_TEST
 
 /*
- * A release that has perhaps run could find the stamp of who has taken the lock since: it is not sent again before its
- * own is over, whatever happens. One that has not run is.
+ * A release that may have run could find the stamp of the next owner: it is not repeated before its own stamp has
+ * expired. A release that has not run is repeated.
  */
 START_TEST(stamped_release_is_not_repeated)
 {
@@ -909,7 +924,7 @@ START_TEST(stamped_release_is_not_repeated)
 }
 END_TEST
 
-/* Redis has lost its data while one was to be given back: what is in its place may be another's. */
+/* Redis has lost its data before a release: another owner may have the lock now, with the same stamp. */
 START_TEST(stamped_release_behind_a_loss)
 {
     struct world w;
@@ -933,7 +948,10 @@ START_TEST(stamped_release_behind_a_loss)
 }
 END_TEST
 
-/* ... also when the lease was over before that was heard of: it may yet run, and find the owner's next hold. */
+/*
+ * ... also when the lease ended before the core learned that: the release may still run, and find the owner's next
+ * hold.
+ */
 START_TEST(unanswered_release_behind_the_lease)
 {
     struct world w;
@@ -943,7 +961,7 @@ START_TEST(unanswered_release_behind_the_lease)
     world_open(&w);
     s = session(&w);
     take_for(&w, s, SEC(2));
-    pass(&w, SEC(2)); /* lost, and given back in case it is still there */
+    pass(&w, SEC(2)); /* lost, and released in case Redis still has it */
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1));
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
