@@ -5,12 +5,12 @@ import time
 
 
 def stamp(seconds):
-    """That long from now, as openssl wants it."""
+    """The time in `seconds` from now, in openssl's format."""
     return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
 
 
 class Authority:
-    """Signs certificates. `name.pem` is what to trust."""
+    """An authority that signs certificates; clients trust `name.pem`."""
 
     def __init__(self, directory, name="ca"):
         self.dir = os.path.join(directory, name)
@@ -28,7 +28,7 @@ class Authority:
             raise AssertionError("openssl %s: %s" % (" ".join(words), done.stderr))
 
     def certificate(self, name, names="DNS:localhost,IP:127.0.0.1", begin=-3600, end=86400):
-        """(certificate, key) paths; valid from `begin` to `end` seconds from now."""
+        """The paths of a certificate and its key; valid from `begin` to `end` seconds from now."""
         self.made += 1
         base = os.path.join(self.dir, "%s-%d" % (name, self.made))
         with open(base + ".cnf", "w") as f:

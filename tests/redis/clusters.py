@@ -1,7 +1,7 @@
 """clusters.py -- a Redis Cluster, private to the test that starts it: masters with their slots, and replicas.
 
-Nodes are told of each other, and which slots are whose, by hand: `redis-cli --cluster create` asks, and waits for whole
-seconds. Everything is on loopback; the ports of the bus are free ones, too.
+This file introduces the nodes to each other and assigns the slots itself: `redis-cli --cluster create` asks questions,
+and waits for whole seconds. Everything is on loopback; the ports of the bus are free ports, too.
 """
 import os
 import shutil
@@ -26,21 +26,22 @@ def crc16(data):
 
 
 def slot_of(key):
-    """The hash slot of a key, as the specification has it."""
+    """The hash slot of a key, as the specification of Redis Cluster computes it."""
     key = key if isinstance(key, bytes) else key.encode()
     at = key.find(b"{")
     end = key.find(b"}", at + 1) if at >= 0 else -1
     return crc16(key[at + 1:end] if end > at + 1 else key) % SLOTS
 
 
-STEADY = ("--cluster-node-timeout", "60000")  # where no replica is to take over: no busy machine looks like a dead node
+# where no replica is to take over: a busy machine must not look like a dead node
+STEADY = ("--cluster-node-timeout", "60000")
 
 
-BUS = 10000  # from the port of a node to that of its bus, unless it is told
+BUS = 10000  # from the port of a node to the port of its bus, unless the configuration names another port
 
 
 def two_ports():
-    """A free port whose bus has one as well."""
+    """A free port whose port of the bus is free as well."""
     while True:
         port = free_port()
         with socket.socket() as s:
@@ -53,12 +54,12 @@ def two_ports():
 
 class Node(harness.Redis):
     """
-    `tls`: (certificate, key, authorities): the node speaks TLS alone, but for its Unix socket. `side`: the words to run
-    it under, and its host.
+    `tls`: (certificate, key, authorities): the node uses TLS alone, except on its Unix socket. `side`: the words of a
+    command that the node runs under, and its host.
     """
 
     def __init__(self, directory, name, port=None, bus=None, args=(), tls=None, side=((), "127.0.0.1"), wait=True):
-        if harness.redis_major() < 7:  # which has no other
+        if harness.redis_major() < 7:  # has no other port of the bus
             port = port or two_ports()
             bus = port + BUS
         self.bus, self.words, self.tls = bus or free_port(), args, tls
@@ -86,7 +87,9 @@ class Node(harness.Redis):
         return self
 
     def again(self, old=False):
-        """Another process with the same place in the cluster: without data, or with that of its last SAVE."""
+        """
+        Starts another process with the same place in the cluster: without data, or with the data of its last SAVE.
+        """
         dump = os.path.join(self.directory, self.dump)
         if not old and os.path.exists(dump):
             os.unlink(dump)
@@ -97,7 +100,7 @@ class Node(harness.Redis):
         return harness.at(self.host, self.port)
 
     def ask(self, *words):
-        """A command, and an error that stands for no answer."""
+        """Sends a command, and returns also an error; the error stands for a missing answer, too."""
         if harness.state(self.pid) == "T":
             return RError("it is stopped")
         try:
@@ -116,14 +119,14 @@ class Node(harness.Redis):
         return out
 
     def is_master(self):
-        """the node says that it is a master"""
+        """the node reports that it is a master"""
         return "role:master" in str(self.ask("INFO", "replication"))
 
 
 class Cluster:
     """
-    `keep`: a process, for the end of the test. `epoch`: of the first master; `like`: at the places of another. `side`
-    says where each node is, see Node.
+    `keep`: keeps a process until the end of the test. `epoch`: the config epoch of the first master; `like`: another
+    cluster, whose addresses this one uses. `side`: where each node is, see Node.
     """
 
     def __init__(self, directory, keep, masters=3, replicas=1, args=(), epoch=1, like=None, name="cluster",
@@ -146,11 +149,11 @@ class Cluster:
                           for node in self.nodes), 30)
         for i, node in enumerate(self.nodes[masters:]):
             until(lambda node=node, i=i: node.ask("CLUSTER", "REPLICATE", self.masters[i % masters].id) == "OK")
-        self.greet()  # all hear at once who has which slots, and whose replica is who, not when their turn comes
+        self.greet()  # every node learns slots and replicas at once, not only at its next gossip
         until(self.settled, 30)
 
     def greet(self, which=lambda node, other: node is not other):
-        """Nodes tell each other of themselves; two that know each other already learn what is new."""
+        """Each node sends its state to the others; two nodes that know each other already learn what is new."""
         for node in self.nodes:
             with node.conn() as c:
                 for other in self.nodes:
@@ -158,7 +161,7 @@ class Cluster:
                         assert c.cmd("CLUSTER", "MEET", other.host, str(other.port), str(other.bus)) == "OK"
 
     def join(self, node):
-        """One more node, which is a master without slots."""
+        """Adds one more node, which is a master without slots."""
         self.nodes.append(node)
         self.greet(lambda _, other: other is node)
         until(lambda: all(len(n.nodes()) == len(self.nodes) and "cluster_state:ok" in str(n.ask("CLUSTER", "INFO")) and
@@ -179,7 +182,7 @@ class Cluster:
         return ("cluster+tls:" if self.tls else "cluster:") + ",".join(node.addr for node in self.nodes[:3])
 
     def owners(self):
-        """For each slot the first master that says now that it has it, or None."""
+        """For each slot the first master that claims it now, or None."""
         out = [None] * SLOTS
         for node in reversed(self.nodes):
             for other, (flags, slots) in node.nodes().items():
@@ -199,7 +202,7 @@ class Cluster:
         return [node for node in self.nodes if node.is_master()]
 
     def replica_of(self, master):
-        """A replica of that master, as itself sees it."""
+        """A replica of that master, by the replica's own report."""
         for node in self.nodes:
             for line in str(node.ask("CLUSTER", "NODES")).split("\n"):
                 if "myself,slave" in line and line.split(" ")[3] == master.id:
@@ -207,7 +210,7 @@ class Cluster:
         return None
 
     def fail_over(self, master):
-        """A failover that an operator asks for; returns the new master when every node knows it, and has its data."""
+        """Runs a failover as an operator would; returns the new master when every node knows it and has its data."""
         replica = until(lambda: self.replica_of(master), 20)
 
         def takes_over():
@@ -218,7 +221,7 @@ class Cluster:
         until(takes_over, 20, pause=0.1)
 
         def known():
-            """every node sees the new master, and the one before as a replica"""
+            """every node sees the new master, and the former master as a replica"""
             return all("master" in node.nodes().get(replica.id, ([], []))[0] and
                        "slave" in node.nodes().get(master.id, ([], []))[0] for node in self.nodes)
         until(known, 60)
@@ -227,24 +230,24 @@ class Cluster:
 
     @staticmethod
     def cut_off(node):
-        """From now on its replicas hear of nothing that is written there."""
+        """From now on the replicas of the node receive no write."""
         assert node.cmd("ACL", "SETUSER", "default", "-psync", "-sync") == "OK"
         node.cmd("CLIENT", "KILL", "TYPE", "replica")
 
     def tool(self, *words, timeout=120):
-        """redis-cli --cluster with these words; its status and all that it said."""
+        """Runs redis-cli --cluster with these words; returns its exit status and its whole output."""
         done = subprocess.run(["redis-cli", "--cluster", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=timeout * harness.SLOW, check=False)
         return done.returncode, done.stdout.decode(errors="replace")
 
     def reshard(self, source, to, slots):
-        """redis-cli moves so many slots, the lowest that the source has, while everything goes on."""
+        """redis-cli moves `slots` slots, the lowest ones of the source, while clients go on."""
         status, output = self.tool("reshard", to.addr, "--cluster-from", source.id, "--cluster-to", to.id,
                                  "--cluster-slots", str(slots), "--cluster-yes")
         assert status == 0, output[-2000:]
 
     def fix(self, node):
-        """redis-cli closes what was left open, until it finds nothing more to do. Older keys may replace newer ones."""
+        """redis-cli repairs open slots until it finds nothing more to repair. Older keys may replace newer ones."""
         def mended():
             """redis-cli --cluster fix finds every slot covered, and none open"""
             _, output = self.tool("fix", node.addr, "--cluster-yes", "--cluster-replace",
@@ -254,7 +257,7 @@ class Cluster:
         assert within(mended, 30, pause=0.2), self.output[-3000:]
 
     def move_half(self, slot, to):
-        """Opens the slot, and moves every second of its keys; the source."""
+        """Opens the slot, and moves every second key of it; returns the source."""
         source = self.owner(slot)
         assert to.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id) == "OK"
         assert source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", to.id) == "OK"
@@ -284,7 +287,7 @@ class Cluster:
         source.ask("CLUSTER", "SETSLOT", str(slot), "NODE", to.id)
 
     def data(self, key):
-        """The words of the node that has the key."""
+        """The redis-cli words of the node that has the key."""
         return self.owner(slot_of(key))
 
     def cmd(self, key, *words):
@@ -296,17 +299,19 @@ class Cluster:
                 with node.conn() as c:
                     assert c.cmd("FLUSHALL") == "OK"
                     if len(self.nodes) > len(self.masters):
-                        c.cmd("WAIT", "1", "5000")  # a replica counts the FLUSHALL, too, when it has it
+                        c.cmd("WAIT", "1", "5000")  # the replica counts the FLUSHALL, too, when it has received it
 
     def renew(self):
-        """As if it had begun just now: a node that counts a FLUSHALL is not a new one (scripts/anchor.lua)."""
+        """Makes the cluster look new: a node whose counter of FLUSHALL is not 0 is not new (scripts/anchor.lua)."""
         self.clear()
         for node in self.nodes:
             assert node.cmd("CONFIG", "RESETSTAT") == "OK"
 
 
 class Shared:
-    """One cluster for the tests of a module, none of which ends a node: begun with the first, ended behind the last."""
+    """
+    One cluster for all tests of a module, none of which ends a node: begun with the first test, ended after the last.
+    """
 
     def __init__(self, **how):
         self.how, self.dir, self.kept, self.cluster = {"args": STEADY, **how}, None, [], None
@@ -333,7 +338,9 @@ class Shared:
 
 
 class Case(harness.Case):
-    """A test before a cluster that it shares with others; the data is new for each. CONF is that of its daemons."""
+    """
+    A test with a cluster that it shares with other tests; the data is new for each. CONF is the conf of its daemons.
+    """
 
     CLUSTER = Shared()
     CONF = "redis: { timeout: 2s }\n"

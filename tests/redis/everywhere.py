@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""everywhere.py SOCKET,SOCKET,... COMMAND... -- says it to all nodes of a quorum, and prints, as redis-cli would, what
-most of them answer, or, where no two agree, what the first one does."""
+"""everywhere.py SOCKET,SOCKET,... COMMAND... -- sends the command to all nodes of a quorum, and prints, as redis-cli
+would, the answer of most of them, or the first node's answer where no two agree.
+"""
 import collections
 import socket
 import sys

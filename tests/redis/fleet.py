@@ -3,8 +3,8 @@
 
     fleet.py [DAEMONS...]      a table; default: 10 100 1000
 
-Each daemon says the words of membership.c, when it would, and subscribes; it holds no locks. Redis's time is that of
-its main thread. With three dead, leases are of 5 s.
+Each daemon sends the registrations of membership.c, at the times at which a daemon would, and subscribes; it holds no
+locks. The time of Redis is that of its main thread. With three dead daemons, leases are of 5 s.
 """
 import hashlib
 import heapq
@@ -43,7 +43,7 @@ class Daemon:
         return self.since != 0 and self.cursor == self.since and not self.anew
 
     def take_answer(self, reply):
-        """True: it is in another epoch than before."""
+        """Takes the answer to a registration. True: the daemon is in another epoch than before."""
         if reply[STATUS] != 1:
             raise SystemExit("fleet: %s" % (reply,))
         new, over = reply[NUMBER] != self.known, self.until and not reply[UNTIL]
@@ -85,7 +85,7 @@ def encoded(words):
 
 
 class Answers:
-    """Of a connection, read in order. Conn.read() is for few and small ones."""
+    """The answers of a connection, read in order. (Conn.read() is for few and small answers.)"""
     def __init__(self, sock):
         self.sock, self.buf, self.at = sock, b"", 0
 
@@ -101,7 +101,7 @@ class Answers:
         return self.buf[at:end].decode()
 
     def one(self):
-        """An error, or an array of numbers and of texts without line ends."""
+        """One answer: an error, or an array of numbers and of texts without line ends."""
         head = self.line()
         if head[0] != "*":
             raise SystemExit("fleet: " + head)
@@ -128,10 +128,10 @@ class Fleet:
         self.talk.close()
         self.r.stop()
 
-    # ---- who says what, and when ----
+    # ---- which daemon sends a registration, and when ----
 
     def at(self, d, ms, what):
-        """d says that, and nothing that it wanted to say before."""
+        """Schedules a registration of d, which replaces the one that was scheduled before."""
         d.serial += 1
         heapq.heappush(self.due, (time.monotonic() + ms / 1000, d.uuid, d.serial, d, what))
 
@@ -142,7 +142,7 @@ class Fleet:
         self.selector.register(d.sub.sock, selectors.EVENT_READ, d)
 
     def take_messages(self):
-        """Whoever is woken asks at once; newcomers are heard of without a word."""
+        """A daemon that is woken registers at once; a newcomer is learned from its broadcast alone."""
         for key, _ in self.selector.select(0):
             d = key.data
             try:
@@ -170,7 +170,7 @@ class Fleet:
             self.calls += 1
 
     def answered(self, d, reply):
-        """What d does next."""
+        """Schedules the next registration of d."""
         new = d.take_answer(reply)
         if d.sub is None:
             self.listen(d)
@@ -191,7 +191,7 @@ class Fleet:
             self.at(d, BEAT_MS, "beat")
 
     def register_due(self):
-        """In one write: each says it on its own, but this process is not to be woken for each."""
+        """Sends the registrations that are due, in one write: else each answer would wake this process."""
         batch = []
         while self.due and self.due[0][0] <= time.monotonic() and len(batch) < 200:
             _, _, serial, d, _ = heapq.heappop(self.due)
@@ -203,7 +203,7 @@ class Fleet:
             self.answered(d, reply)
 
     def run(self, done, seconds=300):
-        """Until that is so; in how many seconds."""
+        """Goes on until done() is true; returns the seconds that this took."""
         began = time.monotonic()
         while not done():
             if time.monotonic() - began > seconds:
@@ -212,7 +212,7 @@ class Fleet:
             self.register_due()
         return time.monotonic() - began
 
-    # ---- what is shown ----
+    # ---- the measurements ----
 
     def start(self):
         for d in self.daemons:
@@ -220,7 +220,7 @@ class Fleet:
         return self.run(lambda: all(d.current() for d in self.daemons))
 
     def beats(self, n=2000):
-        """(us of Redis's processor, commands, bytes to it, bytes from it) for each."""
+        """(us of Redis's processor, commands, bytes to Redis, bytes from Redis) for each beat."""
         def some(n):
             for i in range(n):
                 d = self.daemons[i % len(self.daemons)]
@@ -244,7 +244,7 @@ class Fleet:
         raise KeyError(name)
 
     def grace(self, dead=0):
-        """Redis is emptied; the last `dead` of them are not there any more."""
+        """A grace period: Redis is emptied, and the last `dead` daemons are not there any more."""
         gone = self.daemons[len(self.daemons) - dead:]
         for d in gone:
             d.serial += 1

@@ -3,10 +3,10 @@
 
     fleet_cluster.py [DAEMONS...]      a table; default: 10 100 1000
 
-Each daemon says the words of anchor_words.c: in a beat one message to each anchor, and the question to each master. All
-notice a loss at the same moment, so all propose a generation; then each reports, and asks until it is over, with the
-pauses of generations.c. Redis's time is that of the main threads of all three. With three dead, registered leases are
-of 5 s.
+Each daemon sends the messages of anchor_words.c: at each beat one to each anchor, and the question to each master. All
+notice a loss at the same moment, so all propose a generation; then each reports, and asks until the grace period is
+over, with the pauses of generations.c. The time of Redis is that of the main threads of all three masters. With three
+dead daemons, registered leases are of 5 s.
 """
 import hashlib
 import sys
@@ -38,7 +38,7 @@ class Member:
         self.holds = 0
 
     def proposal(self, number, slots):
-        """As generation_begin.c has it: numbers differ, and are above the expected one."""
+        """The proposals of generation_begin.c: numbers differ, and are above the expected number."""
         own = number + int(self.nonce, 16)
         return "%d %016x %d %d %s\n" % (own, own, own, number, slots)
 
@@ -78,10 +78,12 @@ class ClusterFleet:
         for p in reversed(self.kept):
             p.stop()
 
-    # ---- what is said ----
+    # ---- messages ----
 
     def register(self, members, **more):
-        """Each of them to each anchor; many in one write, for this process is not to be woken for each."""
+        """
+        Each member registers at each anchor; many messages in one write, else each answer would wake this process.
+        """
         for at in range(0, len(members), TOGETHER):
             part = members[at:at + TOGETHER]
             for a, c in enumerate(self.conns):
@@ -101,10 +103,10 @@ class ClusterFleet:
                     answers.one()
             self.calls += 3 * part
 
-    # ---- what it costs ----
+    # ---- costs ----
 
     def cpu_us(self):
-        """Of each master."""
+        """us of the main thread of each master."""
         return [sum(float(self.stat(c, "cpu", "used_cpu_%s_main_thread" % x)) for x in ("user", "sys")) * 1e6
                 for c in self.conns]
 
@@ -116,13 +118,13 @@ class ClusterFleet:
         raise KeyError(name)
 
     def cost(self, what):
-        """us of all masters."""
+        """us of all masters while what() runs."""
         began = sum(self.cpu_us())
         what()
         return sum(self.cpu_us()) - began
 
     def script_us(self):
-        """us of EVALSHA, as Redis counts them, of all three."""
+        """us of EVALSHA, by Redis's own count, of all three masters."""
         rows = [self.stat(c, "commandstats", "cmdstat_evalsha") for c in self.conns]
         return sum(int(row.split("usec=")[1].split(",")[0]) for row in rows)
 
@@ -130,12 +132,12 @@ class ClusterFleet:
         return sum(int(self.stat(c, section, name)) for c in self.conns for name in names)
 
     def commands(self):
-        """That scripts have run, and the scripts."""
+        """The commands that scripts have run, and the scripts."""
         return sum(int(line.split("calls=")[1].split(",")[0]) for c in self.conns
                    for line in c.cmd("INFO", "commandstats").split("\r\n") if "calls=" in line)
 
     def beats(self, rounds):
-        """Of each beat of one daemon: us of the processor, us of scripts, commands, bytes in and out."""
+        """For each beat of one daemon: us of the processor, us of scripts, commands, bytes in and out."""
         self.register(self.members), self.ask_nodes(len(self.members))
         for c in self.conns:
             c.cmd("CONFIG", "RESETSTAT")
@@ -146,10 +148,10 @@ class ClusterFleet:
         return (us / n, self.script_us() / n, self.commands() / n,
                 *(self.counted("stats", ["total_net_%sput_bytes" % x]) / n for x in ("in", "out")))
 
-    # ---- what is shown ----
+    # ---- the measurements ----
 
     def start(self, proposers=None):
-        """All at once, on a cluster that was never used: (seconds, us of Redis, calls). proposers: None: all."""
+        """All daemons start at once, on a new cluster: (seconds, us of Redis, calls). proposers None: all propose."""
         began, began_us = time.monotonic(), sum(self.cpu_us())
         self.calls = 0
         self.register(self.members), self.ask_nodes(len(self.members))
@@ -160,7 +162,7 @@ class ClusterFleet:
         return time.monotonic() - began, sum(self.cpu_us()) - began_us, self.calls
 
     def generation(self, dead=0):
-        """One master's slots; (seconds until all know that it is over, us of Redis, calls)."""
+        """A generation of one master's slots; (seconds until all know that it is over, us of Redis, calls)."""
         self.register(self.members)
         alive = self.members[dead:]
         began, began_us = time.monotonic(), sum(self.cpu_us())

@@ -1,9 +1,8 @@
-"""harness.py -- a private Redis, a private rlockd and a small client, for tests on the real thing.
+"""harness.py -- a private Redis, a private rlockd and a small client, for tests with real processes.
 
-Everything lives in a directory of its own under /tmp and listens on Unix sockets or ports that were free.
-Every process is started here and ended here by its pid, and dies with the test that started it. Nothing sleeps for
-luck: what is waited for is asked for, again and again, until a deadline (`within`, the one place that sleeps; `until`
-fails where it is over).
+Everything lives in a directory of its own under /tmp and listens on Unix sockets or free ports. This file starts every
+process, ends it by its pid, and each dies with the test that started it. No fixed sleeps: a test polls a condition
+until a deadline (`within`, the one place that sleeps; `until` fails at the deadline).
 """
 import ctypes
 import functools
@@ -23,23 +22,25 @@ import unittest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("RLOCKD_BUILD", os.path.join(TOP, "build", "test")))
 RLOCK = os.path.join(BUILD, "rlock")
-SLOW = float(os.environ.get("RLOCKD_SLOW", "1"))  # deadlines times this: for sanitizers and valgrind
+SLOW = float(os.environ.get("RLOCKD_SLOW", "1"))  # factor for deadlines: for sanitizers and valgrind
 DEADLINE = 10 * SLOW
 
 _libc = ctypes.CDLL(None)
-_ports = []  # sockets: while the name of one is taken, its port is given to no server that is about to start
+_ports = []  # sockets: while one is bound to the name of a port, no server that is about to start gets that port
 
 
 def die_with_us():
-    """In a child, before exec: KILL when the test process goes; signals as usual, though nohup or & had us ignore
-    some."""
+    """
+    In a child, before exec: KILL when the test process ends; signals at their defaults, also those that nohup or & made
+    us ignore.
+    """
     _libc.prctl(1, int(signal.SIGKILL))
     for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(sig, signal.SIG_DFL)
 
 
 def within(what, deadline=None, pause=0.005):
-    """Asks until the answer is true or the deadline is over; the last answer."""
+    """Calls what() until its answer is true or the deadline is over; returns the last answer."""
     end = time.monotonic() + (DEADLINE if deadline is None else deadline * SLOW)
     while True:
         answer = what()
@@ -49,7 +50,7 @@ def within(what, deadline=None, pause=0.005):
 
 
 def until(what, deadline=None, pause=0.005):
-    """Asks until the answer is true, and returns it; fails after the deadline."""
+    """Calls what() until its answer is true, and returns that; fails after the deadline."""
     answer = within(what, deadline, pause)
     if not answer:
         raise AssertionError("not within the deadline: %s" % (what.__doc__ or what))
@@ -57,14 +58,15 @@ def until(what, deadline=None, pause=0.005):
 
 
 def at(host, port):
-    """As a URL has it."""
+    """Host and port in the form of a URL."""
     return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
 
 
 def free_port():
     """
-    A port for a server, below those that the kernel gives to connections: it would give one of these away again before
-    the server binds it, or while the server is away. Nor do other tests take it: this one has a name for it.
+    A port for a server, below the range from which the kernel gives ports to connections: the kernel could give a port
+    of that range to a connection before the server binds it, or while the server is down. Other tests do not take the
+    port either: a socket of this process is bound to a name for it.
     """
     with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
         end = int(f.read().split()[0])
@@ -88,22 +90,22 @@ def free_port():
 
 @functools.lru_cache
 def redis_major():
-    """Of the redis-server on PATH: 7; Valkey's numbers go on from Redis's."""
+    """The major version of the redis-server on PATH, e.g. 7; Valkey's versions continue Redis's."""
     output = subprocess.run(["redis-server", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
     return int(output.split("v=")[1].split(".")[0])
 
 
 def state(pid):
-    """What the kernel says of a process: R, S, D, T (stopped), Z (a zombie) ...; X: there is none."""
+    """The state of a process in the kernel: R, S, D, T (stopped), Z (a zombie) ...; X: no such process."""
     try:
         with open("/proc/%d/stat" % pid) as f:
             return f.read().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):  # the latter: it was reaped between open and read
+    except (FileNotFoundError, ProcessLookupError):  # the second: the process was reaped between open and read
         return "X"
 
 
 def alive(pid):
-    """Runs, and is no zombie."""
+    """The process runs, and is no zombie."""
     return state(pid) not in "ZX"
 
 
@@ -120,7 +122,7 @@ class Closed(Exception):
 
 
 class Conn:
-    """One connection, by Unix path or (host, port). Values come back as int, str, None, list, dict, RError."""
+    """One connection, by Unix path or (host, port). Replies are int, str, None, list, dict, RError."""
 
     def __init__(self, where, timeout=None):
         if isinstance(where, str):
@@ -144,7 +146,7 @@ class Conn:
             self.sock.close()
             raise
         self.buf = b""
-        self.monitors = False  # it has said MONITOR
+        self.monitors = False  # it has sent MONITOR
 
     def fileno(self):
         return self.sock.fileno()
@@ -195,7 +197,7 @@ class Conn:
         return out
 
     def read(self):
-        """One whole value."""
+        """Reads one whole value."""
         head = self.read_line().decode("utf-8", "surrogateescape")
         kind, rest = head[:1], head[1:]
         if kind == "+":
@@ -232,7 +234,7 @@ class Conn:
         return [as_map(m) for m in self.cmd(*words)]
 
     def quiet(self):
-        """True when nothing waits to be read now."""
+        """True when no input is there to be read now."""
         if self.buf:
             return False
         self.sock.settimeout(0)
@@ -256,8 +258,8 @@ def as_map(value):
 
 class Process:
     """
-    A child of the test with its output in a file, in a process group of its own: the kernel hangs up a whole group that
-    nobody outside it looks after (a job of cron, a container) when one of its processes is stopped and another ends.
+    A child of the test with its output in a file, in a process group of its own: in a group that no process outside
+    looks after (a job of cron, a container) the kernel sends HUP to all when one process is stopped and another ends.
     """
 
     stop_signal = signal.SIGTERM
@@ -284,17 +286,17 @@ class Process:
         return self.proc.poll() is None
 
     def cpu(self):
-        """Seconds it has had of the processors."""
+        """The seconds of processor time that the process has used."""
         with open("/proc/%d/stat" % self.pid) as f:
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def wait(self, deadline=None):
-        """Waits for its end and returns the status."""
+        """Waits for the end of the process and returns the status."""
         return self.proc.wait(DEADLINE if deadline is None else deadline * SLOW)
 
     def stop(self):
-        """Ends it: politely, and by KILL when that is not heard."""
+        """Ends the process by its stop signal, and by KILL if it does not end in time."""
         if self.running():
             self.signal(signal.SIGCONT)
             self.signal(self.stop_signal)
@@ -312,7 +314,7 @@ class Process:
 
 
 class Redis(Process):
-    """A private redis-server on a Unix socket (and, when asked, on a port)."""
+    """A private redis-server on a Unix socket (and, if requested, on a port)."""
 
     def __init__(self, directory, name="redis", tcp=False, args=(), under=(), wait=True, **more):
         self.path = os.path.join(directory, name + ".sock")
@@ -382,7 +384,7 @@ class Rlockd(Process):
         return int(until(found).group(1))
 
     def ready(self):
-        """rlockd answers and has its Redis"""
+        """rlockd answers and is connected to its Redis"""
         if not self.running():
             raise AssertionError("rlockd ended with %s:\n%s" % (self.proc.returncode, self.log()))
         try:
@@ -392,7 +394,7 @@ class Rlockd(Process):
             return False
 
     def serving(self):
-        """rlockd answers, whatever its Redis does"""
+        """rlockd answers, whatever the state of its Redis"""
         try:
             with self.conn() as c:
                 return c.cmd("PING") == "PONG"
@@ -430,7 +432,7 @@ class Rlockd(Process):
                     with open("/proc/%d/cmdline" % pid) as f:
                         if "redis-server" in f.read().split("\0")[0]:
                             return pid
-                except (FileNotFoundError, ProcessLookupError):  # it has just ended
+                except (FileNotFoundError, ProcessLookupError):  # the process has just ended
                     pass
             return None
         return until(found), until(lambda: find_socket(self.directory))
@@ -453,13 +455,13 @@ def find_socket(directory):
             try:
                 if not f.startswith("rlockd") and stat.S_ISSOCK(os.stat(path).st_mode):
                     return path
-            except FileNotFoundError:  # a Redis that starts makes it anew
+            except FileNotFoundError:  # a Redis that starts creates the socket anew
                 pass
     return None
 
 
 class Case(unittest.TestCase):
-    """A test with a directory of its own; what it started is ended, newest first."""
+    """A test with a directory of its own; at the end the processes that it started are ended, newest first."""
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="rlockd-test.")
@@ -485,7 +487,7 @@ class Case(unittest.TestCase):
         return self._keep(Rlockd(self.dir, **more))
 
     def make_run(self, topology):
-        """What `make run TOPOLOGY=...` starts, in a directory that looks like ours; rlockd is ready."""
+        """Starts the processes of `make run TOPOLOGY=...`, in a directory that looks like ours; rlockd is ready."""
         for name in ("scripts", "build"):
             os.mkdir(os.path.join(self.dir, name))
         for name in ("rlockd", "rlock"):
@@ -507,7 +509,7 @@ class Case(unittest.TestCase):
 
     @staticmethod
     def reap(p):
-        """The end of a process with pipes, whether it has come by itself or not."""
+        """Reaps a process with pipes, whether it has ended by itself or not."""
         if p.poll() is None:
             p.kill()
         p.wait()
@@ -515,7 +517,7 @@ class Case(unittest.TestCase):
         p.stderr.close()
 
     def run_words(self, words, stdin=b"", env=None, timeout=30, cwd=None):
-        """Runs a command to its end; (status, stdout, stderr)."""
+        """Runs a command to its end; returns (status, stdout, stderr)."""
         full = dict(os.environ)
         full.update(env or {})
         p = subprocess.run(words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=full,
@@ -524,5 +526,5 @@ class Case(unittest.TestCase):
 
 
 def main():
-    """For `if __name__ == "__main__"`: one summary that scripts/check-count reads."""
+    """For `if __name__ == "__main__"`: prints one summary that scripts/check-count reads."""
     unittest.main(verbosity=1)

@@ -1,8 +1,8 @@
 /*
- * jump.c -- preloaded: the wall clock that a program sees is ahead by the seconds in the file RLOCKD_TEST_JUMP, as one
- * that was set; or CLOCK_BOOTTIME, if RLOCKD_TEST_SLEPT is set, as on a machine that has slept so long.
+ * jump.c -- preloaded: the wall clock of a program is ahead by the seconds in the file RLOCKD_TEST_JUMP, as after a
+ * change of the clock; with RLOCKD_TEST_SLEPT it is CLOCK_BOOTTIME instead, as on a machine that was suspended so long.
  *
- * libfaketime would do, if it got along with redis-server's allocator. CLOCK_MONOTONIC is left alone.
+ * libfaketime does the same, but does not work with redis-server's allocator. CLOCK_MONOTONIC is left alone.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
- * late.c -- preloaded into rlockd: what is written behind the handshake of TLS 1.3 waits until the peer has ended the
- * connection, as on a machine where Redis runs between two writes of ours. The first bytes are sent with the end of the
- * handshake, whose record is another one (of CHANGE_CIPHER_SPEC).
+ * late.c -- preloaded into rlockd: writes behind the handshake of TLS 1.3 wait until the peer has ended the connection,
+ * as on a machine where Redis runs between two writes of the daemon. The first bytes go out with the end of the
+ * handshake, whose record is another one (CHANGE_CIPHER_SPEC).
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -14,7 +14,7 @@ ssize_t
 send(int fd, const void *p, size_t n, int flags)
 {
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
-    struct pollfd ended = {.fd = fd, .events = 0}; /* POLLHUP and POLLERR come unasked */
+    struct pollfd ended = {.fd = fd, .events = 0}; /* poll() reports POLLHUP and POLLERR without a request */
 
     if (n > 0 && *(const unsigned char *)p == APPLICATION_DATA) {
         (void)poll(&ended, 1, PATIENCE_MS);

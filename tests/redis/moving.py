@@ -1,6 +1,6 @@
-"""moving.py -- who uses locks while slots move and masters change: clients of two daemons count under locks, and one
-client holds locks all the time, which another wants. test_cluster_moves.py says what is done to the cluster meanwhile.
-(tests/chaos/nodes.py has clients of its own, whose history is checked.)
+"""moving.py -- clients that use locks while slots move and masters change: clients of two daemons count under locks,
+and one client holds locks all the time, for which another client waits. test_cluster_moves.py describes what happens to
+the cluster meanwhile. (tests/chaos/nodes.py has clients of its own, whose history is checked.)
 """
 import time
 
@@ -9,7 +9,7 @@ from clusters import slot_of
 from harness import RError, until
 from test_sentinel_switch import Counting
 
-# A hash tag, and rules by what stands behind it. Kinds of one key are all that an open slot renews.
+# A hash tag, and rules by the text behind the tag. In an open slot only kinds with one key are renewed.
 KINDS = {"reentrant": "re", "simple": "si", "counter": "co"}
 CONF = """redis: { timeout: 1s, connect_timeout: 1s }
 locks: { lease: %ds }
@@ -20,7 +20,7 @@ rules:
 
 
 def tags_below(slot, n):
-    """So many hash tags whose slots are different, and lower than that."""
+    """n hash tags whose slots are different, and lower than `slot`."""
     found = {}
     i = 0
     while len(found) < n:
@@ -32,7 +32,7 @@ def tags_below(slot, n):
 
 
 def answered(c, *words, deadline=60):
-    """The first answer that is another than -UNAVAILABLE."""
+    """The first answer that is not -UNAVAILABLE."""
     end = time.monotonic() + deadline * harness.SLOW
     while True:
         answer = c.cmd(*words)
@@ -41,23 +41,24 @@ def answered(c, *words, deadline=60):
 
 
 class Kept:
-    """Locks that a client of one daemon holds, and that one of the other daemon waits for all the time."""
+    """Locks that a client of one daemon holds, and for which a client of the other daemon waits all the time."""
 
     def __init__(self, holder, waiter):
         self.holder, self.waiter, self.token, self.waiting = holder, waiter, {}, {}
 
     def take(self, name):
-        """One more; `waiter` makes a connection."""
+        """Takes one more lock; `waiter` makes a connection."""
         self.token[name] = answered(self.holder, "LOCK", name, "WAIT", "20s")
         assert isinstance(self.token[name], int), self.token[name]
         self.waiting[name] = self.waiter()
         self.waiting[name].ask("LOCK", name, "WAIT", "1h")
 
     def wrong(self, may_be_lost=()):
-        """What is not as it should be: nothing is lost, but where that may be, and nobody else has it."""
+        """The faults: a lock was lost that may not be lost, or another client has it."""
         out = []
         for name, waiter in list(self.waiting.items()):
-            taken = not waiter.quiet()  # before the holder is asked: it may lose the lock in between, not get it back
+            # before the holder is asked: meanwhile it may lose the lock, but not get it back
+            taken = not waiter.quiet()
             has = answered(self.holder, "LOCK", name, "ONCE")
             if has != self.token[name] and any(name.endswith(end) for end in may_be_lost):
                 del self.waiting[name]
@@ -70,7 +71,7 @@ class Kept:
         return out
 
     def given_back(self):
-        """Each waiter is granted what the holder gives back, with a larger token; what is not so."""
+        """The holder gives back each lock, and its waiter is granted it with a larger token; returns the faults."""
         out = []
         for name, waiter in self.waiting.items():
             freed = answered(self.holder, "UNLOCK", name)
@@ -81,7 +82,7 @@ class Kept:
 
 
 class Load:
-    """Three slots below `below`: one lock of each kind of one key in each of them, and one more that is kept."""
+    """Three slots lower than `below`: in each of them one lock of each kind with one key, and one more that is kept."""
 
     def __init__(self, daemons, below, conn, clients=6):
         self.tags = tags_below(below, 3)
@@ -95,13 +96,13 @@ class Load:
         return [slot_of(tag) for tag in self.tags]
 
     def keep(self, word):
-        """Takes a lock of each kind in each of the slots, for good."""
+        """Takes a lock of each kind in each of the slots, and keeps it."""
         for tag in self.tags:
             for end in KINDS.values():
                 self.kept.take("{%s}%s%s" % (tag, word, end))
 
     def goes_on(self, n=30, deadline=60):
-        """Until so many more have been counted."""
+        """Waits until `n` more rounds have been counted."""
         done = self.counting.done
 
         def counted():
@@ -110,6 +111,6 @@ class Load:
         until(counted, deadline)
 
     def end(self, may_be_lost=()):
-        """Everything that went wrong."""
+        """Returns all faults."""
         wrong = self.counting.stop()
         return wrong + self.kept.wrong(may_be_lost) + self.kept.given_back()

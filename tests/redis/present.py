@@ -1,4 +1,4 @@
-"""present.py -- a daemon that speaks to scripts/presence.lua, and what it is answered."""
+"""present.py -- a daemon that sends registrations to scripts/presence.lua, and the answers that it receives."""
 import os
 
 import harness
@@ -8,11 +8,11 @@ DUPLICATE = 2
 CHANNEL = "rlock:deadlock:0"
 MEMBERS, UNTIL, CHANGES, LEFT, AWAITED = ("rlock:" + x for x in ("members", "until", "changes", "left", "awaited"))
 KEYS = (CLOCK, EPOCH, MEMBERS, UNTIL, CHANGES, LEFT, AWAITED)
-TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
+TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # the end of each daemon's uuid
 A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
 NONCE = {A: "a" * 16, B: "b" * 16, C: "c" * 16}
 GRACE_MS, BEAT = 30000, 2000
-WINDOW_MS = GRACE_MS + 3 * BEAT  # so long behind its last word a daemon may hold a lock
+WINDOW_MS = GRACE_MS + 3 * BEAT  # for this time after its last registration a daemon may hold a lock
 
 
 class Answer:
@@ -33,7 +33,7 @@ class Presence(Scripted):
     def register_raw(self, actor, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0,
                      floor=0, leaving=0, rolled_back=0, met=(), since=0, cursor=None, page=10000, version=0, last=None,
                      of=None, part=None):
-        """met: what it brings: uuids, and how long leases they have; ? and !<ms>."""
+        """met: the list that it brings: uuids with the lengths of their leases; ? and !<ms>."""
         peers = [w for w in met if w[0] not in "?!"]
         lasts = [w[1:] for w in met if w[0] == "!"]
         longest = max([grace] + [int(w[37:] or 0) for w in peers])
@@ -59,7 +59,7 @@ class Presence(Scripted):
         return a
 
     def register(self, actor, **more):
-        """And brings its list if it has to, in two parts."""
+        """Registers, and brings its list if the answer requests that, in two parts."""
         a = self.register_once(actor, **more)
         time_us = a.time
         more.setdefault("of", more.get("known", 0))
@@ -72,7 +72,7 @@ class Presence(Scripted):
             self.assertEqual(self.register_once(actor, part=(1, peers[:1]), **more).bring, 2)
             a = self.register_once(actor, part=(2, peers[1:]), **more)
             self.assertEqual(a.bring, 0)
-        a.time = time_us  # when it was heard of first
+        a.time = time_us  # the time at which Redis learned of it first
         return a
 
     def awaited(self, c=None):
@@ -83,7 +83,7 @@ class Presence(Scripted):
                 if actor[0] not in "!="}
 
     def put(self, actor, seen=None, grace=GRACE_MS, nonce="bb", c=None):
-        """A member that registered then (ms)."""
+        """A member that registered at `seen` (ms)."""
         c = c or self.c
         now = self.now_us()
         seen = now // 1000 if seen is None else seen
@@ -95,7 +95,7 @@ class Presence(Scripted):
         c.cmd("ZADD", UNTIL, seen + grace + 3 * BEAT, actor)
 
     def another_redis(self, rdb=None):
-        """Another process, with what `rdb` says."""
+        """Another process of Redis, with the data of `rdb`."""
         self.others = getattr(self, "others", 0) + 1
         path = os.path.join(self.dir, "other%d" % self.others)
         os.mkdir(path)
@@ -111,7 +111,7 @@ class Presence(Scripted):
             return f.read()
 
     def meets(self):
-        """A and B know each other, in the first epoch."""
+        """A and B register and learn of each other, in the first epoch."""
         first = self.register(A)
         self.register(B)
         self.register(A, known=first.epoch)

@@ -10,14 +10,14 @@ CLOCKS = ["rlock:clock:%d" % part for part in range(64)]
 
 
 def clock_of(key):
-    """The token clock of a name with that key, as scripts/clocks.lua finds it."""
+    """The token clock of a name with that key, as scripts/clocks.lua computes it."""
     return CLOCKS[hashlib.sha1(key.encode()).digest()[0] % 64]
 
 
 class Master(harness.Redis):
     """
-    A redis-server without replicas. It may be started again. at: the URL that daemons have of it; host: it has a port
-    there.
+    A redis-server without replicas, which can be started again. at: the URL by which daemons reach it; host: where it
+    has a port.
     """
 
     def __init__(self, directory, name, args=(), at=None, under=(), host=None, port=None):
@@ -33,7 +33,7 @@ class Master(harness.Redis):
         return place["at"] or ("redis://" + harness.at(place["host"], place["port"]) if place["host"] else super().url)
 
     def again(self, old=False):
-        """Another process at the same address: without data, or with that of its last SAVE."""
+        """Starts another process at the same address: without data, or with the data of its last SAVE."""
         dump = os.path.join(self.directory, self.dump)
         if not old and os.path.exists(dump):
             os.unlink(dump)
@@ -41,7 +41,7 @@ class Master(harness.Redis):
 
 
 class Masters:
-    """N of them. `case` keeps what is started (harness.Case, or a shape); place(i): what a Master is made with."""
+    """N masters. `case` keeps the processes (harness.Case, or a shape); place(i): the arguments of Master i."""
 
     def __init__(self, case, n=3, place=lambda i: {}):
         self.case = case
@@ -51,7 +51,7 @@ class Masters:
         return "quorum:" + ",".join(node.url for node in self.nodes)
 
     def cmd(self, *words):
-        """What each of them answers; None: it does not."""
+        """The answer of each master; None: it does not answer."""
         return [self.of(node, *words) for node in self.nodes]
 
     @staticmethod
@@ -62,7 +62,7 @@ class Masters:
             return None
 
     def again(self, i):
-        """Starts one anew, empty, behind a kill."""
+        """Starts a master again without data, after a kill."""
         self.nodes[i] = self.case._keep(self.nodes[i].again())
 
     def pause(self, *which):

@@ -13,7 +13,7 @@ SCRIPTS = os.path.join(harness.TOP, "scripts")
 OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 VERBS = ("acquire", "renew", "release", "clear")
 CLOCK, EPOCH, ENDED = "rlock:clock", "rlock:epoch", "rlock:ended:"
-OPEN = "1700000000000000 0123456789abcdef"  # what rlock:epoch is while Redis grants
+OPEN = "1700000000000000 0123456789abcdef"  # rlock:epoch while Redis grants
 LEASE = 30000
 UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 ME = UUID + ":1"
@@ -22,7 +22,7 @@ UUID_PATTERN = "^%s%s%%-%s%%-%s%%-%s%%-%s%s%s$" % (("%x%x%x%x",) * 8)
 
 
 def permit_of(actor):
-    """16 bytes that only it knows; readable ones."""
+    """16 readable bytes, different for each actor."""
     return hashlib.md5(actor.encode()).hexdigest()[:16]
 
 
@@ -31,14 +31,14 @@ def value_of(actor):
 
 
 class Kind:
-    """What a kind has in common with others, and what not; as if of a semaphore there was one permit."""
+    """The properties of a kind, by which it differs from other kinds. (The table has semaphores of one permit.)"""
 
     def __init__(self, itself=True, hash_of=None, taken_by=0, wakes="0", beside=()):
-        self.itself = itself      # an owner that asks again finds itself
-        self.hash_of = hash_of    # its hash, when ME has it; None: it is a string
-        self.taken_by = taken_by  # what TAKEN says besides
-        self.wakes = wakes        # what is published when it is free
-        self.beside = beside      # keys beside that of a lock that is held, %s its name
+        self.itself = itself      # the outcome when the owner asks again
+        self.hash_of = hash_of    # its hash, when ME has the lock; None: a string
+        self.taken_by = taken_by  # a further column of TAKEN
+        self.wakes = wakes        # the message that is published when the lock is free
+        self.beside = beside      # keys beside the key of a lock that is held, %s its name
 
 
 RLOCK = [ME, "1"]
@@ -66,7 +66,7 @@ OF_QUORUM = {(kind, verb): embed(kind, verb, "quorum") for kind in ("reentrant",
 OTHERS = ("inspect", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
 INSPECT, PRESENCE, REPLICAS = embed("inspect"), embed("presence"), embed("replicas")
 HEADER = embed()
-# What each script asks for, as the header for the daemon says; and how many of these are terms.
+# The columns of each script, as the header for the daemon lists them, and how many of these are terms.
 ROWS = re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*", (\d+)((?:, COLUMN_\w+)*)\)$', HEADER, re.M)
 COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
            for kind, verb, _, tail in ROWS}
@@ -74,14 +74,14 @@ TERMS = {(kind.lower(), verb.lower()): int(terms) for kind, verb, terms, _ in RO
 
 
 def columns_of(terms, rows):
-    """The columns of all names as words: the terms once where all have the same."""
+    """The columns of all names as words: the terms once where all names have the same."""
     if len({tuple(row[:terms]) for row in rows}) > 1:
         return sum(rows, [])
     return rows[0][:terms] + sum((row[terms:] for row in rows), [])
 
 
 class Scripted(Case):
-    before = ""  # of each script, in Lua
+    before = ""  # Lua text in front of each script
 
     def setUp(self):
         super().setUp()
@@ -90,7 +90,7 @@ class Scripted(Case):
         self.flush()
 
     def flush(self):
-        """Nothing is there, and daemons know of that."""
+        """Empties Redis and opens an epoch, as after the first registration of a daemon."""
         self.c.cmd("FLUSHALL")
         self.c.cmd("SET", EPOCH, OPEN)
 
@@ -99,7 +99,7 @@ class Scripted(Case):
         return int(s) * 1000000 + int(us)
 
     def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN, reserve=0):
-        """One call. names: (key, what differs from the usual columns)."""
+        """Makes one call. names: (key, the columns that differ from the usual ones)."""
         rows = []
         for key, more in names:
             actor = more.get("owner", ME)
@@ -129,21 +129,21 @@ class Scripted(Case):
         return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, reserve=reserve)[0]
 
     def held(self, kind, key="k", actor=ME, **more):
-        """Held by who; returns its stamp."""
+        """Acquires the lock for the actor; returns its stamp."""
         outcome, token, stamp = self.run_one(kind, "acquire", key, owner=actor, **more)
         self.assertEqual(outcome, OK)
         self.assertGreater(token, 0)
         return stamp
 
     def dump(self):
-        """All that Redis has, expiry to the nearest second or so left out."""
+        """All data of Redis; expiries only to about a second."""
         return {k: self.c.cmd("DUMP", k) for k in self.c.cmd("KEYS", "*")}
 
     def keys(self):
         return sorted(k for k in self.c.cmd("KEYS", "*") if k != EPOCH and not k.startswith(ENDED))
 
     def left(self, *names):
-        """Nothing is left but the clock, the epoch, what a BREAK has ended, and these."""
+        """Nothing is left but the clock, the epoch, the traces of a BREAK, and these."""
         self.assertEqual(self.keys(), sorted((CLOCK,) + names))
 
     @contextlib.contextmanager
@@ -153,10 +153,11 @@ class Scripted(Case):
                 self.assertEqual(sub.cmd("SUBSCRIBE", channel), ["subscribe", channel, n + 1])
             yield sub
             self.received(sub)
-            self.assertEqual(sub.cmd("RESET"), "RESET")  # nobody listens any more, as soon as this is over
+            # no client is subscribed any more, from the end of the block on
+            self.assertEqual(sub.cmd("RESET"), "RESET")
 
     def received(self, sub, *messages):
-        """These (channel, number) and nothing else."""
+        """These messages (channel, number) came, and no others."""
         for channel, number in messages:
             self.assertEqual(sub.read(), ["message", channel, number])
         sub.ask("PING")

@@ -1,7 +1,7 @@
 """sentinels.py -- a master, its replicas and their sentinels, all private to the test that starts them.
 
-Everything is on loopback, or in two network namespaces with a cable between them (Cable) where a partition is wanted.
-Sentinels are told of each other and of the replicas in their files, so nobody waits for them to meet.
+Everything is on loopback, or, for a partition, in two network namespaces with a cable between them (Cable). The files
+of the sentinels name the replicas and the other sentinels, so no test has to wait until the sentinels have found these.
 """
 import os
 import secrets
@@ -15,13 +15,13 @@ NAME = "m"
 
 
 def tls_words(tls, port):
-    """The settings of a server, or a sentinel, that speaks TLS alone."""
+    """The settings of a server, or a sentinel, that uses TLS alone."""
     return [("port", "0"), ("tls-port", str(port)), ("tls-cert-file", tls[0]), ("tls-key-file", tls[1]),
             ("tls-ca-cert-file", tls[2]), ("tls-auth-clients", "no"), ("tls-replication", "yes")]
 
 
 class Server(harness.Redis):
-    """A redis-server that others reach by TCP. It may be started again with what it has."""
+    """A redis-server that others reach by TCP. It can be started again with the data that it has."""
 
     def __init__(self, directory, name, host="127.0.0.1", port=None, args=(), under=(), follows=None, tls=None):
         self.host, self.words, self.under, self.tls = host, args, under, tls
@@ -36,12 +36,12 @@ class Server(harness.Redis):
         self.port = port
 
     def at(self, port):
-        """Where it listens: with TLS, (certificate, key, authority), at no other port."""
+        """The words for the ports; with TLS, (certificate, key, authority), it listens on a TLS port alone."""
         return ("--port", str(port)) if self.tls is None else sum(
             [["--" + word, text] for word, text in tls_words(self.tls, port)], [])
 
     def again(self, follows=None, old=False):
-        """Another process at the same address: without data, or with that of its last SAVE."""
+        """Starts another process at the same address: without data, or with the data of its last SAVE."""
         dump = os.path.join(self.directory, self.dump)
         if not old and os.path.exists(dump):
             os.unlink(dump)
@@ -54,7 +54,7 @@ class Server(harness.Redis):
         return None
 
     def is_master(self):
-        """the server says that it is a master"""
+        """the server reports that it is a master"""
         try:
             return self.info("role") == "master"
         except (OSError, Closed):
@@ -96,7 +96,7 @@ class Sentinel(Process):
             return c.cmd(*words)
 
     def names(self):
-        """Whom it names: a port, 0 when it names nobody."""
+        """The port of the master that the sentinel names, 0 when it names none."""
         try:
             return int((self.cmd("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME, timeout=1) or [0, 0])[1])
         except (OSError, Closed):
@@ -104,12 +104,12 @@ class Sentinel(Process):
 
 
 class Deployment:
-    """`spread` says where each server and sentinel is: words to run it under, and its host."""
+    """`spread` places each server and sentinel: the words of a command that it runs under, and its host."""
 
     def __init__(self, case, replicas=2, sentinels=3, down_after=None, bounded=True, password=None,
                  sentinel_password=None, sides=None, args=(), ports=(),
                  name="", tls=None):
-        down_after = down_after or (3000 if bounded else 1000)  # replication.h says why
+        down_after = down_after or (3000 if bounded else 1000)  # the reason is in replication.h
         self.case, self.dir = case, os.path.join(case.dir, name)
         os.makedirs(self.dir, exist_ok=True)
         here = ((), "127.0.0.1")
@@ -174,7 +174,9 @@ class Deployment:
         return "sentinel%s:%s/%s%s" % ("+tls" if self.tls else "", listed, NAME, more)
 
     def master(self, among=None):
-        """The server that a majority of the sentinels names and that says so itself; None: there is none now."""
+        """
+        The server that a majority of the sentinels names and that reports itself as a master; None: there is none now.
+        """
         names = [s.names() for s in self.sentinels if harness.state(s.pid) not in "XZT"]
         for server in among or self.servers:
             if names.count(server.port) * 2 > len(self.sentinels) and server.running() and \
@@ -183,12 +185,12 @@ class Deployment:
         return None
 
     def other(self, than):
-        """The master, when it is another one than that server."""
+        """The master, when it is another server than that one."""
         return until(lambda: self.master([s for s in self.servers if s is not than]), deadline=30, pause=0.02)
 
     @staticmethod
     def cut_off(master):
-        """No replica hears of what is written from now on, and none comes back; who is connected stays so."""
+        """From now on no replica receives a write, and none comes back; connected clients stay connected."""
         with master.conn() as c:
             c.cmd("CONFIG", "SET", "requirepass", secrets.token_hex(8))
             c.cmd("CLIENT", "KILL", "TYPE", "replica")
@@ -199,7 +201,7 @@ class Deployment:
 
 
 class Cable:
-    """Two network namespaces, private to the test, and a cable between them. None where that is not allowed."""
+    """Two network namespaces, private to the test, and a cable between them. None where the test may not make them."""
 
     hosts = ("10.77.0.1", "10.77.0.2")
 

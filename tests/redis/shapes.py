@@ -1,7 +1,7 @@
-"""shapes.py -- the shapes of Redis that rlockd stands before, each to be begun once and used by many daemons in turn.
+"""shapes.py -- the shapes of Redis that rlockd runs in front of, each begun once and used by many daemons in turn.
 
-A shape has the conf that a daemon needs for it, a way to say something to its data by redis-cli, and a way to be empty
-again. Everything is private to the test, see harness.py.
+A shape has the conf that a daemon needs for it, a way to send commands to its data by redis-cli, and a way to become
+empty again. Everything is private to the test, see harness.py.
 """
 import os
 import re
@@ -18,7 +18,7 @@ from test_tls import TlsRedis
 
 
 class Shape:
-    """What is started for it is ended with it, newest first."""
+    """The processes that are started for it end with it, newest first."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="rlockd-shape.")
@@ -39,7 +39,7 @@ class Shape:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def begin(self):
-        """Starts the servers; then `self.url` names them."""
+        """Starts the servers; afterwards `self.url` names them."""
         raise NotImplementedError
 
     def redis_conf(self):
@@ -50,26 +50,26 @@ class Shape:
         return "redis:\n" + "".join('  %s: "%s"\n' % row for row in self.redis_conf().items())
 
     def server(self):
-        """The server that has the data."""
+        """The server with the data."""
         return self.kept[0]
 
     def cli(self, _daemon):
-        """The words of redis-cli before a command."""
+        """The words of redis-cli in front of a command."""
         return ["redis-cli", "-s", self.server().path]
 
     SKIPPED = {}
 
     def skips(self, title, text):
-        """Why it cannot run a wire script of that name, with all its text; None: it can."""
+        """The reason why it cannot run a wire script with that name and text; None: it can."""
         return self.SKIPPED.get(title) or ("PEXPIRETIME" in text and harness.redis_major() < 7 and
                                            "Redis 6 has no PEXPIRETIME") or None
 
     def words(self, daemon, command):
-        """The words that give the command to the data, as a script has it for one Redis."""
+        """The words that send the command to the data, where a script has a command for one Redis."""
         return [*self.cli(daemon), *command]
 
     def clear(self):
-        """As if it had begun just now."""
+        """Makes the servers empty, as new ones."""
         assert self.server().cmd("FLUSHALL") == "OK"
 
 
@@ -79,7 +79,7 @@ class Tcp(Shape):
 
 
 class WithTls(Shape):
-    """Its servers have certificates of `self.ca`."""
+    """A shape whose servers have certificates of `self.ca`."""
 
     def redis_conf(self):
         return {**super().redis_conf(), "tls_ca_file": self.ca.pem}
@@ -92,7 +92,7 @@ class Tls(WithTls):
 
 
 class Sentinel(Shape):
-    """A master that wants a replica, two replicas, three sentinels."""
+    """A master that requires a replica, two replicas, three sentinels."""
 
     def begin(self):
         self.url = Deployment(self).url()
@@ -104,7 +104,7 @@ class SentinelIpv6(Sentinel):
 
 
 class SentinelTls(WithTls):
-    """The same, where sentinels and servers speak TLS alone."""
+    """The same, where sentinels and servers use TLS alone."""
 
     def begin(self):
         self.ca = Authority(self.dir)
@@ -113,7 +113,7 @@ class SentinelTls(WithTls):
 
 
 class Quorum(Shape):
-    """Three independent masters. What is said by redis-cli is said to all of them."""
+    """Three independent masters. A command of redis-cli goes to all of them."""
 
     REFUSED = re.compile(r"\b(kind:|KIND) *(fair|rw|semaphore|fenced|counter)\b")
     SKIPPED = {"39-own-keys.wire": "the token clocks have other keys, and the reserve of a vote in front of the token",
@@ -175,7 +175,7 @@ class ClusterOfSix(Shape):
         return [*self.tool, "-c", "-h", self.HOST, "-p", str(self.cluster.nodes[0].port)]
 
     def words(self, daemon, command):
-        if harness.redis_major() < 7 and command[0] != "KEYS":  # without sharded channels
+        if harness.redis_major() < 7 and command[0] != "KEYS":  # it lacks sharded channels
             return super().words(daemon, command)
         if command[:2] == ["PUBSUB", "NUMSUB"]:
             command = ["PUBSUB", "SHARDNUMSUB", *command[2:]]

@@ -104,7 +104,7 @@ class RedisCli(Case):
         for typed, shown in (("help lock", r"LOCK name .*summary: .*fencing token"), ("help @lock", "UNLOCK name"),
                              ("info locks", r"NAME +KIND.*\r\na +reentrant +held"),
                              ("nosuch", "ERR unknown command 'nosuch'")):
-            t.wait_for("> ")  # only then it listens
+            t.wait_for("> ")  # from then on it listens
             t.type(typed + "\r")
             t.wait_for(shown)
         t.wait_for("> ")

@@ -222,7 +222,7 @@ class Polls(Case):
         c = self.conn(d)
 
         def yields():
-            """locks that were given back early: one more has lingered by now"""
+            """the daemon has given a lingering lock back early (each call adds one that lingers)"""
             self.assertIsInstance(answered(c, "LOCK", "w5", "WAIT", "10s"), int)
             self.assertEqual(answered(c, "UNLOCK", "w5"), 0)
             return int(d.info("stats")["linger_yields"])

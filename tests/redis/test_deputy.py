@@ -187,7 +187,7 @@ class Deputy(Case):
         self.assertIsInstance(self.c.cmd("LOCK", "pool", *how), int)
         self.assertEqual(self.k.cmd("GET", "pool"), "1")
         self.assertEqual(self.c.cmd("UNLOCK", "pool"), 0)
-        self.k.cmd("SET", "rule/semaphore/pool", 1)  # and what the rules say is none
+        self.k.cmd("SET", "rule/semaphore/pool", 1)  # a number under a name that the rules declare is no stock of goods
         self.assertIsInstance(self.c.cmd("LOCK", "rule/semaphore/pool", "NOWAIT"), int)
         self.assertEqual(self.k.cmd("GET", "rule/semaphore/pool"), "0")
 
