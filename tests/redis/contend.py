@@ -1,15 +1,10 @@
-# contend.py -- many sessions contend for one name and count under it, without any other protection.
-#
-#     contend.py DAEMON-SOCKET REDIS-SOCKET NAME SESSIONS ROUNDS
-#
-# Each session: LOCK, GET the counter, SET it one higher (and RPUSH the token), UNLOCK, until all sessions together have
-# made ROUNDS. Every step is a round trip of its own, so two holders at once would lose an update. Prints a JSON object.
+#!/usr/bin/env python3
 """contend.py -- many sessions contend for one name and count under it, without any other protection.
 
     contend.py DAEMON-SOCKET REDIS-SOCKET NAME SESSIONS ROUNDS
 
-Each session: LOCK, GET the counter, SET it one higher (and RPUSH the token), UNLOCK, until ROUNDS were made by all of
-them together. Every step is a trip of its own, so two holders at once would lose an update. Prints one JSON object.
+Each session: LOCK, GET the counter, SET it one higher (and RPUSH the token), UNLOCK, until all sessions together have
+made ROUNDS. Every step is a round trip of its own, so two holders at once would lose an update. Prints a JSON object.
 """
 import json
 import resource

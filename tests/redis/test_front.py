@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Lock libraries made for Redis, unmodified, with rlockd in its place: redis-py's Lock, npm redlock and warlock.
 
-Any redis-py can be tried: the one of Debian, or another one by PYTHONPATH. The npm ones are tried when node finds them.
+Any redis-py can be tested: that of Debian, or another one by PYTHONPATH. The npm libraries are tested when node finds
+them.
 """
 import shutil
 import signal
@@ -31,7 +32,7 @@ class Front(Case):
             return c.maps(*words)
 
     def lock(self, name):
-        """What LOCKS says of it."""
+        """The row of LOCKS for the name."""
         return self.maps("LOCKS", name)[0]
 
     def left_ms(self, name):
@@ -94,7 +95,7 @@ class RedisPy(Front):
         got = []
         t = threading.Thread(target=lambda: got.append(b.acquire(token="b")))
         t.start()
-        until(lambda: self.maps("WAITERS", "job"))  # a place is kept for who asks again and again
+        until(lambda: self.maps("WAITERS", "job"))  # a place is kept for a client that asks again and again
         self.assertEqual(got, [])
         a.release()
         t.join(harness.DEADLINE)
@@ -130,7 +131,7 @@ class RedisPy(Front):
         self.assertTrue(b.owned())
 
     def test_cron_guard(self):
-        """One fixed value again and again, each time after its lease is over: granted every time, as by Redis."""
+        """One fixed value again and again, each time after its lease has ended: granted every time, as by Redis."""
         for client in (self.client(), None):  # over one connection, and over a new one each time
             for i in range(4):
                 r = client or self.client()
@@ -202,7 +203,7 @@ class RedisPy(Front):
         self.assertIsNone(r.get("k"))
 
     def test_refusals_are_counted_and_in_the_log(self):
-        """What a program sends that was pointed here by mistake; never a value."""
+        """The log has the refused commands of a program whose address is wrong, and never a value."""
         r = self.client()
         before = int(r.info("stats")["front_refused"])
         for what in (lambda: r.set("k", "a-secret"), lambda: r.set("k", "a-secret", nx=True, xx=True),

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Redis loses what it had acknowledged: who holds a lock keeps it, nobody else does. A plain SET NX is given twice."""
+"""Redis loses writes that it had acknowledged: the holder of a lock keeps it, and no other owner gets it. A plain SET
+NX would be granted twice.
+"""
 import os
 import signal
 import time
@@ -7,12 +9,12 @@ import time
 import harness
 from harness import DEADLINE, Case, until
 
-PLAIN = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"  # what lock libraries run
+PLAIN = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"  # the command of lock libraries
 KINDS = ("reentrant", "simple", "counter", "fair", "fenced", "rw", "semaphore")
 
 
 class Two(Case):
-    """Two daemons on one Redis, which know each other."""
+    """Two daemons on one Redis, which know of each other."""
     conf = conf_b = ""
 
     def setUp(self):
@@ -28,7 +30,7 @@ class Two(Case):
         return daemon.info("redis")["redis_grace"] == "1"
 
     def again(self, data=None):
-        """Redis is killed, and comes back with this, or with nothing."""
+        """Redis is killed, and comes back with this data, or with none."""
         self.r.kill()
         rdb = os.path.join(self.r.directory, "dump.rdb")
         if os.path.exists(rdb):
@@ -44,7 +46,7 @@ class Two(Case):
 class Grace(Two):
 
     def saved(self):
-        """What Redis has now."""
+        """The data that Redis has now."""
         self.r.cmd("SAVE")
         with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
             return f.read()
@@ -58,7 +60,7 @@ class Grace(Two):
                   and d.info("redis")["redis_epoch"] == self.r.cmd("GET", "rlock:epoch").split()[0])
 
     def keeps(self, lose, lost=()):
-        """The holder has one lock of each kind while Redis loses its data; `lost`: kinds that could not be kept."""
+        """The holder has one lock of each kind while Redis loses its data; `lost`: the kinds that cannot be kept."""
         tokens = {}
         for kind in KINDS:
             tokens[kind] = self.holder.cmd("LOCK", kind, "KIND", kind)
@@ -93,7 +95,9 @@ class Grace(Two):
         self.keeps(self.again)
 
     def test_restarted_from_what_it_had_before(self):
-        """Not long before: the locks of their holders then are in it. A string does not say whose it is."""
+        """
+        The snapshot was made a moment before: it has the locks of their holders. A string does not name its holder.
+        """
         for kind in KINDS:
             self.assertIsInstance(self.other.cmd("LOCK", kind, "KIND", kind, "LEASE", "3s"), int)
         old = self.saved()
@@ -102,13 +106,13 @@ class Grace(Two):
         self.keeps(lambda: self.again(old), lost=("simple", "counter"))
 
     def test_a_replica_that_lacks_the_last_writes(self):
-        """It is promoted, behind the address of the master that has died."""
+        """The replica is promoted, behind the address of the master that has died."""
         replica = self.redis(name="replica")
         replica.cmd("REPLICAOF", "127.0.0.1", self.r.port)
         until(lambda: "master_link_status:up" in replica.cmd("INFO", "replication"))
         self.r.cmd("SET", "seen", 1)
         until(lambda: replica.cmd("GET", "seen") == "1")
-        replica.cmd("REPLICAOF", "127.0.0.1", 1)  # nobody is there: what is written from now on it does not hear of
+        replica.cmd("REPLICAOF", "127.0.0.1", 1)  # no server is there: the replica receives no more writes
         self.reunited()
 
         def promoted():
@@ -119,14 +123,14 @@ class Grace(Two):
         self.keeps(promoted)
 
     def test_an_older_master_comes_back(self):
-        """Failover, and back to the first master, which has been there all the time: it lacks what has been granted."""
+        """Failover, and back to the first master, which has run all the time and lacks the grants made since."""
         first, replica = self.r, self.redis(name="replica")
         replica.cmd("REPLICAOF", "127.0.0.1", first.port)
         until(lambda: "master_link_status:up" in replica.cmd("INFO", "replication"))
         self.reunited()
 
         def moved(to):
-            """Another one is behind the address."""
+            """Another server is behind the address."""
             was, self.r, path = self.r, to, self.r.path
             was.path = to.path + ".away"
             os.rename(path, was.path)
@@ -162,7 +166,7 @@ class Grace(Two):
         uuid = self.a.info("server")["run_id"]
 
         def has_its_own_again():
-            """all that are there have said so: were nobody else waited for, the grace would be over"""
+            """daemon a has reported: if b were not waited for, the grace period would be over"""
             return self.r.cmd("ZSCORE", "rlock:awaited", uuid) == "0"
         until(has_its_own_again)
         self.assertTrue(self.in_grace(self.a))
@@ -189,7 +193,7 @@ class Unheard(Two):
     conf = "redis: { timeout: 200ms }\n"
 
     def test_a_daemon_that_came_while_all_others_stood_still(self):
-        """What a daemon that stands still knows of members is old: it does not end a grace period alone."""
+        """A daemon that stands still knows an old list of members, so it does not end a grace period alone."""
         self.assertEqual(self.b.stop(), 0)
         until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
         self.a.signal(signal.SIGSTOP)
@@ -227,7 +231,7 @@ class ShortLeases(Two):
         self.assertIsInstance(self.holder.cmd("LOCK", "theirs"), int)
         took = time.monotonic() - began
         self.assertGreater(took, 2.9, "the dead one could have told somebody that it has it")
-        self.assertLess(took, 3 + 2 + 2 * harness.SLOW)  # until it is seen, and the lease
+        self.assertLess(took, 3 + 2 + 2 * harness.SLOW)  # until the loss is noticed, and the lease
         self.assertEqual(self.holder.cmd("UNLOCK", "ours"), 0, "kept all the time")
 
 
@@ -235,7 +239,10 @@ class TwoLeases(Two):
     conf, conf_b = "locks: { lease: 2s }\n", "locks: { lease: 20s }\n"
 
     def test_the_longest_counts(self):
-        """The daemon that notices first renews for two seconds; one that does not answer has a lock for twenty."""
+        """
+        The daemon that notices the loss first renews for two seconds; a daemon that does not answer has a lock for
+        twenty.
+        """
         token = self.other.cmd("LOCK", "theirs")
         self.assertIsInstance(token, int)
         self.b.signal(signal.SIGSTOP)
@@ -252,7 +259,10 @@ class TwoLeases(Two):
 
 
 class WritableReplica(Case):
-    """`replica-read-only no`: it takes writes, and drops them when its master says so. Nothing is granted there."""
+    """
+    `replica-read-only no`: the replica takes writes, and loses them at the next synchronization. Nothing is granted
+    there.
+    """
     conf = "redis: { timeout: 300ms, backoff_max: 50ms }\n"
 
     def replica_of(self, master):
@@ -282,7 +292,7 @@ class WritableReplica(Case):
         c = self.conn(d)
         token = c.cmd("LOCK", "held")
         self.assertEqual(r.cmd("REPLICAOF", "127.0.0.1", str(harness.free_port())), "OK")
-        until(lambda: d.info("redis")["redis_links_up"] == "1")  # but for the subscriber's
+        until(lambda: d.info("redis")["redis_links_up"] == "1")  # except the link of the subscriber
         self.assertRegex(c.cmd("LOCK", "new", "NOWAIT"), "^UNAVAILABLE ")
         self.assertEqual(r.cmd("EXISTS", "new"), 0)
         self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")

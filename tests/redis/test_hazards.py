@@ -57,7 +57,7 @@ class Log(Case):
 
 
 class Inherited(Case):
-    """A child that was forked keeps the socket of a holder that has ended."""
+    """A forked child keeps the socket of a holder that has ended."""
 
     HOLDER = ("import os, signal, socket, sys\n"
               "s = socket.socket(socket.AF_UNIX)\n"
@@ -74,7 +74,10 @@ class Inherited(Case):
               "s.sendall(last.encode())\n")
 
     def holder(self, d, *lines):
-        """Has said the lines, and has forked a child that has the socket. (process, answers, pid of the child)"""
+        """
+        A process that has sent the lines, and has forked a child that has the socket: (process, answers, pid of the
+        child)
+        """
         p = subprocess.Popen([sys.executable, "-c", self.HOLDER, d.path, *lines], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdout.close)
@@ -127,7 +130,7 @@ class Inherited(Case):
     def test_what_it_asked_for_with_its_last_breath_is_done(self):
         d = self.rlockd()
         p, _, child = self.holder(d, "LOCK a OWNER me WAIT 10s")
-        d.signal(signal.SIGSTOP)  # it hears the words and the end at once
+        d.signal(signal.SIGSTOP)  # it receives the words and the end at once
         self.addCleanup(lambda: d.running() and d.signal(signal.SIGCONT))
         self.send_last(p, "UNLOCK a OWNER me\n")
         d.signal(signal.SIGCONT)
@@ -147,7 +150,7 @@ class Inherited(Case):
                 "    sys.stdin.readline()\n")
         p = subprocess.Popen([sys.executable, "-c", many, d.path], stdin=subprocess.PIPE,
                              preexec_fn=harness.die_with_us)
-        self.addCleanup(p.stdin.close)  # the end of the child
+        self.addCleanup(p.stdin.close)  # ends the child
         self.assertEqual(p.wait(harness.DEADLINE), 0)
         c = self.conn(d)
         until(lambda: len(c.maps("SESSIONS")) == 1)
@@ -236,7 +239,7 @@ class Embedded(Case):
         self.assertNotEqual(now, was)
         self.assertEqual(again, path)
         self.assertIn("embedded redis has ended pid=%d" % was, d.log())
-        c.cmd("UNLOCK", "a")  # kept or lost, with the answer that goes with it: then it is free
+        c.cmd("UNLOCK", "a")  # kept or lost, with the matching answer: then it is free
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), first)
 
     def test_one_that_does_not_stay_ends_the_daemon(self):
@@ -263,11 +266,12 @@ class Embedded(Case):
 
 
 class Eviction(Case):
-    """A Redis that may drop keys to stay below its limit of memory."""
+    """A Redis that may evict keys to stay below its limit of memory."""
 
     def start(self, conf="", limit="1gb"):
         self.r = self.redis(args=["--maxmemory", limit, "--maxmemory-policy", "volatile-lru"])
-        before = self.rlockd(redis=self.r.url, name="before")  # an epoch is there: strict has no other doubt
+        # an epoch is there, so that the policy is the only reason of `strict`
+        before = self.rlockd(redis=self.r.url, name="before")
         self.assertGreater(before.cmd("LOCK", "x"), 0)
         until(lambda: self.r.cmd("EXISTS", "x") == 0)
         before.stop()
@@ -299,13 +303,13 @@ class Eviction(Case):
         other = self.conn(self.d)
 
         def granted():
-            """the waiter has it, soon after the policy was mended"""
+            """the waiter is granted it, soon after the policy was corrected"""
             other.cmd("DEBUG", "ADVANCE", "1s")
             return not self.c.quiet()
         until(granted)
         self.assertGreater(self.c.read(), 0)
         self.assertEqual(self.d.info("redis")["redis_refusal"], "")
-        # While it runs, the policy is made bad again: what is held can be kept and given back, and that is all.
+        # The policy is made bad again while it runs: held locks can be renewed and released, and nothing else.
         self.policy("allkeys-random")
 
         def refuses():
@@ -321,7 +325,7 @@ class Eviction(Case):
 
 
     def test_what_strict_says_follows_the_policy(self):
-        """INFO says so without any LOCK."""
+        """INFO shows it without any LOCK."""
         self.start("redis: { strict: true }\n")
         for policy, refuses in (("noeviction", False), ("allkeys-lru", True), ("noeviction", False)):
             self.policy(policy)
@@ -335,7 +339,7 @@ class Eviction(Case):
 
 
 class Jumping(Case):
-    """A clock that is set by a file: of all that are started with what jumping_clock() returns."""
+    """A clock that a file sets, for all programs that start with the environment of jumping_clock()."""
 
     def jumping_clock(self, slept=False):
         """The environment of a program whose wall clock jumps; slept: CLOCK_BOOTTIME instead."""
@@ -350,14 +354,16 @@ class Jumping(Case):
             f.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
 
     def sleeping_daemon(self, **more):
-        """Its clock jumps; that of its Redis does not."""
+        """The clock of the daemon jumps; the clock of its Redis does not."""
         r = self.redis()
         return self.rlockd(redis=r.url, env=self.jumping_clock(slept=True), **more)
 
 
 class Clocks(Jumping):
     def two_clocks(self, boottime_s, monotonic_s):
-        """BOOTTIME and MONOTONIC are eleven days apart: mixed up, a lease is over, or endless."""
+        """
+        BOOTTIME and MONOTONIC are eleven days apart: if the daemon mixes them, a lease is over at once, or endless.
+        """
         words = ["unshare", "--time", "--boottime", str(boottime_s), "--monotonic", str(monotonic_s)]
         if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no time namespaces here")
@@ -378,7 +384,7 @@ class Clocks(Jumping):
         c.cmd("LOCK", "b")
         r.cmd("PEXPIRE", "b", "20000")
         other.cmd("DEBUG", "ADVANCE", "11s")
-        until(lambda: r.cmd("PTTL", "b") > 20000)  # the watchdog's renewal
+        until(lambda: r.cmd("PTTL", "b") > 20000)  # renewed by the watchdog
         r.kill()
         other.cmd("DEBUG", "ADVANCE", "9s")
         self.assertEqual(c.maps("LOCKS", "b")[0]["state"], "held", "a third of its lease is left")
@@ -392,7 +398,9 @@ class Clocks(Jumping):
         self.two_clocks(0, 1000000)
 
     def test_the_machine_slept(self):
-        """BOOTTIME has gone on, MONOTONIC has not: what was held is over for us, though this Redis has not slept."""
+        """
+        BOOTTIME has gone on, MONOTONIC has not: held locks are over for the daemon, though this Redis has not slept.
+        """
         d = self.sleeping_daemon()
         c, other = self.conn(d), self.conn(d)
         token = c.cmd("LOCK", "a")
@@ -417,7 +425,7 @@ class Clocks(Jumping):
     def test_redis_jumps_ahead(self):
         self.jumping_redis()
         self.set_clock(60)
-        until(lambda: self.r.cmd("EXISTS", "a", "b") == 0)  # so it is: their time is over there
+        until(lambda: self.r.cmd("EXISTS", "a", "b") == 0)  # by Redis's clock their leases are over
         other = self.conn(self.d)
         self.assertGreater(other.cmd("LOCK", "c"), self.tokens[1], "not late because Redis is ahead")
         until(lambda: "clock jump" in self.d.log())
@@ -463,7 +471,9 @@ class Paused(Jumping):
     """The daemon itself stands still for a while; its clock does not."""
 
     def paused(self, d, seconds, c, *words):
-        """Stops it for so long. What c asks meanwhile lies there when it wakes up, before any timer was heard."""
+        """
+        Stops the daemon for so long. The request of c is there when the daemon wakes up, before any timer has run.
+        """
         d.signal(signal.SIGSTOP)
         self.addCleanup(lambda: d.running() and d.signal(signal.SIGCONT))
         until(lambda: state(d.pid) == "T")
@@ -490,7 +500,7 @@ class Paused(Jumping):
 
 
 class Zombies(Jumping):
-    """Redis runs what it was sent while it was stopped, though no daemon has waited for that any more."""
+    """Redis runs commands that it received while it was stopped, though no daemon waits for them any more."""
 
     def test_nothing_is_taken_or_broken_too_late(self):
         r = self.redis(env=self.jumping_clock())
@@ -513,7 +523,7 @@ class Zombies(Jumping):
         self.assertRegex(other.read(), "^UNAVAILABLE ")
         c.close()
         until(lambda: not d.redis_up(other))
-        self.set_clock(2)  # Redis's, which must pass the guard
+        self.set_clock(2)  # the clock of Redis, which must pass the guard
         r.signal(signal.SIGCONT)
         until(lambda: calls() >= before + 2)  # they have run
         self.assertEqual(r.cmd("EXISTS", "a"), 0)
@@ -524,7 +534,7 @@ class Zombies(Jumping):
 
 class Twins(Case):
     def test_a_copy_of_a_daemon_is_kept_out(self):
-        """The image of a machine that both were made of has a state directory."""
+        """The image from which both machines were made has a state directory."""
         self.start(copy_running=False)
         self.one_of_them_serves()
 
@@ -564,7 +574,7 @@ class Twins(Case):
 
 
 class Foreign(Case):
-    """What another program does in the same Redis."""
+    """Effects of another program in the same Redis."""
 
     def start(self, **more):
         self.r = self.redis(**more)
@@ -598,7 +608,7 @@ class Foreign(Case):
         until(lambda: self.r.cmd("EXISTS", "held") == 0)
 
     def test_paused_writes(self):
-        """As a failover by hand does it; expiry stands still as well."""
+        """As in a failover by hand; expiry stands still as well."""
         self.start()
         token = self.c.cmd("LOCK", "held")
         self.assertEqual(self.r.cmd("CLIENT", "PAUSE", "600000", "WRITE"), "OK")
@@ -643,7 +653,7 @@ class Replicas(Case):
         until(lambda: "master_link_status:up" in self.r.cmd("INFO", "replication"))
         self.assertEqual(self.r.cmd("EXISTS", "a"), 0)
         self.assertEqual(self.r.cmd("REPLICAOF", "NO", "ONE"), "OK")
-        until(lambda: self.r.cmd("EXISTS", "a") == 1)  # by whom is seen from who is told what
+        until(lambda: self.r.cmd("EXISTS", "a") == 1)  # the answers below show which daemon has put it there
         self.assertEqual(self.c.cmd("LOCK", "a", "ONCE"), token)
         self.assertTrue(rival.quiet(), "one holder")
         self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
@@ -675,7 +685,7 @@ class Descriptors(Case):
         self.addCleanup(lambda: [c.close() for c in crowd])
 
         def refused():
-            """one of them is told"""
+            """one of them is refused"""
             for c in crowd:
                 c.sock.settimeout(0)
                 try:
@@ -689,15 +699,15 @@ class Descriptors(Case):
         self.assertEqual(holder.cmd("LOCK", "a", "ONCE"), token, "who is in is served")
         r.cmd("PEXPIRE", "a", "20000")
         holder.cmd("DEBUG", "ADVANCE", "11s")
-        until(lambda: r.cmd("PTTL", "a") > 20000)  # by a renewal: Redis's connections came first
+        until(lambda: r.cmd("PTTL", "a") > 20000)  # renewed: the connections to Redis were made first
         began = d.cpu()
-        time.sleep(0.3)  # what is measured is how much it does in some time
+        time.sleep(0.3)  # the test measures the processor time of an interval
         self.assertLess(d.cpu() - began, 0.2 * harness.SLOW, "it rests, and does not spin")
         for c in crowd:
             c.close()
 
         def welcome():
-            """somebody new is let in"""
+            """a new client is admitted"""
             with d.conn() as c:
                 try:
                     return c.cmd("PING") == "PONG"
@@ -721,7 +731,7 @@ class Rights(Case):
         self.assertGreater(d.cmd("LOCK", "a"), 0)
 
     def test_the_socket_is_never_more_open_than_it_should_be(self):
-        """bind() makes it with its mode: strace would show a chmod(), and the mode between the two."""
+        """bind() creates the socket with its final mode: strace would show a chmod(), and the mode between the two."""
         old = os.umask(0)
         self.addCleanup(os.umask, old)
         d = self.rlockd(conf='socket_mode: "0600"\n')
@@ -737,7 +747,7 @@ class Secrets(Case):
         d = self.rlockd(redis=r.url, conf=conf, wait=False)
 
         def connected():
-            """it listens: its socket is there a moment earlier"""
+            """it listens: the socket file is there a moment earlier"""
             try:
                 return self.conn(d)
             except OSError:

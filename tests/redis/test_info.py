@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What INFO and /metrics print, and what PROTOCOL.md says that they print."""
+"""The lines of INFO and of /metrics are the lines that PROTOCOL.md describes."""
 import os
 import re
 import socket
@@ -17,13 +17,13 @@ def text_of(path):
 
 
 def described():
-    """(section, line) -> what the document says, from the one table under INFO."""
+    """(section, line) -> the text of the document, from the one table under INFO."""
     section = re.search(r"^### INFO\n(.*?)^### ", text_of("proto/PROTOCOL.md"), re.M | re.S)[1]
     return {(at, line): what for at, line, what in ROW.findall(section)}
 
 
 def errors_of():
-    """{command: prefixes of its errors} by the document; -ERR is common to all."""
+    """{command: prefixes of its errors} of the document; -ERR is common to all."""
     sections = dict(re.findall(r"^### ([A-Z]+)\n(.*?)(?=^##|\Z)", text_of("proto/PROTOCOL.md"), re.M | re.S))
 
     def errors_in(name):
@@ -41,7 +41,7 @@ def errors_of():
 
 class Info(Case):
     def printed(self, d):
-        """(section, line) of everything that INFO prints, but the configuration."""
+        """(section, line) of all lines of INFO, except the configuration."""
         section, lines = None, []
         for line in d.cmd("INFO").split("\r\n"):
             if line.startswith("# "):
@@ -77,7 +77,7 @@ class Info(Case):
         self.assertEqual([n for n in lines if n not in sample and not n.startswith("rules")], [])
 
     def test_memory_is_told_as_it_is(self):
-        """The figures of INFO stats, against what the daemon has allocated in all."""
+        """The memory figures of INFO, against the sum of the daemon's allocations."""
         d = self.rlockd(conf="limits: { sessions: 1000 }\n")
 
         def read(line):
@@ -94,7 +94,8 @@ class Info(Case):
         reported = read("session_bytes")
         self.assertLessEqual(reported, 2048)
         self.assertAlmostEqual(reported, (used - before) / 500, delta=reported / 5)
-        for i, c in enumerate(conns[:20]):  # one by one: of a larger burst the free lists keep more (base/freelist.h)
+        # one by one: after a larger burst the free lists keep more (base/freelist.h)
+        for i, c in enumerate(conns[:20]):
             c.send("".join("LOCK %032d\r\n" % (100 * i + j) for j in range(100)))
             self.assertTrue(all(c.read() > 0 for _ in range(100)))
         used, before = read("used_memory"), used

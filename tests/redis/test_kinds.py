@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The kinds with several holders or a queue in Redis over two daemons, deadlocks between them, and wake-ups by
-tracking."""
+"""The kinds with several holders or a queue in Redis over two daemons, deadlocks between the daemons, and wake-ups by
+tracking.
+"""
 import random
 import re
 import select
@@ -22,11 +23,11 @@ class Kinds(Case):
         self.b = self.rlockd(redis=self.r.url, name="b", conf=self.conf)
 
     def sessions(self, n):
-        """n connections, one after the other to each daemon."""
+        """n connections, in turn to each daemon."""
         return [self.conn((self.a, self.b)[i % 2]) for i in range(n)]
 
     def waits(self, daemon, name, n):
-        """so many wait there, and have heard that it is taken"""
+        """n waiters wait there, and the daemon knows that the name is taken"""
         rows = daemon.maps("LOCKS", name) if isinstance(daemon, harness.Conn) else self.look(daemon, name)
         return rows and rows[0]["waiters"] == n
 
@@ -35,12 +36,12 @@ class Kinds(Case):
             return c.maps("LOCKS", name)
 
     def granted(self, conns):
-        """Those of the connections that have an answer now, with it."""
+        """{connection: answer} of the connections that have an answer now."""
         ready = select.select(conns, [], [], 0)[0]
         return [(c, c.read()) for c in ready]
 
     def leftovers(self):
-        """What Redis has besides what daemons share."""
+        """The keys in Redis besides those that daemons share."""
         return [k for k in self.r.cmd("KEYS", "*") if not k.startswith("rlock:")]
 
     def in_queue(self, name):
@@ -98,7 +99,7 @@ class Kinds(Case):
         until(lambda: self.leftovers() == [])
 
     def test_readers_and_writers_over_two_daemons(self):
-        """A witness in Redis: readers add 1, writers 1000; any other sum than allowed is seen."""
+        """A witness in Redis: readers add 1, writers 1000; any sum that is not allowed is counted."""
         wrong, grants, stop = [], [0, 0], time.monotonic() + 4 * harness.SLOW
         key = "inside"
 
@@ -116,7 +117,7 @@ class Kinds(Case):
                         grants[writes] += 1
                         if c.cmd("UNLOCK", "rw") != 0:
                             wrong.append("unlock")
-            except Exception as e:  # noqa: B902 -- shown by the test
+            except Exception as e:  # the test shows it
                 wrong.append(repr(e))
 
         threads = [threading.Thread(target=work, args=((self.a, self.b)[i % 2], i)) for i in range(16)]
@@ -152,7 +153,7 @@ class Kinds(Case):
         until(lambda: self.leftovers() == [])
 
     def deadlock(self, length):
-        """Each holds its own name and then wants that of the next, over both daemons in turn."""
+        """Each holds its own name and then waits for the name of the next, over both daemons in turn."""
         conns = self.sessions(length)
         names = ["d%d" % i for i in range(length)]
         for c, n in zip(conns, names):
@@ -170,7 +171,7 @@ class Kinds(Case):
         for n in names:
             self.assertIn('"%s"' % n, text)
         self.assertEqual(len(re.findall("of daemon", text)) > 0, length > 1)
-        # nobody else is told: the others get their turn when the victim gives up what it holds
+        # no other owner gets an error: each of the others is granted its lock when the victim gives up its own
         time_is_up = time.monotonic() + 0.5
         until(lambda: time.monotonic() > time_is_up)
         self.assertEqual(self.granted(conns), [])

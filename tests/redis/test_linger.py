@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""A lock that lingers: who waits elsewhere has it in a moment, and who is alone with it costs Redis hardly anything."""
+"""A lock that lingers: a waiter at another daemon gets it within a moment, and a client without rivals causes hardly
+any commands to Redis.
+"""
 import statistics
 import sys
 import threading
@@ -8,13 +10,13 @@ import time
 import harness
 from harness import Case, until
 
-CONF = "locks: { linger: 1s }\n"  # the most that can be set
+CONF = "locks: { linger: 1s }\n"  # the maximum that can be set
 SOON = 0.2 * harness.SLOW
 CHANNEL = "redisson_lock__channel:{%s}"
 
 
 class Again(threading.Thread):
-    """One client that takes a lock and gives it back, again and again, until it is stopped."""
+    """A client that takes a lock and gives it back, again and again, until it is stopped."""
 
     def __init__(self, daemon, name, pause):
         super().__init__(daemon=True)
@@ -59,7 +61,7 @@ class Linger(Case):
         return {k: int(v) for k, v in self.a.info("stats").items() if v.isdigit()}
 
     def time_to_event(self, name):
-        """Seconds until a new subscriber is told that it is free."""
+        """Seconds until a new subscriber receives the message that the lock is free."""
         with self.r.conn() as c:
             c.cmd("SUBSCRIBE", CHANNEL % name)
             began = time.monotonic()
@@ -67,7 +69,7 @@ class Linger(Case):
             return time.monotonic() - began
 
     def gets(self, daemon, name):
-        """Seconds until a waiter at another daemon has it."""
+        """Seconds until a waiter at another daemon is granted it."""
         with daemon.conn() as c:
             began = time.monotonic()
             self.assertGreater(c.cmd("LOCK", name), 0)
@@ -76,7 +78,7 @@ class Linger(Case):
         return took
 
     def idle(self, name):
-        """It was used just now, and lingers."""
+        """The name was used just now, and lingers."""
         def used():
             """the lock lingers behind its use"""
             with self.a.conn() as c:
@@ -86,13 +88,16 @@ class Linger(Case):
         until(used)  # a busy machine may look too late
 
     def test_a_subscriber(self):
-        """... is told at once that it is free, whether it is in use all the time, now and then, or not any more"""
+        """
+        ... soon receives the message that the lock is free, whether it is in use all the time, now and then, or not any
+        more
+        """
         took = []
         for i in range(5):
             self.idle("x%d" % i)
             took.append(self.time_to_event("x%d" % i))
         self.assertLess(statistics.median(took), SOON, took)
-        # Where Redis's word comes too late, for the machine is busy, the run ends by its time: that is no yield.
+        # If the answer of Redis comes too late, on a busy machine, the run ends by its time: that is no yield.
         self.assertGreaterEqual(self.stats()["linger_yields"], 1)
         for name, pause in (("y", 0), ("z", 0.02)):
             client = self.again(name, pause)
@@ -101,7 +106,7 @@ class Linger(Case):
             self.assertLess(statistics.median(took), SOON, took)
 
     def test_a_waiter_at_another_daemon(self):
-        """... gets it at once, and so does a waiter here in turn"""
+        """... gets it at once, and so does a waiter of the first daemon in turn"""
         b = self.rlockd(redis=self.r.url, name="b", conf=CONF)
         took = []
         for i in range(5):
@@ -121,7 +126,10 @@ class Linger(Case):
             self.assertLess(statistics.median(back), SOON, back)
 
     def test_it_is_told(self):
-        """... by the other daemon, where Redis does not count subscribers; a daemon without `linger` says nothing"""
+        """
+        ... learns of the waiter from the other daemon, where Redis does not count subscribers; a daemon without
+        `linger` sends no message
+        """
         self.assertEqual(self.r.cmd("ACL", "SETUSER", "default", "-pubsub|numsub"), "OK")
         self.a = self.rlockd(redis=self.r.url, name="c", conf=CONF + "handoff: { time: 1s }\n")
         for conf, notified in ((CONF, True), ("", False)):
@@ -159,7 +167,7 @@ class Linger(Case):
         self.assertEqual(now["linger_yields"], 0)
 
     def test_nothing_lingers(self):
-        """... and Redis is not asked"""
+        """... and the daemon does not ask Redis"""
         with self.a.conn() as c:
             self.assertGreater(c.cmd("LOCK", "x"), 0)
             self.assertEqual(c.cmd("UNLOCK", "x"), 0)

@@ -1,4 +1,4 @@
-"""test_links.py -- some of the daemon's connections to Redis are gone, and cannot come back: Redis is at maxclients."""
+"""test_links.py -- some of the daemon's links to Redis are lost and cannot come back: Redis is at maxclients."""
 import random
 import re
 import time
@@ -8,7 +8,7 @@ from harness import Case, until
 
 
 class Maxclients(Case):
-    """All of the daemon's connections in the order in which it made them: of locks, of renewals, of subscriptions."""
+    """All links of the daemon in the order in which it made them: of locks, of renewals, of subscriptions."""
 
     def setUp(self):
         super().setUp()
@@ -18,20 +18,20 @@ class Maxclients(Case):
         self.addCleanup(self.admin.close)
 
     def links(self):
-        """ids, by their place in the daemon."""
+        """The ids of the links, in the order of the daemon."""
         lines = self.admin.cmd("CLIENT", "LIST").splitlines()
         ours = [dict(w.partition("=")[::2] for w in line.split()) for line in lines if "name=rlockd " in line]
         return ours
 
     def cut(self, which):
-        """Those of the connections go, and none can be made."""
+        """Ends these links, and no new ones can be made."""
         full = len(self.links()) + 1 - len(which)
         assert self.admin.cmd("CONFIG", "SET", "maxclients", str(full)) == "OK"
         for link in which:
             assert self.admin.cmd("CLIENT", "KILL", "ID", link["id"]) == 1
 
     def test_renewals_go_by_any_link(self):
-        """Whichever of the others goes: what is held stays held, and what is granted is renewed."""
+        """Whichever other link is lost: held locks stay held, and new grants are renewed."""
         for away in range(4):
             with self.subTest(away=away):
                 links = sorted(self.links(), key=lambda l: int(l["id"]))
@@ -42,10 +42,10 @@ class Maxclients(Case):
                     self.cut([links[0]])  # the oldest one: each of the four in turn
                     until(lambda: len(self.links()) == 3)
                     granted = ["b%d" % i for i in range(20)]
-                    for name in granted:  # also where the link of the name is the one
+                    for name in granted:  # also on the link on which the name was granted
                         self.assertGreater(c.cmd("LOCK", name, "WAIT", "5s"), 0)
                     self.assertEqual(self.d.info("redis")["redis_state"], "up")
-                    time.sleep(1.6)  # what is measured: longer than the lease
+                    time.sleep(1.6)  # longer than the lease, for a renewal
                     held = {row["name"] for row in c.maps("LOCKS", "*") if row["state"] == "held"}
                     self.assertEqual(sorted(set(before + granted) - held), [])
                     self.assertEqual(self.admin.cmd("CONFIG", "SET", "maxclients", "1000"), "OK")
@@ -54,9 +54,10 @@ class Maxclients(Case):
                     self.assertEqual([c.cmd("UNLOCK", n) for n in before + granted], [0] * len(before + granted))
 
     def test_locks_go_by_any_link(self):
-        """Two of the three links that can serve are away, and stay away: what is held is freed in Redis at once."""
+        """Two of the three links that can serve are lost, and stay lost: released locks are freed in Redis at once."""
         served, tries = set(), 0
-        while served != {"locks", "locks,renewals"}:  # whose a connection is the daemon tells when it is gone
+        # which link serves is reported only when it is lost, so the test tries until both cases occurred
+        while served != {"locks", "locks,renewals"}:
             tries += 1
             self.assertLess(tries, 60)
             with self.d.conn() as c, self.d.conn() as other:
@@ -81,7 +82,7 @@ class Maxclients(Case):
         for i in range(10):
             self.assertEqual(c.cmd("UNLOCK", "a%d" % i), 0)
         until(lambda: not any(self.admin.cmd("EXISTS", "a%d" % i) for i in range(10)))
-        c.close()  # what its session held is given back as well
+        c.close()  # the locks of its session are given back as well
         until(lambda: not any(self.admin.cmd("EXISTS", "a%d" % i) for i in range(10, 20)))
         for i in range(20):
             self.assertGreater(other.cmd("LOCK", "a%d" % i, "WAIT", "5s"), 0)
@@ -97,7 +98,7 @@ class Maxclients(Case):
                 log = lambda: self.d.log()[reported:]
                 until(lambda: "max number of clients reached" in log())
                 self.assertIn(self.r.url.replace("unix:", ""), log())
-                time.sleep(1)  # what is measured: several attempts
+                time.sleep(1)  # long enough for several attempts
                 lines = [l for l in log().splitlines() if "max number of clients reached" in l]
                 self.assertEqual(len(lines), 1, log())
                 self.assertEqual(self.admin.cmd("CONFIG", "SET", "maxclients", "1000"), "OK")

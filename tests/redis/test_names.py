@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The host of Redis's URL: /etc/hosts, a name server, each of its addresses, and all of it anew for each connection."""
+"""The host of Redis's URL: /etc/hosts, a name server, each of its addresses, and a new lookup for each connection."""
 import os
 import signal
 import socket
@@ -12,7 +12,7 @@ from harness import Case, free_port, until
 
 
 class NameServer:
-    """Answers for every name with the addresses it has; None: it is silent."""
+    """Answers for every name with the addresses that it has; None: it does not answer."""
 
     def __init__(self):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -77,7 +77,7 @@ class Names(Case):
         until(lambda: int(d.info("stats")["redis_connects"]) >= was + 3)
 
     def test_hosts(self):
-        """... count before any name server, and IPv6 as IPv4."""
+        """... are used before any name server, and IPv6 like IPv4."""
         for i, address in enumerate(("127.0.0.1", "::1")):
             self.port = free_port()
             self.put("hosts", "%s other redis.example # here\n" % address)
@@ -87,13 +87,13 @@ class Names(Case):
         self.assertEqual(self.server.asked, 0)
 
     def test_number(self):
-        """An address is no name: no server is asked."""
+        """An address needs no lookup: no server is asked."""
         self.redis_at("::1")
         self.assertGreater(self.daemon(host="[::1]").cmd("LOCK", "a"), 0)
         self.assertEqual(self.server.asked, 0)
 
     def test_pending_at_the_end(self):
-        """A lookup without an answer ends with the process; the sanitizer's build sees that it leaks nothing."""
+        """A lookup without an answer ends with the process; the build with sanitizers shows that it leaks nothing."""
         self.server.v4 = self.server.v6 = None
         d = self.daemon(wait=False)
         until(d.serving)
@@ -102,7 +102,7 @@ class Names(Case):
         self.assertEqual(d.wait(), 0)
 
     def test_every_address(self):
-        """Whichever of them it is at."""
+        """Redis may be at any of the addresses."""
         self.server.v4, self.server.v6 = ["127.0.0.2", "127.0.0.3", "127.0.0.4"], ["::1"]
         for i, address in enumerate(("127.0.0.4", "::1", "127.0.0.2")):
             self.port = free_port()
@@ -112,7 +112,7 @@ class Names(Case):
             self.assertNotIn("warn redis", d.log())
 
     def test_one_that_is_silent(self):
-        """The first one takes connections and says nothing: the next attempt is with the other."""
+        """The first address takes connections and does not answer: the next attempt uses the other one."""
         self.server.v4 = ["127.0.0.2", "127.0.0.3"]
         self.redis_at("127.0.0.3")
         with socket.create_server(("127.0.0.2", self.port)):
@@ -120,7 +120,7 @@ class Names(Case):
             self.assertGreater(d.cmd("LOCK", "a"), 0)
 
     def test_it_moves(self):
-        """Redis has another address: the next connection goes there; in hosts as at a name server."""
+        """Redis has another address: the next connection goes there; with /etc/hosts as with a name server."""
         first = self.redis_at("127.0.0.1", name="r1")
         d = self.daemon()
         until(lambda: d.info("redis")["redis_links_up"] == "3")
@@ -147,7 +147,7 @@ class Names(Case):
         self.again(d, r)
 
     def test_half_a_name_server(self):
-        """A server that knows nothing of IPv6, and does not even say so, holds nothing up."""
+        """A server that does not answer for IPv6 delays nothing."""
         self.server.v6 = None
         self.redis_at("127.0.0.1")
         d = self.daemon()
@@ -163,13 +163,14 @@ class Names(Case):
         until(d.ready)
 
     def test_no_name_server_answers(self):
-        """The daemon serves all the same: its clients hear at once that Redis is away."""
+        """The daemon serves all the same: its clients learn at once that Redis is unreachable."""
         self.server.v4 = self.server.v6 = None
         d = self.daemon(wait=False)
         until(d.serving)
         self.assertRegex(d.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE")
         until(lambda: "no name server has resolved this host in time" in d.info("redis")["redis_last_error"])
-        other = NameServer()  # questions that were given up are no longer in the way of what resolv.conf says now
+        # questions that were given up do not delay those to the name server that resolv.conf names now
+        other = NameServer()
         self.addCleanup(other.close)
         self.put("resolv.conf", "nameserver 127.0.0.1:%d\n" % other.port)
         self.redis_at("127.0.0.1")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A quorum of three independent masters: what locks feel when some of them are killed, paused or emptied."""
+"""A quorum of three independent masters: locks while some of the masters are killed, paused or emptied."""
 import re
 import secrets
 import signal
@@ -33,7 +33,7 @@ class Quorum(Case):
         return sum(n["state"] == "voting" for n in nodes(r))
 
     def granted(self, c, name, deadline=30):
-        """The token of a LOCK that is asked for until it is granted."""
+        """The token of a LOCK that is repeated until it is granted."""
         end = time.monotonic() + deadline * harness.SLOW
         while True:
             answer = c.cmd("LOCK", name, "WAIT", "2s")
@@ -43,7 +43,7 @@ class Quorum(Case):
 
     @staticmethod
     def renewed(r, times=4):
-        """So many renewals are over: with four, more than the lease."""
+        """Waits for `times` more renewals: four take longer than the lease."""
         at = int(r.info("stats")["renewals"])
         until(lambda: int(r.info("stats")["renewals"]) >= at + times, 30)
 
@@ -52,7 +52,7 @@ class Quorum(Case):
 
 
 class Plain(Quorum):
-    """Nothing fails."""
+    """No node fails."""
 
     def test_a_lock_is_on_every_node_and_on_none_behind_its_release(self):
         r = self.start()
@@ -86,9 +86,9 @@ class Plain(Quorum):
             return [int(n["second_rounds"]) for n in nodes(r)]
         before = raised()
         t = c.cmd("LOCK", "b")
-        self.assertGreater(t, clocks[1])  # which is above what two nodes would have given by themselves
+        self.assertGreater(t, clocks[1])  # above the tokens of two nodes alone
         self.assertGreater(sum(raised()), sum(before))
-        self.assertEqual(raised()[2], before[2])  # nobody is ahead of it
+        self.assertEqual(raised()[2], before[2])  # no node is ahead of it
         self.assertGreaterEqual(sorted(int(x) for x in self.m.cmd("GET", clock_of("b")))[1], t)
 
     def test_a_waiter_at_another_daemon_is_woken(self):
@@ -102,7 +102,7 @@ class Plain(Quorum):
         self.assertIsNone(a.cmd("LOCK", "a", "NOWAIT"))
 
     def test_two_daemons_count(self):
-        """Each adds one under the lock, behind a larger token each time."""
+        """Each adds one under the lock, with a larger token each time."""
         r, other = self.start(), self.daemon(name="other")
         state = {"n": 0, "token": 0, "in": 0}
 
@@ -126,7 +126,7 @@ class Plain(Quorum):
 
 
 class Hints(Quorum):
-    """No waiter asks for minutes but for a hint."""
+    """Each poll is minutes away, so only a hint makes a waiter ask."""
 
     CONF = "max_poll: 1h\n" + CONF.replace("lease: 3s", "lease: 10m")
     CHANNEL = "redisson_lock__channel:{a}"
@@ -159,11 +159,11 @@ class Hints(Quorum):
         self.of_another(0, 1)
         c.ask("LOCK", "a", "WAIT", "5m")
         until(lambda: self.m.cmd("PUBSUB", "NUMSUB", self.CHANNEL) == [[self.CHANNEL, 1]] * 3)
-        for node in self.m.nodes[:2]:  # the last attempt leaves when the daemon knows that it is subscribed at both
+        for node in self.m.nodes[:2]:  # the last attempt is made when the daemon knows that it is subscribed at both
             at = self.taken(r)
             node.cmd("PUBLISH", self.CHANNEL, "0")
             until(lambda: self.taken(r) > at)
-        time.sleep(0.05)  # it hears, 4 ms later, that it has given back what it got at the third node
+        time.sleep(0.05)  # 4 ms later the daemon learns that its release at the third node is done
         r.signal(signal.SIGSTOP)
         self.m.nodes[0].cmd("CLIENT", "KILL", "TYPE", "pubsub")
         self.m.nodes[0].cmd("DEL", "a")
@@ -171,7 +171,7 @@ class Hints(Quorum):
         self.assertGreater(c.read(), 0)
 
     def test_a_node_that_was_away_votes_again(self):
-        """One more node has the key of another owner. Nothing hints that the node is back."""
+        """One more node has the key of another owner. No message hints that the node is back."""
         r = self.start(conf=self.CONF)
         c = self.conn(r)
         self.of_another(0)
@@ -201,7 +201,7 @@ class Hints(Quorum):
 
 
 class Starts(Quorum):
-    """What the log says of nodes that vote."""
+    """The lines of the log about nodes that vote."""
 
     WARNED = ("no majority votes", "no spare node votes")
 
@@ -210,7 +210,7 @@ class Starts(Quorum):
 
     def test_a_healthy_start_warns_of_nothing(self):
         patient = CONF.replace("timeout: 500ms", "timeout: 5s")
-        for name in ("first", "second"):  # the quorum is new; it has been used before
+        for name in ("first", "second"):  # first the quorum is new; then it was used before
             r = self.start(conf=patient) if name == "first" else self.daemon(conf=patient, name=name)
             until(lambda: "spare nodes vote" in r.log())
             self.assertEqual(self.warned(r), [])
@@ -262,7 +262,7 @@ class Failures(Quorum):
         begin = time.monotonic()
         for i in range(10):
             self.assertGreater(c.cmd("LOCK", "n%d" % i), 0)
-        self.assertLess(time.monotonic() - begin, 10)  # of what is waited for a node
+        self.assertLess(time.monotonic() - begin, 10)  # the longest wait for a node
         self.m.resume(0)
         for i in range(10):
             self.assertEqual(c.cmd("UNLOCK", "n%d" % i), 0)
@@ -296,7 +296,7 @@ class Failures(Quorum):
         self.m.nodes[1].kill()
         self.m.again(1)
         until(lambda: self.where("a") == [True] * 3)
-        self.m.nodes[0].kill()  # what was filled counts
+        self.m.nodes[0].kill()  # the repaired key of node 1 counts
         self.renewed(r)
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
@@ -308,7 +308,7 @@ class Failures(Quorum):
         until(lambda: self.voting(r) == 2)
         self.assertEqual(c.cmd("LOCK", "b") > t, True)
         clock = 10**9 + max(int(node.cmd("GET", clock_of("b"))) for node in self.m.nodes[:2])
-        for node in self.m.nodes[:2]: # as far as tokens have got elsewhere
+        for node in self.m.nodes[:2]: # the highest token that the other nodes gave
             node.cmd("SET", clock_of("a"), clock)
         until(lambda: self.voting(r) == 3, 30)
         self.assertEqual([t for t in self.m.nodes[2].cmd("MGET", *CLOCKS) if int(t or 0) < clock], [])
@@ -326,13 +326,13 @@ class Failures(Quorum):
         self.assertGreater(self.granted(self.conn(other), "a"), t)
 
     def test_an_unused_rule_makes_a_quarantine_longer(self):
-        """That is how it is told of longer leases of other libraries' clients."""
+        """Such a rule is the way to declare longer leases of clients of other libraries."""
         r = self.start(conf=CONF + "rules: [{ match: nobody, lease: 1h }]\n")
         self.m.nodes[0].cmd("FLUSHALL")
         until(lambda: self.voting(r) == 2)
 
         def ends():
-            """the node says when its grace period ends: before that it is not admitted"""
+            """the epoch of the node has the end of its grace period, before which the node is not admitted"""
             return (self.m.nodes[0].cmd("GET", "rlock:epoch") or "").split()[2:]
         self.assertGreater(int(until(ends)[0]) / 1000 - time.time(), 3500)
 
@@ -358,12 +358,12 @@ class Failures(Quorum):
         begin = time.monotonic()
         answer = c.cmd("LOCK", "b", "WAIT", "1s")
         self.assertTrue(answer.startswith("UNAVAILABLE"), answer)
-        self.assertLess(time.monotonic() - begin, 12)  # behind 15 s the links are given up, whatever is waited for
+        self.assertLess(time.monotonic() - begin, 12)  # after 15 s without an answer the links are closed
         self.m.resume(0, 2)
 
 
 class Clocks(Quorum):
-    """The daemon's clock jumps: nothing that was answered before confirms that a majority has a name."""
+    """The daemon's clock jumps: answers from before the jump do not confirm that a majority has a name."""
 
     def test_what_shows_the_jump_is_asked_again_at_once(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 30s"))
@@ -383,7 +383,7 @@ class Clocks(Quorum):
 
 
 class Restarts(Quorum):
-    """The daemon is killed, and the next one has its state directory."""
+    """The daemon is killed, and the next process uses its state directory."""
 
     def test_named_owners_go_on_and_sessions_are_free(self):
         conf = 'state_dir: "%s/state"\n' % self.dir + CONF
@@ -404,8 +404,9 @@ class Restarts(Quorum):
         self.assertGreater(c.cmd("LOCK", "named"), t)
 
     def test_broadcasts_of_the_next_process_are_heard(self):
-        """They are not taken for those of the process before it, which had the same uuid."""
-        slow = CONF.replace("lease: 3s", "lease: %ds" % (90 * harness.SLOW))  # renewed far behind our deadline
+        """They are not taken for those of the former process, which had the same uuid."""
+        # the next renewal is due long after the deadline of this test
+        slow = CONF.replace("lease: 3s", "lease: %ds" % (90 * harness.SLOW))
         conf = 'state_dir: "%s/state"\n' % self.dir + slow
         r, other = self.start(conf=conf), self.daemon(name="other", conf=slow)
         c = self.conn(other)
@@ -441,12 +442,12 @@ class Redlock:
             "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0")
 
     def extend(self, key, value, ttl_ms=10000):
-        """As redsync does with WithSetNXOnExtend: also where its key is missing. Whether a majority has it."""
+        """As redsync does with WithSetNXOnExtend: also where the key is missing. Returns whether a majority has it."""
         return self.m.cmd("EVAL", self.FILL, 1, key, value, ttl_ms).count(1) >= self.q
 
 
 class Strangers(Quorum):
-    """Others lock the same names on the same nodes."""
+    """Clients without a daemon lock the same names on the same nodes."""
 
     def test_a_plain_redlock_keeps_us_out_and_we_it(self):
         r = self.start(conf=CONF + "rules: [{ match: 's*', kind: simple }]\n")
@@ -467,16 +468,17 @@ class Strangers(Quorum):
             other.free(name, value)
 
     def test_a_redlock_that_fills_holes_when_it_extends(self):
-        """It holds again what is free, and never what we hold."""
+        """It gets back locks that are free, and never one that rlockd holds."""
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
         c, other = self.conn(r), Redlock(self.m)
         value = other.lock("s")
-        for node in self.m.nodes[:2]:  # as if its time was over there
+        for node in self.m.nodes[:2]:  # as if its lease had ended there
             self.assertEqual(node.cmd("DEL", "s"), 1)
         t = c.cmd("LOCK", "s", "WAIT", "5s")
         self.assertGreater(t, 0)
         self.assertFalse(other.extend("s", value, 600000))
-        self.assertEqual(self.m.nodes[1].cmd("DEL", "s"), 1)  # a hole of ours is filled by it, before we are there
+        # it fills the hole of rlockd's lock before the repair does
+        self.assertEqual(self.m.nodes[1].cmd("DEL", "s"), 1)
         self.assertTrue(other.extend("s", value, 600000))
         self.assertTrue(c.cmd("RENEW", "s", "3s").startswith("LOST"))
         self.assertIsNone(c.cmd("LOCK", "s", "NOWAIT"))
@@ -488,13 +490,13 @@ class Strangers(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "s"), 0)
 
     def scripts(self):
-        """How many of them the nodes have run."""
+        """How many scripts the nodes have run."""
         rows = [re.search(r"^cmdstat_evalsha:calls=(\d+)", node.cmd("INFO", "commandstats"), re.M)
                 for node in self.m.nodes]
         return sum(int(row.group(1)) for row in rows if row is not None)
 
     def test_a_waiter_for_a_majority_asks_seldom(self):
-        """What one takes back of its minority wakes no other, which would have a minority as well."""
+        """A waiter that gives back its minority wakes no other waiter, which would get a minority as well."""
         conf = CONF.replace("lease: 3s", "lease: 3s, kind: simple")
         waiting = [self.conn(r) for r in (self.start(conf=conf), self.daemon(name="other", conf=conf))]
         for node in self.m.nodes[:2]:
@@ -504,7 +506,7 @@ class Strangers(Quorum):
         channel = "redisson_lock__channel:{s}"
         until(lambda: self.m.cmd("PUBSUB", "NUMSUB", channel) == [[channel, 2]] * 3)
         began, at = time.monotonic(), self.scripts()
-        time.sleep(3)  # it is the rate that is looked at
+        time.sleep(3)  # for a rate of calls
         rate = (self.scripts() - at) / (time.monotonic() - began)
         self.assertLess(rate, 30)
         for node in self.m.nodes[:2]:
@@ -519,7 +521,7 @@ class Strangers(Quorum):
         c.ask("LOCK", "s", "WAIT", "60s")
         until(lambda: looks.maps("WAITERS", "s"))
         began, at = time.monotonic(), self.scripts()
-        time.sleep(2)  # it is the rate that is looked at
+        time.sleep(2)  # for a rate of calls
         self.assertLess((self.scripts() - at) / (time.monotonic() - began), 30)
         self.m.cmd("DEL", "s")
         self.assertGreater(c.read(), 0)
@@ -556,7 +558,7 @@ class Strangers(Quorum):
 
 
 class Storm(Quorum):
-    """Everything at once, and tokens that rise all the while."""
+    """All faults at once, while tokens rise."""
 
     def test_tokens_rise_whatever_fails(self):
         r, other = self.start(), self.daemon(name="other")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The token clocks of a quorum's nodes: unrelated names do not move each other's, whatever the order of their votes."""
+"""The token clocks of a quorum's nodes: a name does not move the clock of an unrelated name, in any order of votes."""
 import harness
 from harness import free_port, until
 from quorums import CLOCKS, Masters, clock_of
@@ -13,21 +13,21 @@ ADMIT = embed("quorum")
 
 
 def two_parts():
-    """Two names with clocks of their own, and a third one with the clock of the first."""
+    """Two names with clocks of their own, and a third name with the clock of the first."""
     a, b = "a", "b"
     assert clock_of(a) != clock_of(b)
     return a, b, next(c for c in ("c%d" % i for i in range(10000)) if clock_of(c) == clock_of(a))
 
 
 class Orders(Quorum):
-    """Each daemon reaches one of two nodes by a proxy, so that their votes meet there in another order."""
+    """Each daemon reaches one of two nodes by a proxy, so that their votes arrive there in different orders."""
 
     def place(self, i):
         port = free_port()
         return {"at": "redis://127.0.0.1:%d" % port, "args": ("--port", str(port))}
 
     def reaches(self, i):
-        """A daemon and its way to node i."""
+        """A daemon and its proxy to node i."""
         node = self.m.nodes[i]
         way = Proxy(int(node.url.rsplit(":", 1)[1]))
         self.addCleanup(way.close)
@@ -62,7 +62,9 @@ class Orders(Quorum):
 
 class Clocks(Scripted):
     def votes(self, kind, verb, names, proposed, reserve=0, owner=ME, lease=LEASE):
-        """One call of the form for a quorum; the rows of the answer: outcome, a, b of each name, and the last word."""
+        """
+        One call of the form for a quorum; the rows of the answer: outcome, a, b of each name, and the last element.
+        """
         holder = owner if kind == "reentrant" else value_of(owner)
         terms, own = {"acquire": ([lease, 1, 0], [holder]), "renew": ([lease, 0], [holder])}[verb]
         if kind == "simple" and verb == "acquire":
@@ -92,7 +94,9 @@ class Clocks(Scripted):
             self.assertEqual(len(self.c.cmd("KEYS", "rlock:clock*")), 2)
 
     def test_names_of_all_clocks(self):
-        """Each of the 64 is some name's, and the clock is the one that tests and the simulator compute."""
+        """
+        Each of the 64 is the clock of some name, and Redis uses the clock that the tests and the simulator compute.
+        """
         names = ["n%d" % i for i in range(1000)]
         self.assertEqual({clock_of(n) for n in names}, set(CLOCKS))
         at = self.now_us()
@@ -111,7 +115,7 @@ class Clocks(Scripted):
             self.assertEqual(self.clock(a), at + 10 ** 9 + 66 + 64)
 
     def test_names_of_a_call_get_what_was_proposed_for_each(self):
-        """As in a call of their own, so that nodes that gather them otherwise give the same tokens."""
+        """As in separate calls, so nodes that group the names differently give the same tokens."""
         at = self.now_us()
         for kind in KINDS:
             for n in (1, 2, 4, 5, 50):
@@ -141,7 +145,7 @@ class Clocks(Scripted):
         self.c.cmd("PEXPIRE", "n20", LEASE)
         rows, _ = self.votes("reentrant", "acquire", names, at)
         self.assertEqual([n for n, row in zip(names, rows) if row[0] != OK], ["n20"])
-        self.flush()  # two owners of one name in a wide call: the second one finds it taken
+        self.flush()  # two owners of one name in a wide call: the second finds it taken
         reply = self.c.cmd("EVAL", OF_QUORUM["reentrant", "acquire"], 8, CLOCK, EPOCH, "a", "b", "c", "d", "e", "b",
                            0, at, OPEN, 0, LEASE, 1, 0, *[ME] * 5, YOU)
         self.assertEqual((reply[1:5], reply[5], reply[8]), ([OK, at, reply[3], 5], 2, 1))
@@ -179,7 +183,7 @@ class Clocks(Scripted):
             rows, _ = self.votes(kind, "renew", [a, b, same], at + 700)
             self.assertEqual([row[0] for row in rows], [OK, GONE, GONE])
             self.assertEqual((self.clock(a), self.clock(b)), (at + 700, at))
-            self.assertEqual(self.tokens(kind, "renew", [a], at + 600), [0])  # never back
+            self.assertEqual(self.tokens(kind, "renew", [a], at + 600), [0])  # the clock never goes back
             self.assertEqual(self.tokens(kind, "renew", [a], 0), [0])
             self.assertEqual(self.clock(a), at + 700)
             wide = ["n%d" % i for i in range(50)]
@@ -229,8 +233,10 @@ class Clocks(Scripted):
         self.assertEqual(self.ask_node(), [OPEN, 1, at + 50])
 
     def test_what_a_registered_daemon_knew_counts(self):
-        """rlock:clock: it is the floor of presence.lua. A vote is above it once the daemon has looked, also if the node
-        was admitted before."""
+        """
+        rlock:clock is the floor of presence.lua. Later votes are above it once the daemon has looked, also if the node
+        was admitted before.
+        """
         at = self.now_us()
         self.ask_node(OPEN, at)
         self.c.cmd("SET", CLOCK, at + 90)

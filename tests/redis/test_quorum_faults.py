@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A quorum of which a node keeps its data and is out of reach, is full, takes no writes, or says nonsense."""
+"""A quorum with a node that keeps its data and is out of reach, is full, takes no writes, or answers nonsense."""
 import re
 
 import harness
@@ -13,7 +13,7 @@ TOKENS_END = 1 << 53
 
 
 class OutOfReach(Quorum):
-    """Daemons come by a port, which a node closes and opens again; it keeps its data meanwhile."""
+    """Daemons use a port, which a node closes and opens again; the node keeps its data meanwhile."""
 
     def place(self, i):
         port = free_port()
@@ -35,7 +35,7 @@ class OutOfReach(Quorum):
         return self.m.cmd("GET", key)
 
     def left_behind(self, r, c):
-        """The value of a lock that was given back while the last node was out of reach: it is there still."""
+        """The value of a lock that was given back while the last node was out of reach: that node still has it."""
         self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple", "LEASE", "200s"), 0)
         until(lambda: self.where("s") == [True] * 3)
         self.leave(r, 2)
@@ -44,7 +44,7 @@ class OutOfReach(Quorum):
         return self.values("s")[2]
 
     def test_the_next_lock_of_an_owner_forgets_no_value_of_the_one_before(self):
-        """Each lock of the kind has a value of its own, and only that frees it."""
+        """Each lock of the kind has a value of its own, and only that value frees it."""
         for kind in ("simple", "reentrant"):
             with self.subTest(kind=kind):
                 r = self.start(place=self.place, conf=PATIENT, name=kind)
@@ -68,7 +68,7 @@ class OutOfReach(Quorum):
         until(lambda: self.where("s") == [False] * 3)
 
     def test_a_value_is_not_forgotten_while_its_release_is_on_its_way(self):
-        """The release is not answered, and runs too late; the next lock of the owner has begun meanwhile."""
+        """The release gets no answer, and runs too late; the next lock of the owner has begun meanwhile."""
         r = self.start()
         c = self.conn(r)
         self.assertGreater(c.cmd("LOCK", "s", "KIND", "simple", "LEASE", "200s"), 0)
@@ -82,7 +82,7 @@ class OutOfReach(Quorum):
         until(lambda: self.where("s") == [False] * 3)
 
     def test_a_node_is_not_asked_for_another_value_while_the_one_before_may_yet_get_there(self):
-        """The link was lost before the answer, so the attempt may run until its guard, for all that rlockd knows."""
+        """The link was lost before the answer, so the attempt may run in Redis until its guard."""
         r = self.start(conf=PATIENT)
         c, node = self.conn(r), self.m.nodes[2]
         self.assertEqual(node.cmd("CLIENT", "PAUSE", "100000", "WRITE"), "OK")
@@ -117,13 +117,16 @@ class OutOfReach(Quorum):
         until(lambda: self.where("a") == [True] * 3)
         self.leave(other, 2)
         self.assertEqual(self.m.nodes[1].cmd("DEL", "a"), 1)
-        self.m.nodes[1].cmd("CLIENT", "PAUSE", "300", "WRITE")  # and it answers last
+        self.m.nodes[1].cmd("CLIENT", "PAUSE", "300", "WRITE")  # and the node answers last
         self.assertEqual(other.cmd("BREAK", "a"), 1)
         until(lambda: r.info("stats")["lost"] == "1")
         self.assertGreater(self.granted(self.conn(other), "a"), t)
 
     def test_jeopardy_comes_before_lost(self):
-        """A node turns out not to have it: it ends when a node drops it that was left out of the last renewal."""
+        """
+        The deadline comes nearer without a LOST: a node lacks the key, so the hold depends on a node that the last
+        renewal did not reach.
+        """
         lease = 9 * harness.SLOW
         r = self.start(place=self.place, conf=CONF.replace("lease: 3s", "lease: %ds" % lease))
         c, ears = self.conn(r), self.conn(r)
@@ -160,7 +163,7 @@ class Full(Quorum):
         self.fill(0)
         self.assertGreater(c.cmd("LOCK", "a"), t)
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
-        self.renewed(r)  # there, too: that takes no memory
+        self.renewed(r)  # at the full node, too: a renewal takes no memory
         self.assertEqual(self.where("held"), [True] * 3)
         self.assertEqual(c.cmd("UNLOCK", "held"), 0)
         until(lambda: self.where("held") == [False] * 3)
@@ -173,7 +176,7 @@ class Full(Quorum):
         self.fill(0, 1)
         self.assertRegex(c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE .*out of memory")
         self.assertRegex(c.cmd("LOCK", "a", "WAIT", "1s"), "^UNAVAILABLE .*out of memory")
-        until(lambda: self.where("a") == [False] * 3)  # of the third node it was taken back
+        until(lambda: self.where("a") == [False] * 3)  # the third node's grant was given back
         self.renewed(r)
         self.assertEqual(c.cmd("LOCK", "held", "ONCE"), t)
         self.assertEqual(c.cmd("UNLOCK", "held"), 0)
@@ -198,7 +201,7 @@ class Full(Quorum):
 class Evicting(Quorum):
     def test_strict_needs_a_majority_that_evicts_nothing(self):
         """INFO shows the policy of a node that may evict keys."""
-        before = self.start(name="before")  # the nodes have an epoch: strict has no other doubt
+        before = self.start(name="before")  # the nodes have an epoch, so that the policy is the only reason of `strict`
         before.stop()
 
         def evict(i):
@@ -216,7 +219,7 @@ class Evicting(Quorum):
 
 
 class Named(Quorum):
-    """What the list of URLs names wrongly is said: in INFO, in the answer to a LOCK, in the log."""
+    """Mistakes in the list of URLs are reported: in INFO, in the answer to a LOCK, in the log."""
 
     def begin(self, url):
         r = self.rlockd(redis=url, conf=CONF, wait=False)
@@ -237,7 +240,7 @@ class Named(Quorum):
         return {"args": ("--port", str(free_port()))}
 
     def test_one_server_by_two_addresses(self):
-        """It counts once; a quorum that is new is none then."""
+        """The server counts once, so a new quorum lacks a majority."""
         self.m = Masters(self, 3, self.place)
         urls = [node.url for node in self.m.nodes]
         twice = "redis://127.0.0.1:" + self.m.nodes[0].place["args"][1]
@@ -276,7 +279,7 @@ class Named(Quorum):
         c = self.conn(r)
         t = self.granted(c, "a")
         until(lambda: self.where("a") == [True] * 3)
-        self.replicate(2, 0)  # and its vote would be that of the master
+        self.replicate(2, 0)  # its vote would be the vote of the master
         until(lambda: nodes(r)[2]["state"] == "down")
         self.assertGreater(self.granted(c, "b"), t)
         self.m.nodes[0].kill()
@@ -284,9 +287,9 @@ class Named(Quorum):
 
 
 class Nonsense(Quorum):
-    """What a node says of its token clock raises those of others, so a number that is no token is not taken."""
+    """A node's token clock raises the clocks of other nodes, so an answer that is no token is rejected."""
 
-    ANSWER = re.compile(rb"(\*3\r\n\$\d+\r\n[^\r]*\r\n:\d\r\n:)\d+\r\n")  # of scripts/quorum.lua
+    ANSWER = re.compile(rb"(\*3\r\n\$\d+\r\n[^\r]*\r\n:\d\r\n:)\d+\r\n")  # the answer of scripts/quorum.lua
 
     def place(self, i):
         port = free_port()
@@ -297,7 +300,7 @@ class Nonsense(Quorum):
         return {"at": "redis://127.0.0.1:%d" % self.proxy.port, "args": ("--port", str(port))}
 
     def token_clock(self, i, key):
-        """Of the name at a node; -1 while it is no number."""
+        """The token clock of the name at a node; -1 while it is no number."""
         text = self.m.nodes[i].cmd("GET", clock_of(key))
         return int(text) if text.isdigit() else -1
 
@@ -305,7 +308,7 @@ class Nonsense(Quorum):
         r = self.start(place=self.place)
         self.proxy.change = lambda reported: self.ANSWER.sub(rb"\g<1>%d\r\n" % TOKENS_END, reported)
         self.proxy.cut(False)
-        until(lambda: int(r.info("stats")["redis_protocol_errors"]) >= 2)  # each time that it is back
+        until(lambda: int(r.info("stats")["redis_protocol_errors"]) >= 2)  # one each time that the node is back
         until(lambda: self.voting(r) == 2)
         token = self.granted(self.conn(r), "a")
         self.m.nodes[0].cmd("FLUSHALL")
@@ -319,7 +322,7 @@ class Nonsense(Quorum):
         self.assertLess(self.token_clock(0, "a"), TOKENS_END)
 
     def test_a_clock_that_is_no_token_is_begun_anew(self):
-        """As each vote takes it: another program has written the key."""
+        """Another program has written the key: each vote begins it anew."""
         r = self.start(place=self.place)
         for wrong in (str(TOKENS_END), "1e300", "nan", "-5", "x"):
             for key in ("rlock:clock", clock_of("a" + wrong)):
