@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Locks in a Redis Cluster of real nodes: many slots, slots that move under them, what nodes must be set to."""
+"""Locks in a Redis Cluster of real nodes: many slots, slots that move under held locks, required settings of nodes."""
 import os
 import re
 import select
@@ -27,7 +27,7 @@ class Case(clusters.Case):
         return self.c.cmd(key, "PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{%s}" % key)[1]
 
     def plain_listeners(self, key):
-        """Those that use SUBSCRIBE, at the owner of the slot."""
+        """The subscribers by SUBSCRIBE, at the owner of the slot."""
         return self.c.cmd(key, "PUBSUB", "NUMSUB", "redisson_lock__channel:{%s}" % key)[1]
 
     def holds(self, name):
@@ -40,7 +40,7 @@ class Slots(Case):
         names = ["name%d" % i for i in range(60)]
         conns = {n: self.conn(d) for n in names}
         self.assertGreater(len({slot_of(n) for n in names}), 50)
-        for _ in range(2):  # the second time all records are there: they leave together
+        for _ in range(2):  # the second time all records are there: the names leave together
             d.signal(signal.SIGSTOP)
             for n in names:
                 conns[n].ask("LOCK", n)
@@ -74,7 +74,7 @@ class Slots(Case):
         self.assertEqual(len({slot_of(n) for n in ("m1", "m2", "m3")}), 3)
         self.assertTrue(all(isinstance(t, int) for t in tokens), tokens)
         self.assertIsInstance(other.cmd("LOCK", "m0"), int)
-        self.assertIsInstance(other.cmd("LOCK", "m4"), int)  # whose slots are known from here on
+        self.assertIsInstance(other.cmd("LOCK", "m4"), int)  # its daemon knows the slots from here on
         self.assertEqual(other.cmd("UNLOCK", "m4"), 0)
         self.assertIsNone(other.cmd("MLOCK", "2", "m4", "m2", "WAIT", "500ms"))
         until(lambda: not self.holds("m4"))
@@ -95,7 +95,7 @@ class Slots(Case):
 
 
 class First(Case):
-    """The first use of a slot waits until its record is there, also where the LOCK does not wait."""
+    """The first LOCK in a slot waits until the slot's record is there, also with NOWAIT."""
 
     def test_of_many_slots(self):
         d = self.daemon(conf="redis: { timeout: 8s }\n")
@@ -104,7 +104,7 @@ class First(Case):
             self.assertIsInstance(c.cmd("LOCK", "name%d" % i, "NOWAIT"), int, d.log())
 
     def test_by_two_daemons_at_once(self):
-        """One of them creates the record, and the other may be there before it."""
+        """One daemon creates the record, and the other may reach the slot before the record is there."""
         conns = [self.conn(self.daemon(name, conf="redis: { timeout: 8s }\n")) for name in "ab"]
         for i in range(60):
             for k, c in enumerate(conns):
@@ -157,7 +157,7 @@ class Moves(Case):
         self.renewed_and_freed(self.target("open"))
 
     def test_on_its_way_to_a_master_that_had_none(self):
-        """As each new node is given its first slots. ASK names it by its host name, and the map by its address."""
+        """As when a new node gets its first slots. ASK names the node by its host name, the map by its address."""
         self.c = Cluster(self.dir, self._keep, replicas=0, args=(
             *STEADY, "--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"))
         d = self.daemon(conf=self.CONF)
@@ -187,7 +187,9 @@ class Moves(Case):
         self.assertTrue(refused is None or "slot %d is being moved" % slot_of("open") in str(refused), refused)
 
     def test_kinds_with_side_keys_in_an_open_slot(self):
-        """What they need is at both nodes: they are neither renewed nor freed, and no owner gets them meanwhile."""
+        """
+        Auxiliary keys are at both nodes: locks are neither renewed nor freed, and no other owner gets them meanwhile.
+        """
         d, slot, to = self.daemon(conf=self.CONF), slot_of("open"), self.target("open")
         kinds = ("fair", "semaphore", "rw", "fenced")
         held = {kind: self.conn(d) for kind in (*kinds, "reentrant")}
@@ -228,7 +230,7 @@ class Redirected(Case):
     NAMES = 100
 
     def names_of(self, owner):
-        """Names of that master, each in a slot of its own."""
+        """Names of that master, each in a different slot."""
         owners, found, i = self.c.owners(), {}, 0
         while len(found) < self.NAMES:
             if owners[slot_of("m%d" % i)].id == owner.id:
@@ -237,7 +239,10 @@ class Redirected(Case):
         return list(found.values())
 
     def give_away(self, at, slot, to):
-        """From now on the owner says that another master has the slot, which knows nothing of that."""
+        """
+        From now on the owner redirects requests for the slot to another master, which does not know that it has the
+        slot.
+        """
         for key in at.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "10"):
             at.cmd("DEL", key)
         self.assertEqual(at.cmd("CLUSTER", "SETSLOT", str(slot), "NODE", to.id), "OK")
@@ -250,7 +255,9 @@ class Redirected(Case):
         return found
 
     def maps(self, monitors):
-        """How often nodes were asked for the map by a daemon: node.lua asks, too, each node for its own slots."""
+        """
+        How often a daemon asked nodes for the map, without the CLUSTER NODES of node.lua (each node for its own slots).
+        """
         n = 0
         for node, ear in zip(self.c.nodes, monitors):
             node.cmd("ECHO", "the end")
@@ -261,7 +268,10 @@ class Redirected(Case):
         return n
 
     def test_the_map_is_requested_a_few_times_each_second(self):
-        """Slots leave one by one, each with a name that is wanted; of most slots no map has told before."""
+        """
+        Slots move one by one, each with a name that a client asks for; no map that the daemon has shows most of these
+        moves.
+        """
         source, to = self.c.masters_now()[:2]
         d = self.daemon()
         conns = {name: self.conn(d) for name in self.names_of(source)}
@@ -274,23 +284,25 @@ class Redirected(Case):
             for i, (name, c) in enumerate(conns.items()):
                 self.give_away(node, slot_of(name), to)
                 c.ask("LOCK", name, "WAIT", "200ms")
-                within(lambda i=i: int(d.info("stats")["redirects"]) > i, 0.1)  # never, if a map has told before
+                # no redirect comes if a map that arrived before shows the move
+                within(lambda i=i: int(d.info("stats")["redirects"]) > i, 0.1)
         for c in conns.values():
             self.assertNotIsInstance(c.read(), int)
         n, seconds = self.maps(ears), time.monotonic() - began
-        self.assertGreater(int(d.info("stats")["redirects"]), self.NAMES // 4)  # else this would show nothing
+        self.assertGreater(int(d.info("stats")["redirects"]), self.NAMES // 4)  # else the test would prove nothing
         self.assertGreater(n, 0)
-        self.assertLessEqual(n, 4 + 20 * seconds)  # of a node of the URL and of a master, every 100 ms at most
+        # one node of the URL and one master are asked, each every 100 ms at most
+        self.assertLessEqual(n, 4 + 20 * seconds)
 
 
 class Members(Case):
     def seen(self):
-        """The uuids that are registered at the anchors, once for each."""
+        """The uuids that are registered at the anchors, each once."""
         return [text.lstrip("?") for n in self.c.nodes if n.is_master() for key in n.cmd("KEYS", "rlock:*:seen")
                 for text in n.cmd("ZRANGE", key, "0", "-1") if text != "#"]
 
     def test_a_daemon_that_stops_leaves(self):
-        """Grace periods do not wait for it any more."""
+        """Grace periods do not wait for the daemon any more."""
         d = self.daemon()
         uuid = d.info("server")["run_id"]
         c = self.conn(d)
@@ -300,7 +312,7 @@ class Members(Case):
         self.assertEqual(self.seen().count(uuid), 0)
 
     def test_a_full_redis(self):
-        """Locks are renewed and freed where no memory is left."""
+        """Locks are renewed and freed at nodes without free memory."""
         d = self.daemon(conf=CONF + "locks: { lease: %ds }\n" % (3 * harness.SLOW))
         c = self.conn(d)
         names = ["a", "b", "c", "d"]
@@ -380,7 +392,10 @@ class Rights(Case):
         self.assertGreater(int(b.info("stats")["hints"]), 0)
 
     def test_a_node_that_refuses_info(self):
-        """No other node is asked for the version: until it answers, rlockd uses what Redis 6 has, and says so once."""
+        """
+        No other node is asked for the version: until the node answers, rlockd uses only features of Redis 6, and logs
+        that once.
+        """
         node = self.c.replica_of(self.c.owner(0))
         self.assertEqual(node.cmd("ACL", "SETUSER", "default", "-info"), "OK")
         self.addCleanup(node.cmd, "ACL", "SETUSER", "default", "+@all")
@@ -401,7 +416,7 @@ class Rights(Case):
         until(lambda: self.plain_listeners("b") == 1)
         self.assertEqual(self.listeners("b"), 0)
         d.advance("11s")
-        until(lambda: node.cmd("ACL", "LOG")[0][1] >= 2)  # it was asked again
+        until(lambda: node.cmd("ACL", "LOG")[0][1] >= 2)  # the daemon has asked again
         self.assertEqual(d.log().count("is taken for Redis 6"), 1)
         node.cmd("ACL", "SETUSER", "default", "+info")
 
@@ -422,11 +437,11 @@ class Rights(Case):
 
 
 class NodeTimeout(Case):
-    """A master that is cut off serves until its node timeout: for no more than half of the longest lease."""
+    """A master that is cut off serves until its node timeout, which must be at most half of the longest lease."""
 
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.of_all, 60000)  # as Shared has it
+        self.addCleanup(self.of_all, 60000)  # the timeout of the shared cluster
         self.of_all(20000)
 
     def of_all(self, ms):
@@ -470,10 +485,10 @@ class Starts(Case):
     @staticmethod
     def warned(d):
         return [line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error") and
-                "a master that is cut off may go on" not in line]  # nodes have a timeout of 60 s here
+                "a master that is cut off may go on" not in line]  # the node timeout is 60 s here
 
     def test_a_healthy_start_warns_of_nothing(self):
-        for name in "ab":  # the cluster is new; it has been used before
+        for name in "ab":  # first a new cluster, then a cluster that was used before
             d = self.daemon(name)
             self.assertIsInstance(self.conn(d).cmd("LOCK", name), int)
             until(lambda: d.info("redis")["redis_links_up"] == "9")
@@ -481,12 +496,15 @@ class Starts(Case):
 
     @unittest.skipIf(harness.redis_major() < 7, "no node of Redis 6 can be made deaf")
     def test_a_replica_that_a_node_takes_for_a_master_is_no_reason(self):
-        """As it is right after `redis-cli --cluster create`: the asked node has not heard yet whose replica it is."""
+        """
+        As right after `redis-cli --cluster create`: the asked node has not learned yet that the new node is a replica.
+        """
         debug = (*STEADY, "--enable-debug-command", "yes")
         self.c = Cluster(self.dir, self._keep, replicas=0, args=debug)
         new, asked = self._keep(Node(self.dir, "new", args=debug)), self.c.nodes[1]
         self.c.join(new)
-        for node in (new, asked):  # neither hears PING, so the one does not answer by PONG, of which the other learns
+        # neither receives PING, so neither answers PONG, from which the asked node would learn it
+        for node in (new, asked):
             self.assertEqual(node.cmd("DEBUG", "DROP-CLUSTER-PACKET-FILTER", "0"), "OK")
         self.assertEqual(new.cmd("CLUSTER", "REPLICATE", self.c.nodes[0].id), "OK")
         d = self.rlockd(redis="cluster:" + asked.addr, conf=self.CONF)
@@ -502,7 +520,7 @@ class Starts(Case):
         until(lambda: any("unreachable address=redis://127.0.0.1:%d " % port in line for line in self.warned(d)))
 
     def test_a_master_that_is_missed_is_warned_of(self):
-        """No other node knows of it: their timeout is 60 s."""
+        """No other node reports it as failed: their node timeout is 60 s."""
         self.c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
         self.c.nodes[2].kill()
         d = self.rlockd(redis="cluster:" + self.c.nodes[0].addr, conf=self.CONF)
@@ -532,7 +550,7 @@ class Run(harness.Case):
         until(lambda: self.servers() == "")
 
     def servers(self):
-        """The command lines of those that serve from this directory."""
+        """The command lines of the processes that serve from this directory."""
         out = ""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

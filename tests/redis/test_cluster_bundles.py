@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bundles: names of many slots that reach a node of a cluster in one command, and what may happen to them there."""
+"""Bundles: names of many slots that go to a node of a cluster in one command, and what can go wrong with them there."""
 import signal
 
 import clusters
@@ -25,7 +25,9 @@ class Case(clusters.Case):
         self.tokens = self.together("UNLOCK")
 
     def together(self, command, *more):
-        """Each connection says it, and the daemon reads all of it in one turn; the answers, in the order of names."""
+        """
+        Each connection sends the command, and the daemon reads all requests in one turn; returns the answers by name.
+        """
         self.d.signal(signal.SIGSTOP)
         for n in self.names:
             self.conns[n].ask(command, n, *more)
@@ -33,7 +35,7 @@ class Case(clusters.Case):
         return [self.conns[n].read() for n in self.names]
 
     def commands(self):
-        """Calls of locks that the nodes have run."""
+        """The number of calls for locks that the nodes have run."""
         return int(self.d.info("stats")["redis_calls"])
 
     def lock_all(self, *more):
@@ -52,7 +54,7 @@ class Bundles(Case):
         self.assertEqual(self.holders(), [1] * N)
         self.assertEqual(self.together("UNLOCK"), [0] * N)
         until(lambda: self.holders() == [0] * N)
-        # Besides heartbeats: one or two commands to each node, for each of both.
+        # Besides heartbeats: one or two commands to each node for LOCK, and as many for UNLOCK.
         self.assertLess(self.commands() - before, N)
         second = self.lock_all()
         self.assertTrue(all(a < b for a, b in zip(first, second)))
@@ -96,7 +98,7 @@ class Bundles(Case):
         self.assertLess(self.commands() - before, N // 2)
 
     def test_a_node_that_does_not_answer(self):
-        """What became of its names is not known, and each is asked for again when it is back."""
+        """The outcome of its names is unknown, and each is asked for again when the node is back."""
         node = self.c.masters[1]
         node.signal(signal.SIGSTOP)
         self.d.signal(signal.SIGSTOP)

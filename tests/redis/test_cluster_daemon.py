@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A daemon in front of a cluster does what it does in front of one Redis: restarts with a state directory, the
-commands of admins, stock clients of Redis, TLS."""
+"""A daemon in front of a cluster, with the same behaviour as in front of one Redis: restarts with a state directory,
+the commands of admins, stock clients of Redis, TLS.
+"""
 import os
 import signal
 
@@ -9,7 +10,7 @@ from certificates import Authority
 from clusters import Case, Cluster, slot_of
 from harness import RError, until
 
-# The script by which warlock (npm) unlocks.
+# The script by which npm warlock unlocks.
 WARLOCK = """--
 -- Delete a key if content is equal
 --
@@ -31,7 +32,7 @@ NAMES = ["name%d" % i for i in range(12)]
 
 class Names(Case):
     def taken(self, names):
-        """The number of keys that exist in the cluster."""
+        """How many of the keys are there."""
         return sum(self.c.cmd(name, "EXISTS", name) for name in names)
 
 
@@ -40,7 +41,7 @@ class Restart(Names):
         return self.daemon(name, self.CONF + 'state_dir: "%s"\n' % os.path.join(self.dir, "state"))
 
     def test_killed(self):
-        """Locks of sessions, in many slots, are freed; named owners keep theirs."""
+        """The locks of sessions, in many slots, are freed; named owners keep their locks."""
         d = self.start("first")
         c = self.conn(d)
         mine, named = NAMES[:6], NAMES[6:]
@@ -64,7 +65,7 @@ class Restart(Names):
         until(lambda: self.taken(named) == 0)
 
     def test_killed_while_masters_lose_their_data(self):
-        """The next process reclaims the locks of named owners; no other owner is granted one of them meanwhile."""
+        """The next process reclaims its locks, and no other owner is granted them meanwhile."""
         d = self.start("first")
         other = self.conn(self.daemon("other"))
         with d.conn() as c:
@@ -110,7 +111,7 @@ class Commands(Names):
         self.assertEqual(self.taken(NAMES), 0)
 
     def test_as_redis(self):
-        """Clients lock by SET NX and unlock by a script, as they do in Redis itself."""
+        """The recipe of clients that use a Redis for locks."""
         d = self.daemon()
         one, two = self.conn(d), self.conn(self.daemon("b"))
         for name in NAMES[:4]:
@@ -125,7 +126,7 @@ class Commands(Names):
 
 class Tls(harness.Case):
     def test_all_with_tls(self):
-        """With TLS, too, a replica takes over from a killed master, and the daemons go on."""
+        """A replica takes over with TLS, too."""
         ca = Authority(self.dir)
         cluster = Cluster(self.dir, self._keep, tls=(*ca.certificate("node"), ca.pem))
         conf = 'redis: { timeout: 2s, tls_ca_file: "%s" }\n' % ca.pem

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cluster_epochs.py -- slots whose master is lost go by hand to a node with a lower config epoch."""
+"""test_cluster_epochs.py -- a master is lost, and an operator gives its slots to a node with a lower config epoch."""
 import harness
 from clusters import STEADY, SLOTS, Cluster, Node, slot_of
 from harness import until
@@ -35,7 +35,7 @@ class Low(harness.Case):
         new = self.replace_by_hand(cluster, cluster.masters[2])
         until(lambda: d.info("redis")["redis_refusal"] == "slot 10922: " + ADVICE + new.addr, 30)
         self.assertIn("slot %d: %s" % (slot_of(name), ADVICE + new.addr), str(c.cmd("LOCK", name, "NOWAIT")))
-        # A daemon that starts now takes the map as it is; but the anchors know the config epoch of the lost master.
+        # A daemon that starts now accepts the map; but the anchors know the higher config epoch of the lost master.
         late = self.rlockd(redis="cluster:" + ",".join(n.addr for n in cluster.nodes), name="late",
                            conf="locks: { lease: 3s }\n")
         why = "slot 13652, an anchor: " + ADVICE + new.addr

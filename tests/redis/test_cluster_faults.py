@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cluster_faults.py -- a cluster some of whose nodes refuse to write: full ones, and ones that lack replicas."""
+"""test_cluster_faults.py -- a cluster in which some nodes refuse writes: full nodes, and nodes that lack replicas."""
 import re
 
 import clusters
@@ -14,12 +14,12 @@ class Case(clusters.Case):
     CONF = CONF
 
     def name_at(self, node, n=0):
-        """A name whose slot that master owns; the n-th."""
+        """The n-th name whose slot that master owns."""
         owners = self.c.owners()
         return [x for x in ("name%d" % i for i in range(300)) if owners[slot_of(x)].id == node.id][n]
 
     def after(self, node, *words):
-        """Run at the end of the test."""
+        """Schedules a command for the end of the test."""
         self.addCleanup(node.cmd, *words)
 
 
@@ -46,7 +46,8 @@ class Evicting(Case):
     def test_strict_grants_nothing_at_that_master_and_says_why(self):
         """INFO shows the policy of the master that may evict keys."""
         names = [self.name_at(m) for m in self.c.masters]
-        c = self.conn(self.daemon(name="before"))  # the slots have been used before: strict has no other doubt
+        # the slots have been used before, so that the eviction policy is the only reason of `strict`
+        c = self.conn(self.daemon(name="before"))
         self.assertTrue(all(isinstance(c.cmd("LOCK", name, "WAIT", "20s"), int) for name in names))
         self.assertEqual([c.cmd("UNLOCK", name) for name in names], [0, 0, 0])
         node = self.c.masters[1]
@@ -66,7 +67,7 @@ class Evicting(Case):
         node.cmd("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
         def reported():
-            """INFO knows no reason any more, without any LOCK"""
+            """INFO shows no reason any more, without any LOCK"""
             d.advance("1s")
             return d.info("redis")["redis_refusal"] == ""
         until(reported, pause=0.1)
@@ -74,11 +75,11 @@ class Evicting(Case):
 
 class Refused(Case):
     def generations(self):
-        """How many have begun, as an anchor elsewhere counts them."""
+        """The number of generations that have begun, by an anchor at another master."""
         return int(self.c.masters[0].cmd("HGET", "rlock:{54h}:gen", "#").split()[2])
 
     def refuses_info(self, node):
-        """From now on: each new link asks for the origin, and is refused."""
+        """From now on the node refuses INFO, by which each new link asks for the origin."""
         self.after(node, "ACL", "SETUSER", "default", "+info")
         node.cmd("ACL", "LOG", "RESET")
         node.cmd("ACL", "SETUSER", "default", "-info")
@@ -116,14 +117,14 @@ class Refused(Case):
         until(lambda: d.log().count("cannot ask for origins") == 2)
 
     def test_a_node_that_refuses_info_is_down_for_that_reason(self):
-        """And until it does not refuse it any more, without a restart."""
+        """The node serves again when it accepts INFO, without a restart of the daemon."""
         d = self.daemon()
         node = self.c.masters[1]
         name = self.name_at(node)
         c = self.conn(d)
         self.assertIsInstance(c.cmd("LOCK", name, "WAIT", "20s"), int)
         self.refuses_info(node)
-        why = ": ACL SETUSER default .*\\+info$"  # Redis 7.0 does not say which command
+        why = ": ACL SETUSER default .*\\+info$"  # Redis 7.0 does not name the command in the error
 
         def counted():
             """INFO has the error of Redis, and the remedy"""

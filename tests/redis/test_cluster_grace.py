@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a cluster loses, and who holds what then: masters killed with writes that their replica never had, data flushed
-away, slots that move meanwhile (cluster.md R1..R8)."""
+"""Losses of data in a cluster, and the holders afterwards: masters killed with writes that their replica never
+received, data flushed away, slots that move meanwhile (cluster.md R1..R8).
+"""
 import re
 import signal
 import time
@@ -18,7 +19,7 @@ class Case(clusters.Case):
     CONF = CONF
 
     def two(self, conf=CONF):
-        """Two daemons, in whose cluster locks have been had in some slots."""
+        """Two daemons, which have granted and released locks in some slots."""
         pair = [self.daemon(name, conf) for name in "ab"]
         for d in pair:
             with d.conn() as c:
@@ -37,12 +38,14 @@ class Case(clusters.Case):
 
 
 class Flushed(Case):
-    """Data that is lost while its node stays."""
+    """A node loses its data, and goes on."""
 
     LEASE = 4 * harness.SLOW
 
     def held(self):
-        """A lock in a slot in which both daemons have been granted something, and another client that wants it."""
+        """
+        A lock in a slot in which both daemons have been granted locks, and another client that waits for the lock.
+        """
         self.a, self.b = (self.daemon(name, CONF + "locks: { lease: %ds }\n" % self.LEASE) for name in "ab")
         self.holder, self.other = self.conn(self.a), self.conn(self.b)
         for c in (self.holder, self.other):
@@ -64,7 +67,10 @@ class Flushed(Case):
         return answer if self.renewals() > until_renewals else None
 
     def kept_and_granted(self, may_be_lost=False):
-        """The holder has it for longer than a lease; it is granted when that ends, with a larger token."""
+        """
+        The holder keeps the lock for longer than a lease; then it gives it back, and the other client gets a larger
+        token.
+        """
         self.other.ask("LOCK", "kept", "WAIT", "120s")
         first = self.renewals()
         answer = until(lambda: self.kept(first + 4, may_be_lost), 5 * self.LEASE, pause=0.05)
@@ -80,7 +86,10 @@ class Flushed(Case):
         self.assertEqual(self.a.info("stats")["lost"], "0")
 
     def test_all_masters(self):
-        """All anchors are lost: for a lease nothing is renewed, so the lock may be, and its holder is told first."""
+        """
+        All anchors are lost: nothing is renewed for a lease, so the lock may be lost; then its holder is informed
+        first.
+        """
         self.held()
         self.c.clear()
         self.kept_and_granted(may_be_lost=True)
@@ -95,7 +104,7 @@ class Flushed(Case):
 
 
     def test_the_grace_period_is_shown(self):
-        """The daemon that died is waited for, for its lease."""
+        """The grace period waits for the lease of the daemon that died."""
         lease = 2 * harness.SLOW
         a, b = self.two("locks: { lease: %ds }\n" % lease)
         self.assertEqual(a.info("redis")["redis_grace"], "0")
@@ -109,7 +118,7 @@ class Flushed(Case):
 
 
 class New(harness.Case):
-    """A daemon starts while two of three anchors have no data, and the master of the third one stands still."""
+    """A daemon starts while two of three anchors have no data, and the master of the third anchor stands still."""
 
     WHY = ("two of three anchors must vote: 1 does not answer, 2 are new or have lost data; "
            r"two vote in (\d+) s at the latest")
@@ -131,7 +140,7 @@ class New(harness.Case):
         return until(text)
 
     def test_a_master_is_away(self):
-        """No daemon has used the cluster: it grants as soon as the third anchor is new, too."""
+        """No daemon has used the cluster before: the daemon grants as soon as the third anchor is new, too."""
         self.begin()
         self.stops()
         d = self.rlockd(redis=self.c.url(), conf=CONF, wait=False)
@@ -150,7 +159,7 @@ class New(harness.Case):
         until(lambda: "info redis two anchors vote" in d.log())
 
     def test_the_third_knows_a_holder(self):
-        """Two masters come back empty: for a daemon that starts then, they look like those of a new cluster."""
+        """Two masters come back empty: to a daemon that starts then, they look like masters of a new cluster."""
         self.begin()
         conf = CONF + "locks: { lease: 60s }\n"
         a = self.rlockd(redis=self.c.url(), conf=conf, name="a")
@@ -174,7 +183,7 @@ class New(harness.Case):
 
 
 class Mortal(Case):
-    """A cluster of its own, whose nodes end, and are replaced soon."""
+    """A cluster for one test, whose nodes end, and are replaced soon."""
 
     def cluster(self):
         return Cluster(self.dir, self._keep)
@@ -182,7 +191,9 @@ class Mortal(Case):
 
 class Killed(Mortal):
     def test_a_replica_takes_over_and_goes_too(self):
-        """What is held stays so; slots of other masters are granted meanwhile; a slot without a master is named."""
+        """
+        Held locks stay held; slots of other masters are granted meanwhile; an error names a slot without a master.
+        """
         d = self.daemon()
         c = self.conn(d)
         slot = slot_of("here")
@@ -218,7 +229,7 @@ class Killed(Mortal):
         self.assertEqual(a.info("stats")["lost"], "0")
 
     def test_no_count_is_lost_while_masters_go(self):
-        pair = self.two(CONF + "locks: { lease: 4s }\n")  # two anchors that are lost at once take a lease
+        pair = self.two(CONF + "locks: { lease: 4s }\n")  # two anchors that are lost at once stop grants for a lease
         counting = Counting(pair, 6)
         self.addCleanup(counting.stop)
         until(lambda: counting.done > 50)
@@ -241,29 +252,29 @@ class Killed(Mortal):
 
 class Planned(Case):
     def test_known_soon(self):
-        """No connection ends: what an anchor's former master answers makes the daemon ask for the map at once."""
+        """No connection ends: the answer of an anchor's former master makes the daemon ask for the map at once."""
         def asked():
             return sum(int(line.split("calls=")[1].split(",")[0]) for n in self.c.nodes
                        for line in n.cmd("INFO", "commandstats").split("\r\n") if "cmdstat_cluster|nodes" in line)
         d = self.daemon()
         old = self.c.owner(slot_of("{54h}"))  # the tag of an anchor: slot 2730
         before = asked()
-        until(lambda: asked() > before)  # the next question that comes by itself is 5 s away
+        until(lambda: asked() > before)  # the next periodic question comes 5 s later
         new = self.c.fail_over(old)
         until(lambda: "slots moved" in d.log())
         refused = re.search(r"errorstat_MOVED:count=(\d+)", old.cmd("INFO", "errorstats"))
         self.assertLess(int(refused.group(1)) if refused else 0, 8)  # four each second
         until(lambda: new.cmd("HGET", "rlock:{54h}:gen", "#").split()[3] == "v", 20)  # it votes
-        self.assertNotIn("NOSCRIPT", d.log())  # its text goes along the next time: nothing is wrong
+        self.assertNotIn("NOSCRIPT", d.log())  # the daemon sends the text of the script itself: no error
 
 
 class Stopped(Mortal):
-    """A master stands still, and takes up where it was when another one has its slots."""
+    """A master stands still, and goes on when another master has its slots."""
 
     SLOT = slot_of("counter:0")
 
     def stopped(self, meanwhile=lambda: None):
-        """Stops the master until it is replaced, and lets it go on then, as a function."""
+        """Stops the master until it is replaced; returns the function that lets it go on."""
         node = self.c.owner(self.SLOT)
         node.signal(signal.SIGSTOP)
 
@@ -278,7 +289,8 @@ class Stopped(Mortal):
         return go_on
 
     def test_what_it_was_asked_is_answered(self):
-        d = self.daemon(conf="redis: { timeout: 30s }\n")  # when it is replaced, some questions are on their way
+        # when the master is replaced, some commands for it have no answer yet
+        d = self.daemon(conf="redis: { timeout: 30s }\n")
         asked = []
 
         def ask():
@@ -286,15 +298,17 @@ class Stopped(Mortal):
             asked[-1].ask("LOCKINFO", "counter:0")
         at = "%d,state=failed" % self.c.owner(self.SLOT).port
         go_on = self.stopped(ask)
-        until(lambda: "slots moved" in d.log() and at in d.cmd("INFO", "redis"), pause=0.05)  # to the daemon, too ...
-        within(lambda: d.info("redis")["redis_links"] == "9", 3)  # ... whose connections would be closed by then
+        # the daemon, too, knows the move ...
+        until(lambda: "slots moved" in d.log() and at in d.cmd("INFO", "redis"), pause=0.05)
+        # ... and would have closed the links to the old master by then
+        within(lambda: d.info("redis")["redis_links"] == "9", 3)
         go_on()
         for c in asked:
-            c.read()  # what it is, does not matter: a read of nothing fails
+            c.read()  # any answer will do: a read without an answer fails
         self.assertGreater(len(asked), 20)
 
     def test_it_comes_back_old(self):
-        """Two clients never hold a lock at a time."""
+        """Two clients never hold a lock at the same time."""
         counting = Counting(self.two(CONF + "locks: { lease: %ds }\n" % (4 * harness.SLOW)), 6)
         self.addCleanup(counting.stop)
 
@@ -324,7 +338,9 @@ class Moves(Case):
         self.assertGreater(until(lambda: other.cmd("LOCK", "kept", "WAIT", "5s")), token)
 
     def test_lost_while_it_was_open(self):
-        """The slot stays where it was, and a key has gone astray: while the slot is open, that proves nothing."""
+        """
+        The slot stays at its master, which loses a key while the slot is open: that does not prove a loss of the lock.
+        """
         a, b = self.two(CONF + "locks: { lease: %ds }\n" % (8 * harness.SLOW))
         holder, other = self.conn(a), self.conn(b)
         token = holder.cmd("LOCK", "kept")
@@ -349,7 +365,7 @@ class Moves(Case):
 
 
 class Freed(Case):
-    """A lock that was freed by hand: its holder has not heard of it, and another owner has the lock."""
+    """An operator deletes a lock: another owner takes it before its holder learns of that."""
 
     def a_generation(self, slot):
         """A generation begins in the slot, which keeps its data."""
@@ -360,7 +376,7 @@ class Freed(Case):
             """the master has a higher config epoch than before"""
             if owner.cmd("CLUSTER", "BUMPEPOCH").startswith("BUMPED"):
                 return True
-            other.cmd("CLUSTER", "BUMPEPOCH")  # the master had the highest one: now it has not
+            other.cmd("CLUSTER", "BUMPEPOCH")  # the master has the highest config epoch: now another one has
             return False
         until(bumped, 20, pause=0.1)
 

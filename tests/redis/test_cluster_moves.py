@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Slots that move, by redis-cli and key by key, and masters that end, come back, or come back old, while clients of two
-daemons count under locks: no update is lost, no lock has two holders, tokens rise (cluster.md R1 to R8)."""
+"""Slots that move, by redis-cli and key by key, and masters that end, come back, or come back with old data, while
+clients of two daemons count under locks: no update is lost, no lock has two holders, tokens rise (cluster.md R1 to R8).
+"""
 import signal
 import time
 
@@ -10,9 +11,9 @@ from harness import RError, until
 from moving import CONF, Load, answered, tags_below
 
 LEASE = 8
-SLOTS = 12  # that move at a time; those that are used are among them
+SLOTS = 12  # the slots that move at a time; those in use are among them
 MANY = 500
-MOVED_ON = ("co",)  # MIGRATE may move an expiry, by which alone a lock of kind counter is known
+MOVED_ON = ("co",)  # MIGRATE may change an expiry, and the expiry is the only proof of a hold of kind counter
 
 
 class Case(harness.Case):
@@ -56,7 +57,7 @@ class Reshards(Case):
         self.nothing_wrong(load.end(may_be_lost=MOVED_ON))
 
     def test_five_hundred_slots(self):
-        """In one run, with a held lock in every tenth of them that another client waits for, for more than a lease."""
+        """In one run; every tenth slot has a held lock for which another client waits, for longer than a lease."""
         load = self.load()
         one, two = self.c.masters[:2]
         for tag in tags_below(MANY, MANY // 10):
@@ -67,14 +68,14 @@ class Reshards(Case):
         load.goes_on()
         until(lambda: time.monotonic() > began + LEASE + 1)  # each lease was renewed
         self.nothing_wrong(load.kept.wrong(may_be_lost=MOVED_ON))
-        self.assertLessEqual(int(self.a.info("stats")["lost"]), 2 * len(load.slots))  # of kind counter
+        self.assertLessEqual(int(self.a.info("stats")["lost"]), 2 * len(load.slots))  # only locks of kind counter
         self.nothing_wrong(load.end(may_be_lost=MOVED_ON))
 
 
 class Killed(Case):
     """
-    kill -9 of one end in the middle of a move, with writes that its replica never had; the replica takes over, and
-    redis-cli mends what is open.
+    kill -9 of the source or the target in the middle of a move, with writes that its replica never received; the
+    replica takes over, and redis-cli repairs the open slot.
     """
 
     def interrupted(self, of_target):
@@ -91,7 +92,7 @@ class Killed(Case):
         self.c.fix(stays)
         until(lambda: self.c.owner(slot), 20)
         load.goes_on()
-        # Of two versions of a key redis-cli may take the older one, which for a string does not say whose it was.
+        # Of two versions of a key redis-cli may keep the older one, and a string does not name its holder.
         self.nothing_wrong(load.end(may_be_lost=("si", "co")))
 
     def test_the_source(self):
@@ -111,7 +112,7 @@ class Failovers(Case):
         self.nothing_wrong(load.end())
 
     def test_a_master_that_stood_still(self):
-        """It believes to be the master when it goes on, until the others tell it."""
+        """When it goes on it takes itself for the master, until the other nodes correct it."""
         load = self.load()
         old = self.c.owner(load.slots[0])
         heir = until(lambda: self.c.replica_of(old))
@@ -127,16 +128,16 @@ class Failovers(Case):
 
 
 class Disks(Case):
-    """No replica: a node that is started again is the master of its slots, with whatever data it has."""
+    """Without replicas: a node that is started again is the master of its slots, with the data that it has."""
 
     REPLICAS, WORDS = 0, STEADY
 
     def test_empty(self):
-        """A daemon that is new to the slots asks first."""
+        """The first request comes from a daemon that has not used the slots before."""
         load = self.load()
         new = self.conn(self.daemon("new"))
         node = self.c.owner(load.slots[0])
-        self.a.signal(signal.SIGSTOP)  # so that nothing is reclaimed before the new one asks
+        self.a.signal(signal.SIGSTOP)  # so that the other daemon asks before anything is reclaimed
         node.kill()
         self._keep(node.again())
         name = next(iter(load.kept.waiting))
@@ -147,7 +148,7 @@ class Disks(Case):
         self.nothing_wrong(load.end())
 
     def test_old(self):
-        """It has locks that were given back since, and lacks those that were granted."""
+        """The old data has locks that have been given back since, and lacks locks that have been granted since."""
         load = self.load()
         holder, other = self.conn(self.a), self.conn(self.b)
         name = "{%s}since" % load.tags[0]
@@ -165,21 +166,23 @@ class Disks(Case):
         load.goes_on()
         self.assertEqual(answered(other, "UNLOCK", name), 0)
         self.assertGreater(answered(holder, "LOCK", name, "WAIT", "10s"), token)
-        # What a string said when it was saved does not say whose it was.
+        # A saved string does not name its holder.
         self.nothing_wrong(load.end(may_be_lost=("si", "co")))
 
 
 class Former(Case):
     """
-    A master that was saved before slots left it is started again: it has their old keys, and reports them `importing`.
-    redis-cli moves these keys to the owner, or those of the owner back: whoever has more of them. No owner reports its
-    slot open meanwhile.
+    A master that was saved before slots left it is started again: it has old keys of these slots, and reports the slots
+    `importing`. redis-cli moves the old keys to the owner, or the owner's keys back, whichever of the two nodes has
+    more of them. No owner reports its slot open meanwhile.
     """
 
     REPLICAS, WORDS = 0, STEADY
 
     def comes_back(self, load, more=0):
-        """Slots leave a master, and it is back with what it had; `more` keys of each of them are there alone."""
+        """
+        Slots leave a master, which then comes back with its old data; `more` further keys of each slot are there alone.
+        """
         former, owner = self.c.masters[:2]
         filler = [("{%s}%d" % (tag, i)) for tag in load.tags for i in range(more)]
         for key in filler:
@@ -188,7 +191,7 @@ class Former(Case):
         for key in filler:
             former.cmd("DEL", key)
         self.c.reshard(former, owner, SLOTS)
-        until(lambda: self.all_grant(load), 20)  # else what is held is not reclaimed before the slots are open again
+        until(lambda: self.all_grant(load), 20)  # else held locks are not reclaimed before the slots are open again
         former.kill()
         back = self._keep(former.again(old=True))
         self.c.nodes[0] = self.c.masters[0] = back
@@ -226,7 +229,7 @@ class Former(Case):
         for slot in load.slots:
             self.assertEqual(self.c.owner(slot).id, (back if more else owner).id)
         load.goes_on()
-        # Of two versions of a key redis-cli may take the older one, which for a string does not say whose it was.
+        # Of two versions of a key redis-cli may keep the older one, and a string does not name its holder.
         self.nothing_wrong(load.end(may_be_lost=("si", "co")))
 
     def test_the_owner_gets_the_old_keys(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A real partition of a cluster, between two network namespaces: a master and a daemon on one side, all other nodes and
-another daemon on the other side (R2 of proto/SCRIPTS.md)."""
+another daemon on the other side (R2 of proto/SCRIPTS.md).
+"""
 import socket
 import threading
 import time
@@ -18,16 +19,17 @@ CONF = "redis: { timeout: 500ms, connect_timeout: 500ms }\nlocks: { lease: %ds }
 
 
 def patient(daemon):
-    """A connection for a LOCK that waits for a failover, and for a slot's new generation."""
+    """A connection whose LOCK waits for a failover, and for a new generation of a slot."""
     return Conn(daemon.path, 60 * harness.SLOW)
 
 
 class Holder:
-    """A client of the daemon on the small side, which asks all the time what it may believe."""
+    """A client of the daemon on the small side, which asks all the time whether it still has its lock."""
 
     def __init__(self, daemon, name):
         self.name, self.daemon = name, daemon
-        self.lease_end, self.granted, self.lost = 0, 0, None  # of what it holds; its last other grant; LOST
+        # of the lock that it holds; the time of its last other grant; the time of LOST
+        self.lease_end, self.granted, self.lost = 0, 0, None
         self.conn, self.other, self.ear = patient(daemon), patient(daemon), patient(daemon)
         self.ear.cmd("PSUBSCRIBE", "lock:*")
         self.token = answered(self.conn, "LOCK", name, "WAIT", "5s")
@@ -42,7 +44,7 @@ class Holder:
             answer = self.conn.cmd("LOCK", self.name, "ONCE", "NOWAIT", "FULL")
             if isinstance(answer, list) and harness.as_map(answer)["token"] == self.token:
                 self.lease_end = max(self.lease_end, sent + harness.as_map(answer)["lease_ms"] / 1000)
-            time.sleep(0.01)  # the client asks so often
+            time.sleep(0.01)  # the client asks every 10 ms
 
     def grants(self):
         n = 0
@@ -50,7 +52,7 @@ class Holder:
             n += 1
             if isinstance(self.other.cmd("LOCK", "%s-%d" % (self.name, n), "NOWAIT"), int):
                 self.granted = time.monotonic()
-            time.sleep(0.01)  # the client asks so often
+            time.sleep(0.01)  # the client asks every 10 ms
 
     def receives(self):
         try:
@@ -59,7 +61,7 @@ class Holder:
                 if event[-1].startswith("lost %d " % self.token):
                     self.lost = time.monotonic()
         except (OSError, Closed):
-            pass  # stop() has ended it, or nothing was said for a minute
+            pass  # stop() has ended it, or no event came for a minute
 
     def stop(self):
         self.ends = True
@@ -74,8 +76,8 @@ class Holder:
 class Partition(Case):
     def part(self, serves):
         """
-        Cuts the first master and daemon a off; returns when daemon b has granted what a's client had. `serves`: that
-        master has so long a node timeout that it serves all the while.
+        Cuts off the first master and daemon a; returns when daemon b has granted the lock of a's client. `serves`: the
+        node timeout of that master is so long that it serves during the whole partition.
         """
         self.cable = Cable(self)
         self.c = Cluster(self.dir, self._keep, args=("--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
@@ -103,10 +105,10 @@ class Partition(Case):
         self.taken = time.monotonic()
 
     def it_has_one_holder_at_a_time(self):
-        """The client of a has heard that its lock ends, and a grants nothing, before b grants."""
+        """The client of a learns that its lock ends, and a grants nothing any more, before b grants."""
         h = self.holder
         self.assertGreater(self.token, h.token)
-        self.assertGreater(h.lease_end, self.cut)  # else nobody was in danger
+        self.assertGreater(h.lease_end, self.cut)  # else the partition came too late to put the lock at risk
         self.assertLess(h.lease_end, self.taken)
         self.assertLess(h.granted, self.taken)
         until(lambda: h.lost)
@@ -115,7 +117,7 @@ class Partition(Case):
         self.assertTrue(answer.startswith("UNAVAILABLE"), answer)
 
     def mended(self):
-        """When the two sides meet again, b's client has the lock, and a grants it behind that with a larger token."""
+        """When the two sides meet again, b's client has the lock, and a grants it after that with a larger token."""
         self.holder.ends = True
         self.cable.mend()
         until(self.c.settled, 60, pause=0.05)
@@ -132,7 +134,7 @@ class Partition(Case):
         self.mended()
 
     def test_an_old_master_that_serves_on(self):
-        """The daemon must end by itself."""
+        """The daemon has to end the hold by itself."""
         self.part(serves=True)
         self.assertEqual(self.first.cmd("SET", "{%s}z" % self.tag, "1"), "OK")
         self.it_has_one_holder_at_a_time()

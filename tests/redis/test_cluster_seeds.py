@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which nodes of a cluster are asked for its map, and whose answers count."""
+"""Which nodes of a cluster a daemon asks for the map, and which answers count."""
 import itertools
 import os
 import re
@@ -18,7 +18,7 @@ SHARED = Shared()
 
 
 class Late:
-    """A way to a port on which the first bytes need a while, as where connections are made over a long distance."""
+    """A way to a port on which the first bytes are delayed, as on connections over a long distance."""
 
     def __init__(self, port, seconds):
         self.to, self.seconds, self.open = port, seconds, []
@@ -37,7 +37,7 @@ class Late:
                 threading.Thread(target=self.carry, args=(a, b), daemon=True).start()
 
     def carry(self, a, b):
-        time.sleep(self.seconds)  # this is what the test is about
+        time.sleep(self.seconds)  # the delay is what the test is about
         try:
             while (some := a.recv(1 << 16)):
                 b.sendall(some)
@@ -67,7 +67,7 @@ class Case(harness.Case):
 
 class Seeds(Case):
     def test_of_no_use(self):
-        """One Redis, and a node that has not joined, stand in front of one that knows the cluster."""
+        """The URL names one Redis, and a node that has not joined, before a node that knows the cluster."""
         c = SHARED.get()
         alone = self._keep(Node(self.dir, "alone", args=STEADY))
         d = self.daemon(self._keep(Redis(self.dir, tcp=True)).port, alone.port, c.nodes[0].port)
@@ -75,7 +75,7 @@ class Seeds(Case):
         self.assertEqual(d.info("redis")["redis_nodes"], "6")
 
     def test_it_leaves_the_cluster(self):
-        """As by `redis-cli --cluster del-node`: what it says from then on is that it knows of no other node."""
+        """As by `redis-cli --cluster del-node`: from then on the map of the node names no other node."""
         c = SHARED.get()
         seed = self._keep(Node(self.dir, "seed", args=STEADY))
         c.join(seed)
@@ -97,7 +97,7 @@ class Seeds(Case):
         self.assertGreaterEqual(int(d.info("stats")["renewals"]), before)
 
     def test_far_away(self):
-        """It needs longer to let us in than the pause between two tries."""
+        """To connect takes longer than the pause between two attempts."""
         c = SHARED.get()
         late = self._keep(Late(c.nodes[0].port, 0.4))
         d = self.daemon(late.port)
@@ -106,7 +106,7 @@ class Seeds(Case):
 
 class Lost(Case):
     def test_the_map_is_requested_until_another_node_is_master(self):
-        """However long the pauses between two connections to the master that is lost."""
+        """The daemon asks for the map more often than it tries to connect to the lost master."""
         c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
         pauses = "redis: { timeout: 1s, backoff_min: 1m, backoff_max: 1m }\n"
         d = self.daemon(c.nodes[0].port, conf=pauses)
@@ -119,7 +119,7 @@ class Lost(Case):
 
 class Anew(Case):
     def test_at_the_same_addresses(self):
-        """All nodes lose all they had, also their ids; the new ones have lower config epochs."""
+        """All nodes lose all their data, also their ids; the new nodes have lower config epochs."""
         lease = 2 * harness.SLOW
         conf = CONF + "locks: { lease: %ds }\n" % lease
         old = Cluster(self.dir, self._keep, replicas=0, epoch=11, args=STEADY)
@@ -138,7 +138,7 @@ class Anew(Case):
 
 
 class Crowd(Case):
-    """A cluster of more masters than rlockd serves: one real node, which has the others from its file of nodes."""
+    """A cluster of more masters than rlockd serves: one real node, whose file of nodes lists the others."""
 
     def test_more_masters_than_are_served(self):
         masters, port = 192, free_port()
@@ -150,7 +150,7 @@ class Crowd(Case):
             f.write("\n".join([*node, "vars currentEpoch %d lastVoteEpoch 0\n" % masters]))
         url = "cluster:127.0.0.1:%d" % self._keep(Node(self.dir, "crowd", port=port, args=STEADY)).port
         d = self.rlockd(redis=url, conf=CONF, wait=False)
-        until(d.serving)  # it need not have a Redis: the one node that runs may be one of the unserved
+        until(d.serving)  # it need not have a Redis: the one real node may be beyond the 128 masters that are served
         until(lambda: d.info("redis")["redis_nodes"] != "0")
         self.assertEqual(d.info("redis")["redis_refusal"],
                          "nothing is granted in the slots of 64 masters: at most 128 are served")
@@ -163,7 +163,7 @@ class Crowd(Case):
 
 class Many(Case):
     def test_a_long_list(self):
-        """More than 512 bytes of nodes."""
+        """A list of nodes of more than 512 bytes."""
         c = SHARED.get()
         far = ["node-%02d.redis.some-cluster.eu-central-1.cloud.invalid:6379" % i for i in range(60)]
         d = self.rlockd(redis="cluster:127.0.0.1:%d,%s" % (c.nodes[0].port, ",".join(far)), conf=CONF)
@@ -171,7 +171,7 @@ class Many(Case):
 
 
 class Unusable(harness.Case):
-    """A cluster that cannot be used: log, INFO and -UNAVAILABLE say why; the log says it once."""
+    """A cluster that cannot be used: log, INFO and -UNAVAILABLE give the reason; the log gives it once."""
 
     def check(self, url, reason, more="", tries=4, name="rlockd"):
         conf = "redis: { backoff_min: 10ms, backoff_max: 20ms%s }\n" % more

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Broadcasts between the daemons of a cluster that get lost: what goes on without them, and what comes later
-(cluster.md W6)."""
+"""Broadcasts between the daemons of a cluster that get lost: what works without them, and what is repeated (cluster.md
+W6).
+"""
 import re
 import select
 import signal
@@ -11,7 +12,7 @@ from clusters import slot_of
 from harness import until
 from moving import answered
 
-FIRST = 2730  # the slot of the first anchor, by whose master broadcasts leave
+FIRST = 2730  # the slot of the first anchor, whose master sends broadcasts on
 
 
 class Case(clusters.Case):
@@ -27,7 +28,7 @@ class Case(clusters.Case):
         return self.conn(self.a), self.conn(self.b)
 
     def names(self, n):
-        """So many names of other masters than that of the first anchor."""
+        """n names of other masters than the master of the first anchor."""
         owners = self.c.owners()
         return [name for name in ("t%d" % i for i in range(1000)) if owners[slot_of(name)].id != self.first.id][:n]
 
@@ -37,21 +38,21 @@ class Case(clusters.Case):
         return token
 
     def cross(self, one, two, x, y):
-        """Each owner asks for what the other one has."""
+        """Each owner asks for the lock of the other owner."""
         one.ask("LOCK", y, "WAIT", "1h")
         two.ask("LOCK", x, "WAIT", "1h")
 
     def assert_deadlock(self, *conns):
         """
-        One of them is told within seconds: a search that is lost is repeated when the wait is twice as old. On no
-        machine later than that: a replica takes over from a master that stands still for 60 s (STEADY).
+        One of them gets -DEADLOCK within seconds: a search that is lost is repeated when the wait is twice as old. The
+        limit is 45 s on any machine: a replica takes over from a master that stands still for 60 s (STEADY).
         """
         ready, _, _ = select.select(conns, [], [], min(40 * harness.SLOW, 45))
         self.assertEqual(len(ready), 1)
         self.assertIn("DEADLOCK", str(ready[0].read()))
 
     def assert_all_else_goes_on(self, one, two, name):
-        """A waiter gets what is unlocked, also what lingers elsewhere; and a grace period ends."""
+        """A waiter gets a lock after UNLOCK, also a lock that lingers at another daemon; and a grace period ends."""
         for lock in (name, "{%s}-lingers" % name):
             token = self.taken(one, lock)
             two.ask("LOCK", lock, "WAIT", "1h")
@@ -66,7 +67,7 @@ class Case(clusters.Case):
 
 class Begun(Case):
     def test_all_hear_of_a_generation(self):
-        """Its number is that of the slot's record. Other generations may have begun before it."""
+        """The broadcast has the number of the slot's record. Other generations may have begun before it."""
         one, _ = self.two()
         name = self.names(1)[0]
         self.taken(one, name)
@@ -78,12 +79,12 @@ class Begun(Case):
         self.c.move(slot_of(name), to)
         self.taken(one, "{%s}2" % name)
         begun = {"+" + to.cmd("GET", key).split()[0] for key in to.cmd("KEYS", "rlock:*:epoch")}
-        while ear.read()[2] not in begun:  # read() fails when nothing more is said
+        while ear.read()[2] not in begun:  # read() fails when no more messages come
             pass
 
 
 class Forbidden(Case):
-    """No daemon may use the channels of broadcasts."""
+    """The daemons may not use the channels of broadcasts."""
 
     def setUp(self):
         super().setUp()
@@ -141,7 +142,7 @@ class Lost(Case):
 
 
 class Away(Case):
-    """The master by which broadcasts leave stands still, and no replica takes over."""
+    """The master that sends broadcasts on stands still, and no replica takes over."""
 
     def test_a_deadlock_is_found_and_all_else_goes_on(self):
         one, two = self.two()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Wake-ups in a cluster, where timers are too late to explain a grant (cluster.md W2 to W5): listeners at replicas,
-subscriptions that are lost, open slots, and who is counted where before a lock stays here."""
+"""Wake-ups in a cluster, with timers too late to explain a grant (cluster.md W2 to W5): subscribers at replicas, lost
+subscriptions, open slots, and where subscribers are counted before a lock stays at a daemon.
+"""
 import re
 import signal
 
@@ -10,7 +11,7 @@ from clusters import slot_of
 from harness import until
 from moving import answered
 
-# Leases end behind the deadline of each wait here.
+# Leases end later than any wait here.
 CONF = "redis: { timeout: 2s }\nmax_poll: 1h\nlocks: { lease: %ds }\n" % (30 * harness.SLOW)
 CHANNEL = "redisson_lock__channel:{%s}"
 
@@ -36,7 +37,7 @@ class Case(clusters.Case):
         return ear
 
     def held_and_requested(self, name):
-        """A lock of one daemon that a client of another one waits for, subscribed: holder, waiter, token."""
+        """One daemon has the lock, and a client of the other waits for it, subscribed: holder, waiter, token."""
         holder, waiter = (self.conn(self.daemon(which)) for which in "ab")
         token = answered(holder, "LOCK", name, "WAIT", "10s")
         self.assertIsInstance(token, int)
@@ -52,7 +53,9 @@ class Case(clusters.Case):
 
 class Listeners(Case):
     def test_at_a_replica(self):
-        """The master does not count it, and it hears of the UNLOCK all the same."""
+        """
+        The master does not count a subscriber at a replica, which receives the message of the UNLOCK all the same.
+        """
         holder = self.conn(self.daemon("a"))
         ear = self.listens(self.c.replica_of(self.owner("w2")), "w2")
         self.assertEqual(self.listeners("w2"), 0)
@@ -81,7 +84,7 @@ class Plain(Case):
         return [ear.read()[2] for _ in range(n)]
 
     def names_of(self, owner, n):
-        """Names of that master, each in a slot of its own."""
+        """Names of that master, each in a different slot."""
         found = {}
         for i in range(1000):
             if len(found) < n and self.c.owner(slot_of("w6-%d" % i)).id == owner.id:
@@ -112,7 +115,7 @@ class Plain(Case):
         owner = self.owner("w6")
         ear, d = self.listens_plain(self.elsewhere("w6")), self.both()
         conns = {name: self.conn(d) for name in self.names_of(owner, 30)}
-        for _ in range(2):  # the first time the node does not know the script yet, and the names leave one by one
+        for _ in range(2):  # the first time the node does not have the script yet, and the names leave one by one
             for name, c in conns.items():
                 self.assertIsInstance(answered(c, "LOCK", name, "WAIT", "10s"), int)
             owner.cmd("CONFIG", "RESETSTAT")
@@ -126,7 +129,7 @@ class Plain(Case):
         self.assertLess(sum(map(int, scripts)), 30)
 
     def test_counted_at_the_owner(self):
-        """By an UNLOCK, and by the poll while a lock lingers."""
+        """Both UNLOCK and the poll for a lingering lock count the subscriber."""
         for stat, more in (("handoff_yields", "handoff: { max: 0 }\n"),
                            ("linger_yields", "rules: [ { match: w6, linger: 1s } ]\n")):
             d = self.both(more, name=stat)
@@ -143,7 +146,7 @@ class Plain(Case):
             d.stop()
 
     def test_a_release_that_publishes_only_there(self):
-        """As that of an old client, of which rlockd hears by tracking."""
+        """As a release by an old client, which rlockd learns by tracking."""
         waiter = self.conn(self.both("rules: [ { match: w6, tracking: true } ]\n"))
         self.c.cmd("w6", "HSET", "w6", "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91", "1")
         waiter.ask("LOCK", "w6", "WAIT", "1h")
@@ -155,7 +158,7 @@ class Plain(Case):
 
 class Subscriptions(Case):
     def test_the_first_node_greets_late(self):
-        """Its version, which says what channels there are, is known before the map all the same."""
+        """Its version, which decides the type of channels, is known before the map all the same."""
         self.c.nodes[0].cmd("CLIENT", "PAUSE", "700", "ALL")
         self.given_to(*self.held_and_requested("w3"))
 
@@ -181,8 +184,8 @@ class Subscriptions(Case):
 class OpenSlots(Case):
     def released_in_the_middle(self, name, end):
         """
-        The lock is given back at the target, by ASK, which tells nobody at the source; then `end` closes the slot. It
-        is the new generation behind that which lets the waiter try.
+        The lock is given back at the target, by ASK, which wakes no subscriber at the source; then `end` closes the
+        slot. The new generation that follows makes the waiter try again.
         """
         holder, waiter, token = self.held_and_requested(name)
         source, to = self.owner(name), self.elsewhere(name)
@@ -217,7 +220,7 @@ class OpenSlots(Case):
 
 class Polls(Case):
     def test_listeners_are_counted_at_the_owner(self):
-        """A lock that lingers is given back when the poll finds another subscriber; also when its slot has moved."""
+        """A lingering lock is given back when the poll finds another subscriber; also after its slot has moved."""
         d = self.daemon("a", CONF + "rules: [ { match: w5, linger: 1s } ]\n")
         c = self.conn(d)
 
@@ -230,7 +233,7 @@ class Polls(Case):
         self.listens(self.owner("w5"), "w5")
         until(yields)
         self.c.move(slot_of("w5"), self.elsewhere("w5"))
-        self.assertEqual(self.listeners("w5"), 0)  # the one before was told that its channel is elsewhere
+        self.assertEqual(self.listeners("w5"), 0)  # the move has ended the subscription of the former subscriber
         until(lambda: "slots moved" in d.log())
         before = yields()
         self.listens(self.owner("w5"), "w5")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What nodes say of a slot that moves: real ones, by the table that the simulated nodes are held against."""
+"""Answers of real nodes for a slot that moves, by the table against which the simulated nodes are tested, too."""
 import ast
 import os
 import re

@@ -26,7 +26,10 @@ class Signals(Case):
         until(lambda: not alive(pid))
 
     def test_a_healthy_start_warns_of_nothing(self):
-        """Its Redis is waited for, and no setting asks for more connections than there are files."""
+        """
+        It waits for its Redis at the start, and its settings ask for no more connections than the limit of files
+        allows.
+        """
         d = self.rlockd()
         self.conn(d).cmd("PING")
         self.assertEqual([line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error")], [])
@@ -47,7 +50,7 @@ class Signals(Case):
         self.assertEqual(d.wait(), 0)
 
     def drains(self, how):
-        """Eleven locks are held; returns what INFO says of the drain, over a connection that came afterwards."""
+        """Eleven locks are held; returns the lines of INFO about the drain, read by a later connection."""
         d = self.d = self.rlockd(conf="drain_timeout: 1h\n")
         self.holder = self.conn(d)
         self.assertGreater(self.holder.cmd("LOCK", "a=b c", "OWNER", "my job"), 0)
@@ -79,7 +82,7 @@ class Signals(Case):
 
     def test_term_says_what_it_waits_for(self):
         self.waits_for(lambda d: d.signal(signal.SIGTERM))
-        with self.d.conn() as another:  # a pool's
+        with self.d.conn() as another:  # the connection of a pool
             self.assertEqual(another.cmd("UNLOCK", "a=b c", "OWNER", "my job"), 0)
         self.assertEqual(self.holder.cmd("UNLOCK", "n9"), 0)
         self.assertEqual(self.d.wait(), 0)
@@ -94,7 +97,7 @@ class Signals(Case):
         self.assertRegex(d.log(), r'warn engine drain timeout sessions=1 held=1 releasing=0 locks="a \(owner w7\)"')
 
     def test_a_drain_says_what_redis_is_still_to_free(self):
-        """Odd bytes are escaped once, in the log too."""
+        """Odd bytes of names are escaped once, in the log too."""
         r = self.redis()
         d = self.rlockd(redis=r.url, conf="drain_timeout: 1h\n")
         c, owner = self.conn(d), 'w"7'
@@ -118,7 +121,7 @@ class Signals(Case):
         c.cmd("DEBUG", "ADVANCE", "2s")
         self.assertEqual(c.cmd("DRAIN"), "OK")
         self.assertIn("drain_held:1\r\n", c.cmd("INFO", "server"))
-        # The key of the lost lock is released at once, and named until Redis has answered.
+        # The key of the lost lock is released at once, and INFO names the lock until Redis has answered.
         until(lambda: "drain_locks:kept (owner w7)\r\n" in c.cmd("INFO", "server"))
 
     def test_drain_ends_after_its_time(self):
@@ -202,13 +205,13 @@ class RedisAway(Case):
         self.addCleanup(lambda: self.r.running() and self.r.signal(signal.SIGCONT))
 
     def test_spin(self):
-        """It looks again before it sleeps, while that is worth while; and then it sleeps."""
+        """A daemon polls before it sleeps, as long as that pays; and then it sleeps."""
         self.start("spin: 1ms\n")
         for _ in range(200):
             self.assertGreater(self.c.cmd("LOCK", "a"), 0)
             self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
         asleep = 0
-        for _ in range(50):  # what never sleeps is never found asleep, however little the machine lets it run
+        for _ in range(50):  # a daemon that polls all the time is never asleep, however little processor time it gets
             time.sleep(0.01)
             with open("/proc/%d/stat" % self.d.pid) as f:
                 asleep += f.read().rpartition(")")[2].split()[0] == "S"
@@ -267,7 +270,7 @@ class RedisAway(Case):
         os.unlink(self.r.path)
         self.redis(name="redis")
         until(lambda: self.d.redis_up(self.c))
-        # Lost or taken up again: in either case one answer, and the next token is larger.
+        # Lost or reclaimed: in either case one answer, and the next token is larger.
         self.c.cmd("DEBUG", "ADVANCE", "11s")
         until(lambda: self.c.maps("LOCKS", "a") == [] or self.c.cmd("LOCKINFO", "a"))
         self.c.cmd("UNLOCK", "a")
@@ -303,7 +306,7 @@ class RedisAway(Case):
         self.c.ask("LOCK", "a")
         until(lambda: self.r.cmd("PUBSUB", "NUMSUB", "redisson_lock__channel:{a}")[1] == 1)
         self.r.cmd("CLIENT", "KILL", "TYPE", "pubsub")
-        self.r.cmd("DEL", "a")  # and no wake-up: the renewed watch must try by itself
+        self.r.cmd("DEL", "a")  # no wake-up comes: the renewed subscription must make the waiter try by itself
         self.assertGreater(self.c.read(), 0)
         holder.close()
 
@@ -642,7 +645,8 @@ class Clients(Case):
         n = min(5000, hard - 200)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * n)), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        d = self.rlockd(conf="redis: { timeout: 20s }\n")  # NOWAIT has a quarter of it, also on a slow machine
+        # NOWAIT has a quarter of it, which is enough on a slow machine
+        d = self.rlockd(conf="redis: { timeout: 20s }\n")
         conns = [d.conn() for _ in range(n)]
         for i, c in enumerate(conns):
             c.ask("LOCK", "n%d" % (i // 2), "NOWAIT")
@@ -717,7 +721,8 @@ class Clients(Case):
         before = calls()
         rounds = 20
         self.assertEqual(holder.cmd("UNLOCK", "a"), 0)
-        # Replies come in the order of the requests: the first connection's first twenty owners, one after the other.
+        # Replies come in the order of the requests: the first twenty owners of the first connection, one after the
+        # other.
         last = 0
         for k in range(rounds):
             token = conns[0].read()

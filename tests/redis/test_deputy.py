@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A client reaches locks alone: what an application has in the same Redis is the same before and after every command of
-every kind, and no reply shows it."""
+"""Clients reach locks only: the data of an application in the same Redis is the same before and after every command of
+every kind, and no reply shows it.
+"""
 import os
 
 import harness
 from harness import Case, RError, until
 
 KINDS = ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced")
-ELSE = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a"  # a client of Redisson's
+ELSE = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a"  # a client of Redisson
 OWNER = ELSE + ":91"
 UUID, HEX, PLAIN64, URL64 = ELSE, "0123456789abcdef" * 2, "QUJDREVGR0hJSktMTU5PUA==", "QUJDREVGR0hJSktMTU5PUA"
 SECRET = "s3cr3t"
@@ -15,7 +16,7 @@ LIFE = 3600000
 NOW = 1763701200123
 PERMIT = "0123456789abcdef"
 
-# An application's, and some that look like a lock but for one thing.
+# Data of an application, and data that differs from a lock in one respect only.
 FOREIGN = {
     "text": [("SET", SECRET)],
     "empty": [("SET", "")],
@@ -44,13 +45,13 @@ FOREIGN = {
     "zset of permits that never were": [("ZADD", 1, PERMIT)],
     "stream": [("XADD", "1-1", "f", SECRET)],
 }
-# What the operator has declared by a rule, none of which can be told from a lock of that kind.
+# Names that the operator has declared by a rule; their data looks exactly like a lock of that kind.
 DECLARED = {
     "semaphore": ("number", "below zero"),
     "counter": ("number",),
     "simple": ("uuid",),
 }
-# Without an expiry these are locks of other clients, that have died, or ours.
+# Without an expiry these are locks of other clients that have died, or of rlockd.
 CONF = "deadlock_delay: 0\nrules:\n" + "".join(
     "  - { match: 'rule/%s/*', kind: %s, limit: 3 }\n" % (k, k) for k in KINDS) + (
     "  - { match: 'wait/*', kind: simple, foreign: wait }\n")
@@ -65,7 +66,7 @@ class Deputy(Case):
         self.c = self.conn(self.d)
 
     def space(self):
-        """All that Redis has, but for rlockd's own."""
+        """All data of Redis, except rlockd's own."""
         keys = sorted(k for k in self.k.cmd("KEYS", "*") if not k.startswith("rlock:"))
         return {k: (self.k.cmd("DUMP", k), self.k.cmd("PEXPIRETIME", k)) for k in keys}
 
@@ -77,10 +78,10 @@ class Deputy(Case):
             self.k.cmd("PEXPIRE", key, LIFE)
 
     def commands(self, name, kind, by_rule):
-        """All that says something about a name."""
+        """Every command that takes a name."""
         how = [] if by_rule else ["KIND", kind]
         more = ["LIMIT", 3] if kind == "semaphore" else []
-        if kind == "rw":  # first: of what is taken once the daemon remembers it
+        if kind == "rw":  # first: they concern the taken lock, once the daemon has a record of it
             yield ("LOCK", name, "NOWAIT", "SHARED", *how)
         yield ("LOCK", name, "NOWAIT", *how, *more)
         yield ("LOCK", name, "WAIT", "3ms", *how, *more, "LEASE", "1m")
@@ -141,7 +142,7 @@ class Deputy(Case):
                         self.k.cmd("DEL", name)
 
     def test_keys_beside_a_lock(self):
-        """What an application has under the name of a queue, a counter, or a set of permits."""
+        """Data of an application under the name of a queue, a counter, or a set of permits."""
         beside = {"fair": ("redisson_lock_queue:{n}", "redisson_lock_timeout:{n}"),
                   "fenced": ("redisson_lock_token:{n}",), "semaphore": ("{n}:timeout", "{n}:rlockd")}
         other = self.conn(self.d)
@@ -150,7 +151,7 @@ class Deputy(Case):
                 for what in FOREIGN:
                     for lives in (False, True):
                         if kind == "fenced" and what == "number" and not lives:
-                            continue  # that is Redisson's counter
+                            continue  # that key is Redisson's counter
                         with self.subTest(key, what=what, lives=lives):
                             self.k.cmd("DEL", "n", *keys)
                             self.put(key, what, lives)
@@ -171,7 +172,7 @@ class Deputy(Case):
                             until(lambda: self.space() == was, 1)
 
     def test_a_fenced_lock_leaves_a_lock_of_that_name_alone(self):
-        """Else the lock that is named as its counter would lose its expiry, and be held for ever."""
+        """Else the lock whose key is used as the counter would lose its expiry, and be held for ever."""
         name = "redisson_lock_token:{f}"
         self.assertEqual(self.k.cmd("SET", name, 5, "PX", LIFE), "OK")
         was = self.space()
@@ -192,7 +193,7 @@ class Deputy(Case):
         self.assertEqual(self.k.cmd("GET", "rule/semaphore/pool"), "0")
 
     def test_a_semaphore_of_ours_goes_on_between_permits(self):
-        """Its number is left for listeners; a request that says KIND takes it up again."""
+        """The number of permits is left for listeners; a request with KIND uses it again."""
         how = ["KIND", "semaphore", "LIMIT", 2]
         with self.conn(self.r) as sub:
             sub.cmd("SUBSCRIBE", "redisson_sc:{pool}")
@@ -204,9 +205,9 @@ class Deputy(Case):
         self.assertEqual(self.c.cmd("UNLOCK", "pool"), 0)
         self.assertEqual(self.space(), {})
         self.k.cmd("SET", "pool", 2, "PX", LIFE)
-        self.k.cmd("SET", "{pool}:rlockd", 1, "PX", LIFE // 2)  # of one that ended at another time
+        self.k.cmd("SET", "{pool}:rlockd", 1, "PX", LIFE // 2)  # of a semaphore that ended at another time
         self.assertIsNone(self.c.cmd("LOCK", "pool", *how, "NOWAIT"))
-        self.k.cmd("DEL", "{pool}:rlockd")  # as an older daemon leaves it: it is waited for
+        self.k.cmd("DEL", "{pool}:rlockd")  # as an older daemon leaves it: the request waits for its end
         self.c.ask("LOCK", "pool", *how)
         until(lambda: self.d.cmd("LOCKS", "pool"))
         self.k.cmd("PEXPIRE", "pool", 1)
@@ -215,7 +216,9 @@ class Deputy(Case):
         self.assertEqual(self.k.cmd("GET", "pool"), "1")
 
     def test_a_restart_knows_what_the_rules_declare(self):
-        """Redisson's number alone, in data that has lost the permits: by the rules it is a semaphore all the same."""
+        """
+        Only Redisson's number is left, in data that has lost the permits: by the rule it is a semaphore all the same.
+        """
         conf = CONF + "state_dir: '%s/state'\n" % self.dir
         d = self.rlockd(redis=self.r.url, name="kept", conf=conf)
         for name in ("rule/semaphore/p", "p"):
@@ -232,7 +235,7 @@ class Deputy(Case):
         self.assertEqual((self.k.cmd("GET", "rule/semaphore/p"), self.k.cmd("GET", "p")), ("3", "3"))
 
     def test_locks_of_others_are_broken(self):
-        """Each kind knows its own by type and shape."""
+        """BREAK recognizes a lock of each kind by type and shape."""
         locks = {
             "reentrant": [("HSET", "%s", OWNER, 2)], "fair": [("HSET", "%s", OWNER, 1)],
             "fenced": [("HSET", "%s", OWNER, 1)], "counter": [("SET", "%s", 4)], "simple": [("SET", "%s", UUID)],
@@ -249,7 +252,10 @@ class Deputy(Case):
                 self.assertEqual([k for k in self.space() if name in k and "token" not in k], [])
 
     def test_a_clients_word_breaks_nothing(self):
-        """What is taken for a lock of a kind that no rule says stays: not even a waiter in its queue can say so."""
+        """
+        Data that looks like a lock of a kind which no rule gives stays: even a waiter's KIND in its queue changes
+        nothing.
+        """
         for kind, words in (("counter", ("SET", "limit:ip", 4)), ("simple", ("SET", "limit:ip", UUID))):
             with self.subTest(kind):
                 self.k.cmd(*words, "PX", LIFE)
@@ -263,7 +269,7 @@ class Deputy(Case):
                 until(lambda: not self.c.maps("LOCKS", "limit:ip"))
         self.k.cmd("DEL", "limit:ip")
         self.assertIsInstance(self.c.cmd("LOCK", "limit:ip", "KIND", "counter"), int)
-        self.assertEqual(self.c.cmd("BREAK", "limit:ip"), 1)  # that one is ours
+        self.assertEqual(self.c.cmd("BREAK", "limit:ip"), 1)  # this lock is rlockd's own
         self.assertEqual(self.space(), {})
 
     def test_get_says_that_it_is_taken_and_not_by_what(self):
@@ -272,7 +278,7 @@ class Deputy(Case):
         self.assertRegex(first, "^[0-9a-f]{16}$")
         self.assertEqual(self.c.cmd("GET", "rule/simple/a"), first)
         self.k.cmd("SET", "rule/simple/b", UUID, "PX", LIFE)
-        self.assertNotEqual(self.c.cmd("GET", "rule/simple/b"), first)  # nor that two are the same
+        self.assertNotEqual(self.c.cmd("GET", "rule/simple/b"), first)  # nor does GET show that two values are the same
         self.k.cmd("SET", "rule/simple/a", HEX, "PX", LIFE)
         self.assertNotEqual(self.c.cmd("GET", "rule/simple/a"), first)
         self.assertEqual(self.c.map("LOCKINFO", "rule/simple/b")["redis_owner"], self.c.cmd("GET", "rule/simple/b"))
@@ -281,7 +287,7 @@ class Deputy(Case):
         self.assertIsInstance(self.c.cmd("GET", "wait/a"), str)
         self.k.cmd("DEL", "wait/a")
         self.k.cmd("HSET", "wait/a", "f", SECRET)
-        self.assertRegex(self.c.cmd("GET", "wait/a"), "^[0-9a-f]{16}$")  # it is waited for
+        self.assertRegex(self.c.cmd("GET", "wait/a"), "^[0-9a-f]{16}$")  # a request waits for it
         self.k.cmd("HSET", "h", OWNER, 3)
         self.k.cmd("PEXPIRE", "h", LIFE)
         self.assertEqual(self.c.cmd("GET", "h"), OWNER)
@@ -295,7 +301,9 @@ class Deputy(Case):
 
 
 class AnyNumber(Case):
-    """A semaphore's permits are a plain number: a rule for all keys declares those of applications too."""
+    """
+    The number of permits of a semaphore is a plain number: a rule for all keys also declares numbers of applications.
+    """
 
     def test_said_by_the_start_and_by_t(self):
         for n, (conf, warned) in enumerate((
@@ -320,7 +328,7 @@ class Rights(Case):
                                "&__redis__:invalidate", *keys, "+@all", "-@admin", "-@dangerous", "+info"), "OK")
 
     def test_said_at_the_start_and_enough(self):
-        """The advice in the log takes away what is not needed, and nothing that is."""
+        """The advice in the log removes the rights that are not needed, and no others."""
         r = self.redis()
         self.user(r, ["~*"])
         conf = self.RULES + "redis: { user: rl, password: p }\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The door: a second daemon at the same addresses, callers of the HTTP page, who is an admin, wrong passwords."""
+"""The door: a second daemon at the same addresses, clients of the HTTP page, the role of an admin, wrong passwords."""
 import os
 import signal
 import socket
@@ -13,10 +13,12 @@ ROUNDS = 12
 
 
 class SecondDaemon(Case):
-    """Two daemons want the same socket (and the same private Redis): one serves, and nothing of it is touched."""
+    """
+    Two daemons want the same socket (and the same private Redis): one serves, and the other changes nothing of it.
+    """
 
     def start(self, **more):
-        """A daemon at the one socket; not waited for."""
+        """Starts a daemon at the one socket, and does not wait for it."""
         return self.rlockd(wait=False, **more)
 
     def redis_of(self, d):
@@ -46,7 +48,7 @@ class SecondDaemon(Case):
         self.assertEqual(self.redis_of(first), before)
 
     def test_other_sockets_in_the_same_directory(self):
-        """Each has a Redis of its own, also when it is started anew."""
+        """Each has a Redis of its own, also after that Redis is started again."""
         pair = [self.rlockd(name=name) for name in ("rlockd-a", "rlockd-b")]
         urls = {p.embedded_redis()[0] for p in pair}
         self.assertEqual(len(urls), 2)
@@ -58,7 +60,7 @@ class SecondDaemon(Case):
         self.assertEqual([p.running() for p in pair], [True, True])
 
     def test_a_race(self):
-        """Both at once: always one of them serves, with a Redis that it reaches and that no process unlinks."""
+        """Both start at once: always one of them serves, with a Redis that it reaches and that no process unlinks."""
         for n in range(ROUNDS):
             pair = [harness.Rlockd(self.dir, wait=False) for _ in range(2)]
             try:
@@ -70,7 +72,7 @@ class SecondDaemon(Case):
                 self.assertGreater(winner.cmd("LOCK", "a"), 0)
                 self.assertTrue(stat.S_ISSOCK(os.stat(winner.embedded_redis()[1]).st_mode))
                 if n % 2:
-                    winner.kill()  # what is left behind must be in nobody's way
+                    winner.kill()  # the files that are left behind must not hinder the next start
             finally:
                 for p in pair:
                     p.stop()
@@ -85,7 +87,7 @@ class SecondDaemon(Case):
         self.assertEqual([f for f in os.listdir(self.dir) if f.endswith((".sock", ".lock"))], [])
 
     def test_while_the_first_one_drains(self):
-        """Its socket and its Redis are still in use, by holders and by sessions that look."""
+        """Its socket and its Redis are still in use, by holders and by sessions that read."""
         first = self.rlockd(conf="drain_timeout: 1m\n")
         c = self.conn(first)
         c.cmd("LOCK", "a")
@@ -122,12 +124,14 @@ class SecondDaemon(Case):
 
 
 class Protected(Case):
-    """Protected mode: by TCP no client is an admin without a password, and other hosts do not come in without one."""
+    """
+    Protected mode: over TCP no client is an admin without a password, and other hosts may not connect without one.
+    """
 
     OPEN = "other hosts may reach it without a password: set auth.password, or protected_mode: false"
 
     def refused(self, conf, *listen):
-        """By the start, and by -t."""
+        """The start refuses it, and so does -t."""
         d = self.rlockd(name="refused", wait=False, listen=False, conf=conf, args=listen)
         self.assertIn(d.wait(), (1, 64))
         self.assertIn(self.OPEN, d.log())
@@ -145,7 +149,7 @@ class Protected(Case):
         self.assertTrue(d.running())
 
     def test_a_page_that_other_hosts_reach(self):
-        """It has no password: that is said, by the start and by -t."""
+        """The page has no password: the start and -t warn of that."""
         warning = "other hosts may reach it without a password: set http.listen to an address of this host, " \
                   "or protected_mode: false"
         for n, (addr, more, warned) in enumerate((

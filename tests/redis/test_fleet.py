@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""
-A fleet of daemons, as the scripts see it: what beats cost, and how many words a grace takes. fleet.py: presence.lua of
-one Redis; fleet_cluster.py: anchor.lua and node.lua of a cluster.
+"""A fleet of daemons, as the scripts see it: the cost of beats, and the number of messages in a grace period. fleet.py:
+presence.lua of one Redis; fleet_cluster.py: anchor.lua and node.lua of a cluster.
 """
 import os
 import time
@@ -13,9 +12,12 @@ from harness import Case
 
 
 def costs_the_same(case, of_few, of_many):
-    """A beat, with few daemons and with many: both return us, commands, bytes of a beat in and out."""
+    """
+    Both functions return us, commands, bytes of a beat in and out: with many daemons a beat costs what it costs with
+    few.
+    """
     ratio = None
-    for _ in range(5):  # of processors that others use as well
+    for _ in range(5):  # other processes use the processors as well
         us_few, commands_few, *bytes_few = of_few()
         us_many, commands_many, *bytes_many = of_many()
         case.assertAlmostEqual(commands_few, commands_many, delta=0.5)
@@ -36,7 +38,7 @@ class Fleets(Case):
         return f
 
     def registered(self, n):
-        """All are there and know of each other. None listens: none has to."""
+        """All are registered and know of each other. None subscribes, since none has to."""
         f = self.fleet(n)
         for _ in range(2):
             for d in f.daemons:
@@ -50,7 +52,7 @@ class Fleets(Case):
         costs_the_same(self, lambda: few.beats(2000), lambda: many.beats(2000))
 
     def test_no_member_is_forgotten(self):
-        """300 members, one of them silent for 7 s, but inside its lease."""
+        """300 members, one of them silent for 7 s, but within its lease."""
         f = self.registered(300)
         silent, *others = f.daemons
         f.c.cmd("ZINCRBY", "rlock:until", -7000, silent.uuid)
@@ -61,7 +63,9 @@ class Fleets(Case):
         self.assertEqual(f.c.cmd("HLEN", "rlock:members"), 300)
 
     def test_a_grace_with_all_alive(self):
-        """It is over when all have reported: each asks, comes again at most a few times, reports, and hears the end."""
+        """
+        It is over when all have reported: each asks, asks again a few times at most, reports, and learns of the end.
+        """
         f = self.fleet(60)
         f.start()
         seconds = f.grace()
@@ -70,7 +74,7 @@ class Fleets(Case):
         self.assertEqual(f.c.cmd("HLEN", "rlock:members"), 60)
 
     def test_a_start_of_all(self):
-        """A newcomer makes no member register: each asks for the members, and that is all."""
+        """A newcomer makes no member register: each only asks for the members."""
         f = self.fleet(60)
         f.start()
         self.assertLess(f.calls, 4 * len(f.daemons))
@@ -96,7 +100,7 @@ class Clusters(Case):
         costs_the_same(self, lambda: without_scripts(*few.beats(100)), lambda: without_scripts(*many.beats(1)))
 
     def test_no_member_is_forgotten(self):
-        """300 members, one of them silent for 7 s, but inside its lease: a generation is not over without it."""
+        """300 members, one of them silent for 7 s, but within its lease: a generation is not over without it."""
         f = self.fleet(300)
         silent, *others = f.members
         for keys, c in zip(KEYS, f.conns):
@@ -116,18 +120,18 @@ class Clusters(Case):
         self.assertEqual({tuple(m.done) for m in others}, {tuple(over)})
 
     def test_a_generation_with_all_alive(self):
-        """Each proposes it, reports, and hears the end: no message makes others send more."""
+        """Each proposes the generation, reports, and learns of its end: no message makes others send more."""
         f = self.fleet(60)
         _, _, calls = f.generation()
         self.assertLess(calls, 3 * 4 * len(f.members))
 
     def test_a_proposal_that_comes_late_costs_no_more_than_a_few_beats(self):
-        """All daemons notice a loss, and all propose a generation: one is taken."""
+        """All daemons notice a loss, and all propose a generation: one proposal is taken."""
         f = self.fleet(100)
         for slots in (SLOTS, SLOTS[1:2]):
             number, ratio = int(time.time() * 1e6), 100
             f.register(f.members[:1], slots=slots, number=number)
-            for _ in range(5):  # of processors that others use as well
+            for _ in range(5):  # other processes use the processors as well
                 us = [f.cost(lambda: f.register(f.members)),
                       f.cost(lambda: f.register(f.members, slots=slots, number=number))]
                 ratio = min(ratio, us[1] / us[0])
@@ -136,7 +140,7 @@ class Clusters(Case):
             self.assertLessEqual(ratio, 4)
 
     def test_a_generation_with_three_dead(self):
-        """It is over when their registered leases are, and not before."""
+        """It is over when their registered leases are over, and not before."""
         f = self.fleet(60)
         f.lease_ms = 2000
         seconds, _, _ = f.generation(dead=3)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Back-pressure: who asks for more than Redis does is not read any more, so what is asked costs no memory here."""
+"""Back-pressure: the daemon stops reading from a client that asks for more than Redis can do, so requests that wait
+take no memory in the daemon.
+"""
 import re
 import signal
 import socket
@@ -11,9 +13,9 @@ from harness import Case, until
 
 SESSIONS = 8
 PIPELINE = 64
-OUTPUT = 256 << 10  # limits.output_bytes: of answers that nobody reads
+OUTPUT = 256 << 10  # limits.output_bytes: for replies that no client reads
 REFUSAL = 60  # bytes of -LIMIT, at least
-PUSHED = 4 << 20  # bytes that each of them would like to send
+PUSHED = 4 << 20  # bytes that each session tries to send
 
 
 class Flood:
@@ -55,7 +57,7 @@ class SlowRedis(Case):
             self.addCleanup(f.c.close)
 
         def full():
-            """nobody's bytes are taken any more"""
+            """the kernel takes no more bytes of any session"""
             return sum(f.push() for f in floods) == 0
         until(full)
         return floods
@@ -71,10 +73,12 @@ class SlowRedis(Case):
             self.assertEqual(other.cmd("PING"), "PONG")
             stats = other.cmd("INFO", "stats")
             asked = int(re.search(r"^requests:(\d+)", stats, re.M)[1]) - asked
-            # Each request past limits.pipeline has the oldest one refused, until limits.output_bytes are unread.
+            # Each request past limits.pipeline makes the daemon refuse the oldest one, until limits.output_bytes are
+            # unread.
             self.assertLess(asked, SESSIONS * (PIPELINE + OUTPUT // REFUSAL + 50))
             self.assertGreaterEqual(asked, SESSIONS * PIPELINE)
-            # A request that waits has its records, and a session one read of 64 KiB that it has not gone through.
+            # A waiting request has its records, and a session has one read of 64 KiB that the daemon has not processed
+            # yet.
             self.assertLess(self.used() - used, SESSIONS * (PIPELINE * 4096 + (160 << 10) + (300 << 10)))
             for f in floods:
                 f.c.close()
@@ -83,7 +87,7 @@ class SlowRedis(Case):
         until(lambda: int(self.d.info("clients")["connected_clients"]) == 1)
 
     def test_a_redis_that_is_up_but_late(self):
-        """The refusal says what Redis is late with: nothing else is wrong."""
+        """The refusal names the operation that Redis is late with; nothing else is wrong."""
         self.start()
         self.stop_redis()
         self.assertRegex(self.d.cmd("LOCK", "mine", "NOWAIT"),
@@ -91,7 +95,9 @@ class SlowRedis(Case):
                          r"them: \d+, the last round trip: \d+ ms$")
 
     def test_a_flood_that_does_not_wait(self):
-        """They are answered -UNAVAILABLE by shares, but the answers are not read: that holds them up as well."""
+        """
+        Requests are answered -UNAVAILABLE by shares; sessions do not read the answers, so these hold them up as well.
+        """
         self.start()
         used = self.used()
         self.stop_redis()
@@ -107,7 +113,7 @@ class SlowRedis(Case):
 
 
 class LongAnswers(Case):
-    """LOCKS of many names, which several sessions ask for and do not read."""
+    """LOCKS of many names, which several sessions request and do not read."""
     LOCKS, READERS = 16000, 6
     WAITS = 6 << 20  # bytes of each answer, at least
 
@@ -135,13 +141,13 @@ class LongAnswers(Case):
         return readers
 
     def check(self, end):
-        """Their memory is there while they wait, and goes back to the kernel by `end`."""
+        """The answers take memory while they wait, and that memory goes back to the kernel by `end`."""
         self.start()
         before = self.rss()
         readers = self.ask()
         peak = self.rss()
         self.assertGreater(peak - before, self.READERS * self.WAITS)
-        # They come behind it in the heap.
+        # Their records come behind the answers in the heap.
         self.one.send("".join("LOCK m:%d NOWAIT LEASE 1h\r\n" % i for i in range(1000)))
         for _ in range(1000):
             self.assertGreater(self.one.read(), 0)
@@ -164,7 +170,7 @@ class LongAnswers(Case):
 
 class OneConnection(Case):
     def test_an_owner_holds_what_others_on_it_wait_for(self):
-        """all tasks of a process on one connection: what rlockd has heard must not keep the holder from what it says"""
+        """all tasks of a process use one connection: unread requests must not keep back those of the holder"""
         redis = self.redis()
         d = self.rlockd(redis=redis.url)
         code = """if True:
@@ -179,7 +185,7 @@ class OneConnection(Case):
             s.sendall(b"UNLOCK a OWNER t0\\r\\n")
             sys.exit(s.recv(1) != b":")
             """ % harness.DEADLINE
-        for _ in range(1):  # named owners have a grace, so a second one would wait
+        for _ in range(1):  # named owners have a grace, so a second round would wait
             self.assertEqual(subprocess.run([sys.executable, "-c", code, d.path]).returncode, 0)
 
 
