@@ -1,6 +1,6 @@
 /*
- * test_anchor_words.c -- what the scripts of a cluster's grace are told, and what their answers mean. The scripts are
- * tried in tests/redis/test_scripts_anchor.py.
+ * test_anchor_words.c -- the words that the scripts of a cluster's grace receive, and the meaning of their answers. The
+ * scripts are tested in tests/redis/test_scripts_anchor.py.
  */
 #include "daemon/backend/anchor_words.h"
 
@@ -107,7 +107,7 @@ START_TEST(words_of_an_anchor)
 }
 END_TEST
 
-/* Nothing is believed by halves, and nothing is left behind. */
+/* A malformed answer is refused as a whole, and leaks no memory. */
 START_TEST(malformed_answers_are_refused)
 {
     static const char *const bad[] = {"", "x", "12", "12 ab 11 5 7-3", "12 ab 11 5 3 3", "12 ab 11 5 0-16384",
@@ -126,7 +126,7 @@ START_TEST(malformed_answers_are_refused)
     ck_assert(!anchor_answer_take(answer("iiiiiiiitt", 1, 1, 0, 4, 5, 6, 7, 8, "", ""), &a));
     ck_assert(!anchor_answer_take(answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2"), &a));
     (void)answer("iiiiiiiittt", 1, 1, 0, 4, 5, 6, 7, 8, "", "", "1 2 3");
-    reported.one[6].n = INT64_MAX; /* as us it is no number any more */
+    reported.one[6].n = INT64_MAX; /* in us it would overflow */
     ck_assert(!anchor_answer_take(&reported.whole, &a));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-", ""), &n));
     ck_assert(!node_answer_take(answer("ittti" "tt", 1, "master", "ab", "id", 5, "0-9", "16384"), &n));
@@ -135,7 +135,7 @@ START_TEST(malformed_answers_are_refused)
 }
 END_TEST
 
-/* A generation that takes its number from these would have none that anchors and records can keep. */
+/* The generation after these numbers would have a number that anchors and records cannot keep. */
 START_TEST(a_number_that_leaves_no_room_for_later_ones)
 {
     struct node_answer n;

@@ -1,6 +1,6 @@
 /*
- * test_answers.c -- what the core answers as bytes, for one name and for several; deadlocks spelled out; and what is
- * asked of the core for words that depend on the kind.
+ * test_answers.c -- the core's answers as bytes, for one name and for several; the text of deadlocks; and the refusals
+ * that depend on the kind of a lock.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -18,7 +18,7 @@ expects_at(int line, const struct client *c, const char *request, const char *wa
 }
 #define expects(c, request, want) expects_at(__LINE__, c, request, want)
 
-/* A reply whose text has this in it. */
+/* The answer to this request contains this text. */
 static void
 reported_at(int line, const struct client *c, const char *request, const char *want)
 {
@@ -83,7 +83,7 @@ END_TEST
 
 /* ---- several ---- */
 
-/* Several names: an answer for each, or one refusal that names whom it is about. */
+/* Several names: an answer for each, or one refusal with the name that it is about. */
 START_TEST(many_answers)
 {
     struct core_reply part[] = {
@@ -158,7 +158,7 @@ START_TEST(deadlocks_are_spelled_out)
 }
 END_TEST
 
-/* However long the cycle and whatever its names: one line, and not a long one. */
+/* A deadlock of any length and with any names is one line of bounded length. */
 START_TEST(long_deadlocks_are_cut)
 {
     static char name[512];
@@ -197,7 +197,7 @@ START_TEST(options_need_their_kind)
     expects(&c, "LOCK a KIND rw LIMIT 2\n", "-ERR LIMIT is for kind semaphore, and \"a\" is of kind rw" LOCK_USAGE);
     reported(&c, "MLOCK 2 a b KIND semaphore SHARED\n",
          "ERR SHARED is for kind rw, and \"a\" is of kind semaphore; usage: MLOCK n");
-    conf->locks.kind = KIND_SEMAPHORE; /* as a rule may say */
+    conf->locks.kind = KIND_SEMAPHORE; /* as a rule may demand */
     reported(&c, "MLOCK 1 b SHARED\n", "ERR SHARED is for kind rw, and \"b\" is of kind semaphore; usage: MLOCK n");
     reported(&c, "MLOCK 2 b b\n", "ERR the name 'b' is given twice; usage: MLOCK n");
     reported(&c, "MUNLOCK 2 b\n", "ERR 2 names are announced, 1 are given; usage: MUNLOCK n");

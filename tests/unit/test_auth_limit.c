@@ -1,5 +1,5 @@
 /*
- * test_auth_limit.c -- wrong passwords: what they cost who guesses, and who shares an address with one.
+ * test_auth_limit.c -- wrong passwords: what they cost the guessing client, and a client at the same address.
  */
 #include "tests/unit/house.h"
 
@@ -35,7 +35,7 @@ expects(struct client *c, const char *request, const char *answer)
     expect(c, answer);
 }
 
-/* As many wrong passwords as are free. */
+/* Uses up the wrong passwords that cost nothing. */
 static void
 use_up(uid_t uid)
 {
@@ -72,7 +72,7 @@ START_TEST(then_each_one_waits_right_or_wrong)
     wrong = come_as(7);
     hello = come_as(7);
     other = come_as(8);
-    sends(&right, "PING\nAUTH sesame\nLOCK a\n"); /* only what is behind the password waits with it */
+    sends(&right, "PING\nAUTH sesame\nLOCK a\n"); /* only the requests behind the password wait with it */
     sends(&wrong, "AUTH sesam\nPING\n");
     sends(&hello, "HELLO 2 SETNAME x AUTH default sesame\n");
     sends(&other, "AUTH sesame\n");
@@ -135,9 +135,9 @@ START_TEST(so_many_wait_at_a_time)
     expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
     more = come_as(8);
-    expects(&more, "AUTH sesame\n", "+OK\r\n"); /* of another client */
+    expects(&more, "AUTH sesame\n", "+OK\r\n"); /* another client has a limit of its own */
     leave(&more);
-    close(c[0].fd); /* that makes no room: its guess is made all the same */
+    close(c[0].fd); /* that makes no room: its AUTH still waits, and nothing is read behind it */
     more = come_as(7);
     expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
     close(more.fd);
@@ -157,7 +157,7 @@ START_TEST(so_many_wait_at_a_time)
 }
 END_TEST
 
-/* auth.timeout is shorter than the delay would be: who knows the password must not be closed for it. */
+/* auth.timeout is shorter than the delay: a client with the right password must not be closed by it. */
 START_TEST(not_longer_than_the_time_to_log_in)
 {
     struct client c;
@@ -173,7 +173,10 @@ START_TEST(not_longer_than_the_time_to_log_in)
 END_TEST
 #endif
 
-/* Where the users have no password, AUTH default takes any: that must not make up for a wrong password of the admin. */
+/*
+ * Where the users have no password, AUTH default takes any: a success of it must not offset wrong passwords of the
+ * admin.
+ */
 START_TEST(success_without_a_password_clears_no_failures)
 {
     struct client c;
@@ -188,7 +191,7 @@ START_TEST(success_without_a_password_clears_no_failures)
 }
 END_TEST
 
-/* More clients than the table has entries: it does not grow, and the daemon goes on. */
+/* More clients than the table has entries: the table does not grow, and the daemon goes on. */
 START_TEST(a_crowd_of_guessers)
 {
     for (uid_t uid = 1; uid < 3000; uid++) {

@@ -1,6 +1,6 @@
 /*
- * test_backend.c -- every verb and every outcome on a real Redis that answers; what happens when it does not is in
- * test_backend_loss.c.
+ * test_backend.c -- every verb and every outcome on a real Redis that answers; test_backend_loss.c has a Redis that
+ * does not.
  */
 #include "redis_world.h"
 
@@ -8,14 +8,14 @@
 
 #define KIND_EACH(k) for (int k = 0; (k) < KINDS; (k)++)
 
-/* What locks of a kind are like in Redis; a semaphore is one of one permit here. */
+/* The layout of each kind in Redis; a semaphore has one permit here. */
 static const struct {
     const char *type;
     const char *foreign; /* makes the key %s of another type, with a TTL of a minute */
-    int keys;       /* so many while it is held */
-    int kept;       /* and so many when it is free again */
-    int holders;    /* TAKEN by one owner says so many */
-    bool by_beside; /* whose it is, and until when, is said by another key, not by this one and its expiry */
+    int keys;       /* number of keys while it is held */
+    int kept;       /* and when it is free again */
+    int holders;    /* what TAKEN reports of one owner */
+    bool by_beside; /* another key has the owner and the expiry, not this key */
 } kinds[KINDS] = {
     [KIND_REENTRANT] = {.type = "hash", .foreign = "SET %s somebody PX 60000", .keys = 1},
     [KIND_SIMPLE] = {.type = "string", .foreign = "RPUSH %s x", .keys = 1},
@@ -26,7 +26,7 @@ static const struct {
     [KIND_FENCED] = {.type = "hash", .foreign = "RPUSH %s x", .keys = 2, .kept = 1},
 };
 
-/* Somebody else has taken the lock away, with all that says whose it was. */
+/* Takes the lock away, with all that names its owner. */
 static void
 take_away(const char *key)
 {
@@ -87,7 +87,7 @@ START_TEST(another_owner_finds_it_taken)
         ck_assert_int_eq(d.holders, kinds[k].holders);
         ck_assert(!d.has_ticket);
         ttl_ms = pttl(key);
-        ck_assert_int_ge(d.pttl_us, ttl_ms * US_PER_MS); /* the loser has not touched it */
+        ck_assert_int_ge(d.pttl_us, ttl_ms * US_PER_MS); /* the loser has not changed it */
         ck_assert_int_le(ttl_ms, 20000);
         if (kinds[k].by_beside) {
             ck_assert_int_gt(d.pttl_us, 20000 * US_PER_MS);
@@ -128,7 +128,10 @@ START_TEST(a_key_of_another_type_is_foreign_and_stays)
 }
 END_TEST
 
-/* The reply was lost, the same claim asks again: it finds itself. A counter names nobody: that waits for the expiry. */
+/*
+ * The reply was lost, and the same claim asks again: it finds itself. A counter names no owner: the claim waits for its
+ * expiry.
+ */
 START_TEST(asking_again_finds_oneself)
 {
     KIND_EACH(k)
@@ -144,11 +147,11 @@ START_TEST(asking_again_finds_oneself)
         }
         must(again, CORE_OK);
         ck_assert_uint_gt(again.token, first.token);
-        ck_assert_int_gt(pttl(key), 20000); /* a whole lease again */
+        ck_assert_int_gt(pttl(key), 20000); /* a full lease again */
         redis("PEXPIRE %s 90000", key);
         again = acquire(key, (enum kind)k, 1);
         must(again, CORE_OK);
-        ck_assert_int_gt(pttl(key), 80000); /* but never less */
+        ck_assert_int_gt(pttl(key), 80000); /* it is never shortened */
         ck_assert(kinds[k].by_beside || again.expiry_ms > first.expiry_ms + 50000);
     }
     ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
@@ -165,7 +168,7 @@ START_TEST(reentry_sets_the_count)
     must(acquire("r", KIND_REENTRANT, 1), CORE_OK);
     op.holds = 3;
     op.reentry = true;
-    for (int i = 0; i < 2; i++) { /* twice is once */
+    for (int i = 0; i < 2; i++) { /* twice counts once */
         op.op = ++w.serial;
         must(run(&op, CORE_ACQUIRE), CORE_OK);
         ck_assert_str_eq(redis("HGETALL r"), UUID ":1 3 ");
@@ -227,7 +230,7 @@ START_TEST(a_counter_is_one_and_its_loser_touches_nothing)
         must(acquire("c", KIND_COUNTER, 2), CORE_TAKEN);
     }
     ck_assert_str_eq(redis("GET c"), "1");
-    must(release("c", KIND_COUNTER, 1, d.expiry_ms), CORE_OK); /* and so its expiry has not moved by a ms */
+    must(release("c", KIND_COUNTER, 1, d.expiry_ms), CORE_OK); /* its expiry has not moved by a ms */
 }
 END_TEST
 
@@ -248,7 +251,7 @@ START_TEST(renew_lengthens_and_never_shortens)
         must(d, CORE_OK);
         ck_assert_int_gt(pttl(key), 50000);
         ck_assert_int_ge(d.expiry_ms, e.expiry_ms - 2);
-        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK); /* the stamp is still the proof */
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK); /* the stamp still proves the hold */
     }
 }
 END_TEST
@@ -453,7 +456,7 @@ START_TEST(tokens_rise_over_an_emptied_redis)
 }
 END_TEST
 
-/* Redis's clock went back, or another daemon is ahead: the clock key and the floor both count. */
+/* Redis's clock went back, or another daemon is ahead: tokens rise above the clock key and the floor. */
 START_TEST(tokens_rise_over_clocks_that_went_back)
 {
     struct core_op op = op_on("a", KIND_REENTRANT, 1);
@@ -514,12 +517,12 @@ START_TEST(a_spoiled_name_spoils_only_itself)
         for (int i = 0; i < 40; i++) {
             must(await(op[i]), i == 17 ? CORE_FOREIGN : CORE_OK);
         }
-        ck_assert_int_eq(redis_keys(), 1 + 39 * kinds[k].keys + 1); /* and the clock */
+        ck_assert_int_eq(redis_keys(), 1 + 39 * kinds[k].keys + 1); /* and the token clock */
     }
 }
 END_TEST
 
-/* Forty attempts and releases of one turn; the key of one of them is forbidden. */
+/* Forty attempts of one turn, and one on a forbidden key. */
 static void
 forty(enum kind kind, const char *forbidden, uint64_t owner)
 {
@@ -539,7 +542,10 @@ forty(enum kind kind, const char *forbidden, uint64_t owner)
     }
 }
 
-/* Redis's ACL refuses a call as a whole for one of its keys: its other names are not harmed, nor are the next ones. */
+/*
+ * Redis's ACL refuses a call as a whole for one of its keys: the other names of the call get their answers, and the
+ * next calls work.
+ */
 START_TEST(a_forbidden_key_spoils_only_itself)
 {
     KIND_EACH(k)
@@ -554,20 +560,21 @@ START_TEST(a_forbidden_key_spoils_only_itself)
               kind_rows[k].name, kind_rows[k].name);
         forty(kind, "theirs", 1);
         calls = w.metrics.redis_calls;
-        if (kind != KIND_COUNTER) { /* which does not know itself */
+        if (kind != KIND_COUNTER) { /* an owner does not find itself in a counter */
             forty(kind, "theirs too", 1);
-            ck_assert_uint_le(w.metrics.redis_calls - calls, 4); /* what is known to pass goes in company, and beats */
+            ck_assert_uint_le(w.metrics.redis_calls - calls, 4); /* accepted names share a call; beats count, too */
         }
         must(extend("held", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
         redis("ACL SETUSER default ~*");
-        must(acquire("theirs", kind, 50), CORE_OK); /* alone, and allowed by now */
+        must(acquire("theirs", kind, 50), CORE_OK); /* it goes alone, and is allowed now */
     }
 }
 END_TEST
 
 /*
- * A key that the script makes is forbidden, of one name of forty: what goes with it may have run. Once; from then on it
- * is alone, whatever else of it passes meanwhile.
+ * One name of forty has an auxiliary key that is forbidden: the script fails in the middle, so that the outcome of the
+ * whole call is unknown. This happens once; from then on the name goes alone, even if operations of other kinds and
+ * verbs on it pass meanwhile.
  */
 START_TEST(a_forbidden_key_beside_spoils_one_call)
 {
@@ -576,9 +583,9 @@ START_TEST(a_forbidden_key_beside_spoils_one_call)
 
     redis("ACL SETUSER default resetkeys ~rlock:* ~k* ~theirs ~*{k*");
     for (int round = 0; round < 4; round++) {
-        must(acquire("theirs", KIND_REENTRANT, 90), CORE_OK); /* it passes as another kind */
+        must(acquire("theirs", KIND_REENTRANT, 90), CORE_OK); /* as another kind it passes */
         must(release("theirs", KIND_REENTRANT, 90, 0), CORE_OK);
-        must(release("theirs", KIND_FENCED, 90, 0), CORE_GONE_IN_REDIS); /* and by another verb */
+        must(release("theirs", KIND_FENCED, 90, 0), CORE_GONE_IN_REDIS); /* and with another verb */
         for (int i = 0; i <= N; i++) {
             char key[16];
             struct core_op op;
@@ -591,7 +598,7 @@ START_TEST(a_forbidden_key_beside_spoils_one_call)
         for (int i = 0; i <= N; i++) {
             struct core_done done = await(id[i]);
 
-            ck_assert((done.outcome == CORE_UNKNOWN) == (round == 0 || i == N / 2)); /* else OK, or TAKEN since */
+            ck_assert((done.outcome == CORE_UNKNOWN) == (round == 0 || i == N / 2)); /* else OK, or TAKEN later */
             ck_assert(done.denied == (round > 0 && i == N / 2));
         }
     }
@@ -599,7 +606,7 @@ START_TEST(a_forbidden_key_beside_spoils_one_call)
 }
 END_TEST
 
-/* Where in the order of answers it was. */
+/* The place of an answer in the order of answers. */
 static size_t
 rank_of(uint64_t op)
 {
@@ -612,8 +619,8 @@ rank_of(uint64_t op)
 }
 
 /*
- * What has to go alone, for another's forbidden key, is given back in its turn all the same: before what was asked for
- * behind it, before any attempt, and behind what asserts it anew.
+ * An operation that goes alone, because of the forbidden key of another name, still keeps its turn: a release runs
+ * before the requests behind it and before any attempt, and behind a reclaim of the same name.
  */
 START_TEST(a_single_call_keeps_its_turn)
 {
@@ -652,13 +659,13 @@ START_TEST(a_single_call_keeps_its_turn)
     id[1] = perform(&op, CORE_RELEASE);
     flush();
     must(await(id[0]), CORE_OK);
-    must(await(id[1]), CORE_OK); /* behind it, or it would be held again by nobody */
+    must(await(id[1]), CORE_OK); /* behind the reclaim, or the name would be held without an owner */
     ck_assert_int_eq(redis_number(redis("EXISTS k1")), 0);
     redis("ACL SETUSER default ~*");
 }
 END_TEST
 
-/* The rights became less while it is held: its renewal and release fail, and spoil no others. */
+/* The rights shrink while the lock is held: its renewal and release fail, and those of other names do not. */
 START_TEST(a_held_key_may_be_forbidden_later)
 {
     static const char *const keys[] = {"k1", "theirs", "k2"};
@@ -706,12 +713,12 @@ is_one_call(int n, int most)
     for (int i = 0; i < n; i++) {
         must(await(op[i]), CORE_OK);
     }
-    calls += (uint64_t)redis_beats(); /* it may have said that it is there */
+    calls += (uint64_t)redis_beats(); /* the daemon may have registered meanwhile */
     ck_assert_uint_eq(w.metrics.redis_calls - calls, (uint64_t)(n + most - 1) / (unsigned)most);
     ck_assert_int_eq(redis_calls("evalsha") - redis_beats(), (n + most - 1) / most);
 }
 
-/* Or several, of so many names as the configuration says. */
+/* A turn is one call, or several of at most batch_max names each. */
 START_TEST(a_turn_is_one_call)
 {
     static const int names[] = {1, 64, 130}, most[] = {64, 9, 128};
@@ -728,7 +735,7 @@ START_TEST(a_turn_is_one_call)
 }
 END_TEST
 
-/* Neither an operation nor what the daemon asks for itself, now and then. */
+/* No operation is open, and no request of the daemon itself. */
 static bool
 is_all_answered(const void *arg)
 {
@@ -739,7 +746,7 @@ is_all_answered(const void *arg)
     return st.in_flight + st.queued == 0 && backend_idle(w.b);
 }
 
-/* Redis stands still, so that nothing is answered before all is asked for. */
+/* Redis stands still, so that it answers nothing before all is asked for. */
 START_TEST(operations_behind_a_call_leave_together)
 {
     struct core_op first = op_on("first", KIND_REENTRANT, 1), held = op_on("held", KIND_REENTRANT, 1);
@@ -760,7 +767,7 @@ START_TEST(operations_behind_a_call_leave_together)
         snprintf(key, sizeof(key), "k%d", i);
         o = op_on(key, KIND_REENTRANT, (uint64_t)i);
         op[i] = perform(&o, CORE_ACQUIRE);
-        flush(); /* a turn for each */
+        flush(); /* one turn each */
     }
     held.op = ++w.serial;
     held.holds = 0;
@@ -785,7 +792,7 @@ START_TEST(operations_behind_a_call_leave_together)
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.queued, 0);
     ck_assert(backend_idle(w.b));
-    ck_assert_int_eq(redis_calls("evalsha") - redis_beats(), 4); /* the first, those who take, who gives, who renews */
+    ck_assert_int_eq(redis_calls("evalsha") - redis_beats(), 4); /* the first, the attempts, the release, the renewal */
 }
 END_TEST
 
@@ -795,7 +802,7 @@ exists(const void *key)
     return redis_number(redis("EXISTS %s", (const char *)key)) == 1;
 }
 
-/* An owner that ends while its hold is being reclaimed: what gives it back must find it. */
+/* An owner ends while its hold is being reclaimed: the release must find the hold. */
 START_TEST(a_reclaimed_hold_can_be_released)
 {
     struct core_op first = op_on("first", KIND_REENTRANT, 1), again = op_on("k", KIND_REENTRANT, 2),
@@ -816,13 +823,13 @@ START_TEST(a_reclaimed_hold_can_be_released)
 }
 END_TEST
 
-/* It may give all tokens that were set aside: whatever Redis loses, it must give none of them to others. */
+/* The owner may give all tokens of its reserve: whatever Redis loses, it must give none of them to other owners. */
 START_TEST(tokens_set_aside_are_known_for_given)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     uint64_t token;
 
-    op.reserve = 1000 * 1000; /* more than what time passes meanwhile */
+    op.reserve = 1000 * 1000; /* more than the time that passes meanwhile, in us */
     perform(&op, CORE_ACQUIRE);
     flush();
     must(await(op.op), CORE_OK);
@@ -833,7 +840,10 @@ START_TEST(tokens_set_aside_are_known_for_given)
 }
 END_TEST
 
-/* However many there are, Redis has few calls of them at a time, and time for who waits; and each kind has its turn. */
+/*
+ * Of any number of renewals only few calls are with Redis at a time, which leaves it time for other requests; and each
+ * kind has its turn.
+ */
 START_TEST(renewals_leave_few_calls_at_a_time)
 {
     struct core_op other = op_on("s", KIND_SIMPLE, 1), late = op_on("k", KIND_REENTRANT, 1);
@@ -843,9 +853,9 @@ START_TEST(renewals_leave_few_calls_at_a_time)
 
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
     redis("DEL rlock:clock");
-    turn_until(exists, "rlock:clock"); /* the next beat is far: no other answer comes behind the late one */
+    turn_until(exists, "rlock:clock"); /* no beat falls due soon: no other answer comes behind the late one */
     turn_until(is_all_answered, NULL);
-    redis_stop(); /* an answer that comes late does not make it a far one */
+    redis_stop(); /* one late answer must not count as a long distance to Redis */
     late.op = perform(&late, CORE_EXTEND);
     flush();
     turn_until_us(clock_now_us() + 300 * US_PER_MS);
@@ -864,7 +874,7 @@ START_TEST(renewals_leave_few_calls_at_a_time)
     flush();
     backend_status(w.b, &st);
     ck_assert_uint_ge(st.in_flight - ahead, 1);
-    ck_assert_uint_le(st.in_flight - ahead, 8); /* for where all is slow, as under valgrind */
+    ck_assert_uint_le(st.in_flight - ahead, 8); /* more than two where all is slow, as under valgrind */
     ck_assert_uint_ge(st.queued, 1281 - 8 * 64);
     redis_cont();
     must(await(other.op), CORE_GONE_IN_REDIS);
@@ -897,9 +907,9 @@ START_TEST(one_turn_keeps_the_order_of_a_name)
 END_TEST
 
 /*
- * Redis stands still while they leave, and then reads its connections in an order of its own. The operations are in
- * pairs, but for one in the middle: whatever that order is, one of the names would be taken before it is given up if
- * its operations went by one link and the next one by turns.
+ * Redis stands still while the operations leave, and then reads its connections in any order. The operations are in
+ * pairs, but for one in the middle. If the operations of one name went by different links, in turns, then in any order
+ * one of the names would be taken before it is released.
  */
 START_TEST(many_links_keep_the_order_of_a_name)
 {
@@ -912,7 +922,7 @@ START_TEST(many_links_keep_the_order_of_a_name)
         uint64_t owner = (uint64_t)round + 1, op[64], odd = 0;
 
         redis_stop();
-        for (int i = 0; i < 32; i++) { /* who had it gives it up, and somebody else takes it, in one turn */
+        for (int i = 0; i < 32; i++) { /* in one turn the old owner releases and the new one takes */
             char key[16];
             struct core_op o;
 
@@ -1016,7 +1026,7 @@ START_TEST(readers_share_and_are_counted)
 }
 END_TEST
 
-/* Writing and reading, then reading alone: `rest` is what stays of the other sort. */
+/* From writing and reading to reading alone: `rest` is the number of the holds of the other sort that remain. */
 START_TEST(a_writer_may_go_on_reading)
 {
     struct core_op op = op_on("r", KIND_RW, 1);
@@ -1108,7 +1118,7 @@ START_TEST(look_reports_the_key)
 
     redis("HSET redisson 8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91 4");
     look(SLICE_LIT("redisson"));
-    ck_assert_str_eq(w.seen.owner, ""); /* a lock has an expiry */
+    ck_assert_str_eq(w.seen.owner, ""); /* an owner is shown only of a key with an expiry */
     redis("PEXPIRE redisson 30000");
     look(SLICE_LIT("redisson"));
     ck_assert_str_eq(w.seen.owner, "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91");
@@ -1125,7 +1135,7 @@ START_TEST(look_reports_the_key)
     ck_assert_str_eq(w.seen.digest, digest);
     redis("SET s2 %b", "a\n\0\"b", (size_t)5);
     look(SLICE_LIT("s2"));
-    ck_assert_str_ne(w.seen.digest, digest); /* of the key, too */
+    ck_assert_str_ne(w.seen.digest, digest); /* the digest covers the key, too */
     redis("SET s other");
     look(SLICE_LIT("s"));
     ck_assert_str_ne(w.seen.digest, digest);
@@ -1212,7 +1222,7 @@ START_TEST(a_full_redis_grants_nothing_and_frees_all)
         uint64_t three[3];
 
         redis("CONFIG SET maxmemory 1");
-        redis("DEL rlock:clock"); /* and no heartbeat brings it back */
+        redis("DEL rlock:clock"); /* no beat may bring it back */
         for (int i = 0; i < 3; i++) {
             struct core_op o = op_on(names[i], (enum kind)k, 2);
 
@@ -1220,7 +1230,7 @@ START_TEST(a_full_redis_grants_nothing_and_frees_all)
         }
         flush();
         must(await(three[0]), CORE_FULL);
-        must(await(three[1]), CORE_TAKEN); /* which is the truth, full or not */
+        must(await(three[1]), CORE_TAKEN); /* it is taken, whether Redis is full or not */
         must(await(three[2]), CORE_FULL);
         ck_assert_str_eq(redis("EXISTS full0 full1 rlock:clock"), "0");
         d = extend(key, (enum kind)k, 1, d.expiry_ms, 2 * LEASE_US, false);
@@ -1235,7 +1245,7 @@ START_TEST(a_full_redis_grants_nothing_and_frees_all)
 }
 END_TEST
 
-/* One hold of two goes back, and a lost reply is asked for again, also when Redis is full. */
+/* Also when Redis is full, one hold of two is given back, and an attempt whose reply was lost is repeated. */
 START_TEST(a_full_redis_takes_holds_back)
 {
     struct core_op op = op_on("r", KIND_REENTRANT, 1);
@@ -1257,7 +1267,7 @@ START_TEST(a_full_redis_takes_holds_back)
 }
 END_TEST
 
-/* Refusals that are not executions: DOWN, and nothing is there. */
+/* Refusals before anything ran: DOWN, and no key is there. */
 START_TEST(not_executed_is_down)
 {
     struct core_done held = acquire("held", KIND_SIMPLE, 1);
@@ -1287,7 +1297,7 @@ START_TEST(a_busy_redis_is_down)
     redisAppendCommand(other, "EVAL %s 0", "while true do end");
     ck_assert_int_eq(redisBufferWrite(other, &wrote), REDIS_OK);
     ck_assert(wrote);
-    do { /* until it is in the middle of it: before that, attempts are served */
+    do { /* until Redis is in the loop: before that, it serves attempts */
         r = redisCommand(w.cli, "PING");
         ck_assert_ptr_nonnull(r);
         busy = r->type == REDIS_REPLY_ERROR;
@@ -1352,7 +1362,7 @@ is_received(const void *arg)
 
 #define must_receive(type, lock, n) turn_until(is_received, (&(struct received){type, lock, n}))
 
-/* A second link of the same loop has been round: what was sent before it has arrived. */
+/* An operation on another link has been answered: what was sent before it has arrived. */
 static void
 settle(void)
 {
@@ -1389,7 +1399,7 @@ START_TEST(a_release_wakes_watchers)
         must_receive(CORE_SUBSCRIBED, 50 + (uint64_t)k, 1);
         d = release(key, (enum kind)k, 1, d.expiry_ms);
         must(d, CORE_OK);
-        ck_assert_int_eq(d.remote_subscribers, 1); /* we ourselves */
+        ck_assert_int_eq(d.remote_subscribers, 1); /* the test's own subscription */
         must_receive(CORE_HINT, 50 + (uint64_t)k, 1);
         op.claim = op.queue;
         ck_assert_int_eq(run(&op, CORE_BREAK_KEY).remote_subscribers, 1);
@@ -1440,7 +1450,7 @@ START_TEST(the_last_lock_ends_the_subscription)
     }
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 0);
-    watch("k", 2, CORE_WATCH); /* and again, for another lock of it */
+    watch("k", 2, CORE_WATCH); /* again, for another lock with this key */
     must_receive(CORE_SUBSCRIBED, 2, 1);
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_receive(CORE_HINT, 2, 1);
@@ -1476,18 +1486,18 @@ START_TEST(subscriptions_come_back_with_the_link)
         must_receive(CORE_SUBSCRIBED, lock, 1);
     }
     ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
-    watch("c", 3, CORE_WATCH); /* asked for while it is broken */
+    watch("c", 3, CORE_WATCH); /* requested while the link is broken */
     must_receive(CORE_SUBSCRIBED, 1, 2);
     must_receive(CORE_SUBSCRIBED, 2, 2);
     must_receive(CORE_SUBSCRIBED, 3, 1);
     redis("PUBLISH redisson_lock__channel:{b} 0");
     must_receive(CORE_HINT, 2, 1);
-    ck_assert(w.up); /* lock traffic has not noticed */
+    ck_assert(w.up); /* the links of locks are not affected */
     ck_assert_uint_eq(w.downs, 0);
 }
 END_TEST
 
-/* What others publish there is a hint, whatever it says. */
+/* Any message on the channel is a hint, whatever its text. */
 START_TEST(any_payload_is_a_hint)
 {
     static const char *const payload[] = {"0", "1", "", "message", "\r\n$5\r\n"};

@@ -1,5 +1,5 @@
 /*
- * test_backend_broadcasts.c -- what one daemon says about deadlocks, all daemons on that Redis hear.
+ * test_backend_broadcasts.c -- every daemon on a Redis receives what one of them broadcasts about deadlocks.
  */
 #include "daemon/backend/broadcasts.h"
 #include "watch_world.h"
@@ -49,7 +49,7 @@ open_other(void)
     turn_until(other_is_up, NULL);
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
 static void
 sends(struct backend *b, const void *p, size_t n)
@@ -61,7 +61,7 @@ sends(struct backend *b, const void *p, size_t n)
     backend_broadcast(b, (struct slice){spoiled, n});
     backend_flush(b);
     w.inside = false;
-    memset(spoiled, '#', n); /* it was to be copied */
+    memset(spoiled, '#', n); /* the backend must have copied it */
     free(spoiled);
 }
 
@@ -133,14 +133,14 @@ START_TEST(bytes_up_to_a_limit)
         big[i] = (char)(i * 7);
     }
     listeners_until("rlock:deadlock:0", 1);
-    ck_assert_int_eq(redis_calls("publish"), 1); /* the first one here asked whether others are there */
-    sends(w.b, big, sizeof(big)); /* not said */
+    ck_assert_int_eq(redis_calls("publish"), 1); /* the greeting here has asked for other daemons */
+    sends(w.b, big, sizeof(big)); /* not sent */
     sends(w.b, big, sizeof(big) - 1);
     must_receive(1);
     ck_assert_int_eq(redis_calls("publish"), 2);
     ck_assert_uint_eq(w.received_bytes, BROADCAST_TEXT_MAX);
     ck_assert_mem_eq(w.received, big, BROADCAST_TEXT_MAX);
-    redis("PUBLISH rlock:deadlock:0 %b", big, sizeof(big)); /* not heard */
+    redis("PUBLISH rlock:deadlock:0 %b", big, sizeof(big)); /* not received */
     redis("PUBLISH rlock:deadlock:0 end");
     turn_until(last_was, "end");
     ck_assert_uint_eq(w.received_n, 2);
@@ -158,7 +158,7 @@ is_quiet(const void *arg)
     return st.in_flight == 0;
 }
 
-/* Its answer is nobody's, and the answers of others find whom they belong to. */
+/* The reply to a broadcast answers no operation, and the replies to operations still find their own. */
 START_TEST(a_broadcast_is_no_operation)
 {
     struct core_op op[20];
@@ -222,7 +222,7 @@ is_refused(const void *unused)
     return log_count("cannot register") > 0;
 }
 
-/* Of the locks of such a daemon nobody would know when Redis loses them: it grants none. */
+/* If Redis loses its data, the other daemons cannot learn of the locks of such a daemon: it must grant none. */
 START_TEST(a_daemon_that_may_not_publish_stays_outside)
 {
     up_as("resetchannels &redisson* &rlock:*");
@@ -231,14 +231,14 @@ START_TEST(a_daemon_that_may_not_publish_stays_outside)
     redis("FLUSHALL");
     redis("CLIENT KILL TYPE normal SKIPME yes");
     turn_until(is_refused, NULL);
-    ck_assert_int_ge(log_count("&rlock:deadlock:*"), 1); /* what is missing */
+    ck_assert_int_ge(log_count("&rlock:deadlock:*"), 1); /* the missing right */
     must(acquire("q", KIND_SIMPLE, 1), CORE_DOWN);
     redis("ACL SETUSER locks &rlock:*");
     turn_until(is_all_up, NULL);
 }
 END_TEST
 
-/* Wake-ups are hints: without them it asks now and then. */
+/* Wake-ups are hints: without them the daemon polls. */
 START_TEST(a_daemon_without_the_right_to_subscribe_still_locks)
 {
     struct core_op op = op_on("k", KIND_SIMPLE, 1);

@@ -1,8 +1,8 @@
 /*
- * test_backend_loss.c -- a Redis that does not answer, answers late, answers nonsense, dies, or does not let us in.
+ * test_backend_loss.c -- a Redis that does not answer, answers late, answers nonsense, dies, or refuses the login.
  *
- * Between us and Redis stands a proxy of the same loop, which can keep replies back, swallow them, make some up, and
- * cut.
+ * Between the backend and Redis stands a proxy in the same loop, which can keep replies back, swallow them, make some
+ * up, and cut connections.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -21,8 +21,8 @@
 
 struct pair {
     struct bufferevent *client, *server; /* NULL: cut */
-    bool attempted;                      /* a script of a lock was asked for there */
-    bool held;                           /* its replies are kept back, whatever becomes of others */
+    bool attempted;                      /* a script of a lock was sent there */
+    bool held;                           /* its replies are kept back, whatever `px.replies` is */
 };
 
 static struct {
@@ -31,10 +31,10 @@ static struct {
     int port;
     enum { PASS, HOLD, SWALLOW, REFUSE } replies;
     struct pair pair[PAIRS_MAX];
-    size_t pairs_n;      /* ever accepted */
+    size_t pairs_n;      /* accepted in all */
     const char *made_up; /* sent instead of the first reply to a lock's script that would be swallowed; NULL = none */
     size_t made_up_n;
-    struct bufferevent *asked; /* who was sent it */
+    struct bufferevent *asked; /* the connection that got it */
 } px;
 
 static void
@@ -113,7 +113,7 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, i
     bufferevent_socket_connect(p->server, (struct sockaddr *)&sun, sizeof(sun));
 }
 
-/* From now on; what was kept back comes when it may pass. */
+/* From now on; replies that were kept back are sent when they may pass. */
 static void
 replies(int how)
 {
@@ -193,7 +193,7 @@ exists(const void *key)
     return redis_number(redis("EXISTS %s", (const char *)key)) == 1;
 }
 
-/* Turns while asking Redis by our own connection. */
+/* Turns, until the test's own connection finds the key. */
 static void
 turn_until_exists(const char *key)
 {
@@ -213,7 +213,7 @@ send_op(const struct core_op *op, enum core_action_type verb)
     return serial;
 }
 
-/* ---- away from the start, and later ---- */
+/* ---- Redis is away from the start, and later ---- */
 
 START_TEST(down_is_reported_in_a_later_turn)
 {
@@ -291,7 +291,7 @@ START_TEST(a_killed_redis_comes_back)
     turn_until(is_granting_anew, &epoch);
     d = acquire("k", KIND_REENTRANT, 1);
     must(d, CORE_OK);
-    ck_assert_uint_gt(d.token, before.token); /* although it has forgotten all of them */
+    ck_assert_uint_gt(d.token, before.token); /* although Redis has lost all of them */
     backend_status(w.b, &st);
     ck_assert_str_ne(st.run_id, run_id);
     ck_assert_uint_eq(w.downs, 1);
@@ -309,7 +309,7 @@ START_TEST(pauses_between_attempts_grow)
     w.conf.backoff_max_us = 10 * US_PER_S;
     began_us = clock_now_us();
     open_backend();
-    while (px.pairs_n < 3 * 4) { /* of each of three links: pauses of at least 20, 40 and 80 ms, less what differs */
+    while (px.pairs_n < 3 * 4) { /* for each of three links: pauses of at least 20, 40 and 80 ms, less the jitter */
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     ck_assert_int_ge(clock_now_us() - began_us, 100 * US_PER_MS);
@@ -328,7 +328,7 @@ START_TEST(a_lost_reply_is_unknown)
 
         replies(SWALLOW);
         send_op(&op, CORE_ACQUIRE);
-        turn_until_exists(key); /* it has run */
+        turn_until_exists(key); /* the script has run */
         ck_assert_ptr_null(done_of(op.op));
         cut_all();
         d = await(op.op);
@@ -339,7 +339,7 @@ START_TEST(a_lost_reply_is_unknown)
         ck_assert_int_lt(d.guard_us, d.sent_us + 2 * TIMEOUT_US);
         replies(PASS);
         turn_until(is_all_up, NULL);
-        d = acquire(key, (enum kind)k, 1); /* the same claim finds itself; a counter does not know itself */
+        d = acquire(key, (enum kind)k, 1); /* the same claim finds itself, but not in a counter */
         must(d, k == KIND_COUNTER ? CORE_TAKEN : CORE_OK);
     }
     ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
@@ -359,9 +359,9 @@ START_TEST(a_late_reply_is_swallowed)
     d = await(op.op);
     must(d, CORE_UNKNOWN);
     ck_assert_int_ge(clock_now_us() - d.sent_us, TIMEOUT_US);
-    ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US / 2); /* the clock is read a little earlier for it */
+    ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US / 2); /* the clock was read a little earlier for the guard */
     replies(PASS);
-    /* If the late reply were taken for this one's, it would be OK. */
+    /* If the late reply were taken for the reply to this attempt, the outcome would be OK. */
     redis("SET other x PX 60000");
     must(acquire("other", KIND_SIMPLE, 2), CORE_TAKEN);
     must(acquire("mine", KIND_SIMPLE, 2), CORE_OK);
@@ -409,7 +409,7 @@ START_TEST(each_of_many_operations_is_answered_once)
     }
     flush();
     for (int i = 0; i < N; i++) {
-        enum core_outcome o = await(op[i]).outcome; /* and done_of() proves that it is one */
+        enum core_outcome o = await(op[i]).outcome; /* done_of() proves that there is only one */
 
         ck_assert(o == CORE_UNKNOWN || o == CORE_DOWN);
     }
@@ -427,7 +427,7 @@ START_TEST(killed_connections_come_back)
     struct core_done d;
 
     ck_assert_int_gt(redis_number(redis("CLIENT KILL TYPE normal SKIPME yes")), 0);
-    send_op(&op, CORE_ACQUIRE); /* the loop has not seen it yet */
+    send_op(&op, CORE_ACQUIRE); /* the loop has not noticed the loss yet */
     d = await(op.op);
     ck_assert(d.outcome == CORE_UNKNOWN || d.outcome == CORE_DOWN);
     turn_until(is_all_up, NULL);
@@ -442,7 +442,7 @@ has_lost(const void *n)
     return w.metrics.redis_disconnects >= *(const uint64_t *)n;
 }
 
-/* An idle connection asks now and then; one that gets no answer is given up. The subscriptions come back too. */
+/* An idle connection asks now and then; one that gets no answer is given up. The subscriptions come back, too. */
 START_TEST(an_idle_link_notices)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -453,7 +453,7 @@ START_TEST(an_idle_link_notices)
     while (count_events(CORE_SUBSCRIBED, op.queue) == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
-    lost += 3; /* each of the links by itself */
+    lost += 3; /* each link by itself */
     redis_stop();
     turn_until(has_lost, &lost);
     ck_assert(!w.up);
@@ -491,7 +491,10 @@ START_TEST(closing_forgets_operations_in_flight)
 }
 END_TEST
 
-/* Redis loses its data behind an attempt, and another link hears of that first: the old answer says nothing then. */
+/*
+ * Redis loses its data behind an attempt, and an answer on another link shows that first: the old answer counts for
+ * nothing.
+ */
 START_TEST(an_answer_from_another_epoch_is_none)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -519,7 +522,10 @@ START_TEST(an_answer_from_another_epoch_is_none)
 }
 END_TEST
 
-/* One call would have few names if it left now, and is cheaper later; of many, Redis can as well have them at once. */
+/*
+ * A few operations gather behind a call in flight, because one call for all of them is cheaper; when there are many,
+ * they leave at once.
+ */
 START_TEST(few_gather_and_many_leave)
 {
     struct core_op op[17];
@@ -539,7 +545,7 @@ START_TEST(few_gather_and_many_leave)
 }
 END_TEST
 
-/* What has not left has not run, and waits for no reconnect. */
+/* An operation that has not left has not run: it is answered DOWN and does not wait for a reconnect. */
 START_TEST(a_batch_is_down_with_its_link)
 {
     struct core_op op[4] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_SIMPLE, 3),
@@ -565,7 +571,7 @@ START_TEST(a_batch_is_down_with_its_link)
 }
 END_TEST
 
-/* A call that is given up holds nobody back. */
+/* A call that is given up does not delay the operations behind it. */
 START_TEST(a_batch_leaves_when_a_call_is_given_up)
 {
     struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2)};
@@ -610,7 +616,7 @@ START_TEST(a_batch_of_another_epoch_is_down)
 }
 END_TEST
 
-/* ---- zombies: Redis runs what a closed connection had sent, when it wakes ---- */
+/* ---- zombies: a Redis that stood still runs what a closed connection had sent ---- */
 
 static void
 direct(void)
@@ -641,18 +647,18 @@ START_TEST(a_zombie_does_nothing_past_its_guard)
         op[k] = op_on(kind_rows[k].name, (enum kind)k, 1);
         send_op(&op[k], CORE_ACQUIRE);
     }
-    op[KINDS] = op_on("held", KIND_REENTRANT, 1); /* to shorten it */
+    op[KINDS] = op_on("held", KIND_REENTRANT, 1); /* it shortens the lease */
     op[KINDS].exact = true;
     op[KINDS].lease_us = US_PER_S;
     send_op(&op[KINDS], CORE_EXTEND);
-    op[KINDS + 1] = op_on("twice", KIND_RW, 1); /* to give up writing and go on reading */
+    op[KINDS + 1] = op_on("twice", KIND_RW, 1); /* it gives up writing and goes on reading */
     op[KINDS + 1].holds = 0;
     op[KINDS + 1].rest = 1;
     send_op(&op[KINDS + 1], CORE_RELEASE);
     op[KINDS + 2] = op_on("freed", KIND_REENTRANT, 1);
     op[KINDS + 2].holds = 0;
     send_op(&op[KINDS + 2], CORE_RELEASE);
-    op[KINDS + 3] = op_on("theirs", KIND_REENTRANT, 1); /* to be broken; who has it then, nobody meant */
+    op[KINDS + 3] = op_on("theirs", KIND_REENTRANT, 1); /* a BREAK; it is not meant for a later holder */
     send_op(&op[KINDS + 3], CORE_BREAK_KEY);
     for (int i = 0; i < KINDS + 4; i++) {
         struct core_done d = await(op[i].op);
@@ -667,14 +673,14 @@ START_TEST(a_zombie_does_nothing_past_its_guard)
     turn_until_us(guard_us);
     redis_cont();
     turn_until(is_all_up, NULL);
-    ck_assert_int_ge(redis_calls("evalsha") - runs, KINDS + 4); /* they did run */
+    ck_assert_int_ge(redis_calls("evalsha") - runs, KINDS + 4); /* the scripts did run */
     for (int k = 0; k < KINDS; k++) {
         ck_assert_str_eq(redis("EXISTS %s", kind_rows[k].name), "0");
     }
     ck_assert_int_gt(redis_number(redis("PTTL held")), 5000);
-    ck_assert_str_eq(redis("HGET twice mode"), "write"); /* of some of the holds: that might be others by now */
+    ck_assert_str_eq(redis("HGET twice mode"), "write"); /* a release of some holds has a guard: these may be new */
     ck_assert_str_eq(redis("EXISTS theirs"), "1");
-    ck_assert_str_eq(redis("EXISTS freed"), "0"); /* of all of them: what was ours is freed, late or not */
+    ck_assert_str_eq(redis("EXISTS freed"), "0"); /* a release of all holds has none: our key is freed, late or not */
 }
 END_TEST
 
@@ -695,7 +701,7 @@ START_TEST(a_short_pause_is_only_slow)
 END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Our clock stood still, or Redis's was set: the guard is too early by that. The refusal itself tells how much. */
+/* Our clock stood still, or Redis's was set: the guard is too early by the difference, which the refusal reports. */
 START_TEST(a_clock_that_jumped_is_learned_again)
 {
     struct backend_status before, after;
@@ -704,7 +710,7 @@ START_TEST(a_clock_that_jumped_is_learned_again)
     backend_status(w.b, &before);
     clock_advance_us(-10 * US_PER_S);
     d = acquire("k", KIND_REENTRANT, 1);
-    must(d, CORE_OK); /* refused once, learned, and asked again */
+    must(d, CORE_OK); /* refused once, learned, and sent again */
     backend_status(w.b, &after);
     ck_assert_int_lt(llabs(after.offset_us - before.offset_us - 10 * US_PER_S), US_PER_S);
 }
@@ -728,7 +734,7 @@ START_TEST(a_reclaim_refused_for_its_guard_is_not_sent_again)
 END_TEST
 #endif
 
-/* ---- what Redis says ---- */
+/* ---- replies of Redis ---- */
 
 /* Error replies, and whether the link is kept. */
 static const struct {
@@ -757,7 +763,7 @@ static const struct {
     {"-\r\n", CORE_UNKNOWN, false},
 };
 
-/* An acquire whose reply is this one instead. */
+/* An acquire that gets this reply instead of its own. */
 static struct core_done
 acquire_answered(const char *reply, size_t n)
 {
@@ -772,7 +778,7 @@ acquire_answered(const char *reply, size_t n)
     return *done_of(op.op);
 }
 
-/* So many connections, since the backend was opened. */
+/* So many connections have ended since the backend was opened. */
 static bool
 have_ended(const void *arg)
 {
@@ -798,7 +804,7 @@ START_TEST(outcomes_of_errors_of_redis)
 }
 END_TEST
 
-/* What no script of ours says; the one name asked for has its four numbers behind the time. */
+/* Replies that no script gives; a correct one has the time and four numbers for the one name. */
 static const char *const nonsense[] = {
     ":1\r\n",
     "+OK\r\n",
@@ -858,7 +864,10 @@ START_TEST(a_reply_to_nothing_ends_the_link)
 }
 END_TEST
 
-/* A reply that begins so and goes on with this chunk again and again: how often, until the link is given up. */
+/*
+ * Sends a reply that begins with `head` and goes on with `chunk` again and again; returns the number of chunks until
+ * the link is given up.
+ */
 static size_t
 flood(char *head, const char *chunk, size_t n)
 {
@@ -883,7 +892,7 @@ flood(char *head, const char *chunk, size_t n)
     return sent;
 }
 
-/* A length that is only announced costs nothing, and one that comes is cut off before it costs much. */
+/* A length that is only announced takes no memory, and a long reply ends the link before it takes much. */
 START_TEST(a_huge_reply_is_not_taken_in)
 {
     static char megabyte[1 << 20];
@@ -894,7 +903,7 @@ START_TEST(a_huge_reply_is_not_taken_in)
 }
 END_TEST
 
-/* Nor is one of arrays each of which is whole: what counts is all that belongs to the reply. */
+/* A reply of many complete arrays ends the link as well: the limit counts all that belongs to the reply. */
 START_TEST(a_reply_without_end_is_not_taken_in)
 {
     char head[] = "*4096\r\n";
@@ -910,7 +919,7 @@ START_TEST(a_reply_without_end_is_not_taken_in)
 }
 END_TEST
 
-/* NOSCRIPT has not run: the same attempt goes again, with its text, and is one attempt. */
+/* A call that got NOSCRIPT has not run: it is sent again, with the text of the script, and is still one attempt. */
 START_TEST(noscript_goes_again)
 {
     struct core_op op = op_on("k", KIND_SIMPLE, 1);
@@ -1057,7 +1066,7 @@ none_attempted(void)
     }
 }
 
-/* The connection by which scripts were called since nobody_attempted(). */
+/* The connection that carried scripts since none_attempted(). */
 static struct pair *
 attempting_daemon(void)
 {
@@ -1092,7 +1101,7 @@ has_one_away(const void *arg)
     return st.links_up < st.links;
 }
 
-/* The link of renewals does not answer, or is away: they go by another one. */
+/* The link of renewals does not answer, or is away: renewals go by another link. */
 START_TEST(renewals_go_by_another_link)
 {
     struct pair *p;
@@ -1104,7 +1113,7 @@ START_TEST(renewals_go_by_another_link)
     p->held = true;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_UNKNOWN);
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
-    redis("CONFIG SET maxclients 1"); /* none comes back */
+    redis("CONFIG SET maxclients 1"); /* no connection can be made */
     turn_until(has_one_away, NULL);
     for (int i = 0; i < 3; i++) {
         must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
@@ -1117,12 +1126,12 @@ START_TEST(renewals_go_by_another_link)
     p = attempting_daemon();
     p->attempted = false;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
-    ck_assert(!p->attempted); /* by its own again */
+    ck_assert(!p->attempted); /* renewals go by their own link again */
     ck_assert_uint_eq(w.downs, 0); /* Redis was up all the time */
 }
 END_TEST
 
-/* The link of locks goes, and none can be made: all verbs go by that of renewals, until it is back. */
+/* The link of locks is lost and cannot be made: all verbs go by the link of renewals, until it is back. */
 START_TEST(names_go_by_another_link)
 {
     struct core_op again = op_on("x", KIND_REENTRANT, 1), clear = op_on("y", KIND_REENTRANT, 1);
@@ -1145,7 +1154,7 @@ START_TEST(names_go_by_another_link)
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
     must(release("x", KIND_REENTRANT, 1, 0), CORE_OK);
     must(await(send_op(&clear, CORE_BREAK_KEY)), CORE_OK);
-    ck_assert_int_eq(redis_keys(), 1); /* the clock of tokens */
+    ck_assert_int_eq(redis_keys(), 1); /* the token clock */
     p = attempting_daemon();
     redis("CONFIG SET maxclients 1000");
     turn_until(is_all_up, NULL);
@@ -1158,7 +1167,7 @@ START_TEST(names_go_by_another_link)
 }
 END_TEST
 
-/* What had gathered behind a call has not run: it goes by another link, in its order. */
+/* Operations that gathered behind a call have not run: they go by another link, in their order. */
 START_TEST(a_batch_moves_when_its_link_closes)
 {
     struct core_op op[5] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_REENTRANT, 3),
@@ -1179,7 +1188,7 @@ START_TEST(a_batch_moves_when_its_link_closes)
     cut(p);
     must(await(op[0].op), CORE_UNKNOWN);
     must(await(op[1].op), CORE_OK);
-    must(await(op[2].op), CORE_OK); /* who asked first has it */
+    must(await(op[2].op), CORE_OK); /* the first to ask has it */
     must(await(op[3].op), CORE_TAKEN);
     must(await(op[4].op), CORE_OK);
     ck_assert(!exists("x"));
@@ -1190,8 +1199,8 @@ START_TEST(a_batch_moves_when_its_link_closes)
 END_TEST
 
 /*
- * The home link of `op` goes, it is sent by another one, which keeps the reply back, and home is up again: the other
- * one. Calls since then are marked.
+ * The home link of `op` is cut, another link sends `op`, its reply is kept back, and the home link is up again. Returns
+ * the other link. Calls from then on are marked.
  */
 static struct pair *
 sent_abroad(const struct core_op *op)
@@ -1214,7 +1223,7 @@ sent_abroad(const struct core_op *op)
     return abroad;
 }
 
-/* Its own link is back: what a name has in flight on another is not overtaken. */
+/* The home link is up again: an operation does not overtake what its name has in flight on another link. */
 START_TEST(a_name_stays_abroad_while_it_is_in_flight)
 {
     struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("k", KIND_REENTRANT, 2)};
@@ -1222,7 +1231,7 @@ START_TEST(a_name_stays_abroad_while_it_is_in_flight)
 
     send_op(&op[1], CORE_ACQUIRE);
     must(await(op[0].op), CORE_UNKNOWN);
-    turn_until(has_attempted, abroad); /* what gathered has left, and not before */
+    turn_until(has_attempted, abroad); /* what had gathered leaves now, and not before */
     abroad->held = false;
     on_reply(abroad->server, abroad);
     must(await(op[1].op), CORE_TAKEN);
@@ -1232,7 +1241,7 @@ START_TEST(a_name_stays_abroad_while_it_is_in_flight)
 }
 END_TEST
 
-/* ... nor what was given up there, and may yet run. */
+/* An operation does not overtake what has been given up on the other link either, as it may still run. */
 START_TEST(a_name_stays_abroad_while_a_reply_is_owed)
 {
     struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("k", KIND_REENTRANT, 2)};
@@ -1251,7 +1260,10 @@ START_TEST(a_name_stays_abroad_while_a_reply_is_owed)
 }
 END_TEST
 
-/* A question that goes by the first link has been answered: so has all that left by it before. */
+/*
+ * Waits for the answer to a question that goes by the first link: all that left by that link before has been answered,
+ * too.
+ */
 static void
 ask_at_home(void)
 {
@@ -1265,9 +1277,10 @@ ask_at_home(void)
 }
 
 /*
- * With one link of locks Redis is told of all names in one order, whatever link they go by: while one is in flight
- * abroad, others are not sent by their own link, which is back, though they were never abroad; nor abroad, however many
- * they are. So there is an end to it under load, too, and all go home together.
+ * With one link of locks, Redis receives the operations on all names in one order, whichever link carries them. While
+ * one name is in flight abroad, the other names are sent neither by their home link, which is up again, although they
+ * were never abroad; nor abroad, however many they are. So this state ends under load, too, and all names go home
+ * together.
  */
 START_TEST(names_keep_one_order)
 {
@@ -1295,7 +1308,7 @@ START_TEST(names_keep_one_order)
 END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Redis's clock is set back while an attempt is unanswered: it may run as much later, and that is heard. */
+/* Redis's clock is set back while an attempt is unanswered: it may run later by as much, and the core learns that. */
 START_TEST(a_guard_moves_with_redis_clock)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -1311,7 +1324,7 @@ START_TEST(a_guard_moves_with_redis_clock)
     p->held = true;
     send_op(&op, CORE_ACQUIRE);
     turn_until_exists("k");
-    clock_advance_us(back_us); /* the same, seen from us */
+    clock_advance_us(back_us); /* the same, as seen by the daemon */
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK); /* by the link of renewals */
     while (ev < w.event + w.events_n && ev->type != CORE_CLOCK_BACK) {
         ev++;

@@ -1,7 +1,7 @@
 /*
- * test_backend_membership.c -- the backend hears whether Redis still has what it had: a new process behind the same
- * address, a flush, an older Redis, somebody else with our id. That an answer from before says nothing any more is in
- * test_backend_loss.c.
+ * test_backend_membership.c -- the backend learns whether Redis still has its data: a new process at the same address,
+ * a flush, an older Redis, another process with our id. test_backend_loss.c proves that an answer from before a loss
+ * counts for nothing.
  */
 #include "daemon/backend/epoch.h"
 #include "watch_world.h"
@@ -21,7 +21,7 @@ last_reclaim(size_t *n)
     return epoch;
 }
 
-/* So many times in all it was said that what is held has to be asserted, last in the epoch that is known. */
+/* The core got CORE_RECLAIM so many times in all, last in the epoch that is known. */
 static void
 was_asked(size_t times)
 {
@@ -45,7 +45,7 @@ START_TEST(the_first_epoch_is_no_loss)
 }
 END_TEST
 
-/* Links come and go; it is the same Redis. */
+/* Links are lost and come back; it is the same Redis. */
 START_TEST(the_same_redis_again)
 {
     uint64_t epoch = epoch_now();
@@ -82,7 +82,7 @@ START_TEST(another_process)
 }
 END_TEST
 
-/* It is heard without anybody asking for a lock, too. */
+/* The backend learns of a loss also when there are no requests. */
 START_TEST(flushed)
 {
     uint64_t epoch = epoch_now();
@@ -103,7 +103,7 @@ is_reclaiming(const void *n)
     return times >= *(const size_t *)n;
 }
 
-/* As long as not all is asserted Redis grants that alone, in the words of this grace. */
+/* Until all holds are reclaimed Redis grants only reclaims, with the epoch of this grace period. */
 START_TEST(a_grace_period_grants_reclaims_only)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -114,7 +114,7 @@ START_TEST(a_grace_period_grants_reclaims_only)
     redis("FLUSHALL");
     d = acquire("k", KIND_REENTRANT, 2);
     must(d, CORE_GRACE);
-    ck_assert_int_eq(d.pttl_us, 0); /* nobody knows yet */
+    ck_assert_int_eq(d.pttl_us, 0); /* the length of the grace period is not known yet */
     turn_until(is_reclaiming, &(size_t){2});
     d = acquire("k", KIND_REENTRANT, 2);
     must(d, CORE_GRACE);
@@ -129,7 +129,7 @@ START_TEST(a_grace_period_grants_reclaims_only)
 }
 END_TEST
 
-/* A reload to shorter leases: what is held was taken by the longer ones. */
+/* A reload shortens the leases: what is held was taken with the longer ones. */
 START_TEST(a_grace_does_not_get_shorter)
 {
     struct core_done d;
@@ -144,7 +144,7 @@ START_TEST(a_grace_does_not_get_shorter)
 }
 END_TEST
 
-/* Attempts of one turn, with and without: each under its own terms. */
+/* Attempts of one turn, reclaims and others: each under its own terms. */
 START_TEST(both_in_one_turn)
 {
     struct core_op op[6];
@@ -166,7 +166,10 @@ START_TEST(both_in_one_turn)
 }
 END_TEST
 
-/* Tokens rise over what is lost: Redis is told of the highest, whoever comes first then. */
+/*
+ * Tokens rise above those of the lost data: the daemon registers the highest that it knows, whichever daemon acquires
+ * next.
+ */
 START_TEST(the_highest_token_is_registered)
 {
     uint64_t epoch = epoch_now();
@@ -230,7 +233,7 @@ other_is_up(const void *arg)
 
 /* ---- an older Redis ---- */
 
-/* That Redis is in an epoch before this one, and its data is what it was. */
+/* Sets Redis back to an epoch before this one; its data stays. */
 static void
 set_back(uint64_t epoch)
 {
@@ -241,8 +244,8 @@ set_back(uint64_t epoch)
 }
 
 /*
- * The only Redis there is says an older number: what was granted since is lost there. All that is held has to be
- * asserted in a new epoch, and nobody is granted anything before that.
+ * The only Redis there is reports an older epoch: it has lost what was granted since. All holds have to be reclaimed in
+ * a new epoch, and nothing else is granted before.
  */
 START_TEST(an_older_redis)
 {
@@ -265,14 +268,14 @@ START_TEST(an_older_redis)
 }
 END_TEST
 
-/* Another Redis stands where ours did, in an older epoch; who is connected to ours still is. */
+/* Another Redis takes the address of ours, in an older epoch; open connections to ours stay. */
 static void
 older_redis_instead(uint64_t epoch)
 {
     unlink(w.sock);
     redis_start(NULL);
     redis_connect();
-    open_other(1, 0); /* so that the epoch is one of its data */
+    open_other(1, 0); /* so that its data has an epoch */
     turn_until(other_is_up, NULL);
     backend_close(&other.b);
     set_back(epoch);
@@ -293,7 +296,9 @@ has_accepted(const void *n)
     return redis_number(strchr(at, ':') + 1) >= *(const int64_t *)n;
 }
 
-/* As long as a link is where it was, the older one is not the one; then it is all there is. */
+/*
+ * As long as one link is connected to our Redis, a Redis in an older epoch is refused; afterwards it is the only one.
+ */
 START_TEST(an_older_redis_beside_ours)
 {
     uint64_t epoch = epoch_now();
@@ -309,9 +314,9 @@ START_TEST(an_older_redis_beside_ours)
     older_redis_instead(epoch);
     snprintf(was, sizeof(was), "%s", redis("GET rlock:epoch"));
     freeReplyObject(redisCommand(ours, "CLIENT KILL ID %lld", one));
-    kill(pid, SIGSTOP); /* slow to say that it is there */
+    kill(pid, SIGSTOP); /* it answers nothing, and its connections stay open */
     turn_until(is_down, NULL);
-    turn_until(has_accepted, &(int64_t){10}); /* it has been tried again and again */
+    turn_until(has_accepted, &(int64_t){10}); /* the daemon has tried again and again */
     backend_status(w.b, &st);
     ck_assert_ptr_nonnull(strstr(st.last_error, "older epoch"));
     ck_assert_str_eq(redis("GET rlock:epoch"), was);
@@ -329,7 +334,7 @@ START_TEST(an_older_redis_beside_ours)
 }
 END_TEST
 
-/* ---- somebody else with our id ---- */
+/* ---- another process with our id ---- */
 
 static bool
 other_is_refused(const void *arg)
@@ -361,7 +366,7 @@ START_TEST(a_twin_stays_outside)
 }
 END_TEST
 
-/* The process after us: it comes in at once, and we are out. */
+/* The process after us: it is admitted at once, and we are refused. */
 START_TEST(the_process_after_us_takes_our_place)
 {
     open_other(9, 1);
@@ -372,7 +377,7 @@ START_TEST(the_process_after_us_takes_our_place)
 }
 END_TEST
 
-/* ---- who else is there ---- */
+/* ---- other daemons ---- */
 
 static bool
 is_met(const void *arg)
@@ -396,7 +401,7 @@ has_beaten(const void *n)
     return redis_calls("evalsha") > *(const int64_t *)n;
 }
 
-/* A daemon has registered that nobody was told of. */
+/* A daemon has registered, and no broadcast announced it. */
 static void
 a_daemon_comes_unnoticed(void)
 {
@@ -411,8 +416,9 @@ a_daemon_comes_unnoticed(void)
 }
 
 /*
- * It came between our greeting and our SUBSCRIBE: its word to all that listen was none to us. We ask when we listen, a
- * second at the least before the next beat would; on a busy machine that may take a few attempts to see.
+ * The other daemon registered between our greeting and our SUBSCRIBE: its broadcast could not reach us. The backend
+ * asks for the members when it is subscribed, at least a second before the next beat would; on a busy machine a few
+ * tries may be needed to see that.
  */
 START_TEST(a_daemon_that_came_before_we_listened)
 {
@@ -423,7 +429,7 @@ START_TEST(a_daemon_that_came_before_we_listened)
     for (int i = 0; i < 4 && !met; i++) {
         redis("ZADD rlock:until XX 1 0f9b8a76-1c2d-4e3f-8a9b-000000000000");
         evals = redis_calls("evalsha");
-        turn_until(has_beaten, &evals); /* the next beat is two seconds off */
+        turn_until(has_beaten, &evals); /* the next beat is two seconds away */
         turn_until(is_alone, NULL);
         redis("CLIENT KILL TYPE pubsub");
         a_daemon_comes_unnoticed();
@@ -439,7 +445,10 @@ is_recorded(const void *arg)
     return w.others == (arg != NULL);
 }
 
-/* Whoever it is for may be forgotten with the data: the process after us must not take itself for the only one. */
+/*
+ * Redis may lose, with its data, the member that a grace period awaits: the process after us must not take itself for
+ * the only daemon.
+ */
 START_TEST(a_grace_is_known_to_the_process_after)
 {
     char word[64];
@@ -455,10 +464,10 @@ START_TEST(a_grace_is_known_to_the_process_after)
 }
 END_TEST
 
-/* ---- who stood still ---- */
+/* ---- a daemon that stood still ---- */
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Redis may have forgotten us: it hears that we are there before it hears what we want, which waits for that. */
+/* Redis may have forgotten us: the daemon registers before its operations leave, and they wait for the answer. */
 START_TEST(a_daemon_that_stood_still_registers_first)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -475,14 +484,14 @@ START_TEST(a_daemon_that_stood_still_registers_first)
 }
 END_TEST
 
-/* Nothing else is sent while that is not answered, and nothing when it is refused for now. */
+/* No operation leaves while the registration is unanswered, nor when it is refused. */
 START_TEST(a_daemon_that_stood_still_and_is_not_received)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     int64_t calls;
 
     redis("ACL SETUSER default -zscore");
-    calls = redis_calls("get"); /* of scripts that lock */
+    calls = redis_calls("get"); /* the scripts of locks call it */
     clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
     must(run(&op, CORE_ACQUIRE), CORE_DOWN);
     ck_assert_str_eq(redis("EXISTS k"), "0");
@@ -490,7 +499,7 @@ START_TEST(a_daemon_that_stood_still_and_is_not_received)
 }
 END_TEST
 
-/* Between what was sent and an answer after which it would go once more. */
+/* The daemon stands still between an attempt and its NOSCRIPT, after which it would send it again. */
 START_TEST(a_daemon_that_stood_still_does_not_send_again)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -528,14 +537,14 @@ START_TEST(good_bye)
 }
 END_TEST
 
-/* Also behind a word that is on its way, which does not say it. */
+/* The good-bye leaves also behind a beat that is in flight and is none. */
 START_TEST(good_bye_behind_a_beat)
 {
     w.keeps_quiet = true;
     redis("FLUSHALL");
     turn_until(is_reclaiming, &(size_t){2});
     redis_stop();
-    backend_reclaimed(w.b, 0, epoch_now()); /* says so, unless a beat is on its way anyhow */
+    backend_reclaimed(w.b, 0, epoch_now()); /* this sends a beat, unless one is in flight */
     backend_leave(w.b);
     redis_cont();
     turn_until(is_idle, NULL);
@@ -543,7 +552,7 @@ START_TEST(good_bye_behind_a_beat)
 }
 END_TEST
 
-/* Nobody to say it to: nothing waits for that. */
+/* There is no Redis to take it: nothing waits for that. */
 START_TEST(good_bye_without_redis)
 {
     redis_kill();
@@ -553,7 +562,7 @@ START_TEST(good_bye_without_redis)
 }
 END_TEST
 
-/* An answer of another shape: out, and in again when it is one. */
+/* The registration fails: the links stay down, until the user has the right again. */
 START_TEST(no_such_script)
 {
     struct backend_status st;
@@ -566,7 +575,7 @@ START_TEST(no_such_script)
     }
     ck_assert(!w.up);
     backend_status(w.b, &st);
-    ck_assert_ptr_nonnull(strstr(st.last_error, ": ACL SETUSER default +")); /* what, depends on Redis's version */
+    ck_assert_ptr_nonnull(strstr(st.last_error, ": ACL SETUSER default +")); /* the right depends on the version */
     redis("ACL SETUSER default +zscore");
     turn_until(is_all_up, NULL);
     was_asked(1);

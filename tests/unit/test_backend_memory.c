@@ -1,8 +1,9 @@
 /*
- * test_backend_memory.c -- the memory of what the backend reads and writes down: nothing of it leaks, none is taken
- * where records go round, and replies that are larger than anything that we ask for are not kept.
+ * test_backend_memory.c -- the memory of the backend's replies and items: no leak, no allocation where records are used
+ * again, and no reply is kept that is larger than any we ask for.
  *
- * reply.c, call.c, call_words.c and freelist.c are compiled into this file, with allocators that count what is out.
+ * reply.c, call.c, call_words.c and freelist.c are compiled into this file, with allocators that count the blocks in
+ * use.
  */
 #include <check.h>
 #include <hiredis.h>
@@ -14,7 +15,7 @@
 #include "tests/unit/suite.h"
 
 #include "tests/unit/counted_alloc.h"
-static bool none_spared = true; /* each record is an allocation */
+static bool none_spared = true; /* each record is an allocation of its own */
 #define FREELIST_NONE none_spared
 #include "daemon/backend/call.c"
 #include "daemon/backend/call_words.c"
@@ -24,7 +25,7 @@ static bool none_spared = true; /* each record is an allocation */
 
 static struct freelist freelist;
 
-/* The one reply that these bytes are; NULL: the reader has given up, and says so. */
+/* Reads these bytes as one reply; NULL: the reader has given up, for the reason in `error`. */
 static struct reply *
 read_bytes(const char *bytes, size_t n, int *error)
 {
@@ -39,7 +40,7 @@ read_bytes(const char *bytes, size_t n, int *error)
     return r;
 }
 
-/* So many integers, from 0 on, in an array. */
+/* An array of so many integers, from 0 on. */
 static struct buf
 array_of(size_t n)
 {
@@ -79,7 +80,7 @@ START_TEST(more_items_than_may_be)
 }
 END_TEST
 
-/* Of a text that is too long the beginning is taken. */
+/* Of a text that is too long the reader takes the beginning. */
 START_TEST(longer_texts_than_may_be)
 {
     const size_t most = REPLY_BULK_BYTES_MAX, sizes[] = {most - 1, most, most + 1, most + 1000};
@@ -112,7 +113,7 @@ START_TEST(longer_texts_than_may_be)
 }
 END_TEST
 
-/* An operation is written down whole, with its own copy of the key. */
+/* An item has a whole operation, with its own copy of the key. */
 START_TEST(items)
 {
     char key[] = "key";
@@ -128,7 +129,7 @@ START_TEST(items)
 }
 END_TEST
 
-/* What a call of many names comes with, again and again: nothing is allocated for that. */
+/* The records of a call of many names are used again and again: nothing is allocated for them. */
 START_TEST(they_go_round)
 {
     const struct core_op op = {.op = 5, .claim = 7, .key = SLICE_LIT("key")};

@@ -1,6 +1,6 @@
 /*
- * test_backend_parts.c -- what of the backend needs no Redis: bytes that leave, URLs, values, what answers and errors
- * mean, the offset of the clocks, channel names.
+ * test_backend_parts.c -- the parts of the backend that need no Redis: outgoing bytes, URLs, values, the meaning of
+ * answers and errors, the offset of the clocks, channel names.
  */
 #include <check.h>
 #include <event2/buffer.h>
@@ -22,7 +22,7 @@
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
 
-/* ---- bytes that leave ---- */
+/* ---- outgoing bytes ---- */
 
 static void
 on_event(struct bufferevent *bev, short what, void *arg)
@@ -31,7 +31,7 @@ on_event(struct bufferevent *bev, short what, void *arg)
     *(short *)arg = what;
 }
 
-/* Without a turn of the loop, as long as the socket takes them; in their order when it does not. */
+/* Bytes leave without a turn of the loop while the socket takes them, and in their order when it does not. */
 START_TEST(bytes_leave_at_once_and_in_order)
 {
     enum { N = 1 << 20 };
@@ -54,7 +54,7 @@ START_TEST(bytes_leave_at_once_and_in_order)
     push_bytes(bev, "cd", 2);
     ck_assert_int_eq(read(fd[1], in, 8), 4);
     ck_assert_int_eq(memcmp(in, "abcd", 4), 0);
-    push_bytes(bev, out, N / 2); /* more than it takes */
+    push_bytes(bev, out, N / 2); /* more than the socket takes */
     ck_assert_uint_gt(evbuffer_get_length(bufferevent_get_output(bev)), 0);
     push_bytes(bev, out + N / 2, N / 2);
     while (n < N) {
@@ -67,7 +67,7 @@ START_TEST(bytes_leave_at_once_and_in_order)
     ck_assert_int_eq(what, 0);
     close(fd[1]);
     signal(SIGPIPE, SIG_IGN); /* as in the daemon: the bufferevent's own write gets one */
-    push_bytes(bev, "e", 1); /* told later */
+    push_bytes(bev, "e", 1); /* the error is reported in a later turn */
     ck_assert_int_eq(what, 0);
     while (what == 0) {
         event_base_loop(base, EVLOOP_ONCE);
@@ -125,7 +125,7 @@ START_TEST(a_value_is_of_one_claim_alone)
 }
 END_TEST
 
-/* A permit is the same bytes, unprinted. */
+/* A permit is the bytes of a value, not printed. */
 START_TEST(a_permit_is_the_bytes_of_a_value)
 {
     struct hash_key key = {1, 2};
@@ -193,7 +193,7 @@ START_TEST(urls_are_read)
 }
 END_TEST
 
-/* Another login is taken but for what the URL says. */
+/* A new login replaces the old one, except for what the URL has. */
 START_TEST(a_login_is_exchanged)
 {
     static const struct {
@@ -240,7 +240,7 @@ words_of(const struct core_op ops[2], bool votes, struct buf *text, struct slice
     return n;
 }
 
-/* What stands behind guard, floor, epoch and room. */
+/* Compares the words behind guard, floor, epoch and room. */
 static void
 says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_holds, const char *want)
 {
@@ -264,7 +264,7 @@ says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_ho
     buf_fini(&text);
 }
 
-/* Wherever it ends: the words stay within what there is. */
+/* However small the buffer is, the words stay inside it. */
 START_TEST(no_room_for_the_words)
 {
     const struct core_op ops[] = {{.key = SLICE_LIT("a"), .owner = 1}, {.key = SLICE_LIT("b"), .owner = 2}};
@@ -282,7 +282,7 @@ START_TEST(no_room_for_the_words)
 }
 END_TEST
 
-/* What all names have in common is said once. */
+/* The terms that all names share are sent once. */
 START_TEST(common_terms_are_sent_once)
 {
     says(30, 1, 30, 1, "30 1 0 u:1 u:2");
@@ -293,7 +293,7 @@ START_TEST(common_terms_are_sent_once)
 }
 END_TEST
 
-/* One Redis has one clock, which the highest known token concerns; a quorum has a proposal for each name. */
+/* One Redis has one clock, so that a call has the highest known token; a quorum has a proposal for each name. */
 START_TEST(floors_and_proposals)
 {
     static const struct {
@@ -323,7 +323,9 @@ END_TEST
 
 #define LUA_MAX (INT64_C(1) << 53)
 
-/* Numbers that no script of ours says are no answer: they would overflow a time, or spoil every token to come. */
+/*
+ * Numbers that our scripts never return make an answer invalid: they would overflow a time, or spoil all later tokens.
+ */
 START_TEST(answers_beyond_lua_are_none)
 {
     static const struct {
@@ -342,7 +344,7 @@ START_TEST(answers_beyond_lua_are_none)
         {VERB_CLEAR, {1, 1, -1, 0}, false},
         {VERB_ACQUIRE, {1, 2, -1, 0}, true}, /* no expiry */
         {VERB_RELEASE, {1, 8, 0, 0}, false},
-        {VERB_ACQUIRE, {1, 7, -5, 0}, true}, /* a grace of no length */
+        {VERB_ACQUIRE, {1, 7, -5, 0}, true}, /* a grace period without a length */
         {VERB_RELEASE, {1, 0, 0, 0}, false},
     };
     struct reply item[5], *items[5] = {&item[0], &item[1], &item[2], &item[3], &item[4]};
@@ -378,7 +380,10 @@ answer(size_t n, const int64_t *number, struct reply *item, struct reply **items
     return (struct reply){.type = REPLY_ARRAY, .count = n, .item = items};
 }
 
-/* An answer has its time, and rows of four numbers that are for as many names as there are; whatever else is none. */
+/*
+ * An answer has its time, and rows of four numbers; the last number of each row counts its names, and the sum is the
+ * number of names in the call. Anything else is no answer.
+ */
 START_TEST(answers_of_another_shape)
 {
     static const struct {
@@ -395,7 +400,7 @@ START_TEST(answers_of_another_shape)
         {{1, 1, 0, 0, 3, 1, 0, 0, -1}, 9, false},
         {{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1}, 13, false},
         {{1, 1, LUA_MAX - 1, 0, 2}, 5, true},
-        {{1, 1, LUA_MAX, 0, 2}, 5, false}, /* the second one's */
+        {{1, 1, LUA_MAX, 0, 2}, 5, false}, /* the number of the second name would be too large */
     };
     static const int64_t reserve_denied[] = {1, 1, 5, 0, 2, 1};
     struct call c = {.verb = VERB_RELEASE, .kind = KIND_REENTRANT, .n = 2};
@@ -407,7 +412,7 @@ START_TEST(answers_of_another_shape)
         ck_assert_msg(call_answer_ok(&c, &r, &time_us) == rows[i].ok, "row %d", (int)i);
     }
     r = answer(6, reserve_denied, item, items);
-    ck_assert(!call_answer_ok(&c, &r, &time_us)); /* only where tokens are given */
+    ck_assert(!call_answer_ok(&c, &r, &time_us)); /* only an attempt has a reserve */
     c.verb = VERB_ACQUIRE;
     ck_assert(call_answer_ok(&c, &r, &time_us));
     c.verb = VERB_RELEASE;
@@ -425,7 +430,7 @@ START_TEST(answers_of_another_shape)
 }
 END_TEST
 
-/* Of names in a row: tokens rise, by one each; all else is the same. */
+/* One row for several names: the token rises by one per name, all else is the same. */
 START_TEST(names_in_a_row)
 {
     static const int64_t number[] = {9, 1, 70, 42, 3, 2, 5, 0, 2, 1, 73, 42, 1};
@@ -445,7 +450,7 @@ START_TEST(names_in_a_row)
     }
     c.votes = true;
     at = (struct call_position){0};
-    for (int i = 0; i < 3; i++) { /* which share no clock, or share a token */
+    for (int i = 0; i < 3; i++) { /* votes, and other verbs, have the same number for all names of a row */
         struct core_done done = {.pttl_us = -1};
 
         call_outcome(&c, &r, &at, &done);
@@ -462,7 +467,7 @@ START_TEST(names_in_a_row)
 }
 END_TEST
 
-/* What each verb makes of each answer: of the one name, after the time. */
+/* The outcome of each verb for each answer: of one name, behind the time. */
 START_TEST(outcomes_of_answers)
 {
     enum { OK = 1, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE };
@@ -479,12 +484,12 @@ START_TEST(outcomes_of_answers)
         {VERB_ACQUIRE, TAKEN, -1, 1, {.outcome = CORE_TAKEN, .pttl_us = -1}},
         {VERB_ACQUIRE, FOREIGN, 5, 1, {.outcome = CORE_FOREIGN, .pttl_us = 5000}},
         {VERB_RENEW, GONE, 0, 0, {.outcome = CORE_GONE_IN_REDIS}},
-        {VERB_CLEAR, GONE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* there was nothing */
+        {VERB_CLEAR, GONE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* there was no lock */
         {VERB_ACQUIRE, FULL, 0, 0, {.outcome = CORE_FULL}},
         {VERB_ACQUIRE, STALE, 0, 0, {.outcome = CORE_DOWN}},
         {VERB_RELEASE, GRACE, 5, 0, {.outcome = CORE_GRACE, .pttl_us = 5000}},
         {VERB_ACQUIRE, GRACE, -1, 0, {.outcome = CORE_GRACE, .pttl_us = -1}},
-        {VERB_CLEAR, GRACE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* nobody has it now */
+        {VERB_CLEAR, GRACE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* no holder now */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -505,7 +510,10 @@ START_TEST(outcomes_of_answers)
 }
 END_TEST
 
-/* An error that we know has not run; of any other one nobody knows. READONLY and NOAUTH: this link is of no use. */
+/*
+ * Some errors prove that nothing has run; after any other the outcome is unknown. READONLY and NOAUTH: this link is of
+ * no use.
+ */
 START_TEST(outcomes_of_errors)
 {
     static const struct {
@@ -519,7 +527,7 @@ START_TEST(outcomes_of_errors)
         {"NOSCRIPT No matching script.", CORE_DOWN, false, true, true},
         {"OOM command not allowed", CORE_FULL, false, false, false},
         {"ERR something that is long enough", CORE_UNKNOWN, false, false, false},
-        /* of a script in Redis 6, which says where it was */
+        /* of a script in Redis 6, with the place of the error */
         {"@user_script: 12: -READONLY You can't write against a read only replica.", CORE_DOWN, true, true, false},
         {"@user_script: 7: -MISCONF Redis is configured to save", CORE_DOWN, false, true, false},
         {"@user_script: 1: -OOM command not allowed", CORE_FULL, false, false, false},
@@ -527,7 +535,7 @@ START_TEST(outcomes_of_errors)
         {"@user_script: 12: OOM command not allowed", CORE_UNKNOWN, false, false, false},
         {"@user_script: 12", CORE_UNKNOWN, false, false, false},
         {"@user_script: -OOM command not allowed", CORE_UNKNOWN, false, false, false},
-        {"LOADINGS", CORE_UNKNOWN, false, false, false}, /* the whole word */
+        {"LOADINGS", CORE_UNKNOWN, false, false, false}, /* only the whole word counts */
         {"NOSCRIPT", CORE_UNKNOWN, false, false, false},
         {"", CORE_UNKNOWN, false, false, false},
     };
@@ -546,8 +554,9 @@ START_TEST(outcomes_of_errors)
 END_TEST
 
 /*
- * Keys that are forbidden, before a script runs and inside it; nothing else. The texts are those of Redis's sources:
- * 6.0 and 6.2 (server.c; scripting.c, whose lines stand in front), 7.0 (acl.c, script.c), 7.2 to 8.0 (the same).
+ * Keys that are forbidden, before a script runs and inside it, and no other errors. The texts are those of Redis's
+ * sources: 6.0 and 6.2 (server.c; scripting.c, which puts the line in front), 7.0 (acl.c, script.c), 7.2 to 8.0 (the
+ * same).
  */
 #define LINE_6 "Error running script (call to f_1f): @user_script:9: @user_script: 9: "
 #define KEY_6 "The user executing the script can't access at least one of the keys mentioned in the command arguments"
@@ -569,7 +578,7 @@ START_TEST(errors_that_deny_a_right)
         {"NOPERM No permissions to access a key", true, false},
         {"NOPERM No permissions to access a channel", false, false},
         {"NOPERM User monkeys has no permissions to run the 'evalsha' command", false, false},
-        /* 7.2, as ACL DRYRUN says it */
+        /* 7.2, by ACL DRYRUN */
         {"NOPERM User monkeys has no permissions to access the 'k' key", true, false},
         /* inside: 6, returned by the script, and raised */
         {"@user_script: 9: " KEY_6, false, true},
@@ -588,7 +597,7 @@ START_TEST(errors_that_deny_a_right)
         {"ERR ACL failure in script: No permissions to access a key" WHERE_7, false, true},
         {"ERR ACL failure in script: No permissions to access a channel" WHERE_7, false, false},
         {"ERR ACL failure in script: User monkeys has no permissions to run the 'zadd' command" WHERE_7, false, false},
-        {"NOPERM ACL failure in script: No permissions to access a key" WHERE_7, false, true}, /* nobody's, so far */
+        {"NOPERM ACL failure in script: No permissions to access a key" WHERE_7, false, true}, /* so far unused */
         {"WRONGTYPE Operation against a key", false, false},
         {"", false, false},
     };
@@ -606,33 +615,33 @@ START_TEST(errors_that_deny_a_right)
 }
 END_TEST
 
-/* Who goes alone, and for how long. */
+/* Which keys go alone, and for how long. */
 START_TEST(suspicion)
 {
     static const uint64_t good = UINT64_C(0x1234567800000007), other = UINT64_C(0x8765432100000007);
     struct denied d = {0};
 
     ck_assert(!denied_suspects(&d) && !denied_alone(&d, good, false, 5));
-    denied_accept(&d, good); /* nobody asks: nothing is noted */
+    denied_accept(&d, good); /* without a suspicion nothing is noted */
     denied_begin(&d, 1000);
     ck_assert(denied_suspects(&d));
     ck_assert(denied_alone(&d, good, false, 1000) && !denied_alone(&d, good, true, 1000));
     denied_accept(&d, good);
     ck_assert(!denied_alone(&d, good, false, 1000));
-    ck_assert(denied_alone(&d, other, false, 1000)); /* of the same slot */
+    ck_assert(denied_alone(&d, other, false, 1000)); /* it has the same slot */
     denied_refuse(&d, other);
     ck_assert(denied_alone(&d, other, true, 1000) && !denied_alone(&d, good, true, 1000));
-    ck_assert(denied_alone(&d, good, false, 1000)); /* it had the place, and goes alone once more */
+    ck_assert(denied_alone(&d, good, false, 1000)); /* it was in this slot, and goes alone once more */
     denied_accept(&d, other);
     ck_assert(!denied_alone(&d, other, true, 1000) && !denied_alone(&d, other, false, 1000));
     denied_inside(&d, good);
-    denied_accept(&d, good); /* by another operation, perhaps */
+    denied_accept(&d, good); /* perhaps for another operation */
     ck_assert(denied_alone(&d, good, false, 1000) && denied_alone(&d, good, true, 1000));
     denied_accept(&d, other);
     ck_assert(!denied_alone(&d, other, false, 1000));
     denied_begin(&d, 2000);
     ck_assert(!denied_alone(&d, other, false, 1999 + DENIED_US));
-    ck_assert(!denied_alone(&d, good, false, 2000 + DENIED_US)); /* it is over, and all is forgotten */
+    ck_assert(!denied_alone(&d, good, false, 2000 + DENIED_US)); /* the suspicion is over, and all is forgotten */
     ck_assert(!denied_suspects(&d));
     denied_begin(&d, 3000 + DENIED_US);
     ck_assert(denied_alone(&d, other, false, 3000 + DENIED_US));
@@ -640,13 +649,13 @@ START_TEST(suspicion)
 }
 END_TEST
 
-/* The words of Redis 6, 7.0 and 7.2, and what gives the right. */
+/* The errors of Redis 6, 7.0 and 7.2, and the ACL rule that gives the right. */
 START_TEST(errors_of_rights_name_the_remedy)
 {
 #define CHANNELS "&redisson_* &rlock:deadlock:* &__redis__:invalidate"
 #define COMMANDS "+@all -@admin -@dangerous +info"
     static const struct {
-        const char *error, *user, *words; /* NULL: nothing is said */
+        const char *error, *user, *words; /* NULL: no hint */
     } rows[] = {
         {"NOPERM this user has no permissions to run the 'eval' command or its subcommand", "me", "me +eval"}, /* 6 */
         {"NOPERM this user has no permissions to run the 'eval' command", "me", "me +eval"},
@@ -684,8 +693,8 @@ START_TEST(errors_of_rights_name_the_remedy)
 END_TEST
 
 /*
- * Neither the words of a command nor the password are copied from an error; the first word of the error stays. Errors
- * of a server that the scheme is not for have a hint.
+ * The text of an error is shown without the words of a command and without the password; its first word stays. An error
+ * that points to a wrong scheme of the URL gets a hint.
  */
 #define IS_SENTINEL ": a sentinel? Its URL is sentinel:HOST:PORT/MASTER"
 #define SECRET_NOT_SHOWN "an error that is not shown, because it contains the password"
@@ -720,7 +729,7 @@ START_TEST(errors_of_servers)
 }
 END_TEST
 
-/* What AUTH is answered is told by texts of rlockd only. */
+/* No text of the answer to AUTH is copied: rlockd has its own. */
 START_TEST(errors_of_auth_are_not_copied)
 {
     static const char *const errors[][2] = {
@@ -739,7 +748,7 @@ START_TEST(errors_of_auth_are_not_copied)
 }
 END_TEST
 
-/* A field of INFO, wherever it stands; the end may be cut off. What is not there leaves what was known. */
+/* A field of INFO at any place; the end may be cut off. A missing field leaves the output unchanged. */
 START_TEST(fields_of_info)
 {
     static const struct {
@@ -765,7 +774,7 @@ START_TEST(fields_of_info)
     }
     snprintf(out, sizeof(out), "before");
     text_info_field((struct slice){NULL, 0}, "role", out, sizeof(out));
-    text_info_field((struct slice){"role:x", 4}, "role", out, sizeof(out)); /* nor beyond its end */
+    text_info_field((struct slice){"role:x", 4}, "role", out, sizeof(out)); /* nor beyond the end of the slice */
     ck_assert_str_eq(out, "before");
     text_info_field(slice_of("role:0123456789abcdefghij\r\n"), "role", out, sizeof(out));
     ck_assert_str_eq(out, "0123456789abcde");
@@ -786,14 +795,14 @@ START_TEST(the_offset_is_narrowed)
     ck_assert_int_ge(offset_guess(&o), 999980);
     ck_assert_int_le(offset_guess(&o), 1000080);
     ck_assert_int_le(offset_error(&o, o.at_us), 60);
-    ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow one adds nothing */
+    ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow answer adds nothing */
     ck_assert_int_ge(offset_guess(&o), 999600);
     ck_assert_int_le(offset_guess(&o), 1000500);
-    ck_assert_int_lt(offset_rtt_us(&o), 1000); /* nor is it farther now */
+    ck_assert_int_lt(offset_rtt_us(&o), 1000); /* nor does it lengthen the round trip */
 }
 END_TEST
 
-/* True offset, delays on both ways and a drifting clock: the truth stays within guess +- error. */
+/* True offset, delays on both ways and a drifting clock: the true offset stays within guess +- error. */
 START_TEST(the_offset_never_excludes_the_truth)
 {
     struct offset o = {0};

@@ -1,12 +1,13 @@
 /*
- * test_backend_unheard.c -- this process stood still until it found its links lost: a daemon may have started
- * meanwhile, unheard, and have been granted locks. Redis has lost its data then, and we are back first.
+ * test_backend_unheard.c -- this process stood still until it found its links lost: meanwhile a daemon may have
+ * started, unknown to us, and may have been granted locks. Redis has lost its data then, and we are the first to come
+ * back.
  */
 #include "daemon/backend/epoch.h"
 #include "watch_world.h"
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Redis restarts empty; we stand still for so long until we see that, and are the first to come back. */
+/* Redis restarts empty; this process stands still for so long before it learns that, and is the first to come back. */
 static void
 redis_restarts_while_we_stand(int64_t us)
 {
@@ -17,7 +18,7 @@ redis_restarts_while_we_stand(int64_t us)
     redis_connect();
 }
 
-/* Redis knows that we have reclaimed: but for somebody else the grace period would be over. */
+/* Redis has our report that we have reclaimed: only other daemons make the grace period go on. */
 static bool
 goes_on_for_others(const void *arg)
 {
@@ -59,7 +60,7 @@ is_one_away(const void *arg)
     return !is_all_up(arg);
 }
 
-/* One of our links was lost, and seen to be, before we stood still. */
+/* One of our links was lost, and the backend had noticed that, before we stood still. */
 START_TEST(a_daemon_that_stood_still_behind_a_lost_link)
 {
     redis("CLIENT KILL ID %lld", some_link());
@@ -69,18 +70,18 @@ START_TEST(a_daemon_that_stood_still_behind_a_lost_link)
 }
 END_TEST
 
-/* The answer was under way when we stopped: it lists those who were there before. */
+/* The answer was on its way when we stopped: it lists the members of that time. */
 START_TEST(a_daemon_that_stood_still_behind_an_old_answer)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
     redis_stop();
     clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
-    perform(&op, CORE_ACQUIRE); /* which has us register first */
+    perform(&op, CORE_ACQUIRE); /* the registration leaves first */
     flush();
     clock_advance_us(found_out_us());
     redis_cont();
-    for (int i = 0; i < 2; i++) { /* its answer is there, before we look at the time */
+    for (int i = 0; i < 2; i++) { /* its answer has arrived before the time is read */
         redis("PING");
     }
     must(await(op.op), CORE_DOWN);
@@ -89,7 +90,7 @@ START_TEST(a_daemon_that_stood_still_behind_an_old_answer)
 }
 END_TEST
 
-/* Redis is away for long, as we have seen. */
+/* Redis is away for a long time, and the backend notices that at once. */
 START_TEST(a_daemon_that_saw_redis_die_knows_all)
 {
     uint64_t epoch = epoch_now();
@@ -97,7 +98,7 @@ START_TEST(a_daemon_that_saw_redis_die_knows_all)
     redis_kill();
     turn_until(is_down, NULL);
     clock_advance_us(10 * found_out_us());
-    for (int i = 0; i < 20; i++) { /* it is tried again and again */
+    for (int i = 0; i < 20; i++) { /* it tries again and again */
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     redis_start(NULL);
@@ -107,7 +108,7 @@ START_TEST(a_daemon_that_saw_redis_die_knows_all)
 }
 END_TEST
 
-/* The Redis of before has answered once more. */
+/* Redis has answered once more before it lost its data. */
 START_TEST(a_daemon_that_stood_still_and_was_answered_knows_all)
 {
     uint64_t epoch = epoch_now();

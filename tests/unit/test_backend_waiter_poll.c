@@ -1,12 +1,13 @@
 /*
- * test_backend_waiter_poll.c -- how many listen on the channels of some names: asked once, answered once or not at all.
+ * test_backend_waiter_poll.c -- the number of subscribers on the channels of some names: asked once, answered once or
+ * not at all.
  */
 #include "daemon/backend/waiter_poll.h"
 #include "watch_world.h"
 
 #define PLAIN(name) "redisson_lock__channel:{" name "}"
 
-/* What was answered last. */
+/* The last answer. */
 static struct {
     uint64_t op;
     size_t n;
@@ -53,7 +54,7 @@ poll_one(uint64_t op, const char *key)
     char *spoiled = strdup(key);
 
     waiter_poll(op, &(struct core_waiter_poll_name){slice_of(spoiled), KIND_REENTRANT}, 1);
-    memset(spoiled, '#', strlen(spoiled)); /* it was to be copied */
+    memset(spoiled, '#', strlen(spoiled)); /* the backend must have copied it */
     free(spoiled);
 }
 
@@ -75,7 +76,7 @@ subscriber(const char *channel)
     return c;
 }
 
-/* Each kind by the name that its channel has, each name by itself, those that nobody listens to as well. */
+/* A count for each name, by the channel of its kind; also for a name without subscribers. */
 START_TEST(counts)
 {
     static const struct core_waiter_poll_name name[] = {{SLICE_LIT("a"), KIND_REENTRANT},
@@ -101,7 +102,7 @@ START_TEST(counts)
 }
 END_TEST
 
-/* As many as may be; who waits at another daemon is one of them, and so are we. */
+/* As many names as a poll may have; our own subscription counts, like that of another daemon. */
 START_TEST(many)
 {
     struct core_waiter_poll_name name[CORE_WAITER_POLL_MAX];
@@ -126,7 +127,7 @@ START_TEST(many)
 }
 END_TEST
 
-/* One at a time: a second one is not sent. It is no operation, and nobody waits for it. */
+/* One poll at a time: a second one is not sent. A poll is no operation, and keeps no backend busy. */
 START_TEST(one_at_a_time)
 {
     int64_t before = redis_calls("pubsub|numsub");
@@ -143,10 +144,10 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-/* What is not sent, or not answered, is not made up for; the next one is a new one. */
+/* A poll that is not sent, or not answered, is not repeated; the next one is a new one. */
 START_TEST(redis_is_away)
 {
-    redis_stop(); /* or it may answer before it goes */
+    redis_stop(); /* it must not answer before it is killed */
     poll_one(1, "a");
     redis_kill();
     turn_until(is_down, NULL);
@@ -158,11 +159,11 @@ START_TEST(redis_is_away)
     poll_one(3, "a");
     must_answer(3);
     ck_assert_uint_eq(got.answers, 1);
-    ck_assert_uint_eq(w.metrics.probes, 2); /* that are sent */
+    ck_assert_uint_eq(w.metrics.probes, 2); /* those that were sent */
 }
 END_TEST
 
-/* An answer of another shape is none. */
+/* A reply of another shape is no answer. */
 START_TEST(other_answers)
 {
     struct reply name = {.type = REPLY_TEXT, .text = SLICE_LIT("a")}, number = {.type = REPLY_INT, .n = 7};
@@ -196,7 +197,7 @@ is_refused(const void *unused)
     return log_count("remote waiters not detected") > 0;
 }
 
-/* Redis is busy: it did not say that we may not. */
+/* BUSY is no refusal: Redis does not forbid the question. */
 START_TEST(errors_of_the_moment)
 {
     redisContext *busy = redisConnectUnix(w.sock);
@@ -219,11 +220,11 @@ START_TEST(errors_of_the_moment)
 }
 END_TEST
 
-/* Who may not ask does without, and says so once; on a new connection it may be another matter. */
+/* A daemon without the right to poll goes on without, and logs that once; a new connection may have more rights. */
 START_TEST(a_daemon_that_may_not_poll)
 {
     up_as("");
-    redis("ACL SETUSER locks -pubsub"); /* it may be so from the beginning: then nobody is let in, see presence.lua */
+    redis("ACL SETUSER locks -pubsub"); /* without this right from the start no daemon is admitted, see presence.lua */
     for (uint64_t op = 1; op < 10; op++) {
         poll_one(op, "a");
         turn_until(is_refused, NULL);

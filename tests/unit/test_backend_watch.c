@@ -1,6 +1,6 @@
 /*
- * test_backend_watch.c -- what a lock that waits hears: the channels of its kind, and changes of a key whose holder
- * publishes nothing.
+ * test_backend_watch.c -- what wakes a lock with waiters: messages on the channels of its kind, and changes of a key
+ * whose holder publishes nothing.
  */
 #include "watch_world.h"
 
@@ -88,7 +88,7 @@ START_TEST(another_head_another_channel)
 }
 END_TEST
 
-/* Nothing of the first watch is answered when the second is asked for: only the second's own answers count. */
+/* No answer to the first watch has come when the second begins: only the answers to the second count. */
 START_TEST(a_head_that_changes_before_it_is_confirmed)
 {
     struct core_op op = watched("q", KIND_FAIR, 1, 1);
@@ -119,7 +119,7 @@ first_event(enum core_event_type type, uint64_t lock)
     return i;
 }
 
-/* The answer to a subscription that was given up again does not confirm the one that came after. */
+/* The answer to a subscription that was withdrawn does not confirm the one after it. */
 START_TEST(only_the_last_answer_counts)
 {
     struct core_op op = watched("a", KIND_SIMPLE, 1, 1), between = watched("b", KIND_SIMPLE, 1, 2);
@@ -131,12 +131,12 @@ START_TEST(only_the_last_answer_counts)
     flush();
     must_post(CORE_SUBSCRIBED, 1, 1);
     must_post(CORE_SUBSCRIBED, 2, 1);
-    ck_assert_uint_lt(first_event(CORE_SUBSCRIBED, 2), first_event(CORE_SUBSCRIBED, 1)); /* as they were asked for */
+    ck_assert_uint_lt(first_event(CORE_SUBSCRIBED, 2), first_event(CORE_SUBSCRIBED, 1)); /* in the order asked for */
     ck_assert_uint_eq(watchings(1), 1);
 }
 END_TEST
 
-/* Two names can have one key: the plain channel is shared, the owners' are not. */
+/* Two names can have one key: they share the plain channel, but not the channels of the owners. */
 START_TEST(two_locks_of_a_key_leave_one_by_one)
 {
     struct core_op a = watched("q", KIND_FAIR, 7, 1), b = watched("q", KIND_FAIR, 8, 2);
@@ -156,7 +156,7 @@ START_TEST(two_locks_of_a_key_leave_one_by_one)
     ck_assert_str_eq(redis("PUBLISH " PLAIN " 0"), "1");
     must_post(CORE_HINT, 2, 3);
     ck_assert_uint_eq(hints(1), 1);
-    ck_assert_uint_eq(watchings(1), 1); /* the plain one was confirmed again, but not for it */
+    ck_assert_uint_eq(watchings(1), 1); /* the second confirmation of the plain channel was for the other lock */
 }
 END_TEST
 
@@ -188,7 +188,7 @@ START_TEST(a_second_watch_takes_the_place_of_the_first)
 }
 END_TEST
 
-/* One channel is refused, the others of the link and of the watch go on; the link does not come and go. */
+/* One channel is refused: the other channels of the link and of the lock still work, and the link stays. */
 START_TEST(a_refused_channel_endangers_no_other)
 {
     struct core_op op = watched("q", KIND_FAIR, 7, 1), rw = watched("r", KIND_RW, 1, 2);
@@ -198,8 +198,8 @@ START_TEST(a_refused_channel_endangers_no_other)
     up_as("resetchannels &rlock:* &redisson_lock__channel:{q} &redisson_lock__channel:{k}");
     lost = w.metrics.redis_disconnects;
     for (int i = 0; i < 3; i++) {
-        watch_op(&rw, CORE_WATCH); /* no channel of it may be heard */
-        watch_op(&op, CORE_WATCH); /* the plain one may, the owner's not */
+        watch_op(&rw, CORE_WATCH); /* none of its channels is allowed */
+        watch_op(&op, CORE_WATCH); /* the plain channel is allowed, the owner's is not */
         watch_op(&ok, CORE_WATCH);
         must_post(CORE_SUBSCRIBED, 3, (size_t)i + 1);
         must_post(CORE_SUBSCRIBED, 1, (size_t)i + 1);
@@ -236,7 +236,7 @@ track(const char *key, uint64_t lock)
     return op;
 }
 
-/* The id of the connection that reads for us, which the client list shows as tracking. */
+/* The id of the connection that reads keys for the backend: the client list shows it as tracking. */
 static const char *
 reader_id(void)
 {
@@ -280,13 +280,13 @@ START_TEST(each_change_is_received_and_the_alarm_stays_set)
     }
     redis("DEL k");
     must_post(CORE_HINT, 1, 21);
-    redis("SET k somebody"); /* a key that is not there has an alarm as well */
+    redis("SET k somebody"); /* a key that does not exist has an alarm, too */
     must_post(CORE_HINT, 1, 22);
     ck_assert_uint_eq(watchings(1), 1);
 }
 END_TEST
 
-/* Many changes while we are not looking are at least one hint, and the last of them is not missed. */
+/* Many changes between two reads give at least one hint, and the last change is not missed. */
 START_TEST(changes_faster_than_we_read)
 {
     struct awaited a = {CORE_HINT, 1, 1};
@@ -298,7 +298,7 @@ START_TEST(changes_faster_than_we_read)
     }
     turn_until(is_posted, &a);
     redis("SET k last");
-    track("other", 2); /* what was sent about k has arrived before that is confirmed */
+    track("other", 2); /* all messages about k have arrived before that is confirmed */
     a.n = hints(1) + 1;
     redis("DEL k");
     turn_until(is_posted, &a);
@@ -345,11 +345,11 @@ START_TEST(a_key_no_longer_watched_sets_no_alarm)
     reads = redis_calls("client|caching");
     redis("SET k y");
     track("other", 3);
-    redis("SET other y"); /* comes behind the one of k */
+    redis("SET other y"); /* its message comes behind that about k */
     must_post(CORE_HINT, 3, 1);
     ck_assert_uint_eq(hints(2), 1);
     ck_assert_int_eq(redis_calls("client|caching"), reads + 2);
-    more.queue = 4; /* and again */
+    more.queue = 4; /* a new watch of the key */
     watch_op(&more, CORE_WATCH);
     must_post(CORE_SUBSCRIBED, 4, 1);
     redis("DEL k");
@@ -369,7 +369,7 @@ START_TEST(a_new_subscriber_connection_tracks_the_old_keys)
         must_post(CORE_HINT, 1, i);
         redis("SET b x");
         must_post(CORE_HINT, 2, i);
-        ck_assert_uint_eq(watchings(1), i + 1); /* once for channel and key together */
+        ck_assert_uint_eq(watchings(1), i + 1); /* one confirmation for channel and key together */
     }
     ck_assert_uint_eq(w.downs, 0);
 }
@@ -397,7 +397,7 @@ START_TEST(a_change_while_the_links_are_away_is_found)
     redis("SET k x");
     track("k", 1);
     redis("CLIENT KILL TYPE pubsub");
-    redis("DEL k"); /* of which nobody hears: WATCHING says to look */
+    redis("DEL k"); /* no message reports it: SUBSCRIBED makes the core look */
     must_post(CORE_SUBSCRIBED, 1, 2);
     redis("CLIENT KILL TYPE normal SKIPME yes");
     must_post(CORE_SUBSCRIBED, 1, 3);
@@ -438,7 +438,10 @@ START_TEST(an_emptied_redis_is_news_for_every_key)
 }
 END_TEST
 
-/* RESP2 names the key without its database: one of the same name elsewhere is a needless hint, and does not disarm. */
+/*
+ * RESP2 names the key without its database: a change of the same name elsewhere is a needless hint, and the alarm stays
+ * set.
+ */
 START_TEST(the_same_name_in_another_database)
 {
     track("k", 1);
@@ -459,7 +462,7 @@ START_TEST(our_own_database_is_tracked)
     w.up = false;
     snprintf(url, sizeof(url), "unix:%s?db=3", w.sock);
     w.conf.url = url;
-    w.conf.links = 4; /* and whatever link the key's attempts take */
+    w.conf.links = 4; /* whichever link carries the attempts on the key */
     open_up();
     track("k", 1);
     track("kk", 2);
@@ -514,7 +517,10 @@ START_TEST(names_of_bytes_are_tracked)
 }
 END_TEST
 
-/* The answer to the read is late, the links live: it is read again, and until then the lock is not watched. */
+/*
+ * The answer to the read that sets the alarm comes too late, and no link is lost: the key is read again, and until then
+ * the lock is not watched.
+ */
 START_TEST(an_alarm_that_was_not_confirmed_is_set_again)
 {
     redisReply *r;
@@ -537,7 +543,10 @@ START_TEST(an_alarm_that_was_not_confirmed_is_set_again)
 }
 END_TEST
 
-/* Too old, renamed, or not allowed: the channels are heard all the same, and the log has one line about it. */
+/*
+ * Redis is too old, or the commands are renamed or not allowed: the channels still work, and the log has one line about
+ * that.
+ */
 static void
 goes_on_without_tracking(void)
 {
@@ -555,7 +564,7 @@ goes_on_without_tracking(void)
     must_post(CORE_SUBSCRIBED, 3, 2);
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_post(CORE_HINT, 3, 2);
-    redis("CLIENT KILL TYPE normal SKIPME yes"); /* a new connection may be allowed more: tried, and refused again */
+    redis("CLIENT KILL TYPE normal SKIPME yes"); /* a new connection may have more rights: it tries, and is refused */
     must_post(CORE_SUBSCRIBED, 1, 3);
     turn_until(is_all_up, NULL);
     ck_assert_int_eq(log_count("not tracking"), 1);
@@ -571,7 +580,10 @@ START_TEST(tracking_that_is_not_allowed)
 }
 END_TEST
 
-/* Redis does not count us among those who listen: while the link is away, and where it refuses us the channel. */
+/*
+ * The core learns when Redis does not count us as a subscriber: while the link is away, and where Redis refuses the
+ * channel.
+ */
 START_TEST(the_core_receives_unsubscribed)
 {
     bool tracks = _i == 1;
@@ -589,7 +601,7 @@ START_TEST(the_core_receives_unsubscribed)
     redis("CLIENT KILL TYPE pubsub");
     must_post(CORE_UNSUBSCRIBED, 1, 2);
     if (tracks) {
-        must_post(CORE_SUBSCRIBED, 1, 3); /* the key is heard, and DEAF is the last word */
+        must_post(CORE_SUBSCRIBED, 1, 3); /* the key is read; UNSUBSCRIBED comes last */
         must_post(CORE_UNSUBSCRIBED, 1, 3);
         ck_assert(w.event[w.events_n - 1].type == CORE_UNSUBSCRIBED);
     }
@@ -612,7 +624,7 @@ START_TEST(it_comes_back_when_it_is_allowed)
 }
 END_TEST
 
-/* The redirection names a connection that Redis has closed already, and we have not heard of it yet. */
+/* The redirection names a connection that Redis has closed already, and the backend has not noticed that yet. */
 START_TEST(both_connections_are_killed_at_once)
 {
     for (size_t i = 1; i <= 5; i++) {

@@ -65,7 +65,7 @@ START_TEST(numbers)
         buf_add_u64(&b, (uint64_t)n[i]);
         buf_printf(&want, "%lld%llu", (long long)n[i], (unsigned long long)n[i]);
     }
-    for (uint64_t tens = 1, k = 0; k < 20; k++, tens *= 10) { /* every number of digits; 0 and 9 among them */
+    for (uint64_t tens = 1, k = 0; k < 20; k++, tens *= 10) { /* each number of digits; 0 and 9 among them */
         buf_add_u64(&b, tens - 1);
         buf_add_u64(&b, tens);
         buf_add_u64(&b, tens + 5 * (tens / 10) + tens / 100);
@@ -96,7 +96,7 @@ START_TEST(cut)
 }
 END_TEST
 
-/* Every length around the powers of two at which it grows. */
+/* Every length around the powers of two at which the buffer grows. */
 START_TEST(printf_every_length)
 {
     struct buf b;
@@ -126,7 +126,7 @@ START_TEST(capped)
     assert_holds(&b, "0123456789", 10);
     buf_drop(&b, 5);
     buf_adds(&b, "y");
-    assert_holds(&b, "56789", 5); /* sticky */
+    assert_holds(&b, "56789", 5); /* the failure is sticky */
     ck_assert_ptr_null(buf_space(&b, 1));
     buf_clear(&b, 1000);
     ck_assert(!b.failed);
@@ -201,7 +201,7 @@ START_TEST(drop_and_clear)
 }
 END_TEST
 
-/* A long answer that is read bit by bit. */
+/* A long buffer that is read in small parts. */
 START_TEST(drops_move_no_byte_twice)
 {
     enum { LONG = 1 << 20, BIT = 100 };
@@ -228,7 +228,7 @@ START_TEST(drops_move_no_byte_twice)
 }
 END_TEST
 
-/* Its block begins where it begins, for whoever takes the memory. */
+/* An empty buffer begins at its block, so that its memory can be handed over. */
 START_TEST(an_empty_buffer_begins_at_its_block)
 {
     struct buf b;

@@ -11,7 +11,7 @@
 
 static struct freelist freelist;
 
-/* A call of one name, as it is mostly. */
+/* A call of one name, as most calls are. */
 static struct call *
 call_of(enum call_verb verb, enum kind kind, const char *key)
 {
@@ -86,7 +86,7 @@ START_TEST(calls_with_the_same_terms_join)
     ck_assert(bundle_joins(a, b));
     op_of(b)->lease_us++;
     ck_assert(!bundle_joins(a, b));
-    a->verb = b->verb = VERB_RELEASE; /* which has no lease */
+    a->verb = b->verb = VERB_RELEASE; /* a release has no lease */
     ck_assert(bundle_joins(a, b));
     b->link = 1;
     ck_assert(!bundle_joins(a, b));
@@ -114,7 +114,7 @@ START_TEST(the_words_of_two_acquisitions)
     list_init(&calls);
     list_push_back(&calls, &a->node);
     list_push_back(&calls, &b->node);
-    op_of(a)->token_floor = 9; /* the largest of all, and of the sender's */
+    op_of(a)->token_floor = 9; /* the highest of all, that of the sender included */
     op_of(b)->reserve = 4;
     buf_init(&text, 0);
     bundle_begin(&w, &text, &calls, 5, &sender);
@@ -167,8 +167,8 @@ START_TEST(an_answer_is_that_of_each_call)
     ck_assert(call_answer_ok(c, own, &time_us));
     call_outcome(c, own, &at, &done);
     ck_assert(done.outcome == CORE_OK && done.token == 200 && done.expiry_ms == 300 && !done.reserve_denied);
-    ck_assert_ptr_null(bundle_answer(REPLY(100), 0, c, &room)); /* it was too late for all */
-    for (int64_t reserve = 0; reserve <= 7; reserve += 7) { /* none of the 7 that were asked for, or all of them */
+    ck_assert_ptr_null(bundle_answer(REPLY(100), 0, c, &room)); /* too late for all calls */
+    for (int64_t reserve = 0; reserve <= 7; reserve += 7) { /* none of the 7 tokens requested, or all */
         at = (struct call_position){0};
         op_of(c)->reserve = 7;
         own = bundle_answer(REPLY(100, 200, 300, reserve, 1), 0, c, &room);
