@@ -295,7 +295,7 @@ START_TEST(turns_by_time)
     free_received_by(&w, s[1], 2);
     quiet(&w);
     pass(&w, MS(5));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* they took it: a new run */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* a remote waiter has it */
     pass(&w, SEC(1) + MS(1));
     redis_grants(&w, "a", id[2]);
     pass(&w, MS(16));

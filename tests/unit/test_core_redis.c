@@ -331,7 +331,7 @@ START_TEST(unknown_acquire_released_unheard)
     pass(&w, MS(600));
     redis_says(&w, op, CORE_GONE_IN_REDIS);
     pass(&w, MS(1));
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run, and this one was sent behind it */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* sent after the straggler, which ran */
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }

@@ -32,7 +32,7 @@ START_TEST(renew_own_lease)
 }
 END_TEST
 
-/* The watchdog goes on from what RENEW said: after a third of it, with its own lease. */
+/* The watchdog continues from RENEW's lease: it renews after a third of that, with its own lease. */
 START_TEST(renew_with_watchdog)
 {
     static const int64_t leases[] = {SEC(60), SEC(3)};
@@ -53,13 +53,13 @@ START_TEST(renew_with_watchdog)
         ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
         redis_says(&w, op, CORE_OK);
         ck_assert_int_eq(look(&w, "a").deadline_us,
-                         i == 0 ? SEC(1000) + reported(leases[i]) : w.now_us + REPORTED_30S); /* at least RENEW's */
+                         i == 0 ? SEC(1000) + reported(leases[i]) : w.now_us + REPORTED_30S); /* RENEW's end */
         world_close(&w);
     }
 }
 END_TEST
 
-/* So short that it is over at once. */
+/* So short a lease ends at once. */
 START_TEST(renew_to_nothing)
 {
     struct world w;
@@ -80,7 +80,7 @@ START_TEST(renew_to_nothing)
 }
 END_TEST
 
-/* Nobody knows when it runs: from its sending on, no more is believed than it may leave. */
+/* RENEW may run at any time after its sending: from then on the core counts only on the shorter of the two leases. */
 START_TEST(renew_in_flight)
 {
     struct world w;
@@ -92,7 +92,7 @@ START_TEST(renew_in_flight)
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(MS(500)));
     pass(&w, MS(100));
-    redis_says(&w, op, CORE_DOWN); /* it has not run and will not */
+    redis_says(&w, op, CORE_DOWN); /* it has not run, and never will */
     ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S);
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
@@ -109,7 +109,8 @@ END_TEST
 
 /*
  * In a quorum a RENEW to a shorter lease runs on one node, and not on the others; a third node has lost the key before.
- * So RENEW has failed, and a majority has the key no longer than that node: the end from before RENEW counts no more.
+ * So RENEW has failed, and a majority has the key no longer than the first node: the deadline from before RENEW no
+ * longer counts.
  */
 START_TEST(renew_failed_with_a_nearer_end)
 {
@@ -141,7 +142,10 @@ START_TEST(renew_failed_with_a_nearer_end)
 }
 END_TEST
 
-/* The lease ends under a RENEW to a longer one, which may have run: it is given back for as long as that lasts. */
+/*
+ * The lease ends during a RENEW to a longer one, which may have run: the release is repeated for as long as that lease
+ * lasts.
+ */
 START_TEST(renew_overtaken_by_the_end)
 {
     struct world w;
@@ -157,19 +161,19 @@ START_TEST(renew_overtaken_by_the_end)
     pass(&w, reported(SEC(1)) - MS(900));
     expect_reply(&w, id, CORE_WAS_LOST);
     op = expect_op(&w, CORE_RELEASE, "a");
-    pass(&w, SEC(2)); /* the lease before it is over */
+    pass(&w, SEC(2)); /* the lease before RENEW has ended */
     redis_says(&w, op, CORE_DOWN);
     pass(&w, SEC(1));
     expect_state(&w, "a", "freeing");
     op = expect_op(&w, CORE_RELEASE, "a");
-    pass(&w, SEC(70)); /* so is that which it may have had */
+    pass(&w, SEC(70)); /* the lease of RENEW has ended, too */
     redis_says(&w, op, CORE_DOWN);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* RENEW and the watchdog at once: whichever way their answers come, no more is believed than RENEW allows. */
+/* RENEW and a renewal of the watchdog at once: in whatever order the answers come, the lease of RENEW is the limit. */
 START_TEST(renew_beside_a_renewal)
 {
     struct world w;
@@ -182,7 +186,7 @@ START_TEST(renew_beside_a_renewal)
     renewal = expect_op(&w, CORE_EXTEND, "a");
     before = w.flights_n;
     id = renew(&w, s, "a", SEC(2));
-    if (w.flights_n > before) { /* both under way; Redis runs the renewal first, the answers cross */
+    if (w.flights_n > before) { /* both are in flight; Redis runs the renewal first, the answers cross */
         op = expect_op(&w, CORE_EXTEND, "a");
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id, CORE_LEFT);
@@ -198,7 +202,10 @@ START_TEST(renew_beside_a_renewal)
 }
 END_TEST
 
-/* Redis does not answer: tried again, then UNAVAILABLE; what may have been shortened counts as shortened. */
+/*
+ * Redis does not answer: RENEW is repeated, and then UNAVAILABLE; a lease that it may have shortened counts as
+ * shortened.
+ */
 START_TEST(renew_unanswered)
 {
     struct world w;
@@ -210,7 +217,7 @@ START_TEST(renew_unanswered)
     take_for(&w, s, SEC(10));
     id = renew(&w, s, "a", SEC(5));
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(10))); /* has not run */
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(10))); /* RENEW has not run */
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, MS(500));
@@ -223,11 +230,11 @@ START_TEST(renew_unanswered)
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
     id = renew(&w, s, "a", SEC(60));
     op = expect_op(&w, CORE_EXTEND, "a");
-    redis_says(&w, op, CORE_OK); /* the one to 5 s may still run after it */
+    redis_says(&w, op, CORE_OK); /* the RENEW to 5 s may still run after it */
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, SEC(1));
-    id = renew(&w, s, "a", SEC(60)); /* now it can not */
+    id = renew(&w, s, "a", SEC(60)); /* now that RENEW can run no more */
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
@@ -236,7 +243,7 @@ START_TEST(renew_unanswered)
 }
 END_TEST
 
-/* The shortest of those that may still run is what counts. */
+/* The shortest lease of the RENEWs that may still run counts. */
 START_TEST(renew_unanswered_twice)
 {
     struct world w;
@@ -263,7 +270,7 @@ START_TEST(renew_unanswered_twice)
 }
 END_TEST
 
-/* The watchdog sees to a lease that may have been shortened in good time. */
+/* The watchdog renews a lease that RENEW may have shortened, in good time. */
 START_TEST(renew_unanswered_with_watchdog)
 {
     struct world w;
@@ -287,7 +294,7 @@ START_TEST(renew_unanswered_with_watchdog)
 END_TEST
 
 /*
- * An attempt that can run no more is not reckoned with again because of something else that may: see
+ * A straggler that can run no more does not count again because of a later one that may still run: see
  * uncertain_add_straggler().
  */
 START_TEST(long_over)
@@ -309,12 +316,15 @@ START_TEST(long_over)
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     redis_frees(&w, "a", unlock(&w, s, "a"));
-    ck_assert(!known(&w, "a")); /* nothing is to be swept up */
+    ck_assert(!known(&w, "a")); /* no further release */
     world_close(&w);
 }
 END_TEST
 
-/* A RENEW that could still shorten the lease when a renewal was sent counts for its answer, whatever came between. */
+/*
+ * A renewal's answer counts only for the lease of a RENEW that could still shorten it when the renewal was sent,
+ * whatever came between.
+ */
 START_TEST(overtaken_by_a_renew)
 {
     struct world w;
@@ -342,7 +352,7 @@ START_TEST(overtaken_by_a_renew)
 }
 END_TEST
 
-/* One that may still shorten must not find the same owner's next hold. */
+/* A RENEW that may still shorten a lease must not find the same owner's next hold. */
 START_TEST(renew_runs_late)
 {
     for (int how = 0; how < 2; how++) {
@@ -353,14 +363,14 @@ START_TEST(renew_runs_late)
         world_open(&w);
         s = session(&w);
         take_for(&w, s, SEC(1));
-        if (how == 0) { /* unanswered, then unlocked */
+        if (how == 0) { /* unanswered, then UNLOCK */
             id = renew(&w, s, "a", MS(800));
             late = expect_op(&w, CORE_EXTEND, "a");
             redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
             pass(&w, MS(20));
             redis_renews(&w, "a", id);
             give(&w, s, "a");
-        } else { /* under way when the lease ends */
+        } else { /* in flight when the lease ends */
             pass(&w, MS(900));
             id = renew(&w, s, "a", MS(500));
             late = expect_op(&w, CORE_EXTEND, "a");
@@ -379,8 +389,8 @@ START_TEST(renew_runs_late)
 END_TEST
 
 /*
- * A RENEW that may still run meets no later hold, also where the next LOCK comes while an attempt that may still run is
- * swept up: it waits, or has another number.
+ * A RENEW that may still run finds no later hold, also if the next LOCK comes while an older straggler is still to be
+ * released: the LOCK waits, or has another number.
  */
 static void
 sweep_and_renew(int64_t acquire_guard_us, int64_t wait_us)
@@ -405,7 +415,7 @@ sweep_and_renew(int64_t acquire_guard_us, int64_t wait_us)
     pass(&w, wait_us);
     give(&w, s, "a");
     id = lock(&w, s, "a");
-    if (w.flights_seen == w.flights_n) { /* it waits for the sweep */
+    if (w.flights_seen == w.flights_n) { /* it waits for the release of the straggler */
         pass(&w, SEC(1));
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     }
@@ -430,7 +440,10 @@ START_TEST(sweep_then_lock_attempt_over)
 }
 END_TEST
 
-/* UNLOCK while a renewal is under way, and Redis away since: it may have run, and its lease is the one to outlast. */
+/*
+ * UNLOCK during a renewal, and Redis is down afterwards: the renewal may have run, so the release is repeated for the
+ * lease of the renewal.
+ */
 START_TEST(overtaken_renewal_and_no_redis)
 {
     static const enum core_outcome outcomes[] = {CORE_OK, CORE_UNKNOWN};
@@ -451,7 +464,7 @@ START_TEST(overtaken_renewal_and_no_redis)
         redis_says(&w, renewal, outcomes[i]);
         pass(&w, MS(500));
         expect_reply(&w, id, CORE_UNAVAILABLE);
-        pass(&w, MS(2000)); /* the lease it was granted with is over, and that is not */
+        pass(&w, MS(2000)); /* the first lease has ended, that of the renewal has not */
         redis_says(&w, op, CORE_DOWN);
         expect_state(&w, "a", "freeing");
         pass(&w, SEC(1));

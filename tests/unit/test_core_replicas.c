@@ -1,5 +1,6 @@
 /*
- * test_core_replicas.c -- names whose grants replicas have to acknowledge: who is told what, and when Redis is asked.
+ * test_core_replicas.c -- names whose grants replicas have to acknowledge: which numbers a reply has, and when Redis is
+ * asked.
  */
 #include "tests/unit/core_world.h"
 
@@ -14,7 +15,7 @@ open_handing(struct world *w)
     world_open_conf(w, &conf);
 }
 
-/* Redis grants s the free "a", and so many replicas have acknowledged it. */
+/* Redis grants s the free "a", and so many replicas have acknowledged the grant. */
 static const struct core_reply *
 taken(struct world *w, uint64_t s, uint32_t wanted, uint32_t got)
 {
@@ -26,7 +27,7 @@ taken(struct world *w, uint64_t s, uint32_t wanted, uint32_t got)
     return expect_reply(w, id, CORE_GRANTED);
 }
 
-/* Of the first hold: not of the next ones, nor of what renews it or gives it back. */
+/* Replicas have to acknowledge an owner's first hold only: no re-entry, no RENEW. */
 START_TEST(replicas_are_asked_for_a_first_hold)
 {
     struct world w;
@@ -53,7 +54,7 @@ START_TEST(replicas_are_asked_for_a_first_hold)
 }
 END_TEST
 
-/* Whatever the kind, it is given back; who does not wait is told, with the numbers, and holds nothing. */
+/* Of every kind, a grant with too few replicas is released; a NOWAIT request gets the numbers, and holds nothing. */
 START_TEST(too_few)
 {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -72,7 +73,7 @@ START_TEST(too_few)
         ck_assert_uint_eq(r->replicas_wanted, 2);
         ck_assert_uint_eq(w.metrics.replica_shortfalls, 1);
         ck_assert_uint_eq(w.metrics.grants, 0);
-        if (kind == KIND_COUNTER) { /* its stamp must be alone */
+        if (kind == KIND_COUNTER) { /* a stamp of its own first */
             pass(&w, MS(10));
         }
         op = expect_op(&w, CORE_RELEASE, "a");
@@ -85,7 +86,7 @@ START_TEST(too_few)
 }
 END_TEST
 
-/* Its release has no answer: it is given back again and again, until it has one. */
+/* The release is repeated until Redis answers it. */
 START_TEST(given_back_for_sure)
 {
     struct world w;
@@ -105,7 +106,7 @@ START_TEST(given_back_for_sure)
 }
 END_TEST
 
-/* Who waits keeps the place in front, and asks again when it is given back; nobody else asks before. */
+/* A waiter keeps its position in front, and asks again after the release; no other waiter asks before. */
 START_TEST(a_waiter_asks_again)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SEMAPHORE};
@@ -129,7 +130,7 @@ START_TEST(a_waiter_asks_again)
             redis_says(&w, gives, CORE_OK);
             op = expect_op(&w, CORE_ACQUIRE, "a");
             ck_assert_uint_eq(op.op.claim, claim);
-            skip_all(&w); /* with permits the other one asks as well */
+            skip_all(&w); /* with permits the other waiter asks as well */
         }
         gone(&w, behind);
         redis_says(&w, op, CORE_OK, .replicas = 2);
@@ -140,7 +141,7 @@ START_TEST(a_waiter_asks_again)
 }
 END_TEST
 
-/* The wait is over: the answer is that of the last attempt. */
+/* The wait ends: the reply has the numbers of the last attempt. */
 START_TEST(waited_in_vain)
 {
     struct world w;
@@ -160,7 +161,7 @@ START_TEST(waited_in_vain)
 }
 END_TEST
 
-/* Replicas have longer than Redis alone. */
+/* A grant that replicas acknowledge may take longer than one of Redis alone. */
 START_TEST(patience)
 {
     struct world w;
@@ -181,7 +182,7 @@ START_TEST(patience)
 }
 END_TEST
 
-/* All or none; the answer has the numbers of the name that had too few. */
+/* All names or none; the reply has the numbers of the name with too few replicas. */
 START_TEST(one_of_several)
 {
     struct world w;
@@ -201,9 +202,12 @@ START_TEST(one_of_several)
 }
 END_TEST
 
-/* ---- hand-over ---- */
+/* ---- hand-off ---- */
 
-/* s holds it, and t waits, as of a rule that wants so many now; the UNLOCK of s, by which it may be handed over. */
+/*
+ * s holds "a", and t waits for it, under a rule that requires so many replicas now. Sends the UNLOCK of s, which may
+ * hand off the lock.
+ */
 static uint64_t
 gives(struct world *w, uint32_t got, uint32_t wanted, uint64_t *waits)
 {
@@ -241,7 +245,10 @@ START_TEST(handed_over)
 }
 END_TEST
 
-/* Too few for the rule as it is now: they are asked for the next owner. */
+/*
+ * Fewer replicas than the rule requires now: the lock is not handed off, and the next owner's attempt asks the
+ * replicas.
+ */
 START_TEST(not_handed_over)
 {
     struct world w;
@@ -259,7 +266,7 @@ START_TEST(not_handed_over)
 }
 END_TEST
 
-/* A Redis that has lost it has replicas that nobody has asked. */
+/* After a reclaim the replicas of the new Redis have not acknowledged the lock: the count is 0. */
 START_TEST(not_when_it_was_reclaimed)
 {
     struct world w;

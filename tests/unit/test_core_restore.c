@@ -1,5 +1,5 @@
 /*
- * test_core_restore.c -- what is kept for the next process, and what that one makes of it.
+ * test_core_restore.c -- the checkpoints for the next process, and what that process makes of them.
  */
 #include "tests/unit/core_restart.h"
 
@@ -11,7 +11,7 @@ expect_nothing(const struct world *w)
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- the checkpoints ---- */
 
 START_TEST(kept_while_redis_may_have_it)
 {
@@ -24,21 +24,21 @@ START_TEST(kept_while_redis_may_have_it)
     t = session(&w);
     id = lock(&w, s, "a", .key = "key-a");
     op = expect_op(&w, CORE_ACQUIRE, "key-a");
-    ck_assert_uint_eq(w.checkpoints_n, 1); /* before it has left */
+    ck_assert_uint_eq(w.checkpoints_n, 1); /* before the acquire is sent */
     ck_assert_str_eq(w.checkpoints[0].name, "a");
     ck_assert_str_eq(w.checkpoints[0].key, "key-a");
     ck_assert_str_eq(w.checkpoints[0].owner, "");
     ck_assert(w.checkpoints[0].cp.part.acquire_unresolved && w.checkpoints[0].cp.part.state == CORE_CHECKPOINT_QUEUED);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     ck_assert(is_watched(&w, "key-a"));
-    ck_assert_uint_eq(w.checkpoints_n, 0); /* somebody else has it */
+    ck_assert_uint_eq(w.checkpoints_n, 0); /* another owner has the lock */
     pass(&w, SEC(1) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "key-a"), CORE_OK, .expiry_ms = 17);
     ck_assert_uint_eq(w.checkpoints[0].cp.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
     ck_assert_int_eq(w.checkpoints[0].cp.part.expiry_ms, 17);
     ck_assert_int_eq(w.checkpoints[0].cp.part.deadline_us, w.now_us + REPORTED_30S);
     lock(&w, t, "a", .key = "key-a");
-    ck_assert_uint_eq(w.checkpoints_n, 1); /* a session that waits has nothing */
+    ck_assert_uint_eq(w.checkpoints_n, 1); /* a session that waits needs none */
     lock(&w, t, "a", .key = "key-a", .owner = "alice");
     ck_assert_uint_eq(w.checkpoints_n, 2); /* a named owner has its place */
     id = unlock(&w, s, "a");
@@ -49,7 +49,7 @@ START_TEST(kept_while_redis_may_have_it)
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(w.checkpoints_n, 1);
     pass(&w, SEC(2) + 1);
-    ck_assert_uint_eq(w.checkpoints_n, 0); /* her place is over */
+    ck_assert_uint_eq(w.checkpoints_n, 0); /* the place has ended */
     world_close(&w);
 }
 END_TEST
@@ -70,7 +70,9 @@ END_TEST
 static const enum kind all_kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER, KIND_FAIR,
                                       KIND_RW,        KIND_RW,     KIND_SEMAPHORE, KIND_FENCED};
 
-/* Under the number, claim and stamp that Redis knows it by; when Redis is there, and not earlier. */
+/*
+ * The next process releases a session's lock under its number, claim and stamp, when Redis is reached, and not earlier.
+ */
 START_TEST(session_is_freed)
 {
     enum kind kind = all_kinds[_i];
@@ -98,7 +100,7 @@ START_TEST(session_is_freed)
 }
 END_TEST
 
-/* Of a kind that only its expiry proves: what the process before has perhaps given back is not given back once more. */
+/* Of kind counter: a release that may have run in the process before is not repeated before the expiry. */
 START_TEST(stamped_release_is_not_repeated)
 {
     struct world w;
@@ -121,7 +123,7 @@ START_TEST(stamped_release_is_not_repeated)
 }
 END_TEST
 
-/* As insistently as any release; and if nobody says that Redis is there, by itself. */
+/* The release is repeated as any other one; if no event reports that Redis is reached, it begins by itself. */
 START_TEST(release_is_tried_again)
 {
     struct world w;
@@ -141,7 +143,7 @@ START_TEST(release_is_tried_again)
 }
 END_TEST
 
-/* An acquire that nobody heard of may run after the release: it is swept up when it can run no more. */
+/* An acquire without an answer may run after the release: it is released again when it can run no more. */
 START_TEST(acquire_on_its_way_is_swept_up)
 {
     struct world w;
@@ -165,7 +167,7 @@ START_TEST(acquire_on_its_way_is_swept_up)
 }
 END_TEST
 
-/* Who comes meanwhile waits for the release, and not for a lease. */
+/* A newcomer waits for the release, and not for the end of the lease. */
 START_TEST(newcomer_waits_for_the_release)
 {
     struct world w;
@@ -182,7 +184,7 @@ START_TEST(newcomer_waits_for_the_release)
 }
 END_TEST
 
-/* The place of a session in Redis's queue. */
+/* The place of a session in Redis's queue is given back. */
 START_TEST(place_of_a_session_is_given_back)
 {
     struct world w;
@@ -199,9 +201,9 @@ START_TEST(place_of_a_session_is_given_back)
 }
 END_TEST
 
-/* ---- named owners: what they hold ---- */
+/* ---- named owners: their holds ---- */
 
-/* Her locks are hers: the token, the holds, the number in Redis; renewed from now on. */
+/* A named owner keeps its locks, with the token, the holds and the number in Redis; they are renewed from now on. */
 START_TEST(named_owner_holds_on)
 {
     enum kind kind = all_kinds[_i];
@@ -234,7 +236,7 @@ START_TEST(named_owner_holds_on)
     id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2, .once = true);
     r = expect_reply(&w, id, CORE_GRANTED);
     ck_assert(r->token == token && r->holds == holds && r->owner == was.op.owner);
-    pass(&w, SEC(9)); /* no grace is left to run out */
+    pass(&w, SEC(9)); /* the grace has ended with the LOCK */
     for (; holds > 0; holds--) {
         id = unlock(&w, s, "a", .owner = "alice", .token = token);
         op = expect_op(&w, CORE_RELEASE, "a");
@@ -247,7 +249,7 @@ START_TEST(named_owner_holds_on)
 }
 END_TEST
 
-/* A writer that reads as well keeps both. */
+/* A writer that also reads keeps both holds. */
 START_TEST(writer_and_reader)
 {
     struct world w;
@@ -274,7 +276,7 @@ START_TEST(writer_and_reader)
 }
 END_TEST
 
-/* Two readers, two permits: each is one of its own. */
+/* Each reader, and each permit, is restored by itself. */
 START_TEST(several_holders)
 {
     bool permits = _i == 0;
@@ -325,7 +327,8 @@ START_TEST(grace_ends)
 END_TEST
 
 /*
- * What ran out while no daemon ran, or cannot be dated any more, is lost; it is told once, also over one more restart.
+ * A lease that ended while no daemon ran, or whose end is unknown after a reboot, is lost; LOST is reported once, also
+ * over one more restart.
  */
 START_TEST(run_out_is_lost)
 {
@@ -347,7 +350,7 @@ START_TEST(run_out_is_lost)
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
     expect_state(&w, "a", "lost");
-    /* the release of the one before may yet run */
+    /* the release of the process before may still run */
     ck_assert_uint_ne(w.checkpoints[0].cp.part.redis_owner, op.op.owner);
     restored(restarts(&w), 0, 0, 0, 1);
     s = session(&w);
@@ -359,8 +362,8 @@ START_TEST(run_out_is_lost)
 END_TEST
 
 /*
- * Lost while it was reclaimed; Redis may yet have it when the process ends. Its owner is told once, by whichever of
- * the two, and the end of what was lost is no news.
+ * A lock is lost during its reclaim; Redis may still have it when the process ends. One of the two processes reports
+ * LOST, once, and the later release is no event.
  */
 START_TEST(lost_and_to_be_swept_up)
 {
@@ -376,7 +379,7 @@ START_TEST(lost_and_to_be_swept_up)
     reclaims(&w, 9);
     expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, REPORTED_30S - MS(1));
-    if (_i == REPORTED_AT_ONCE) { /* it waits for what Redis says */
+    if (_i == REPORTED_AT_ONCE) { /* it waits for the outcome of the reclaim */
         id = unlock(&w, s, "a", .owner = "alice");
     }
     pass(&w, MS(1));
@@ -403,7 +406,7 @@ START_TEST(lost_and_to_be_swept_up)
 }
 END_TEST
 
-/* It may have been broken, or lost by Redis: nothing is said before it is confirmed. */
+/* The lock may have been broken, or lost by Redis: requests about it wait until Redis has confirmed it. */
 START_TEST(no_reply_before_redis_confirms)
 {
     bool gone_in_redis = _i == 0;
@@ -428,7 +431,7 @@ START_TEST(no_reply_before_redis_confirms)
 }
 END_TEST
 
-/* Redis is in another epoch: what is held is reclaimed. */
+/* Redis has another epoch: the held lock is reclaimed. */
 START_TEST(redis_has_lost_its_data)
 {
     struct world w;
@@ -449,7 +452,7 @@ START_TEST(redis_has_lost_its_data)
 }
 END_TEST
 
-/* One microsecond before the deadline it is held; at the deadline nobody is told so. */
+/* One microsecond before the deadline the lock is held; at the deadline it is not. */
 START_TEST(deadline_is_kept_to)
 {
     struct world w;
@@ -468,7 +471,7 @@ START_TEST(deadline_is_kept_to)
 }
 END_TEST
 
-/* A RENEW to less that nobody heard of: no more than that is counted on while it may still run. */
+/* An unanswered RENEW to a shorter lease: only that lease counts while the RENEW may still run. */
 START_TEST(shrinking_renew_on_its_way)
 {
     struct world w;
@@ -488,7 +491,7 @@ START_TEST(shrinking_renew_on_its_way)
 }
 END_TEST
 
-/* A release of some holds that nobody heard of: what it would take away is not given meanwhile. */
+/* An unanswered release of some holds: the owner gets none of them back while the release may still run. */
 START_TEST(partial_release_on_its_way)
 {
     struct world w;
@@ -546,7 +549,7 @@ START_TEST(places_stand_as_they_stood)
 }
 END_TEST
 
-/* In Redis's queue bob stands, and alice, who came earlier, does not: there was no room for her. */
+/* bob stands in Redis's queue; alice came earlier, and does not stand there, because it was full. */
 START_TEST(places_in_redis_come_first)
 {
     struct world w;
@@ -556,7 +559,7 @@ START_TEST(places_in_redis_come_first)
     open_keeping(&w);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no room for her */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no place in Redis */
     gone(&w, s);
     lock(&w, session(&w), "a", .kind = KIND_FAIR, .owner = "bob");
     op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -568,7 +571,7 @@ START_TEST(places_in_redis_come_first)
     redis_says(&w, op, CORE_OK);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
-    op = expect_op(&w, CORE_ACQUIRE, "a"); /* to be placed as well */
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* alice asks for a place as well */
     ck_assert(op.op.ticket);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
     bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
@@ -580,7 +583,7 @@ START_TEST(places_in_redis_come_first)
 }
 END_TEST
 
-/* Who is put into Redis's queue passes those who are not; their order among themselves is what it was. */
+/* A waiter that gets a place in Redis's queue passes those without one; these keep their order. */
 START_TEST(places_that_are_passed)
 {
     static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
@@ -590,7 +593,7 @@ START_TEST(places_that_are_passed)
     uint64_t s;
 
     open_keeping(&w);
-    for (int i = 0; i < 5; i++) { /* a0 comes once more, when the others have passed her */
+    for (int i = 0; i < 5; i++) { /* a0 comes again, when the others have passed it */
         s = session(&w);
         lock(&w, s, "a", .kind = KIND_FAIR, .owner = names[i]);
         op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -608,7 +611,8 @@ START_TEST(places_that_are_passed)
 END_TEST
 
 /*
- * Her acquire may have got it: nobody is kept from it longer than a place is kept; and if she comes back, she has it.
+ * The acquire of a named owner may have got the lock: others wait no longer than the place is kept; an owner that comes
+ * back has it.
  */
 START_TEST(acquire_of_a_named_owner)
 {
@@ -638,7 +642,7 @@ START_TEST(acquire_of_a_named_owner)
 }
 END_TEST
 
-/* A stop sends waiters away, but their places are for the next process. */
+/* A drain refuses waiters, but their places are kept for the next process. */
 START_TEST(drain_keeps_places)
 {
     struct world w;
@@ -660,7 +664,7 @@ START_TEST(drain_keeps_places)
 }
 END_TEST
 
-/* drain_timeout may be an hour. */
+/* The places are kept as long as the drain lasts: drain_timeout may be an hour. */
 START_TEST(drain_keeps_places_to_its_end)
 {
     struct world w;
@@ -693,7 +697,7 @@ START_TEST(ids_and_tokens_rise)
 }
 END_TEST
 
-/* Also when the count of ids is behind what was kept. */
+/* Ids of checkpoints are not used again, even if the saved count of ids is behind them. */
 START_TEST(ids_that_were_kept_are_not_used_again)
 {
     for (int i = 0; i < 2; i++) {
@@ -710,7 +714,7 @@ START_TEST(ids_that_were_kept_are_not_used_again)
 }
 END_TEST
 
-/* One that cannot be taken over is left to its lease, and not kept any longer. */
+/* A checkpoint that cannot be restored is dropped; its lock ends with its lease. */
 START_TEST(a_record_that_does_not_fit_is_forgotten)
 {
     struct world w;

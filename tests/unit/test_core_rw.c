@@ -1,6 +1,6 @@
 /*
- * test_core_rw.c -- shared and exclusive holds of one name: who may be in together, who waits for whom, and what is
- * given back to Redis.
+ * test_core_rw.c -- shared and exclusive holds of one name: which owners may hold it together, which wait, and what is
+ * released in Redis.
  */
 #include "tests/unit/core_world.h"
 
@@ -19,7 +19,7 @@ enters(struct world *w, uint64_t s, bool shared)
     return expect_reply(w, id, CORE_GRANTED)->token;
 }
 
-/* s gives back everything it has. */
+/* s gives back its only hold. */
 static void
 leaves(struct world *w, uint64_t s)
 {
@@ -58,7 +58,7 @@ expect_in(const struct world *w, uint32_t holders, bool shared)
     return v;
 }
 
-/* Readers come in beside each other, each with a token of its own; a writer waits until the last has left. */
+/* Readers hold the lock together, each with a token of its own; a writer waits until the last one has left. */
 START_TEST(many_readers_one_writer)
 {
     struct world w;
@@ -89,7 +89,7 @@ START_TEST(many_readers_one_writer)
 }
 END_TEST
 
-/* First come, first served: readers that come behind a waiting writer do not pass it. */
+/* First come, first served: readers behind a waiting writer do not pass it. */
 START_TEST(writer_is_not_starved)
 {
     struct world w;
@@ -115,7 +115,7 @@ START_TEST(writer_is_not_starved)
 }
 END_TEST
 
-/* The writer gives up waiting: readers behind it come in at once. */
+/* The writer's wait ends: readers behind it get in at once. */
 START_TEST(writer_gives_up)
 {
     struct world w;
@@ -145,7 +145,7 @@ START_TEST(reentry)
         world_open(&w);
         s = session(&w);
         token = enters(&w, s, shared);
-        lock(&w, session(&w), "a", RW); /* that somebody waits does not keep out who is in */
+        lock(&w, session(&w), "a", RW); /* a waiter does not keep a holder from re-entry */
         for (uint32_t holds = 2; holds <= 3; holds++) {
             id = lock(&w, s, "a", RW, .shared = shared);
             op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -170,8 +170,7 @@ START_TEST(reentry)
 }
 END_TEST
 
-/* A writer reads besides; when it gives up writing, other readers come in beside it. */
-/* Asked for once more, it is answered; but the first one may still run, and would take away what is taken now. */
+/* A repeated release is answered; but the first one may still run, and would take away a hold that is granted now. */
 START_TEST(unanswered_downgrade)
 {
     struct world w;
@@ -200,7 +199,7 @@ START_TEST(unanswered_downgrade)
 }
 END_TEST
 
-/* Gone meanwhile: a late copy of it must not find a later hold of the same owner. */
+/* The lock is broken meanwhile: the release that may still run must not find a later hold of the same owner. */
 START_TEST(unanswered_downgrade_overtaken)
 {
     struct world w;
@@ -229,6 +228,7 @@ START_TEST(unanswered_downgrade_overtaken)
 }
 END_TEST
 
+/* A writer also reads; when it gives back its exclusive hold, other readers get in beside it. */
 START_TEST(downgrade_wakes_readers)
 {
     struct world w;
@@ -246,8 +246,8 @@ START_TEST(downgrade_wakes_readers)
     read[0] = lock(&w, session(&w), "a", READS);
     read[1] = lock(&w, session(&w), "a", READS);
     expect_in(&w, 1, false);
-    id = unlock(&w, s, "a"); /* the exclusive one first */
-    expect_in(&w, 1, true);  /* others may read when Redis has heard of it, and that is before we have */
+    id = unlock(&w, s, "a"); /* the exclusive hold first */
+    expect_in(&w, 1, true);  /* others may read once the release has run, which is before its answer */
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
     redis_says(&w, op, CORE_OK);
@@ -260,7 +260,7 @@ START_TEST(downgrade_wakes_readers)
 }
 END_TEST
 
-/* Of both sorts: SHARED says which one goes; without it the exclusive ones go first. */
+/* With holds of both sorts, UNLOCK SHARED takes a shared one; without SHARED the exclusive ones go first. */
 START_TEST(unlock_shared)
 {
     struct world w;
@@ -295,7 +295,7 @@ START_TEST(unlock_shared)
 }
 END_TEST
 
-/* Who reads and asks to write would wait for itself. */
+/* A reader that requests the lock exclusively would wait for itself. */
 START_TEST(upgrade)
 {
     struct world w;
@@ -315,13 +315,13 @@ START_TEST(upgrade)
     expect_in(&w, 1, true);
     leaves(&w, s);
     enters(&w, s, false);
-    expect_reply(&w, lock(&w, s, "a", READS, .once = true), CORE_GRANTED); /* who writes may read: nothing is counted */
+    expect_reply(&w, lock(&w, s, "a", READS, .once = true), CORE_GRANTED); /* a writer may read: no hold is added */
     ck_assert_uint_eq(look(&w, "a").holds, 1);
     world_close(&w);
 }
 END_TEST
 
-/* A repetition joins the wait of the same sort; the other sort waits for its own turn. */
+/* A repetition joins the wait for the same sort; a request for the other sort waits for its own turn. */
 START_TEST(once)
 {
     struct world w;
@@ -342,7 +342,7 @@ START_TEST(once)
 }
 END_TEST
 
-/* One reader is lost (Redis does not have it any more); the others stay, and the writer goes on waiting. */
+/* One reader is lost (Redis does not have it any more); the others stay, and the writer waits on. */
 START_TEST(lost_while_shared)
 {
     struct world w;
@@ -370,7 +370,7 @@ START_TEST(lost_while_shared)
 }
 END_TEST
 
-/* BREAK takes it from all of them, and each is told once. */
+/* BREAK takes the lock from all readers, and each of them gets LOST once. */
 START_TEST(break_of_several)
 {
     struct world w;
@@ -396,7 +396,7 @@ START_TEST(break_of_several)
 }
 END_TEST
 
-/* Each is renewed by itself, also when one of them is not heard of. */
+/* Each reader is renewed by itself, also when one of the renewals is not answered. */
 START_TEST(renewals_of_several)
 {
     struct world w;
@@ -429,7 +429,7 @@ START_TEST(renewals_of_several)
 }
 END_TEST
 
-/* A reader's session ends: only it leaves. A reader that is leaving keeps writers out, but not readers. */
+/* The end of a reader's session releases its hold only. A release under way keeps writers out, but not readers. */
 START_TEST(leaving)
 {
     struct world w;
@@ -455,7 +455,7 @@ START_TEST(leaving)
 }
 END_TEST
 
-/* A LOCK SHARED gave up while its attempt was in flight; what comes of that is no exclusive hold, nor the reverse. */
+/* A LOCK SHARED ends during its attempt: its outcome is no exclusive hold; and the reverse. */
 START_TEST(other_sort_behind_an_attempt)
 {
     static const bool sorts[] = {false, true};
@@ -475,7 +475,7 @@ START_TEST(other_sort_behind_an_attempt)
         expect_reply(&w, w.request, CORE_UNAVAILABLE);
         id = lock(&w, s, "a", RW, .shared = !first);
         redis_says(&w, op, outcomes[i / 2], .guard_us = w.now_us);
-        op = expect_op(&w, CORE_RELEASE, "a"); /* whatever it has now goes first */
+        op = expect_op(&w, CORE_RELEASE, "a"); /* whatever the attempt has taken is released first */
         ck_assert(op.op.holds == 0 && op.op.rest == 0);
         redis_says(&w, op, CORE_OK);
         op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -488,7 +488,7 @@ START_TEST(other_sort_behind_an_attempt)
 }
 END_TEST
 
-/* As above, for who does not want to wait. */
+/* As above, with NOWAIT. */
 START_TEST(other_sort_in_a_hurry)
 {
     struct world w;
@@ -506,13 +506,13 @@ START_TEST(other_sort_in_a_hurry)
     redis_says(&w, op, CORE_OK);
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, id, CORE_NOT_GRANTED); /* it stands behind the other now */
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* it stands behind the other owner now */
     redis_grants(&w, "a", other);
     world_close(&w);
 }
 END_TEST
 
-/* Who came first is first, although what it waited for was the end of its owner's attempt. */
+/* The owner that came first is first, although it waited for the end of its own earlier attempt. */
 START_TEST(other_sort_in_front)
 {
     struct world w;
@@ -535,7 +535,7 @@ START_TEST(other_sort_in_front)
 }
 END_TEST
 
-/* s writes and reads, and has sent an UNLOCK of the exclusive hold that Redis does not answer. Returns its request. */
+/* s writes and reads, and has sent an UNLOCK of the exclusive hold that Redis does not answer. Returns that request. */
 static uint64_t
 downgrades_unanswered(struct world *w, uint64_t s)
 {
@@ -552,7 +552,7 @@ downgrades_unanswered(struct world *w, uint64_t s)
     return id;
 }
 
-/* Others may read by now: nobody is told any more that it is held exclusively. It is asked again as it was. */
+/* Other owners may read by now: the lock does not count as exclusive any more. The release is repeated unchanged. */
 START_TEST(downgrade_unanswered)
 {
     struct world w;
@@ -582,7 +582,7 @@ START_TEST(downgrade_unanswered)
 }
 END_TEST
 
-/* A part was given back, and nobody knows when that runs: it must not meet a later hold of the same owner. */
+/* A release of one hold is unanswered and may run at any time: it must not find a later hold of the same owner. */
 START_TEST(late_release_of_a_part)
 {
     static const bool sorts[] = {false, true};
@@ -610,7 +610,7 @@ START_TEST(late_release_of_a_part)
 }
 END_TEST
 
-/* ... also when the hold was over before that was answered. */
+/* ... also when the lease ends before the answer. */
 START_TEST(late_release_of_a_part_overtaken)
 {
     struct world w;
@@ -636,7 +636,7 @@ START_TEST(late_release_of_a_part_overtaken)
 }
 END_TEST
 
-/* Taken by readers elsewhere: the wait and its end are those of any other kind. */
+/* Readers elsewhere have the lock: the wait and its end are those of any other kind. */
 START_TEST(taken_elsewhere)
 {
     struct world w;
@@ -654,7 +654,8 @@ START_TEST(taken_elsewhere)
 END_TEST
 
 /*
- * A repetition outlives the LOCK it repeats, and one for the other sort waits behind it: they are not granted together.
+ * A repetition outlives the LOCK that it repeats, and a LOCK for the other sort waits behind it: the two are not
+ * granted together.
  */
 START_TEST(once_outlives_its_lock)
 {
@@ -673,12 +674,15 @@ START_TEST(once_outlives_its_lock)
     expect_reply(&w, first, CORE_NOT_GRANTED);
     give(&w, s, "a");
     redis_grants(&w, "a", repeats);
-    expect_reply(&w, writes, CORE_DEADLOCK); /* who reads can not come to write */
+    expect_reply(&w, writes, CORE_DEADLOCK); /* a reader cannot become a writer */
     world_close(&w);
 }
 END_TEST
 
-/* Its time was over while it waited for another's grant; when that one is there it re-enters, whatever others hear. */
+/*
+ * A LOCK's wait ends during an attempt of its owner; when that is granted, the LOCK re-enters, whatever the outcome of
+ * others.
+ */
 START_TEST(hurried_into_a_hold)
 {
     struct world w;
@@ -697,7 +701,7 @@ START_TEST(hurried_into_a_hold)
     late = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .wait_us = MS(10));
     hint(&w, op.op.queue);
     op = expect_op(&w, CORE_ACQUIRE, "r");
-    pass(&w, MS(10)); /* late, but an answer is under way */
+    pass(&w, MS(10)); /* its wait has ended, but an answer is under way */
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, joined, CORE_GRANTED);
     again = expect_op(&w, CORE_ACQUIRE, "r");
@@ -755,7 +759,7 @@ START_TEST(a_run_of_readers)
 }
 END_TEST
 
-/* Somebody writes elsewhere: of several readers one finds out that it is over, and the rest follow. */
+/* A writer elsewhere has the lock: one of several readers asks, and when it is granted the others follow. */
 START_TEST(readers_of_a_name_that_is_written)
 {
     struct world w;
@@ -781,7 +785,9 @@ START_TEST(readers_of_a_name_that_is_written)
 }
 END_TEST
 
-/* A reader's attempt is under way: a writer, or a reader behind one, does not go along; nor anybody with a writer's. */
+/*
+ * During a reader's attempt a writer, or a reader behind one, does not ask; during a writer's attempt no waiter does.
+ */
 START_TEST(no_attempt_goes_along_with_a_writer)
 {
     static const bool first_reads[] = {true, false};

@@ -1,5 +1,5 @@
 /*
- * test_core_shares.c -- what is limited in all is nobody's alone.
+ * test_core_shares.c -- limits for all users: no session, user or owner can use up a whole limit.
  */
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ wait_by_all(struct world *w, uint64_t s, const char *prefix)
     }
 }
 
-/* However many take what they can get, for who has none there is a place; and who does not wait needs none. */
+/* Sessions take as many waits as they get: one without any still gets some; and a NOWAIT request needs none. */
 START_TEST(places_are_of_no_session_alone)
 {
     uint64_t s[4], late;
@@ -75,7 +75,10 @@ START_TEST(a_session_has_its_own_bound)
 }
 END_TEST
 
-/* 100 of a limit: one user gets most, of the last 10 never more than are left; who has none finds some. */
+/*
+ * Of a limit of 100 one user gets 90, each later user about half of the rest; a user without any gets one while any is
+ * left.
+ */
 START_TEST(most_of_a_limit_is_for_any_user)
 {
     static const uint64_t shares[] = {90, 5, 3, 1, 1, 0, 0, 0};
@@ -91,12 +94,12 @@ START_TEST(most_of_a_limit_is_for_any_user)
         ck_assert_uint_eq(mine, shares[user]);
     }
     ck_assert(core_share_has_room(100, 100, 99, 99) && !core_share_has_room(100, 100, 100, 0));
-    ck_assert(core_share_has_room(3, 94, 2, 2)); /* a small limit has nothing to spare */
-    ck_assert(!core_share_has_room(0, 94, 0, 0) && !core_share_has_room(5, 94, 9, 0)); /* made less by a reload */
+    ck_assert(core_share_has_room(3, 94, 2, 2)); /* a small limit is not shared out */
+    ck_assert(!core_share_has_room(0, 94, 0, 0) && !core_share_has_room(5, 94, 9, 0)); /* lowered by a reload */
 }
 END_TEST
 
-/* Of waits and of locks, however many sessions and owners a user has; what it gives back it may have again. */
+/* A user's share of waits and of locks counts over all its sessions and owners; after a release it may take again. */
 START_TEST(a_user_leaves_something_to_others)
 {
     struct core_conf conf = world_conf;
@@ -118,7 +121,7 @@ START_TEST(a_user_leaves_something_to_others)
     ck_assert_int_eq(waits, 80);
     ck_assert_uint_eq(core_user_sessions(w.core, 1), 20);
     ck_assert_uint_gt(w.metrics.user_shares, 0);
-    for (char name[] = "b"; name[0] <= 'd'; name[0]++) { /* what waits counts, too: there are 81 locks, and then 84 */
+    for (char name[] = "b"; name[0] <= 'd'; name[0]++) { /* waits count as locks, too: 81 at first, then 84 */
         redis_grants(&w, name, lock(&w, s[0], name, .nowait = true, .owner = "z"));
     }
     expect_reply(&w, lock(&w, s[0], "e", .nowait = true, .owner = "z"), CORE_LOCKS_FULL);
@@ -134,7 +137,7 @@ START_TEST(a_user_leaves_something_to_others)
 }
 END_TEST
 
-/* A place is free again with the end of the wait, however that comes. */
+/* The end of a wait, in whatever way, frees its part of the limit. */
 START_TEST(places_come_back)
 {
     uint64_t s, holder;
@@ -161,7 +164,7 @@ START_TEST(places_come_back)
 }
 END_TEST
 
-/* n leases of 20 ms, taken by this owner and given up; none is asked about. */
+/* n locks with a lease of 20 ms, whose leases end; no request asks about them. */
 static void
 lose_many(struct world *w, uint64_t s, const char *owner, int n)
 {
@@ -175,7 +178,9 @@ lose_many(struct world *w, uint64_t s, const char *owner, int n)
     }
 }
 
-/* Of one owner the last thousand are told, and of all the last of each. */
+/*
+ * Of each owner the last 1024 unreported losses are kept, and 16,384 of all owners; the last one of each owner stays.
+ */
 START_TEST(ends_of_leases_are_not_kept_without_bound)
 {
     char owner[16], name[32];
@@ -196,7 +201,7 @@ START_TEST(ends_of_leases_are_not_kept_without_bound)
     }
     ck_assert_uint_le(core_totals(w.core).locks, 16 * 1024);
     core_check(w.core, w.now_us);
-    for (int i = 0; i < 20; i++) { /* each of them has lost some of the news */
+    for (int i = 0; i < 20; i++) { /* some losses of each owner were dropped */
         snprintf(owner, sizeof(owner), "y%d", i);
         snprintf(name, sizeof(name), "%s:999", owner);
         expect_reply(&w, unlock(&w, s, name, .owner = owner), CORE_WAS_LOST);
@@ -207,7 +212,7 @@ START_TEST(ends_of_leases_are_not_kept_without_bound)
 }
 END_TEST
 
-/* Nobody has asked for ten minutes, or for the lease if that is longer. */
+/* The end of a lease stays reportable for ten minutes, or for the length of the lease if that is longer. */
 START_TEST(the_end_of_a_lease_is_reported_for_a_while)
 {
     struct world w;
@@ -230,7 +235,7 @@ START_TEST(the_end_of_a_lease_is_reported_for_a_while)
 }
 END_TEST
 
-/* What the watchdog has lost is told however late. */
+/* A loss under the watchdog stays reportable for ever. */
 START_TEST(the_loss_of_a_renewed_lock_is_always_reported)
 {
     struct world w;

@@ -1,5 +1,5 @@
 /*
- * test_core_slices.c -- what is long is done in slices; what is promised does not depend on how far they have come.
+ * test_core_slices.c -- long jobs are done in slices; the promises hold wherever a job stands.
  */
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ take_many(struct world *w, uint64_t s, struct ask a)
     }
 }
 
-/* Operations of this sort since the last look; none of another sort. */
+/* Counts the operations since the last look, which are all of this sort. */
 static int
 count_ops(struct world *w, enum core_action_type verb)
 {
@@ -53,7 +53,7 @@ count_ops(struct world *w, enum core_action_type verb)
     return n;
 }
 
-/* All there were. */
+/* Counts all operations of this sort since the start of the test. */
 static int
 count_all(struct world *w, enum core_action_type verb)
 {
@@ -78,7 +78,10 @@ next_turn(struct world *w)
     world_step(w, &(struct core_event){.type = CORE_TIME});
 }
 
-/* So many releases in a turn, and the loop is told to come back at once; others are served between two slices. */
+/*
+ * A turn sends a slice of the releases, and asks the loop for another turn at once; other clients are served in
+ * between.
+ */
 START_TEST(a_session_ends_in_slices)
 {
     struct world w;
@@ -109,7 +112,7 @@ START_TEST(a_session_ends_in_slices)
 }
 END_TEST
 
-/* Who has gone is not told to hold anything, and who waits for it has it in the end. */
+/* The session has gone: its locks are released in the end, and a waiter for one of them gets it. */
 START_TEST(waiters_behind_an_end)
 {
     struct world w;
@@ -137,7 +140,7 @@ START_TEST(waiters_behind_an_end)
 }
 END_TEST
 
-/* A lease that is over while its owner's end has not come to it: nobody is there to be told. */
+/* Leases end before the job has come to them: their session has gone, so no loss is reported. */
 START_TEST(over_before_its_end)
 {
     struct world w;
@@ -157,7 +160,10 @@ START_TEST(over_before_its_end)
 }
 END_TEST
 
-/* All run out at one moment: the oldest first; and those whose timers have not had their turn are held by nobody. */
+/*
+ * All leases end at once: the oldest go first; a lock whose timer has not had its turn yet does not count as held
+ * either.
+ */
 START_TEST(leases_run_out_in_slices)
 {
     struct world w;
@@ -190,7 +196,7 @@ START_TEST(leases_run_out_in_slices)
 }
 END_TEST
 
-/* Permits that have run out are not counted as left, though their timers have not had their turn. */
+/* The number that UNLOCK returns has no permits whose lease has ended, though their timers have not had their turn. */
 START_TEST(permits_run_out_in_slices)
 {
     struct ask a = {.kind = KIND_SEMAPHORE, .limit = 2 * MANY, .lease_us = SEC(60)};
@@ -218,7 +224,7 @@ START_TEST(permits_run_out_in_slices)
 }
 END_TEST
 
-/* The answer to a renewal finds the lease over, though its timer has not had its turn: it is lost, and not renewed. */
+/* The answer to a renewal comes after the end of the lease, whose timer has not had its turn: LOST, and no renewal. */
 START_TEST(a_renewal_that_comes_too_late)
 {
     struct world w;
@@ -244,7 +250,7 @@ START_TEST(a_renewal_that_comes_too_late)
 }
 END_TEST
 
-/* Redis has lost its data: what the review has not come to yet is in doubt as well, for whoever asks. */
+/* Redis has lost its data: locks that the review has not reached yet are in doubt as well, for any request. */
 START_TEST(a_review_in_slices)
 {
     struct world w;
@@ -281,7 +287,7 @@ START_TEST(a_review_in_slices)
 }
 END_TEST
 
-/* What has been reviewed is asserted, and the rest not even asked about. */
+/* All locks that the review has reached are reclaimed; the end is reported only when it has reached all of them. */
 START_TEST(reclaimed_is_reported_behind_the_review)
 {
     struct world w;
@@ -310,7 +316,7 @@ START_TEST(reclaimed_is_reported_behind_the_review)
 }
 END_TEST
 
-/* However many reviews begin before one has ended: each lock is reviewed behind the last one. */
+/* However many reviews begin before one has ended: each lock is reviewed after the beginning of the last one. */
 START_TEST(reviews_one_behind_the_other)
 {
     for (int reviews = 1; reviews < 40; reviews++) {
@@ -327,7 +333,7 @@ START_TEST(reviews_one_behind_the_other)
             before = w.flights_n;
             reclaims(&w, 5 + (uint64_t)i);
         }
-        for (size_t i = 0; i < w.flights_n; i++) { /* those that are under way went with the link */
+        for (size_t i = 0; i < w.flights_n; i++) { /* operations in flight ended with the link */
             if (i < before && !w.flights[i].answered) {
                 w.flights_seen = w.flights_n;
                 world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_UNKNOWN, .guard_us = w.now_us});
@@ -354,7 +360,7 @@ START_TEST(reviews_one_behind_the_other)
 }
 END_TEST
 
-/* No grant from DRAIN on, wherever its walk is. */
+/* From DRAIN on nothing is granted, wherever the job stands. */
 START_TEST(a_drain_in_slices)
 {
     uint64_t s, other, id[MANY];
@@ -391,7 +397,7 @@ START_TEST(a_drain_in_slices)
 }
 END_TEST
 
-/* Those of two requests whose reply has come are told that it drains. */
+/* Notes which of two requests have got their reply, which is DRAINING. */
 static void
 note_drained(struct world *w, const uint64_t id[2], bool reported[2])
 {
@@ -403,7 +409,10 @@ note_drained(struct world *w, const uint64_t id[2], bool reported[2])
     }
 }
 
-/* What is on its way when DRAIN comes is given back, also where its walk has not been: at one end of it. */
+/*
+ * A lock that is granted after DRAIN is released, also one that the job has not reached: one of the two ends of the
+ * walk.
+ */
 START_TEST(a_drain_and_an_attempt)
 {
     static const char *const names[] = {"one end", "other end"};
@@ -437,7 +446,7 @@ START_TEST(a_drain_and_an_attempt)
 }
 END_TEST
 
-/* Of many readers each loses it, those last who took it before; who reads it since keeps it. */
+/* A BREAK takes the lock from each of many readers, also from those at the end of the walk; a later reader keeps it. */
 START_TEST(a_break_in_slices)
 {
     struct ask reads = {.kind = KIND_RW, .shared = true};
@@ -473,7 +482,7 @@ END_TEST
 
 static const struct ask reading = {.kind = KIND_RW, .shared = true};
 
-/* So many sessions read "doc". */
+/* MANY sessions read "doc". */
 static void
 read_many(struct world *w, uint64_t *s)
 {
@@ -483,7 +492,7 @@ read_many(struct world *w, uint64_t *s)
     }
 }
 
-/* Turns until nothing is left to be done now; `n` counts what is done, no more than a slice of it in each. */
+/* Runs turns until no work is left; `n` counts the work done, at most a slice in each turn. */
 static int
 turns_of(struct world *w, const uint64_t *n)
 {
@@ -499,7 +508,7 @@ turns_of(struct world *w, const uint64_t *n)
     return turns;
 }
 
-/* Redis has lost its data: so many readers of one name are in doubt by and by, and whoever asks is so at once. */
+/* Redis has lost its data: many readers of one name come into doubt slice by slice, and one with a request at once. */
 START_TEST(readers_are_reviewed_in_slices)
 {
     uint64_t s[MANY], id;
@@ -513,7 +522,7 @@ START_TEST(readers_are_reviewed_in_slices)
     n = count_ops(&w, CORE_ACQUIRE);
     ck_assert_int_le(n, SLICE);
     id = world_ask(&w, CORE_UNLOCK, s[MANY - 1], "doc", reading);
-    n = count_ops(&w, CORE_ACQUIRE); /* nothing is given back that may not be there: its own is asserted first */
+    n = count_ops(&w, CORE_ACQUIRE); /* the reader's hold is reclaimed before its release */
     ck_assert_int_le(n, SLICE + 1);
     ck_assert_int_ge(turns_of(&w, &w.core->domain[0].unverified_n), MANY / SLICE - 3);
     ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 2 * MANY);
@@ -534,7 +543,7 @@ START_TEST(readers_are_reviewed_in_slices)
 }
 END_TEST
 
-/* None of the readers is in doubt any more, and the rest not even asked about. */
+/* No reviewed reader is in doubt any more; the end is reported only when the review has reached all readers. */
 START_TEST(reclaimed_is_reported_behind_the_readers)
 {
     uint64_t s[MANY];
@@ -561,7 +570,7 @@ START_TEST(reclaimed_is_reported_behind_the_readers)
 }
 END_TEST
 
-/* A break at another daemon: each reader asks whether it still holds the lock, by and by, in their order. */
+/* A break at another daemon: each reader's lock is verified, slice by slice, in their order. */
 START_TEST(broken_elsewhere_in_slices)
 {
     uint64_t s[MANY];
@@ -580,9 +589,10 @@ START_TEST(broken_elsewhere_in_slices)
     ck_assert_int_eq(count_all(&w, CORE_EXTEND), MANY);
     for (size_t i = 0; i < MANY; i++) {
         f = w.flights[w.flights_n - MANY + i];
-        ck_assert(!f.op.exact); /* not the RENEW itself */
+        ck_assert(!f.op.exact); /* no RENEW */
     }
-    receives(&w, "B1:d,3:doc,3:doc,", 17); /* again, and again: never more than once for each time, and all of them */
+    /* Further breaks: each lock is verified at most once for each of them, and every lock is. */
+    receives(&w, "B1:d,3:doc,3:doc,", 17);
     for (int i = 0; i < 20; i++) {
         w.one_turn = true;
         receives(&w, "B1:d,3:doc,3:doc,", 17);
@@ -592,7 +602,7 @@ START_TEST(broken_elsewhere_in_slices)
         next_turn(&w);
     }
     core_check(w.core, w.now_us);
-    for (size_t i = 0; i < w.flights_n; i++) { /* what was found before the last time is asked once more */
+    for (size_t i = 0; i < w.flights_n; i++) { /* locks verified before the last break are verified once more */
         skip_all(&w);
         w.answers_seen = w.answers_n;
         if (!w.flights[i].answered) {
@@ -609,7 +619,7 @@ START_TEST(broken_elsewhere_in_slices)
 }
 END_TEST
 
-/* Of very many who wait for one name a slice is sent away in each turn; none of the others is granted it meanwhile. */
+/* A drain refuses a slice of the waiters of one name in each turn; none of the others is granted the lock meanwhile. */
 START_TEST(waits_are_drained_in_slices)
 {
     uint64_t s, other, id[MANY];
@@ -650,7 +660,7 @@ START_TEST(waits_are_drained_in_slices)
 }
 END_TEST
 
-/* One owner asks for one name again and again: its requests wait in one claim, and are sent away one by one. */
+/* One owner requests one name many times: the requests wait in one claim, and a drain refuses them in slices. */
 START_TEST(waits_of_one_claim_are_drained_in_slices)
 {
     uint64_t s, other;
@@ -678,7 +688,7 @@ START_TEST(waits_of_one_claim_are_drained_in_slices)
 }
 END_TEST
 
-/* Redis is reached again: what is to be freed of one name is tried by and by, and so is what is in doubt. */
+/* Redis is reached again: the releases of one name are repeated slice by slice. */
 START_TEST(a_crowd_is_reached_in_slices)
 {
     uint64_t s[MANY];
@@ -703,7 +713,7 @@ START_TEST(a_crowd_is_reached_in_slices)
 }
 END_TEST
 
-/* MANY owners do not want to wait, and the attempt of the first is under way. */
+/* MANY owners send LOCK NOWAIT, and the attempt of the first one is in flight. */
 static struct flight
 ask_many(struct world *w, uint64_t s)
 {
@@ -716,7 +726,7 @@ ask_many(struct world *w, uint64_t s)
     return op;
 }
 
-/* All answers since then are this one. */
+/* All n answers from this one on are the same. */
 static void
 expect_answers(struct world *w, size_t from, size_t n, enum core_answer answer)
 {
@@ -727,7 +737,7 @@ expect_answers(struct world *w, size_t from, size_t n, enum core_answer answer)
     w->answers_seen = w->answers_n;
 }
 
-/* One outcome is the answer to all who did not want to wait: a slice of them hears it in each turn. */
+/* One outcome is the answer to all NOWAIT requests: a slice of them is answered in each turn. */
 START_TEST(nowaits_are_answered_in_slices)
 {
     struct world w;
@@ -744,7 +754,7 @@ START_TEST(nowaits_are_answered_in_slices)
 }
 END_TEST
 
-/* A request whose wait ends before its turn is answered by what is known. */
+/* A NOWAIT request whose patience ends before its slice gets the known outcome. */
 START_TEST(a_nowait_gets_the_known_answer)
 {
     struct world w;
@@ -763,7 +773,7 @@ START_TEST(a_nowait_gets_the_known_answer)
 }
 END_TEST
 
-/* The next attempt is under way before all have heard of the last one: it is not the answer to whoever came since. */
+/* The next attempt begins before all requests have got the last outcome, which is not for requests that came since. */
 START_TEST(nowaits_behind_the_next_attempt)
 {
     struct world w;
@@ -786,7 +796,7 @@ START_TEST(nowaits_behind_the_next_attempt)
     while (is_busy(&w)) {
         next_turn(&w);
     }
-    /* not the one that is asking, nor the last one */
+    /* without the owner that asks now, and the last one */
     expect_answers(&w, reported, MANY - reported - 1, CORE_NOT_GRANTED);
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(w.answers_n, MANY + 1);
@@ -798,7 +808,7 @@ START_TEST(nowaits_behind_the_next_attempt)
 }
 END_TEST
 
-/* One owner repeats its LOCK by ONCE: when it is granted, a slice of the repetitions is answered in each turn. */
+/* One owner repeats its LOCK by ONCE: after the grant a slice of the repetitions is answered in each turn. */
 START_TEST(repetitions_are_answered_in_slices)
 {
     struct world w;
@@ -814,7 +824,7 @@ START_TEST(repetitions_are_answered_in_slices)
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_le(w.answers_n, 1 + SLICE);
     w.answers_seen = w.answers_n;
-    last = unlock(&w, s, "hot"); /* behind all of them; who asks about it has two slices more served */
+    last = unlock(&w, s, "hot"); /* behind all of them; a request on the name has two more slices served */
     for (int turns = 2; is_busy(&w); turns++) {
         ck_assert_uint_le(w.answers_n, (size_t)((1 + SLICE) * turns + 2 * SLICE));
         next_turn(&w);
@@ -825,7 +835,7 @@ START_TEST(repetitions_are_answered_in_slices)
 }
 END_TEST
 
-/* Whoever goes to the front while a round stands somewhere in the queue, it comes to all of them. */
+/* A claim moves to the front while a round stands somewhere in the queue: the round still reaches all claims. */
 START_TEST(a_claim_that_goes_to_the_front_is_seen)
 {
     for (int k = 0; k < MANY; k++) {
@@ -863,7 +873,7 @@ START_TEST(a_claim_that_goes_to_the_front_is_seen)
 }
 END_TEST
 
-/* A named owner has its grace from the moment at which its session went, however long that one's end takes. */
+/* The grace of a named owner begins when its session goes, however long the end of the session takes. */
 START_TEST(sessions_of_many_owners_end_in_slices)
 {
     struct world w;

@@ -1,13 +1,13 @@
 /*
- * test_core_tickets.c -- kinds whose waiters have a ticket: taken at once, kept alive, given back, and
- * in the same order there as here.
+ * test_core_tickets.c -- kinds whose waiters have a ticket, a place in Redis: it is taken at once, renewed, given back,
+ * and the order is the same in Redis and here.
  */
 #include <stdio.h>
 
 #include "tests/unit/core_world.h"
 
 #define FAIR .kind = KIND_FAIR
-#define PLACE_S 30 /* so long a place is good without being renewed */
+#define PLACE_S 30 /* a place lasts so long without a renewal */
 
 /* s takes the free "a"; returns the token. */
 static uint64_t
@@ -37,7 +37,7 @@ places(struct world *w, uint64_t owner, int64_t pttl_us)
     return op;
 }
 
-/* The next operation is one of `owner`, without asking for a place. */
+/* The next operation is an attempt of `owner` without a place. */
 static struct flight
 asks(struct world *w, uint64_t owner)
 {
@@ -47,14 +47,17 @@ asks(struct world *w, uint64_t owner)
     return op;
 }
 
-/* The channel of this owner is heard, or (0) none. */
+/* The daemon listens to the channel of this owner, or (0) to none. */
 static void
 expect_watch(const struct world *w, uint64_t owner)
 {
     ck_assert_uint_eq(is_watched(w, "a") ? watch_of(w, "a").op.owner : 0, owner);
 }
 
-/* Taken elsewhere: everyone who waits asks at once, one after the other, and then only the first asks again. */
+/*
+ * Another client has the lock: all waiters ask at once, one after the other, for a place; then only the first one asks
+ * again.
+ */
 START_TEST(all_take_places)
 {
     struct world w;
@@ -87,7 +90,7 @@ START_TEST(all_take_places)
 }
 END_TEST
 
-/* Who comes later and takes a place does not put off the time at which the first one asks again. */
+/* A later waiter that takes a place does not delay the next attempt of the first one. */
 START_TEST(the_first_one_is_not_put_off)
 {
     struct world w;
@@ -111,7 +114,7 @@ START_TEST(the_first_one_is_not_put_off)
 }
 END_TEST
 
-/* ... nor does it forget that it is the turn of the first waiter (found by tests/sim, seed 3705). */
+/* ... nor does the core forget meanwhile that it is the turn of the first one (found by tests/sim, seed 3705). */
 START_TEST(the_turn_is_not_forgotten)
 {
     struct world w;
@@ -142,7 +145,7 @@ START_TEST(the_turn_is_not_forgotten)
 }
 END_TEST
 
-/* Held here: a place is taken all the same, so that who asks elsewhere stands behind it. */
+/* Held here: waiters take a place all the same, so that remote waiters stand behind them. */
 START_TEST(places_while_held_here)
 {
     struct world w;
@@ -159,7 +162,7 @@ START_TEST(places_while_held_here)
     lock(&w, u, "a", FAIR);
     places(&w, u, SEC(30));
     pass(&w, SEC(5));
-    quiet(&w); /* who holds it here will say when it is free */
+    quiet(&w); /* held here, so no attempt before the release */
     unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 2);
     expect_reply(&w, w.request, CORE_LEFT);
@@ -170,7 +173,7 @@ START_TEST(places_while_held_here)
 }
 END_TEST
 
-/* Who does not want to wait asks, but takes no place. */
+/* A NOWAIT request asks, but takes no place. */
 START_TEST(nowait)
 {
     struct world w;
@@ -186,7 +189,7 @@ START_TEST(nowait)
     quiet(&w);
     id = lock(&w, s, "a", FAIR, .nowait = true);
     op = asks(&w, s);
-    lock(&w, t, "a", FAIR); /* came meanwhile: is not forgotten */
+    lock(&w, t, "a", FAIR); /* a waiter that came meanwhile asks afterwards */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     op = expect_ticket(&w, t);
@@ -197,7 +200,7 @@ START_TEST(nowait)
 }
 END_TEST
 
-/* A place is renewed every third of its time, by each waiter for itself, also while nobody asks for the lock. */
+/* Each waiter's place is renewed after a third of its time, also while the daemon does not ask for the lock. */
 START_TEST(renewed)
 {
     struct world w;
@@ -216,7 +219,7 @@ START_TEST(renewed)
         }
     }
     for (int n = 0; n < 5; n++) {
-        pass(&w, SEC(PLACE_S / 3) - MS(100)); /* all in one: the holder's lease is renewed, and the places with it */
+        pass(&w, SEC(PLACE_S / 3) - MS(100)); /* together with the holder's lease */
         for (int i = 0; i < 3; i++) {
             op[i] = expect_op(&w, CORE_EXTEND, "a");
             ck_assert(op[i].op.ticket == (i > 0) && op[i].op.reentry == (i == 0) && !op[i].op.exact);
@@ -231,7 +234,7 @@ START_TEST(renewed)
 }
 END_TEST
 
-/* A place that was taken for a short lease is good for no longer: it is renewed in time. */
+/* A place that was taken with a short lease lasts as long as that: it is renewed in time. */
 START_TEST(renewed_sooner)
 {
     struct world w;
@@ -252,7 +255,7 @@ START_TEST(renewed_sooner)
 }
 END_TEST
 
-/* It could not be renewed: again after a second, whatever the reason. */
+/* A renewal fails: it is repeated after a second, whatever the reason. */
 START_TEST(not_renewed)
 {
     static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN, CORE_FULL};
@@ -282,7 +285,7 @@ START_TEST(not_renewed)
 }
 END_TEST
 
-/* Redis has lost the place: it is taken anew, behind all others, there and here. */
+/* Redis has lost the place: the waiter takes a new one, behind all others, there and here. */
 START_TEST(lost_place)
 {
     struct world w;
@@ -310,7 +313,7 @@ START_TEST(lost_place)
     redis_says(&w, op[1], CORE_OK);
     unlock(&w, u, "a");
     redis_frees(&w, "a", w.request);
-    redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis, or nobody would ever get it */
+    redis_says(&w, asks(&w, t), CORE_OK); /* the first one in Redis: else the lock would be granted to no waiter */
     expect_reply(&w, second, CORE_GRANTED);
     expect_watch(&w, s);
     unlock(&w, t, "a");
@@ -322,7 +325,7 @@ START_TEST(lost_place)
 }
 END_TEST
 
-/* The first asks for the lock and hears that it has no place any more: as above. */
+/* The first waiter asks for the lock and learns that it has no place any more: as above. */
 START_TEST(lost_place_found_out)
 {
     struct world w;
@@ -351,8 +354,9 @@ START_TEST(lost_place_found_out)
 END_TEST
 
 /*
- * The renewal of a place that Redis has lost is answered late, when an attempt has found that out and taken another: it
- * is no news of this one. (Both would go behind one another here, but not in Redis, and nobody would ever get it.)
+ * The renewal of a lost place is answered late, when an attempt has found the loss and taken another place: its outcome
+ * is not about the new place. (Else each waiter would go behind the other here, but not in Redis, and neither would
+ * ever get the lock.)
  */
 START_TEST(renewal_overtaken_by_the_next_place)
 {
@@ -382,13 +386,13 @@ START_TEST(renewal_overtaken_by_the_next_place)
     redis_says(&w, renewal, CORE_GONE_IN_REDIS);
     redis_says(&w, other, CORE_OK);
     hint(&w, op.op.queue);
-    redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis */
+    redis_says(&w, asks(&w, t), CORE_OK); /* the first one in Redis */
     expect_reply(&w, second, CORE_GRANTED);
     world_close(&w);
 }
 END_TEST
 
-/* The same, and there is no other place to be had. */
+/* The same, and Redis has no other place. */
 START_TEST(renewal_of_no_place)
 {
     struct world w;
@@ -407,7 +411,7 @@ START_TEST(renewal_of_no_place)
     hint(&w, op.op.queue);
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
     redis_says(&w, expect_ticket(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
-    redis_says(&w, renewal, CORE_GONE_IN_REDIS); /* that is known */
+    redis_says(&w, renewal, CORE_GONE_IN_REDIS); /* known already */
     quiet(&w);
     hint(&w, op.op.queue);
     redis_grants(&w, "a", w.request);
@@ -416,7 +420,7 @@ START_TEST(renewal_of_no_place)
 }
 END_TEST
 
-/* A renewal of the place is under way while the lock is granted: what it finds is no news of the hold. */
+/* The lock is granted during a renewal of the place: the outcome of that renewal is not about the hold. */
 START_TEST(renewal_overtaken_by_the_grant)
 {
     static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_OK, CORE_UNKNOWN};
@@ -450,7 +454,7 @@ START_TEST(renewal_overtaken_by_the_grant)
 }
 END_TEST
 
-/* Who gives up gives its place back; the lock's end has no say in when that has to be done. */
+/* A waiter that ends gives its place back; the release of the lock does not end that job. */
 START_TEST(giving_up)
 {
     struct world w;
@@ -472,19 +476,19 @@ START_TEST(giving_up)
     redis_says(&w, op, CORE_DOWN);
     unlock(&w, t, "a");
     redis_frees(&w, "a", w.request);
-    for (int n = 0; n < 200; n++) { /* for more than a lease */
+    for (int n = 0; n < 200; n++) { /* for longer than a lease */
         pass(&w, MS(500));
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
     }
     pass(&w, MS(500));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     ck_assert(!known(&w, "a"));
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1); /* of the hold, none of the place */
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1); /* of the hold, not of the place */
     world_close(&w);
 }
 END_TEST
 
-/* ... also when the attempt was not answered: it may have run, and may yet run. */
+/* ... also when its attempt is unanswered: it may have run, and may still run. */
 START_TEST(giving_up_unanswered)
 {
     struct world w;
@@ -506,7 +510,10 @@ START_TEST(giving_up_unanswered)
 }
 END_TEST
 
-/* An unanswered attempt of one that is not first may have got the lock: it asks again itself, whoever is before it. */
+/*
+ * The unanswered attempt of a later waiter may have got the lock: this waiter asks again itself, although another is
+ * first.
+ */
 START_TEST(unanswered_behind_another)
 {
     struct world w;
@@ -526,7 +533,10 @@ START_TEST(unanswered_behind_another)
 }
 END_TEST
 
-/* A key of another kind that is waited for: nobody has a place there, and Redis is asked as seldom as ever. */
+/*
+ * A key of another kind that is waited for: no waiter has a place there, and Redis is asked as seldom as for other
+ * kinds.
+ */
 START_TEST(foreign)
 {
     struct world w;
@@ -541,7 +551,7 @@ START_TEST(foreign)
     quiet(&w);
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
-    lock(&w, t, "a", FAIR, .foreign_wait = true); /* who comes may ask once */
+    lock(&w, t, "a", FAIR, .foreign_wait = true); /* a newcomer may ask once */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
     for (int i = 0; i < 3; i++) {
         quiet(&w);
@@ -549,13 +559,13 @@ START_TEST(foreign)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
     }
     pass(&w, SEC(5) + MS(1));
-    places(&w, s, SEC(3)); /* now it is one of ours */
+    places(&w, s, SEC(3)); /* now the key is of kind fair */
     places(&w, t, SEC(3));
     world_close(&w);
 }
 END_TEST
 
-/* Redis can not give a place (no room, or the list is something else): that is no reason to ask all the time. */
+/* Redis has no place (no room, or its list has another type): the waiter does not ask more often for that. */
 START_TEST(no_place_to_be_had)
 {
     struct world w;
@@ -574,7 +584,7 @@ START_TEST(no_place_to_be_had)
 }
 END_TEST
 
-/* A named owner's place is kept in Redis too, and renewed; it comes back to where it stood. */
+/* A named owner's place is kept and renewed in Redis, too; the owner's next LOCK stands there again. */
 START_TEST(kept_place)
 {
     struct world w;
@@ -592,7 +602,7 @@ START_TEST(kept_place)
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
     pass(&w, SEC(9));
     expect_reply(&w, first, CORE_NOT_GRANTED);
-    quiet(&w); /* nothing is given back */
+    quiet(&w); /* the place is not given back */
     pass(&w, SEC(1));
     for (int i = 0; i < 3; i++) {
         renewal[i] = expect_op(&w, CORE_EXTEND, "a");
@@ -609,7 +619,7 @@ START_TEST(kept_place)
 }
 END_TEST
 
-/* It is the turn of a place that nobody waits in: it is given back, so that the next one need not wait for its end. */
+/* A kept place without a waiter has its turn: it is given back, so that the next waiter need not wait for its end. */
 START_TEST(kept_place_is_passed_on)
 {
     struct world w;
@@ -628,7 +638,7 @@ START_TEST(kept_place_is_passed_on)
     places(&w, t, SEC(3600));
     pass(&w, SEC(1));
     expect_reply(&w, id - 1, CORE_NOT_GRANTED);
-    quiet(&w); /* Redis calls who is first there: that is still heard */
+    quiet(&w); /* the channel of the first place is still watched */
     hint(&w, op.op.queue);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.owner, kept);
@@ -639,7 +649,7 @@ START_TEST(kept_place_is_passed_on)
 }
 END_TEST
 
-/* The watch follows who is first. */
+/* The watch follows the first waiter. */
 START_TEST(watch_follows_the_head)
 {
     struct world w;
@@ -663,7 +673,10 @@ START_TEST(watch_follows_the_head)
 }
 END_TEST
 
-/* Redis has given it to one who asked for a place beside the holder here: that hold is lost, and its owner is told. */
+/*
+ * Redis grants the lock to an owner that asked for a place beside the holder here: that hold is lost, and LOST is
+ * reported.
+ */
 START_TEST(granted_beside_a_hold)
 {
     struct world w;
@@ -683,7 +696,7 @@ START_TEST(granted_beside_a_hold)
 }
 END_TEST
 
-/* Its release is under way while a place is asked for: what the attempt brings is believed. */
+/* During the holder's release a waiter asks for a place, and is granted the lock: the grant counts. */
 START_TEST(granted_behind_a_release)
 {
     struct world w;
@@ -709,7 +722,10 @@ START_TEST(granted_behind_a_release)
 }
 END_TEST
 
-/* What an attempt brought for a named owner that had left is given back; then its place is the last, as in Redis. */
+/*
+ * A lock that is granted to a named owner after its session has gone is released; then its place is the last, as in
+ * Redis.
+ */
 START_TEST(kept_place_after_a_release)
 {
     struct world w;
@@ -729,7 +745,7 @@ START_TEST(kept_place_after_a_release)
     places(&w, t, SEC(30));
     expect_watch(&w, t);
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, asks(&w, t), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true); /* somebody elsewhere was faster */
+    redis_says(&w, asks(&w, t), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true); /* a remote waiter was faster */
     id = lock(&w, u, "a", FAIR, .owner = "alice");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.ticket && op.op.owner != t);
@@ -742,7 +758,7 @@ START_TEST(kept_place_after_a_release)
 }
 END_TEST
 
-/* A place that is kept here only: who took one in Redis meanwhile is before it, there and here. */
+/* A place that is kept here only: an owner that takes one in Redis meanwhile goes before it, there and here. */
 START_TEST(kept_place_here_only)
 {
     struct world w;
@@ -765,7 +781,7 @@ START_TEST(kept_place_here_only)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.ticket && op.op.owner != t);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .has_ticket = true);
-    quiet(&w); /* the watch stays with who is first */
+    quiet(&w); /* the watch stays with the first waiter */
     pass(&w, SEC(1) + MS(1));
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, other, CORE_GRANTED);
@@ -774,7 +790,7 @@ START_TEST(kept_place_here_only)
 }
 END_TEST
 
-/* An unanswered attempt may have taken a place: that is made sure of before anybody else takes one. */
+/* An unanswered attempt may have taken a place: it is repeated before another waiter takes one. */
 START_TEST(unanswered_before_others)
 {
     struct world w;
@@ -789,7 +805,7 @@ START_TEST(unanswered_before_others)
     expect_reply(&w, w.request, CORE_NOT_GRANTED);
     lock(&w, t, "a", FAIR);
     op = expect_ticket(&w, t);
-    lock(&w, s, "a", FAIR, .owner = "alice"); /* back in time, where it stood */
+    lock(&w, s, "a", FAIR, .owner = "alice"); /* in time for its old place here */
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
     op = expect_ticket(&w, t);
@@ -799,7 +815,7 @@ START_TEST(unanswered_before_others)
 }
 END_TEST
 
-/* The daemon ends: no place is kept for anybody. */
+/* A drain gives all places in Redis back. */
 START_TEST(drain)
 {
     struct world w;
@@ -827,8 +843,9 @@ count_waiter(void *ctx, const struct core_waiter_view *v)
     ++*(int *)ctx;
 }
 
-/* As redis-py polls: a new owner each time. The oldest places stay; what has run out goes. */
-/* As SET NX with a new value each time: however many were refused before, Redis is asked anew. */
+/*
+ * As a client that polls by SET NX with a new value each time: however many attempts were refused, Redis is asked anew.
+ */
 START_TEST(unused_places_keep_no_request_out)
 {
     char owner[8];
@@ -853,6 +870,10 @@ START_TEST(unused_places_keep_no_request_out)
 }
 END_TEST
 
+/*
+ * Each refused LOCK of a new named owner leaves a place: the oldest places stay, up to a bound, and each of them ends
+ * after its queue grace.
+ */
 START_TEST(unused_places_are_bounded)
 {
     char owner[8];

@@ -1,10 +1,10 @@
 /*
- * test_core_untold.c -- what is given back without a word: who was told of a hold of the name is told of its loss, and
- * who was told of none is not.
+ * test_core_untold.c -- holds that are released without a reply: if a hold of the name was reported to the owner, its
+ * loss is reported, too; otherwise it is not.
  */
 #include "tests/unit/core_world.h"
 
-/* alice was told of a hold of "a" and has one more of it by an MLOCK, whose answer waits for "c", which bob has. */
+/* alice has a hold of "a" that was reported, and one more by an MLOCK, whose answer waits for "c", which bob has. */
 struct pending {
     struct world w;
     uint64_t alice, bob, id;
@@ -27,7 +27,7 @@ begin(struct pending *p, bool reported, struct ask a)
     quiet(&p->w);
 }
 
-/* Its wait for "c" is over. */
+/* The MLOCK's wait for "c" ends. */
 static void
 times_out(struct pending *p)
 {
@@ -44,7 +44,7 @@ broken(struct pending *p, const char *name)
     expect_reply(&p->w, id, CORE_LEFT);
 }
 
-/* The next command about it, and the one behind that. */
+/* The next command on the name gets LOST, the one behind it NOT_HELD. */
 static void
 expect_reported_once(struct pending *p, const char *name)
 {
@@ -61,7 +61,7 @@ end(struct pending *p)
 
 #define WAITS_1S ((struct ask){.wait_us = SEC(1)})
 
-/* The hold is given back, and Redis has nothing of the name. */
+/* The MLOCK's hold is released, and Redis does not have the key. */
 START_TEST(gone_while_it_is_given_back)
 {
     struct pending p;
@@ -78,7 +78,7 @@ START_TEST(gone_while_it_is_given_back)
 }
 END_TEST
 
-/* The same, and the UNLOCK that its owner has sent meanwhile is told. */
+/* The same, and alice's UNLOCK, sent during the release, gets LOST. */
 START_TEST(asked_about_while_it_is_given_back)
 {
     struct pending p;
@@ -108,7 +108,7 @@ START_TEST(lost_before_it_is_given_back)
 }
 END_TEST
 
-/* Of that name its owner was never told that it holds it. */
+/* No hold of the name was reported to alice. */
 START_TEST(a_grant_was_not_reported)
 {
     struct pending p;
@@ -128,7 +128,7 @@ START_TEST(a_grant_was_not_reported)
 }
 END_TEST
 
-/* The MLOCK itself says which name was lost: told once is told, also where ONCE has added no hold. */
+/* The MLOCK's own reply reports the loss, and that is enough, also where ONCE has added no hold. */
 START_TEST(lost_is_reported_by_the_mlock)
 {
     for (int once = 0; once < 2; once++) {
@@ -146,7 +146,7 @@ START_TEST(lost_is_reported_by_the_mlock)
 }
 END_TEST
 
-/* It names one; of the other one its owner is told by the next command about it. */
+/* The MLOCK's reply names one lost name; the loss of the other one is reported by the next command on it. */
 START_TEST(one_of_two_is_reported_by_the_mlock)
 {
     struct pending p;
@@ -174,7 +174,7 @@ START_TEST(one_of_two_is_reported_by_the_mlock)
 }
 END_TEST
 
-/* Of two permits that were lost its owner knew of the first. */
+/* Of two lost permits the first was reported as held. */
 START_TEST(a_permit_that_was_reported)
 {
     struct ask pool = {.kind = KIND_SEMAPHORE, .limit = 2, .wait_us = SEC(1)};
@@ -196,7 +196,7 @@ START_TEST(a_permit_that_was_reported)
 }
 END_TEST
 
-/* The answer that granted one more hold could not be told in time: of the others its owner was told. */
+/* The reply that grants one more hold could not be delivered in time; the earlier hold was reported. */
 START_TEST(a_grant_too_late_to_be_reported)
 {
     struct pending p;

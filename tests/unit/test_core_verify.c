@@ -1,12 +1,12 @@
 /*
  * test_core_verify.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else
- * is going on.
+ * happens meanwhile.
  */
 #include "tests/unit/core_world.h"
 
 /*
- * What was in flight fails and is to be tried again; the doubt goes first. The time of the other try must not be waited
- * for meanwhile: it has passed, and the step would never end (found by tests/fuzz, core).
+ * An operation in flight fails and is to be repeated; the verify goes first. Meanwhile the time of the repetition must
+ * not count as work that is due: it has passed, and the step would never end (found by tests/fuzz, core).
  */
 START_TEST(a_failed_operation_and_a_doubt)
 {
@@ -20,7 +20,7 @@ START_TEST(a_failed_operation_and_a_doubt)
     suspects(&w);
     redis_says(&w, op, CORE_DOWN);
     pass(&w, SEC(1));
-    op = expect_op(&w, CORE_EXTEND, "a"); /* is it still there? */
+    op = expect_op(&w, CORE_EXTEND, "a"); /* the verify */
     pass(&w, SEC(1));
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "a", id);
@@ -29,7 +29,7 @@ START_TEST(a_failed_operation_and_a_doubt)
 }
 END_TEST
 
-/* A renewal is due before the other try: there is none beside the doubt, which is asked about at its own time. */
+/* A renewal is due before the repetition: none is sent beside the verify, which has its own time. */
 START_TEST(a_renewal_due_in_doubt)
 {
     struct world w;
@@ -40,7 +40,7 @@ START_TEST(a_renewal_due_in_doubt)
     id = renew(&w, s, "a", MS(10));
     op = expect_op(&w, CORE_EXTEND, "a");
     suspects(&w);
-    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* it may have that little time now */
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* RENEW may have shortened the lease */
     pass(&w, MS(7));
     expect_state(&w, "a", "held");
     pass(&w, MS(1));
@@ -51,8 +51,8 @@ START_TEST(a_renewal_due_in_doubt)
 END_TEST
 
 /*
- * A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one
- * waits.
+ * A due renewal takes along others that are due soon, but not a verify that has just failed: that one waits for its
+ * pause.
  */
 START_TEST(doubt_waits_for_its_pause)
 {
@@ -69,7 +69,7 @@ START_TEST(doubt_waits_for_its_pause)
     a = expect_op(&w, CORE_EXTEND, "a");
     b = expect_op(&w, CORE_EXTEND, "b");
     redis_says(&w, a, CORE_OK);
-    redis_says(&w, b, CORE_DOWN); /* again after 1 s */
+    redis_says(&w, b, CORE_DOWN); /* repeated after 1 s */
     pass(&w, MS(995));
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     pass(&w, MS(5));
@@ -78,7 +78,7 @@ START_TEST(doubt_waits_for_its_pause)
 }
 END_TEST
 
-/* Somebody waits for the answer to a doubt that had failed before: for as long as that takes, and at rest. */
+/* A request waits for a verify that failed before: it gets its answer with the repetition, without extra work. */
 START_TEST(doubt_that_is_waited_for)
 {
     struct world w;
@@ -87,7 +87,7 @@ START_TEST(doubt_that_is_waited_for)
 
     s = world_holding(&w);
     suspects(&w);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* again after 1 s */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* repeated after 1 s */
     id = lock(&w, s, "a", .once = true);
     pass(&w, SEC(1));
     op = expect_op(&w, CORE_EXTEND, "a");
@@ -98,7 +98,9 @@ START_TEST(doubt_that_is_waited_for)
 }
 END_TEST
 
-/* What is given back in doubt may be told UNAVAILABLE, but not be forgotten: else it would be renewed for ever. */
+/*
+ * An UNLOCK in doubt may get UNAVAILABLE, but the core must still release the lock: else it would be renewed for ever.
+ */
 START_TEST(given_back_in_doubt)
 {
     for (int named = 0; named < 2; named++) {
@@ -118,7 +120,7 @@ START_TEST(given_back_in_doubt)
 }
 END_TEST
 
-/* ... but what would not give back the last hold does not. */
+/* ... but a request that would not release the last hold is not carried out later. */
 START_TEST(not_given_back_in_doubt)
 {
     enum how { TWO_HOLDS, RENEWED, STALE, SHARED, HOWS };
@@ -149,7 +151,7 @@ START_TEST(not_given_back_in_doubt)
 }
 END_TEST
 
-/* ... and not what stands behind somebody else's question. */
+/* ... nor is an UNLOCK that stands behind another request. */
 START_TEST(given_back_behind_another_in_doubt)
 {
     struct world w;
@@ -170,7 +172,7 @@ START_TEST(given_back_behind_another_in_doubt)
 }
 END_TEST
 
-/* What was answered is not looked at again, though a renewal beside it failed while there was doubt. */
+/* A re-entry that is answered needs no verify, though a renewal beside it failed while the lock was in doubt. */
 START_TEST(reentry_beside_a_doubt)
 {
     for (int how = 0; how < 3; how++) {
@@ -181,12 +183,12 @@ START_TEST(reentry_beside_a_doubt)
         s = world_holding(&w);
         pass(&w, REPORTED_30S / 3);
         renewal = expect_op(&w, CORE_EXTEND, "a");
-        id = lock(&w, s, "a", .nowait = how < 2); /* hurried: only the operation stands between it and an answer */
+        id = lock(&w, s, "a", .nowait = how < 2); /* with NOWAIT, it waits for this operation only */
         op = expect_op(&w, CORE_ACQUIRE, "a");
         if (how == 0) {
             suspects(&w);
         } else {
-            receives(&w, "B5:other,1:a,1:a,", 17); /* it was broken at another daemon */
+            receives(&w, "B5:other,1:a,1:a,", 17); /* the lock was broken at another daemon */
         }
         redis_says(&w, renewal, CORE_DOWN);
         redis_says(&w, op, CORE_OK);

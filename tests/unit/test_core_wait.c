@@ -1,5 +1,5 @@
 /*
- * test_core_wait.c -- LOCK that may not wait, or not for long: what it is told, and when.
+ * test_core_wait.c -- LOCK that may not wait, or not for long: its answers, and when they come.
  */
 #include "tests/unit/core_world.h"
 
@@ -19,7 +19,7 @@ START_TEST(nowait_held_here)
 }
 END_TEST
 
-/* Taken elsewhere: one attempt, no watch, no record left. */
+/* Another client has the lock: one attempt, no watch, no record left. */
 START_TEST(nowait_taken_elsewhere)
 {
     struct world w;
@@ -35,7 +35,7 @@ START_TEST(nowait_taken_elsewhere)
 }
 END_TEST
 
-/* A place kept for a named owner is no answer of Redis: whoever asks without waiting has it asked. */
+/* The kept place of a named owner is no answer of Redis: each NOWAIT request asks Redis. */
 START_TEST(nowait_asks_every_time)
 {
     struct world w;
@@ -58,7 +58,7 @@ START_TEST(nowait_asks_every_time)
 }
 END_TEST
 
-/* An attempt for others who cannot wait is under way: its outcome decides for all of them. */
+/* Other NOWAIT requests join the attempt in flight: its outcome decides for all of them. */
 START_TEST(nowait_joins_the_attempt)
 {
     static const struct {
@@ -81,7 +81,7 @@ START_TEST(nowait_joins_the_attempt)
         id[1] = lock(&w, session(&w), "a", .nowait = true);
         id[2] = lock(&w, session(&w), "a", .nowait = true);
         redis_says(&w, op, rows[i].outcome, .pttl_us = SEC(1));
-        if (rows[i].outcome == CORE_DOWN) { /* the link may come back within their patience */
+        if (rows[i].outcome == CORE_DOWN) { /* the link may be up again within their patience */
             quiet(&w);
             pass(&w, MS(20));
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
@@ -101,7 +101,7 @@ START_TEST(nowait_joins_the_attempt)
 }
 END_TEST
 
-/* Somebody who can wait comes first: null at once, whatever the attempt in flight brings. */
+/* A waiter is in front: null at once, whatever the outcome of the attempt in flight. */
 START_TEST(nowait_behind_a_waiter)
 {
     struct world w;
@@ -118,7 +118,7 @@ START_TEST(nowait_behind_a_waiter)
 }
 END_TEST
 
-/* While the pause after a failed attempt lasts, its reason is the answer. */
+/* During the pause after a failed attempt the answer is the reason of the failure. */
 START_TEST(nowait_while_redis_is_away)
 {
     static const struct {
@@ -139,7 +139,7 @@ START_TEST(nowait_while_redis_is_away)
 }
 END_TEST
 
-/* An attempt that takes too long for one who cannot wait; what it brings in the end is given back. */
+/* An attempt takes too long for a NOWAIT request; a lock that is granted later is released. */
 START_TEST(nowait_patience)
 {
     struct world w;
@@ -176,7 +176,7 @@ START_TEST(wait_times_out)
     pass(&w, 1);
     expect_reply(&w, id, CORE_NOT_GRANTED);
 
-    id = lock(&w, session(&w), "b", .wait_us = SEC(1)); /* held elsewhere */
+    id = lock(&w, session(&w), "b", .wait_us = SEC(1)); /* another client has it */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
     ck_assert(is_watched(&w, "b"));
     pass(&w, SEC(1) - 1);
@@ -186,7 +186,7 @@ START_TEST(wait_times_out)
     ck_assert(!is_watched(&w, "b"));
     ck_assert(!known(&w, "b"));
 
-    id = lock(&w, session(&w), "c", .wait_us = MS(30)); /* Redis is away */
+    id = lock(&w, session(&w), "c", .wait_us = MS(30)); /* Redis is down */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_DOWN);
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_DOWN);
@@ -198,7 +198,7 @@ START_TEST(wait_times_out)
 }
 END_TEST
 
-/* The time is over while an attempt is in flight: its outcome is awaited, but not for long. */
+/* The wait ends during an attempt: its outcome is awaited, but not for long. */
 START_TEST(wait_ends_in_an_attempt)
 {
     static const struct {
@@ -222,11 +222,11 @@ START_TEST(wait_ends_in_an_attempt)
     }
     id = lock(&w, session(&w), "a", .wait_us = MS(100));
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    pass(&w, MS(250) - 1); /* a quarter of the timeout, since the attempt began */
+    pass(&w, MS(250) - 1); /* a quarter of the timeout, from the sending of the attempt */
     quiet(&w);
     pass(&w, 1);
     expect_reply(&w, id, CORE_UNAVAILABLE);
-    id = lock(&w, session(&w), "a", .wait_us = MS(100)); /* behind the attempt that still runs for nobody */
+    id = lock(&w, session(&w), "a", .wait_us = MS(100)); /* behind the attempt, which serves no request any more */
     pass(&w, MS(350) - 1);
     quiet(&w);
     pass(&w, 1);

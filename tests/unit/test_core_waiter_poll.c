@@ -1,5 +1,5 @@
 /*
- * test_core_waiter_poll.c -- while something stays here, Redis is asked whether somebody waits for it elsewhere.
+ * test_core_waiter_poll.c -- while a lock stays at this daemon, the daemon asks Redis whether it has remote waiters.
  */
 #include <stdio.h>
 
@@ -17,9 +17,9 @@ open_probing(struct world *w)
     world_open_conf(w, &conf);
 }
 
-/* ---- what Redis says ---- */
+/* ---- answers of Redis ---- */
 
-/* So many listen to each; of the poll with this number. */
+/* Answers the poll with this number: so many subscribers of each name. */
 static void
 answered(struct world *w, uint64_t op, size_t n, int64_t subscribers)
 {
@@ -32,14 +32,14 @@ answered(struct world *w, uint64_t op, size_t n, int64_t subscribers)
     happens(w, &ev);
 }
 
-/* To the last one. */
+/* Answers the last poll. */
 static void
 listen(struct world *w, int64_t subscribers)
 {
     answered(w, w->waiter_poll.op, w->waiter_poll.n, subscribers);
 }
 
-/* Nothing is asked before so much time has passed, and then about these names. */
+/* The next poll is sent after exactly this time, about n names, of which this is the first. */
 static void
 polled_after(struct world *w, int64_t us, size_t n, const char *first)
 {
@@ -53,7 +53,7 @@ polled_after(struct world *w, int64_t us, size_t n, const char *first)
     ck_assert_str_eq(w->waiter_poll.key[0], first);
 }
 
-/* ---- a lock that lingers ---- */
+/* ---- a cached lock ---- */
 
 #define LINGER .linger_us = MS(500)
 
@@ -74,7 +74,7 @@ takes(struct world *w, uint64_t s, struct ask how)
     expect_reply(w, id, CORE_GRANTED);
 }
 
-/* A new world, in which a session has had "a" as it says, and has given it back. */
+/* A new world, in which a session has taken "a" in this way and given it back: the lock is cached. */
 static uint64_t
 cached(struct world *w, struct ask how)
 {
@@ -90,7 +90,7 @@ cached(struct world *w, struct ask how)
 
 #define CACHED(w, ...) cached(w, (struct ask){LINGER, __VA_ARGS__})
 
-/* By BREAK it is nobody's at once, here and in Redis. */
+/* A BREAK ends the caching at once, here and in Redis. */
 static void
 breaks(struct world *w, uint64_t s)
 {
@@ -102,7 +102,10 @@ breaks(struct world *w, uint64_t s)
     expect_reply(w, id, CORE_LEFT);
 }
 
-/* Soon, and then now and then, until it is Redis's again; and never when nothing stays here. */
+/*
+ * The first poll comes soon, later ones at intervals, until the lock is released in Redis; and none without a cached
+ * lock.
+ */
 START_TEST(asked_while_it_lingers)
 {
     struct world w;
@@ -128,7 +131,7 @@ START_TEST(asked_while_it_lingers)
 }
 END_TEST
 
-/* It is given back at once, and who comes here next waits until those elsewhere have had their turn. */
+/* The lock is released at once, and the next local waiter waits until the remote waiters have had their turn. */
 START_TEST(ended_for_a_remote_waiter)
 {
     struct world w;
@@ -152,7 +155,7 @@ START_TEST(ended_for_a_remote_waiter)
 }
 END_TEST
 
-/* Nobody listens any more when Redis is told: there is nobody to let try first. */
+/* The remote waiter has gone before the release: no turn for others. */
 START_TEST(no_listener_any_more)
 {
     struct world w;
@@ -170,7 +173,10 @@ START_TEST(no_listener_any_more)
 }
 END_TEST
 
-/* It was held when that was heard: it does not linger again, until Redis has been told; or nobody waits any more. */
+/*
+ * The lock is held when the answer comes: it is not cached again before a release in Redis; or a later poll finds no
+ * waiter.
+ */
 START_TEST(held_when_that_is_received)
 {
     for (int gone = 0; gone < 2; gone++) {
@@ -198,7 +204,10 @@ START_TEST(held_when_that_is_received)
 }
 END_TEST
 
-/* A run lasts handoff.time from when it was asked, not from the answer: who came in between waits no longer. */
+/*
+ * A run lasts handoff.time from the sending of the poll, not from its answer: a remote waiter in between waits no
+ * longer.
+ */
 START_TEST(the_handoff_time_starts_at_the_poll)
 {
     for (int late = 0; late < 2; late++) {
@@ -221,7 +230,7 @@ START_TEST(the_handoff_time_starts_at_the_poll)
 }
 END_TEST
 
-/* A run that has begun since goes on from its own beginning. */
+/* A run that has begun since the poll has its own time. */
 START_TEST(a_later_run_has_its_own_time)
 {
     struct world w;
@@ -230,7 +239,7 @@ START_TEST(a_later_run_has_its_own_time)
     polled_after(&w, GAP_US, 1, "a");
     breaks(&w, s);
     ck_assert(!known(&w, "a"));
-    listen(&w, 1); /* of a record that has gone */
+    listen(&w, 1); /* about a record that was freed */
     pass(&w, MS(4));
     takes(&w, s, (struct ask){LINGER});
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
@@ -240,7 +249,10 @@ START_TEST(a_later_run_has_its_own_time)
 }
 END_TEST
 
-/* Where others only ask now and then, they are not counted: it must be free for them as often as without. */
+/*
+ * Remote waiters of tracked keys may poll without a subscription, which no count shows: the lock is released as often
+ * as without polls.
+ */
 START_TEST(not_where_others_poll)
 {
     struct world w;
@@ -250,7 +262,7 @@ START_TEST(not_where_others_poll)
     listen(&w, 0);
     pass(&w, MS(9) - 1);
     quiet(&w);
-    pass(&w, 1); /* nobody here could take it up any more */
+    pass(&w, 1); /* no local request could take it up any more */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     id = lock(&w, s, "a", LINGER, .tracking = true);
     redis_grants(&w, "a", id);
@@ -258,9 +270,9 @@ START_TEST(not_where_others_poll)
 }
 END_TEST
 
-/* ---- how often ---- */
+/* ---- the interval ---- */
 
-/* Many grants are worth a question in the next millisecond. */
+/* After 32 grants the next poll comes after a millisecond. */
 START_TEST(more_often_when_there_is_much_to_do)
 {
     struct world w;
@@ -283,7 +295,7 @@ START_TEST(more_often_when_there_is_much_to_do)
 }
 END_TEST
 
-/* However many names: the next ones a millisecond later, each in its turn. */
+/* With many names the next poll comes a millisecond later, and each name has its turn. */
 START_TEST(going_round)
 {
     enum { NAMES = 300 };
@@ -311,7 +323,7 @@ START_TEST(going_round)
         listen(&w, 0);
     }
     for (int i = 0; i < NAMES; i++) {
-        /* Who comes first fills the last one up. */
+        /* The last poll is filled up with the first names. */
         ck_assert_int_eq(asked[i], 1 + (i < 3 * CORE_WAITER_POLL_MAX - NAMES));
     }
     polled_after(&w, LAZY_US, CORE_WAITER_POLL_MAX, "n84");
@@ -320,7 +332,7 @@ START_TEST(going_round)
 }
 END_TEST
 
-/* One at a time; what comes meanwhile is asked about in the next one. */
+/* One poll at a time; names that come meanwhile are in the next one. */
 START_TEST(one_at_a_time)
 {
     struct world w;
@@ -333,14 +345,14 @@ START_TEST(one_at_a_time)
     expect_reply(&w, unlock(&w, s, "b"), CORE_LEFT);
     pass(&w, MS(3));
     ck_assert_uint_eq(w.polls_n, 1);
-    listen(&w, 0); /* it is time long since */
+    listen(&w, 0); /* the next one is overdue */
     ck_assert_uint_eq(w.polls_n, 2);
     ck_assert_uint_eq(w.waiter_poll.n, 2);
     world_close(&w);
 }
 END_TEST
 
-/* Redis is away, or too slow: the bounds hold alone, and it is asked again; what it says too late is not heard. */
+/* Redis is down, or too slow: the bounds of runs hold alone, and the poll is repeated; a late answer is ignored. */
 START_TEST(unanswered)
 {
     struct core_conf conf = world_conf;
@@ -353,7 +365,7 @@ START_TEST(unanswered)
     s = session(&w);
     takes(&w, s, (struct ask){.linger_us = SEC(5)});
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
-    answered(&w, 0, 0, 0); /* none was asked */
+    answered(&w, 0, 0, 0); /* no poll was sent */
     polled_after(&w, GAP_US, 1, "a");
     op = w.waiter_poll.op;
     polled_after(&w, SEC(1), 1, "a");
@@ -362,12 +374,12 @@ START_TEST(unanswered)
     expect_state(&w, "a", "lingering");
     listen(&w, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    answered(&w, w.waiter_poll.op, 1, 1); /* again */
+    answered(&w, w.waiter_poll.op, 1, 1); /* a second answer */
     world_close(&w);
 }
 END_TEST
 
-/* Where Redis has hardly any time to answer, it is not asked more often for that. */
+/* A short timeout of Redis does not shorten the interval of polls. */
 START_TEST(hasty)
 {
     struct core_conf conf = world_conf;
@@ -386,9 +398,12 @@ START_TEST(hasty)
 }
 END_TEST
 
-/* ---- a lock that is handed over ---- */
+/* ---- a lock that is handed off ---- */
 
-/* It has waited elsewhere, and here N wait; our own ear is on its channel. Returns the id of its queue. */
+/*
+ * Another client has had "a", and n sessions wait for it here; this daemon listens to its channel. Returns the id of
+ * its queue.
+ */
 static uint64_t
 crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
 {
@@ -410,7 +425,7 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
     return op.op.queue;
 }
 
-/* s gives it to who is next. */
+/* s hands the lock off to the next waiter. */
 static void
 hands(struct world *w, uint64_t s, uint64_t next)
 {
@@ -419,8 +434,8 @@ hands(struct world *w, uint64_t s, uint64_t next)
 }
 
 /*
- * A run that ends by the number of its grants is none of its business. One that takes time goes on, unless somebody
- * else listens than we do.
+ * A poll does not change how many grants a run may have. A run that lasts long goes on, unless the poll finds another
+ * listener than this daemon.
  */
 START_TEST(run_of_hand_overs)
 {
@@ -439,7 +454,7 @@ START_TEST(run_of_hand_overs)
         listen(&w, 1 + others);
         pass(&w, MS(3));
         hands(&w, s[2], id[3]);
-        pass(&w, MS(1)); /* 11 ms in all, and half of that since it was asked */
+        pass(&w, MS(1)); /* 11 ms in all, and half of that since the poll */
         if (others == 0) {
             hands(&w, s[3], id[4]);
         } else {
@@ -458,7 +473,7 @@ START_TEST(run_of_hand_overs)
 }
 END_TEST
 
-/* Among very many locks that are handed over, some at a time are looked at, and in the end each. */
+/* Of very many locks that are handed off a poll has some, and in the end each lock is polled. */
 START_TEST(many_runs)
 {
     enum { NAMES = 600 };
@@ -496,7 +511,7 @@ START_TEST(many_runs)
     for (unsigned i = 0; i < 5; i++) {
         pass(&w, MS(1));
         ck_assert_uint_eq(w.polls_n, i + 1);
-        /* Those before have time. */
+        /* Names that were polled have time. */
         ck_assert_uint_eq(w.waiter_poll.n, i < 4 ? CORE_WAITER_POLL_MAX : NAMES - 4 * CORE_WAITER_POLL_MAX);
         for (size_t k = 0; k < w.waiter_poll.n; k++) {
             ck_assert_int_eq(asked[atoi(w.waiter_poll.key[k] + 1)]++, 0);
@@ -508,8 +523,9 @@ START_TEST(many_runs)
 END_TEST
 
 /*
- * Somebody waits elsewhere: who is next here, and cannot have it handed over, asks when Redis has said so, and after
- * them. One that had left before that was known is the last of the run.
+ * A remote waiter is found: the next local waiter, to which the lock cannot be handed off, asks after the answer to the
+ * release, and after the remote waiter. If its attempt was sent before the poll's answer, its grant is the last one of
+ * the run.
  */
 START_TEST(no_attempt_behind_when_others_wait)
 {
@@ -552,7 +568,7 @@ START_TEST(no_attempt_behind_when_others_wait)
 }
 END_TEST
 
-/* Who holds it for long has no run to go on with. */
+/* A holder that keeps the lock for long has no run that could go on: no polls. */
 START_TEST(not_for_long_holders)
 {
     struct world w;
@@ -571,11 +587,11 @@ START_TEST(not_for_long_holders)
 }
 END_TEST
 
-/* Nor has what is held for the first time since Redis was asked for it. */
+/* Nor has a lock that was just granted by Redis. */
 START_TEST(not_without_a_run)
 {
     struct world w;
-    uint64_t s = CACHED(&w), id = lock(&w, s, "a", LINGER, .lease_us = SEC(60)); /* more than is left */
+    uint64_t s = CACHED(&w), id = lock(&w, s, "a", LINGER, .lease_us = SEC(60)); /* more than the rest of the lease */
 
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     redis_grants(&w, "a", id);
@@ -586,7 +602,10 @@ START_TEST(not_without_a_run)
 }
 END_TEST
 
-/* Our own ear counts when it was there all the time; in doubt somebody waits elsewhere. */
+/*
+ * This daemon's own subscription is left out of the count if it was there all the time; in doubt a remote waiter is
+ * assumed.
+ */
 START_TEST(our_own_ear)
 {
     enum ear { THERE, COMES, GOES, EARS };
@@ -595,7 +614,7 @@ START_TEST(our_own_ear)
         struct world w;
         uint64_t s[3], id[3], last;
         struct flight op;
-        bool no_grace = ear == GOES; /* else a place is kept, and so the ear is */
+        bool no_grace = ear == GOES; /* else a place is kept, and so is the subscription */
 
         open_probing(&w);
         s[0] = session(&w);
@@ -640,7 +659,9 @@ START_TEST(our_own_ear)
 }
 END_TEST
 
-/* It is held here, and a probe is on its way when somebody elsewhere begins to wait, and says so: that is newer. */
+/*
+ * The lock is held here, and a poll is in flight when another daemon broadcasts that it waits: the broadcast is newer.
+ */
 START_TEST(wanted_behind_a_probe)
 {
     struct world w;
@@ -660,9 +681,9 @@ START_TEST(wanted_behind_a_probe)
     ck_assert_uint_eq(w.polls_n, 1); /* sent */
     id = lock(&w, s, "a", .linger_us = MS(500));
     expect_reply(&w, id, CORE_GRANTED);
-    receives(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */
+    receives(&w, "N5:other,1:a,1:a,", 17); /* a request there was refused after the poll */
     ev.polled = (struct core_waiters_polled){w.waiter_poll.op, none, 1};
-    happens(&w, &ev); /* nobody listened yet */
+    happens(&w, &ev); /* no subscriber yet */
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
