@@ -1,6 +1,6 @@
 /*
- * anchor_world.h -- scripts/anchor.lua and scripts/record.lua once more, in C, for tests of generations.h without a
- * Redis: what stands there says what each line is for.
+ * anchor_world.h -- scripts/anchor.lua and scripts/record.lua in C, for tests of generations.h without a Redis; the
+ * scripts explain each line.
  */
 #ifndef RLOCKD_TESTS_ANCHOR_WORLD_H
 #define RLOCKD_TESTS_ANCHOR_WORLD_H
@@ -14,7 +14,7 @@
 #include "daemon/base/memory.h"
 
 #ifndef AW_MEMBERS
-#define AW_MEMBERS 8 /* a test may have more */
+#define AW_MEMBERS 8 /* a test may define more */
 #endif
 
 enum { AW_ENTRIES = 64, AW_SLOTS = 16384 };
@@ -29,7 +29,7 @@ struct aw_entry {
     uint64_t number, origin, since_us, version;
 };
 
-/* Of each slot the entry that it is in: an entry is there as long as a slot is in it. */
+/* Each slot is in one entry (`in`), and an entry exists as long as a slot is in it. */
 struct aw_anchor {
     bool exists;
     uint64_t birth, origin, version;
@@ -37,7 +37,7 @@ struct aw_anchor {
     bool is_new;
     int64_t began_us, asked_us, longest_us;
     uint64_t owner_epoch[ANCHORS];
-    struct aw_member member[AW_MEMBERS], other[AW_MEMBERS]; /* other: awaited from lists */
+    struct aw_member member[AW_MEMBERS], other[AW_MEMBERS]; /* other: members that only lists name */
     struct aw_entry entry[AW_ENTRIES];
     unsigned entries_n;
     uint8_t in[AW_SLOTS]; /* index + 1 */
@@ -120,7 +120,7 @@ aw_bring(struct aw_anchor *an, struct slice list, int64_t now_us)
         int64_t left_us = strtoll(behind, &behind, 10);
 
         at = behind;
-        if (!an->member[who].is) { /* of two lists the later end */
+        if (!an->member[who].is) { /* the later end of two lists counts */
             if (!an->other[who].awaited || an->other[who].until_us < now_us + left_us) {
                 an->other[who].until_us = now_us + left_us;
             }
@@ -133,7 +133,7 @@ aw_bring(struct aw_anchor *an, struct slice list, int64_t now_us)
     }
 }
 
-/* The anchor is asked by `who`, at the node of that origin. */
+/* Member `who` asks the anchor, at the node of that origin. */
 static inline void
 aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct anchor_identity *id,
             const struct anchor_message *m, int64_t now_us, struct aw_answer *out)
@@ -287,7 +287,7 @@ aw_record_run(struct aw_record *r, uint64_t number, enum record_mode mode, int64
         .time_us = now_us, .number = r->number, .grants = r->grants && !r->spoiled, .spoiled = r->spoiled};
 }
 
-/* ---- messages on their way ---- */
+/* ---- messages in flight ---- */
 
 static inline void *
 aw_copy(const void *p, size_t n)
@@ -300,7 +300,7 @@ aw_copy(const void *p, size_t n)
     return c;
 }
 
-/* With arrays of its own, which aw_message_free() frees. */
+/* The copy has arrays of its own, which aw_message_free() frees. */
 static inline void
 aw_message_copy(struct anchor_message *to, const struct anchor_message *m)
 {

@@ -1,5 +1,5 @@
 /*
- * conf_fixture.h -- what both tests of conf/ need: a private directory, files in it, and their complaints.
+ * conf_fixture.h -- what both tests of conf/ share: a private directory, files in it, and the complaints about them.
  */
 #ifndef RLOCKD_TESTS_CONF_FIXTURE_H
 #define RLOCKD_TESTS_CONF_FIXTURE_H
@@ -79,7 +79,7 @@ load_bytes(const void *p, size_t n, mode_t mode)
     return conf_load(path, NULL, &errors);
 }
 
-/* Loads what must be good. */
+/* Loads a configuration that must be valid. */
 static inline struct conf *
 load(const char *yaml)
 {
@@ -90,7 +90,7 @@ load(const char *yaml)
     return cf;
 }
 
-/* The complaints of the last load without the name of the file in front. */
+/* The complaints of the last load, without the name of the file in front. */
 static inline const char *
 complaints(void)
 {
@@ -125,7 +125,7 @@ printed(const struct conf *cf)
     return copy;
 }
 
-/* The sample with every key in force; the rules' example too when asked for. */
+/* The sample with every key in force; with `rules` also the example of rules. */
 static inline void
 uncommented(struct buf *out, bool rules)
 {
@@ -145,7 +145,7 @@ uncommented(struct buf *out, bool rules)
     buf_fini(&sample);
 }
 
-/* -T, loaded again, is the same -T. */
+/* The output of -T, loaded again, gives the same output. */
 static inline void
 round_trip(const struct conf *cf)
 {

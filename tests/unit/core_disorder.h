@@ -1,20 +1,20 @@
 /*
- * core_disorder.h -- what one step of the core did, in another order wherever no promise fixes the order.
+ * core_disorder.h -- the actions of one step of the core, in another order where no promise fixes the order.
  *
- * Two actions of a step keep their order when they share a link and a name or a client: operations on one key (a name
+ * Two actions of a step keep their order when they share a link and a name, or a client: operations on one key (a name
  * always uses one link: a release leaves before the next acquire, waiters ask in the order of the queue), watches of
- * one key, and replies to one session. All others leave in any order, so a test that passes here only in the order of
- * today's core tests the core's code and not its promises. world.in_order is for tests of an order across names that is
- * a promise; each says which.
+ * one key, and replies to one session. All others leave in any order, so a test that passes only in today's order tests
+ * the code of the core and not its promises. world.in_order is for tests of a promised order across names; each of them
+ * names the promise.
  *
- * RLOCKD_DISORDER=N is another order; 0: as the core did it.
+ * RLOCKD_DISORDER=N chooses an order; 0: that of the core.
  */
 #ifndef RLOCKD_TESTS_CORE_DISORDER_H
 #define RLOCKD_TESTS_CORE_DISORDER_H
 
 #include "tests/unit/core_sink.h"
 
-/* An action of a step: actions of one class keep their order, classes are dealt by their hash. */
+/* An action of a step: the actions of one class have one hash and keep their order; the hashes order the classes. */
 struct dealt {
     uint64_t hash;
     size_t at;
@@ -28,7 +28,7 @@ disorder_seed(void)
     return s != NULL ? strtoull(s, NULL, 10) : 1;
 }
 
-/* FNV-1a, and a last stir: its high bits are what the order hangs on. */
+/* FNV-1a, and a last mix, because the order depends on the high bits. */
 static inline uint64_t
 disorder_hash(uint64_t seed, const void *p, size_t n)
 {
@@ -49,7 +49,7 @@ dealt_cmp(const void *a, const void *b)
     return x->hash != y->hash ? (x->hash < y->hash ? -1 : 1) : x->at < y->at ? -1 : 1;
 }
 
-/* The order in which actions `from` to `to` - 1 are dealt. Owned by the caller. */
+/* The new order of the actions `from` to `to` - 1. Owned by the caller. */
 static inline struct dealt *
 deal(size_t from, size_t to, uint64_t seed, uint64_t (*hash)(const struct world *, size_t, uint64_t),
      const struct world *w)
@@ -78,7 +78,7 @@ answer_hash(const struct world *w, size_t i, uint64_t seed)
     return disorder_hash(seed, &w->answers[i].reply.session, sizeof(w->answers[i].reply.session));
 }
 
-/* What was done since flight and answer of these numbers is dealt anew. */
+/* Reorders the flights and answers from these numbers on. */
 static inline void
 disorder(struct world *w, size_t flight, size_t answer)
 {

@@ -1,5 +1,5 @@
 /*
- * core_each.h -- everything that a core has, at once: for tests, which need no pieces.
+ * core_each.h -- all locks, waiters or holders of a core in one call: for tests, which need no slices.
  */
 #ifndef RLOCKD_TESTS_UNIT_CORE_EACH_H
 #define RLOCKD_TESTS_UNIT_CORE_EACH_H
@@ -8,7 +8,7 @@
 
 #include "daemon/core/view.h"
 
-/* glob n == 0: all. */
+/* An empty glob: all. */
 static inline void
 core_each_lock(struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx)
 {

@@ -1,8 +1,9 @@
 /*
- * core_model.h -- a Redis of a few names, as far as the core knows it: what the scripts of each kind do to a key, in C.
+ * core_model.h -- a Redis of a few names, as far as the core depends on it: what the scripts of each kind do to a key,
+ * in C.
  *
- * Names end in their number. An owner is known by its daemon and its number there, a permit by its claim as well.
- * Nothing here draws lots or keeps time: the caller says when an operation runs, and what becomes of a wake-up.
+ * Names end in their number. An owner is identified by its daemon and its number there, a permit by its claim as well.
+ * The model has no randomness and no clock: the caller decides when an operation runs, and what becomes of a wake-up.
  */
 #ifndef RLOCKD_TESTS_CORE_MODEL_H
 #define RLOCKD_TESTS_CORE_MODEL_H
@@ -15,7 +16,7 @@
 
 enum { MODEL_NAMES = 10, MODEL_ENTRIES = 256 };
 
-/* One who reads, writes, or has a permit. */
+/* The holds of a reader, of a writer, or of a permit's owner. */
 struct model_hold {
     uint64_t owner, claim;
     uint32_t reads, writes;
@@ -31,7 +32,7 @@ struct model_key {
     uint64_t owner; /* kinds with one holder; 0 = free */
     uint32_t holds;
     int64_t expires_us;
-    struct model_hold hold[MODEL_ENTRIES]; /* the others */
+    struct model_hold hold[MODEL_ENTRIES]; /* kinds with several holders */
     size_t holds_n;
     struct model_place ticket[MODEL_ENTRIES]; /* first come, first served */
     size_t places_n;
@@ -40,12 +41,12 @@ struct model_key {
 struct model {
     struct model_key key[MODEL_NAMES];
     uint64_t token;
-    int64_t timeout_us; /* what is older does nothing, where an operation is guarded */
-    /* Somebody is to wake up: who listens to the name, or to this owner's own channel (!= 0). */
+    int64_t timeout_us; /* a guarded operation that is older does nothing */
+    /* Wakes the subscribers of the name, or of this owner's own channel (!= 0). */
     void (*wake)(void *ctx, int name, uint64_t owner);
     size_t (*listeners)(void *ctx, int name);
     void *ctx;
-    unsigned stale_heads, places_taken, places_lost, places_given_back; /* what has happened */
+    unsigned stale_heads, places_taken, places_lost, places_given_back; /* counters */
 };
 
 /* An operation that runs now, at now_us; d.sent_us is set. */
@@ -166,7 +167,7 @@ model_place_of(struct model_key *k, uint64_t owner)
     return NULL;
 }
 
-/* Heads whose time is over; who asks is alive. */
+/* The number of heads of the queue whose time is over; `owner` asks, so its place counts as alive. */
 static inline size_t
 model_stale(const struct model_key *k, uint64_t owner, int64_t now_us)
 {
@@ -472,7 +473,7 @@ model_release_permit(struct model *m, struct model_key *k, int name, struct mode
 
 /* ---- all kinds ---- */
 
-/* Whether there is a hold that is still good. */
+/* Whether there is a hold that has not expired. */
 static inline bool
 model_is_held_by_any(const struct model_key *k, enum kind kind, int64_t now_us)
 {
@@ -542,7 +543,7 @@ model_runs(struct model *m, struct model_call *c)
         model_extend(m, k, name, c);
         break;
     case CORE_RELEASE:
-        if ((c->op.holds > 0 || c->op.rest > 0) && model_too_late(m, c)) { /* of a part: guarded */
+        if ((c->op.holds > 0 || c->op.rest > 0) && model_too_late(m, c)) { /* a release of a part is guarded */
             c->d->outcome = CORE_DOWN;
         } else if (c->op.kind == KIND_RW) {
             model_release_rw(m, k, name, c);

@@ -1,5 +1,5 @@
 /*
- * core_restart.h -- a core_world.h whose process is killed, and the next one, which adopts what it has left.
+ * core_restart.h -- a core_world.h whose process is killed, and the next process, which restores the checkpoints.
  */
 #ifndef RLOCKD_TESTS_CORE_RESTART_H
 #define RLOCKD_TESTS_CORE_RESTART_H
@@ -9,7 +9,7 @@
 static const struct core_conf keeping = {.op_timeout_us = US_PER_S,
                                          .max_poll_us = 5 * US_PER_S,
                                          .handoff_time_us = 10 * US_PER_MS,
-                                         .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
+                                         .handoff_max = 0, /* each UNLOCK asks Redis; see test_core_handoff.c */
                                          .waiters_max = 100000,
                                          .locks_max = 1000,
                                          .keeps_checkpoints = true};
@@ -20,7 +20,7 @@ open_keeping(struct world *w)
     world_open_conf(w, &keeping);
 }
 
-/* The process is killed: its sessions and whatever it waited for are gone. The next one adopts, `us` later. */
+/* The process is killed, with its sessions and open operations. The next one restores the checkpoints, `us` later. */
 static inline struct core_restored
 restart_as(struct world *w, int64_t us, bool same_boot)
 {
@@ -81,7 +81,7 @@ reached(struct world *w)
     happens(w, &(struct core_event){.type = CORE_REACHED});
 }
 
-/* So many are held, and Redis says so. */
+/* So many claims are held, and Redis confirms each. */
 static inline void
 confirmed(struct world *w, int n)
 {

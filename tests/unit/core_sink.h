@@ -1,5 +1,5 @@
 /*
- * core_sink.h -- what a core does, written down: operations, answers, news, checkpoints; see core_world.h.
+ * core_sink.h -- keeps the actions of a core for a test: operations, answers, news, checkpoints; see core_world.h.
  */
 #ifndef RLOCKD_TESTS_CORE_SINK_H
 #define RLOCKD_TESTS_CORE_SINK_H
@@ -17,7 +17,7 @@
 
 enum { WORLD_SESSIONS = 12000, WORLD_TEXT = 24 };
 
-/* An operation on its way, or a (UN)WATCH. */
+/* An operation in flight, or a (UN)WATCH. */
 struct flight {
     enum core_action_type verb;
     struct core_op op;
@@ -28,7 +28,7 @@ struct flight {
     bool answered; /* or needs no answer */
 };
 
-/* One name of an MLOCK, or one link of a cycle: its reply or hop with texts that last. */
+/* One name of an MLOCK, or one link of a cycle: its reply or hop, with texts of their own. */
 struct detail {
     struct core_reply part;
     struct core_hop hop;
@@ -36,7 +36,7 @@ struct detail {
 };
 
 struct answer {
-    struct core_reply reply; /* part and hop point nowhere, see part() and hop() */
+    struct core_reply reply; /* part and hop are NULL, see part() and hop() */
     char name[WORLD_TEXT], other[WORLD_TEXT];
     struct detail *detail;   /* reply.parts + reply.hops of them */
     bool seen;
@@ -79,7 +79,7 @@ struct world {
     struct metrics metrics;
     struct core_conf conf;
     int64_t now_us;
-    uint64_t request, token; /* the last ones given out */
+    uint64_t request, token; /* the last ones */
     struct flight *flights;
     struct answer *answers;
     struct news *news;
@@ -99,8 +99,8 @@ struct world {
     unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
-    bool one_turn;  /* all that happens is before core_end_turn(); else each happening is a turn of its own */
-    bool in_order;  /* actions stand as the core did them; see core_disorder.h */
+    bool one_turn;  /* all events come before core_end_turn(); else each event is a turn of its own */
+    bool in_order;  /* actions keep the order of the core; see core_disorder.h */
     bool unchecked; /* for large worlds: core_check() only at the end */
 };
 
@@ -148,7 +148,7 @@ world_details(struct answer *r)
     r->reply.hop = NULL;
 }
 
-/* Its checkpoint; the one behind the last when there is none. */
+/* The checkpoint of the claim; the entry behind the last if there is none. */
 static inline struct claim_checkpoint *
 world_checkpoint(const struct world *w, uint64_t claim)
 {
@@ -230,7 +230,7 @@ is_watch(enum core_action_type verb)
     return verb == CORE_WATCH || verb == CORE_UNWATCH;
 }
 
-/* The WATCH of the key that is in force; the one behind the last when there is none. */
+/* The WATCH of the key that is in force; the entry behind the last if there is none. */
 static inline struct flight *
 world_watch(const struct world *w, const char *key)
 {

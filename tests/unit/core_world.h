@@ -1,13 +1,12 @@
 /*
- * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down (core_sink.h), and
- * short words for what sessions and Redis do.
+ * core_world.h -- a small world around one core: a virtual clock, a sink that keeps all actions (core_sink.h), and
+ * short functions for the events of sessions and Redis.
  *
- * Strict in what is promised: before anything new happens, each reply and each operation of the last happening must
- * have been asked for with expect_reply() and expect_op(), those of one key in their order. What no promise fixes is
- * not: the order of different keys and clients, which core_disorder.h deals anew in each step; how often a watch is
- * asked for, see is_watched(). News may be left unread; the first unread of its sort is told. After every step
- * core_check() runs. At the end world_close() lets every session go and Redis answer, and then nothing may be left in
- * the core, and nothing watched.
+ * The world is strict about promises: before the next event, the test must have asked for each reply and each operation
+ * of the last one, with expect_reply() and expect_op(), those of one key in their order. No promise fixes the order of
+ * different keys and clients, which core_disorder.h changes in each step, nor how often a watch is sent, see
+ * is_watched(). News may be left unread. core_check() runs after every step. At the end world_close() ends all sessions
+ * and answers all operations; then nothing may be left in the core, and nothing watched.
  */
 #ifndef RLOCKD_TESTS_CORE_WORLD_H
 #define RLOCKD_TESTS_CORE_WORLD_H
@@ -16,7 +15,7 @@
 #include "tests/unit/core_sink.h"
 #include "tests/unit/suite.h"
 
-/* What a request may say; all zero: LOCK waits for ever, is renewed by the watchdog, for the session itself. */
+/* The terms of a request; all zero: LOCK waits for ever, is renewed by the watchdog, for the session itself. */
 struct ask {
     const char *owner, *key;
     int64_t wait_us; /* 0 = for ever */
@@ -24,7 +23,7 @@ struct ask {
     int64_t lease_us;
     uint64_t token;
     bool once, full, fresh, shared, foreign_wait, tracking;
-    enum kind kind, rule_kind; /* rule_kind: what the rules say */
+    enum kind kind, rule_kind; /* rule_kind: the kind in the rules */
     uint32_t limit;
     uint16_t domain;
     uint32_t waiters_max;
@@ -50,7 +49,7 @@ world_open_conf(struct world *w, const struct core_conf *conf)
 static const struct core_conf world_conf = {.op_timeout_us = US_PER_S,
                                             .max_poll_us = 5 * US_PER_S,
                                             .handoff_time_us = 10 * US_PER_MS,
-                                            .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
+                                            .handoff_max = 0, /* each UNLOCK asks Redis; see test_core_handoff.c */
                                             .waiters_max = 100000,
                                             .locks_max = 1000,
                                             .one_link = true};
@@ -61,7 +60,7 @@ world_open(struct world *w)
     world_open_conf(w, &world_conf);
 }
 
-/* Everything that was said has been asked for. */
+/* The test has asked for every reply and operation so far. */
 static inline void
 quiet(struct world *w)
 {
@@ -112,7 +111,7 @@ session_of(struct world *w, uint64_t user)
     return id;
 }
 
-/* A session of no user. */
+/* A session without a user. */
 static inline uint64_t
 session(struct world *w)
 {
@@ -193,7 +192,7 @@ world_ask(struct world *w, enum core_event_type type, uint64_t s, const char *na
     return w->request;
 }
 
-/* Names are parted by blanks; one may be followed by the key it has: "a b:key c". */
+/* Names are separated by blanks; a name may have its key behind a colon: "a b:key c". */
 static inline uint64_t
 world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const char *names, struct ask a)
 {
@@ -228,7 +227,7 @@ world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const cha
 
 /* ---- Redis ---- */
 
-/* Of the operations on this key the oldest that was not asked for yet is this one. */
+/* The oldest operation on this key that the test has not asked for yet is this one. */
 static inline struct flight
 expect_op(struct world *w, enum core_action_type verb, const char *key)
 {
@@ -245,7 +244,7 @@ expect_op(struct world *w, enum core_action_type verb, const char *key)
     return (struct flight){.verb = CORE_REPLY};
 }
 
-/* The oldest operation of this sort that was not asked for yet, whatever its key. */
+/* The oldest operation of this sort that the test has not asked for yet, whatever its key. */
 static inline struct flight
 expect_any(struct world *w, enum core_action_type verb)
 {
@@ -259,7 +258,7 @@ expect_any(struct world *w, enum core_action_type verb)
     return (struct flight){.verb = CORE_REPLY};
 }
 
-/* Whether there is an operation on the key that was not asked for yet: for what may happen, and is no promise. */
+/* Whether there is such an operation on the key: for operations that may happen without a promise. */
 static inline bool
 has_op(const struct world *w, enum core_action_type verb, const char *key)
 {
@@ -271,7 +270,7 @@ has_op(const struct world *w, enum core_action_type verb, const char *key)
     return false;
 }
 
-/* ---- watches: what holds is that a key is watched or not, how often that was said is no promise ---- */
+/* ---- watches: a key is watched or not; how often WATCH is sent is no promise ---- */
 
 static inline bool
 is_watched(const struct world *w, const char *key)
@@ -287,7 +286,7 @@ watch_of(const struct world *w, const char *key)
     return *world_watch(w, key);
 }
 
-/* Whatever it asks Redis for is all the same here. */
+/* The test does not look at the operations so far. */
 static inline void
 skip_all(struct world *w)
 {
@@ -296,7 +295,7 @@ skip_all(struct world *w)
     }
 }
 
-/* Sent when it was made, for the next token, unless `d` says otherwise. */
+/* The outcome of an operation that was sent when it was made, with the next token, unless `d` has other values. */
 static inline void
 world_done(struct world *w, struct flight f, struct core_done d)
 {
@@ -337,7 +336,7 @@ unsubscribed(struct world *w, uint64_t queue)
     happens(w, &(struct core_event){.type = CORE_UNSUBSCRIBED, .queue = queue});
 }
 
-/* Redis may have lost what it had; it grants again; a clock has jumped. */
+/* Redis may have lost its data; it grants again; a clock has jumped. */
 static inline void
 reclaims(struct world *w, uint64_t epoch)
 {
@@ -358,7 +357,7 @@ suspects(struct world *w)
 
 /* ---- time ---- */
 
-/* Everything that the core wants to do until then, each at its time. */
+/* Time passes: all that the core wants to do until then happens at its time. */
 static inline void
 pass(struct world *w, int64_t us)
 {
@@ -374,7 +373,7 @@ pass(struct world *w, int64_t us)
     w->now_us = until_us;
 }
 
-/* No event for so long: expired leases are noticed with the next one. */
+/* Time passes without an event: expired leases are noticed with the next event. */
 static inline void
 stall(struct world *w, int64_t us)
 {
@@ -401,7 +400,7 @@ expect_reply(struct world *w, uint64_t id, enum core_answer answer)
     return NULL;
 }
 
-/* Whether the request has its reply already: for what may come sooner or later. */
+/* Whether the request has its reply already: for replies that may come sooner or later. */
 static inline bool
 is_answered(const struct world *w, uint64_t id)
 {
@@ -484,7 +483,7 @@ known(const struct world *w, const char *name)
 
 /* ---- short ways ---- */
 
-/* The oldest operation is this one, Redis does it, and so the request has this answer. */
+/* The oldest operation on the key is this one, Redis does it, and the request gets this answer. */
 static inline const struct core_reply *
 redis_does(struct world *w, enum core_action_type verb, const char *key, uint64_t id, enum core_answer answer)
 {
@@ -496,7 +495,7 @@ redis_does(struct world *w, enum core_action_type verb, const char *key, uint64_
 #define redis_renews(w, key, id) redis_does(w, CORE_EXTEND, key, id, CORE_LEFT)
 #define redis_frees(w, key, id) redis_does(w, CORE_RELEASE, key, id, CORE_LEFT)
 
-/* It is given back, and the attempt of who is next leaves behind that. Redis does the first; returns the other one. */
+/* A release, and behind it the attempt of the next waiter: Redis does the release. Returns the attempt. */
 static inline struct flight
 redis_frees_for_next(struct world *w, const char *key)
 {
@@ -513,7 +512,7 @@ take(struct world *w, uint64_t s, const char *name)
     return redis_grants(w, name, lock(w, s, name))->token;
 }
 
-/* s takes the free "a" of a kind whose holder only the key's expiry proves, and hears this one. */
+/* s takes the free "a" of a kind whose holder only the key's expiry proves, which is this one. */
 static inline void
 take_stamped(struct world *w, uint64_t s, int64_t expiry_ms)
 {
@@ -549,11 +548,11 @@ world_holding(struct world *w)
     return s;
 }
 
-/* A message of another daemon, or its own. */
+/* A broadcast of another daemon, or of this one, is received. */
 static inline void
 receives(struct world *w, const char *p, size_t n)
 {
-    char *copy = malloc(n > 0 ? n : 1); /* so that reading one too far is seen */
+    char *copy = malloc(n > 0 ? n : 1); /* so that a sanitizer sees a read beyond the end */
 
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, p, n);
@@ -568,7 +567,7 @@ give(struct world *w, uint64_t s, const char *name)
     ck_assert_int_eq(redis_frees(w, name, unlock(w, s, name))->left, 0);
 }
 
-/* All go, Redis says yes to everything, time passes: nothing may be left. */
+/* All sessions end, Redis answers OK to everything, time passes: nothing may be left. */
 static inline void
 world_close(struct world *w)
 {

@@ -1,7 +1,7 @@
 /*
- * counted_alloc.h -- allocators that count what is out, and that can be barred: then who allocates fails the test. For
- * sources that a test includes behind this header, which from here on allocate with them. Include everything else
- * first; the test itself goes on with the real ones behind counted_alloc_end.h.
+ * counted_alloc.h -- allocators that count the blocks in use, and that can be barred: then an allocation fails the
+ * test. They are for sources that a test includes behind this header. Other headers come before it; the test itself
+ * uses the real allocators again behind counted_alloc_end.h.
  */
 #ifndef RLOCKD_TESTS_COUNTED_ALLOC_H
 #define RLOCKD_TESTS_COUNTED_ALLOC_H
@@ -12,8 +12,8 @@
 
 #include "daemon/base/memory.h"
 
-static long alive;  /* allocations that were not freed */
-static bool barred; /* nobody may allocate */
+static long alive;  /* blocks that were not freed */
+static bool barred; /* an allocation fails the test */
 
 static void *
 counted(void *p)

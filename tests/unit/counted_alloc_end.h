@@ -1,5 +1,5 @@
 /*
- * counted_alloc_end.h -- here counted_alloc.h ends.
+ * counted_alloc_end.h -- ends the part of a test that counted_alloc.h begins.
  */
 #undef mem_alloc
 #undef mem_zalloc

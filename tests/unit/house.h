@@ -1,6 +1,6 @@
 /*
- * house.h -- a whole house on one thread for a test: real engine, commands and core, clients over socket pairs, and
- * a Redis that answers when the test says so. The file that includes it *is* the backend.
+ * house.h -- a whole house on one thread for a test: real engine, commands and core, clients over socket pairs, and a
+ * Redis that answers when the test wants it. The file that includes it *is* the backend.
  */
 #ifndef RLOCKD_TESTS_HOUSE_H
 #define RLOCKD_TESTS_HOUSE_H
@@ -21,7 +21,7 @@
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 
-#define PATIENCE_US (5 * US_PER_S) /* for what must come; never waited out when all is well */
+#define PATIENCE_US (5 * US_PER_S) /* for events that must come; a test waits as long only if it fails */
 
 /* ---- a Redis that is always reached, and answers on demand: this file is the backend ---- */
 
@@ -32,20 +32,20 @@
 struct fake_redis {
     struct backend head;
     struct backend_env env;
-    struct core_op op[OPS_MAX]; /* slices in them are dead */
+    struct core_op op[OPS_MAX]; /* their slices are dangling */
     enum core_action_type verb[OPS_MAX];
-    unsigned first, n;          /* asked and not answered */
+    unsigned first, n;          /* asked for and not answered */
     unsigned acquires, releases;
-    enum core_outcome extends;  /* how renewals end ... */
-    enum core_outcome ends;     /* ... and all else */
-    struct backend_key seen;   /* what LOCKINFO is told; ok false at first */
+    enum core_outcome extends;  /* the outcome of renewals ... */
+    enum core_outcome ends;     /* ... and of all other operations */
+    struct backend_key seen;   /* what LOCKINFO receives; ok is false at first */
     uint64_t token;
     uint64_t reclaimed;         /* the epoch */
-    int64_t stop_us;            /* so long the process stands still, once, between the turn's input and its output */
-    int64_t release_us;         /* ... and each time it asks for a release: also while late replies are rewritten */
+    int64_t stop_us;            /* how long the process stands still, once, between input and output of a turn */
+    int64_t release_us;         /* ... and at each release: also while late replies are rewritten */
 };
 
-static struct fake_redis *redis; /* the one of the running test */
+static struct fake_redis *redis; /* that of the running test */
 
 static void
 fake_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
@@ -72,7 +72,7 @@ fake_inspect(struct backend *b, uint64_t id, struct slice key)
     redis->env.inspected(redis->env.ctx, id, &redis->seen);
 }
 
-/* Nobody else is there: what is said is heard by us alone, and we know it already. */
+/* There are no other daemons: only this one would receive the broadcast, and would ignore it. */
 static void
 fake_broadcast(struct backend *b, struct slice what)
 {
@@ -80,7 +80,7 @@ fake_broadcast(struct backend *b, struct slice what)
     (void)what;
 }
 
-/* Nor does anybody listen; that is not even said. */
+/* There are no remote waiters either; a poll gets no answer. */
 static void
 fake_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
@@ -178,7 +178,7 @@ backend_open(const struct backend_conf *conf, const struct backend_env *env, cha
     return &redis->head;
 }
 
-/* Redis answers everything it was asked: granted, renewed, freed, unless the test said otherwise. */
+/* Redis answers all open operations: granted, renewed, freed, unless the test has set other outcomes. */
 static inline bool
 answer_all(void)
 {
@@ -228,7 +228,7 @@ build(void)
     quiet.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     quiet.level = LOG_DEBUG;
 #ifdef RLOCKD_TEST_CLOCK
-    clock_stop(false); /* a test before it may have stopped it */
+    clock_stop(false); /* an earlier test may have stopped it */
 #endif
     engine = engine_new(base, conf, &quiet, error);
     ck_assert_msg(engine != NULL, "%s", error);
@@ -266,7 +266,7 @@ one_turn(void)
     return engine_turn_end(engine);
 }
 
-/* Until nothing moves any more, Redis included. */
+/* Turns until nothing is left to do, Redis included. */
 static inline void
 settle(void)
 {
@@ -276,14 +276,14 @@ settle(void)
     turn();
 }
 
-/* Under valgrind or a sanitizer, where a millisecond of a turn is enough for nothing; scripts/check* say so. */
+/* Under valgrind or a sanitizer, where little fits into the millisecond of a turn; scripts/check* set the variable. */
 static inline bool
 is_slowed(void)
 {
     return getenv("RLOCKD_SEEDS") != NULL;
 }
 
-/* However slow the machine is, no turn takes time. */
+/* Turns take no time, however slow the machine is. */
 static inline void
 stop_the_clock(void)
 {
@@ -340,7 +340,7 @@ sends_times(const struct client *c, const char *text, int times)
     buf_fini(&b);
 }
 
-/* What there is to read now: bytes, and "<end>" when the connection is over. */
+/* What the client can read now: bytes, and "<end>" when the connection is closed. */
 static inline void
 receives(const struct client *c, struct buf *b)
 {
@@ -356,7 +356,7 @@ receives(const struct client *c, struct buf *b)
     buf_add(b, "", 1);
 }
 
-/* How many events of grants to owner `o` there are to hear; their tokens go on from *token. */
+/* The number of events of grants to owner `o` that the client can read; their tokens go on from *token. */
 static inline unsigned
 receive_events(const struct client *c, uint64_t *token)
 {

@@ -1,6 +1,6 @@
 /*
- * plain_glob.h -- a second reading of what globs mean, to compare daemon/base/glob.c with: two cursors, and a step back
- * to the last `*` on a mismatch. Costs pattern x name.
+ * plain_glob.h -- a second implementation of globs, to compare daemon/base/glob.c with: two cursors, and a step back to
+ * the last `*` on a mismatch. Its cost is length of the pattern x length of the name.
  */
 #ifndef RLOCKD_TESTS_PLAIN_GLOB_H
 #define RLOCKD_TESTS_PLAIN_GLOB_H

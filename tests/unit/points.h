@@ -1,7 +1,7 @@
 /*
- * points.h -- included before every unit test (Makefile). Check writes each assertion that holds into a file, to be
- * able to say of a crash behind which one it was: a write for each of millions, most of what many tests did. A crash is
- * told better by `make asan`, with a stack.
+ * points.h -- included before every unit test (Makefile). Check writes a file at each assertion that holds, to name the
+ * last one before a crash: millions of writes, which took most of the time of many tests. `make asan` explains a crash
+ * better, with a stack.
  */
 #ifndef RLOCKD_TESTS_POINTS_H
 #define RLOCKD_TESTS_POINTS_H

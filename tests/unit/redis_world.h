@@ -2,9 +2,8 @@
  * redis_world.h -- a private redis-server, the real backend on it, and a stand-in for the engine that keeps what is
  * posted; for the tests of daemon/backend.
  *
- * Redis lives in a directory of its own, listens on a Unix socket there and dies with the test. What is waited for is
- * waited for by the loop, up to a deadline. Nothing may be posted while a backend_ call is running: each is made
- * through here, and checked.
+ * Redis has a directory of its own with a Unix socket, and dies with the test. A test waits by turning the loop, up to
+ * a deadline. The backend must post nothing inside a backend_ call: all calls are made here, and checked.
  */
 #ifndef RLOCKD_TESTS_REDIS_WORLD_H
 #define RLOCKD_TESTS_REDIS_WORLD_H
@@ -45,14 +44,14 @@ static struct {
     bool inside;            /* a backend_ call is running */
     bool tired;             /* patience is over */
     bool up, others;
-    unsigned ups, downs;    /* how often env.state said so */
-    uint64_t reclaim;       /* an epoch in which everything has to be asserted; 0 = it has been */
-    bool keeps_quiet;       /* that it has been is not said */
+    unsigned ups, downs;    /* how often env.state reported it */
+    uint64_t reclaim;       /* an epoch in which all holds have to be reclaimed; 0 = done */
+    bool keeps_quiet;       /* the end of the reclaims is not reported */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
     void (*polled)(const struct core_event *ev); /* a WAITERS_POLLED was posted */
-    unsigned received_n;       /* HEARDs posted */
-    char received[20000];      /* what the last one said, NUL behind */
+    unsigned received_n;       /* CORE_RECEIVED events posted */
+    char received[20000];      /* the text of the last one, with a NUL behind */
     size_t received_bytes;
     struct backend_key seen;
     uint64_t seen_id;
@@ -61,9 +60,9 @@ static struct {
     int null;               /* where the log goes */
 } w;
 
-/* ---- what the backend tells ---- */
+/* ---- what the backend posts ---- */
 
-/* What is heard is borrowed for the call: kept beside the events. */
+/* The text is borrowed for the call: it is copied, beside the events. */
 static inline void
 keep_received(struct slice received)
 {
@@ -131,7 +130,7 @@ on_patience(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the loop ---- */
 
-/* The end of a turn. Nothing is held here that the backend would know of, so all of it has been asserted at once. */
+/* The end of a turn. The test itself holds nothing, so it reports at once that all holds are reclaimed. */
 static inline void
 flush(void)
 {
@@ -195,7 +194,7 @@ is_past(const void *arg)
     return clock_now_us() >= *(const int64_t *)arg;
 }
 
-/* Lets us pass, with a loop that turns and needs no event to end. */
+/* Lets time pass until at_us, with a loop that turns and needs no event to end. */
 static inline void
 turn_until_us(int64_t at_us)
 {
@@ -206,7 +205,7 @@ turn_until_us(int64_t at_us)
 
 /* ---- Redis ---- */
 
-/* Starts redis-server with more arguments (NULL ends them); back when it says that it is ready. */
+/* Starts redis-server with more arguments (NULL ends them); returns when its log reports that it is ready. */
 static inline void
 redis_start(const char *const *more)
 {
@@ -238,7 +237,7 @@ redis_start(const char *const *more)
         ready = strstr(line, "ready to accept connections") != NULL;
     }
     ck_assert_msg(ready, "redis-server did not start: %s", line);
-    fclose(out); /* it writes no more than it must; SIGPIPE is ignored there */
+    fclose(out); /* Redis logs very little from here on, and ignores SIGPIPE */
 }
 
 static inline void
@@ -259,7 +258,7 @@ redis_connect(void)
     ck_assert_msg(w.cli->err == 0, "%s", w.cli->errstr);
 }
 
-/* Stops it, wholly: returns when the kernel says so. */
+/* Stops the process of Redis; returns when the kernel reports that it has stopped. */
 static inline void
 redis_stop(void)
 {
@@ -276,8 +275,10 @@ redis_cont(void)
     kill(w.redis, SIGCONT);
 }
 
-/* One command by our own connection, %s and %b as hiredis has them; the reply as text (an array's elements each with a
- * blank behind). */
+/*
+ * Sends one command on the test's own connection, %s and %b as in hiredis; returns the reply as text (the elements of
+ * an array, each with a blank behind it).
+ */
 static inline const char *
 redis(const char *fmt, ...)
 {
@@ -314,7 +315,7 @@ redis_number(const char *text)
     return strtoll(text, NULL, 10);
 }
 
-/* Locks and what goes with them; the epoch stays, and who is there. A FLUSHALL would be a loss of data. */
+/* Deletes locks and their auxiliary keys; the keys of epoch and membership stay. A FLUSHALL would be a loss of data. */
 static inline void
 redis_empty(void)
 {
@@ -324,7 +325,7 @@ redis_empty(void)
                        "end");
 }
 
-/* How many keys there are, besides those and what a BREAK leaves. */
+/* The number of keys, without those and without the keys that a BREAK leaves. */
 static inline int64_t
 redis_keys(void)
 {
@@ -346,7 +347,7 @@ redis_calls(const char *command)
     return at == NULL ? 0 : redis_number(at + strlen(want));
 }
 
-/* How often the daemon has registered, by a command that no script of a lock runs. */
+/* The number of registrations so far, by a command that no script of a lock runs. */
 static inline int64_t
 redis_beats(void)
 {
@@ -355,7 +356,7 @@ redis_beats(void)
 
 /* ---- the backend ---- */
 
-/* A backend on w.conf that posts and tells elsewhere; the caller closes it. */
+/* A backend on w.conf with callbacks of its own; the caller closes it. */
 static inline struct backend *
 open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)(void *ctx, bool up))
 {
@@ -382,7 +383,7 @@ open_backend(void)
     w.b = open_another(on_post, on_state);
 }
 
-/* It listens, too, and has asked who came before it did. */
+/* All links are up, that of subscriptions included, and their greetings are answered. */
 static inline bool
 is_settled(const void *arg)
 {
@@ -418,7 +419,7 @@ op_on(const char *key, enum kind kind, uint64_t owner)
                             .lease_us = LEASE_US};
 }
 
-/* In another epoch than *arg, and its grace is over. */
+/* In another epoch than *arg, and its grace period is over. */
 static inline bool
 is_granting_anew(const void *arg)
 {
@@ -437,7 +438,10 @@ epoch_now(void)
     return st.epoch;
 }
 
-/* Hands an operation in; the key is spoiled at once, since it was to be copied. Returns its serial. */
+/*
+ * Hands an operation to the backend and spoils the key at once, since the backend must have copied it. Returns its
+ * serial.
+ */
 static inline uint64_t
 perform(const struct core_op *op, enum core_action_type verb)
 {

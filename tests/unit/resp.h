@@ -1,5 +1,5 @@
 /*
- * resp.h -- a reply read back into values, for tests that look at shapes rather than bytes.
+ * resp.h -- a reply parsed into values, for tests of its shape rather than its bytes.
  */
 #ifndef RLOCKD_TESTS_RESP_H
 #define RLOCKD_TESTS_RESP_H
@@ -28,7 +28,7 @@ resp_fini(struct resp *r)
     free(r->text);
 }
 
-/* Reads one value at *at; dies on anything that is not whole. */
+/* Reads one value at *at; fails the test if the value is incomplete. */
 static struct resp
 resp_read(const char **at, const char *end)
 {

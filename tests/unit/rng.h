@@ -1,5 +1,5 @@
 /*
- * rng.h -- a small seeded generator, so that a failing property test is told by its seed (Check's _i).
+ * rng.h -- a small seeded generator, so that a failing property test can be repeated by its seed (Check's _i).
  */
 #ifndef RLOCKD_TESTS_RNG_H
 #define RLOCKD_TESTS_RNG_H
@@ -35,7 +35,7 @@ rng_below(struct rng *r, unsigned n)
     return (unsigned)(rng_next(r) % n);
 }
 
-/* How many seeds a test with `n` of them takes: no more than RLOCKD_SEEDS says, where each is slow (check-valgrind). */
+/* The number of seeds of a test that has `n`: at most RLOCKD_SEEDS, where each seed is slow (check-valgrind). */
 static inline int
 rng_seeds(int n)
 {

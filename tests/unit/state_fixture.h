@@ -49,7 +49,7 @@ write_all(const char *file, const unsigned char *p, size_t n)
     close(fd);
 }
 
-/* What main() returns. */
+/* Returns the value for main(). */
 static inline int
 state_main(const char *suite, const TTest *const *tests, size_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * suite.h -- what main() of a test does when it has nothing of its own to do.
+ * suite.h -- the main() of a test that needs nothing special.
  */
 #ifndef RLOCKD_TESTS_SUITE_H
 #define RLOCKD_TESTS_SUITE_H
@@ -7,7 +7,7 @@
 #include <check.h>
 #include <stddef.h>
 
-/* Runs it, says how that went, and frees it. What main() returns: 0 when all tests passed. */
+/* Runs the suite, prints the result, and frees it. Returns the value for main(): 0 when all tests passed. */
 static inline int
 suite_run(Suite *s)
 {
@@ -20,7 +20,7 @@ suite_run(Suite *s)
     return failed == 0 ? 0 : 1;
 }
 
-/* The same of n tests in a row, each of which may take 300 s; setup and teardown may be NULL. */
+/* The same for n tests in a row, each of which may take 300 s; setup and teardown may be NULL. */
 static inline int
 suite_main_with(const char *title, const TTest *const *tests, size_t n, SFun setup, SFun teardown)
 {

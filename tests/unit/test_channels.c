@@ -1,6 +1,6 @@
 /*
- * test_channels.c -- channels that many hear: a turn tells a bounded number, the order of a channel stays, nobody hears
- * what was before, and who publishes too much waits.
+ * test_channels.c -- channels with many subscribers: a turn sends a bounded number of events, the order of a channel
+ * stays, a new subscriber receives no earlier events, and a session that publishes too much waits.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -10,13 +10,13 @@
 enum {
     MANY = 100,
     EVENTS = 150,
-    OF_A_TURN = 4096 + 64, /* a turn ends with a visit */
-    HELD_UP = 1024,        /* by so many of its own, or by ... */
+    OF_A_TURN = 4096 + 64, /* a turn ends after a whole visit */
+    HELD_UP = 1024,        /* a session waits with so many of its own events, or with ... */
     SHARE = 16,            /* ... so many of its own among ... */
     ALL = 16384            /* ... so many of all */
 };
 
-static uint64_t cause; /* whose locks the events are about */
+static uint64_t cause; /* the session that causes the events */
 
 static void
 publish(const char *name, uint64_t token)
@@ -31,7 +31,7 @@ static void
 come_all(struct client *c)
 {
     stop_the_clock();
-    cause = UINT64_MAX; /* nobody's */
+    cause = UINT64_MAX; /* no session */
     for (int i = 0; i < MANY; i++) {
         c[i] = come();
         ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false), 1);
@@ -47,7 +47,7 @@ leave_all(struct client *c)
     }
 }
 
-/* Also the channel with few subscribers does not wait for the one with many. */
+/* A channel with few subscribers does not wait for one with many. */
 START_TEST(a_turn_publishes_a_bounded_number)
 {
     struct client c[MANY], few = come();
@@ -67,7 +67,7 @@ START_TEST(a_turn_publishes_a_bounded_number)
         for (int i = 0; i < MANY; i++) {
             reported += receive_events(&c[i], &token[i]);
         }
-        /* in the first, what was left of the last */
+        /* in the first turn also what was left of the last one */
         ck_assert_uint_le(reported, turns == 0 ? 2 * OF_A_TURN : OF_A_TURN);
         ck_assert_uint_eq(receive_events(&few, &few_token), turns == 0);
     }
@@ -75,7 +75,7 @@ START_TEST(a_turn_publishes_a_bounded_number)
     for (int i = 0; i < MANY; i++) {
         ck_assert_uint_eq(token[i], EVENTS);
     }
-    publish("a", EVENTS + 1); /* all are there again: at once */
+    publish("a", EVENTS + 1); /* no subscriber is behind now: it comes at once */
     (void)one_turn();
     for (int i = 0; i < MANY; i++) {
         ck_assert_uint_eq(receive_events(&c[i], &token[i]), 1);
@@ -85,7 +85,7 @@ START_TEST(a_turn_publishes_a_bounded_number)
 }
 END_TEST
 
-/* The first of them and the next one, too, which the channel goes on with. */
+/* Also the first subscriber leaves, and the one that the channel would go on with. */
 START_TEST(subscribers_come_and_go_meanwhile)
 {
     struct client c[MANY], comes = come();
@@ -100,7 +100,7 @@ START_TEST(subscribers_come_and_go_meanwhile)
     for (int i = 0; i < MANY; i++) {
         (void)receive_events(&c[i], &token[i]);
     }
-    for (int i = 0; i < MANY; i++) { /* who has heard less than the one before it is next */
+    for (int i = 0; i < MANY; i++) { /* a subscriber with fewer events than the one before it is next */
         if (i % 10 == 0 || (i > 0 && token[i] < token[i - 1])) {
             pubsub_unsubscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false);
         }
@@ -119,7 +119,7 @@ START_TEST(subscribers_come_and_go_meanwhile)
 }
 END_TEST
 
-/* And nothing is left of a channel that nobody hears any more. */
+/* Nothing is left of a channel that has no subscribers any more. */
 START_TEST(all_go_meanwhile)
 {
     struct client c[MANY], publisher = come();
@@ -174,7 +174,7 @@ publish_for(const struct client *c, unsigned events)
     }
 }
 
-/* Until channels keep very many: then a few of its own are enough. */
+/* Until channels keep very many events: then a few of its own are enough. */
 START_TEST(a_session_that_publishes_little_does_not_wait_for_others)
 {
     struct client c[MANY], many[ALL / HELD_UP + 1], some = come(), few = come();
@@ -213,7 +213,7 @@ START_TEST(a_session_that_publishes_little_does_not_wait_for_others)
 }
 END_TEST
 
-/* What it holds is free at once, not when all have been told what it has published. */
+/* The session ends at once, although many of its events are still to be sent. */
 START_TEST(a_session_that_is_held_up_may_end)
 {
     struct client c[MANY], publisher = come();
@@ -233,7 +233,7 @@ START_TEST(a_session_that_is_held_up_may_end)
 }
 END_TEST
 
-/* One whose requests bring events about the locks of others. */
+/* The cause of an event is the session whose request brings it, not the holder. */
 START_TEST(the_asker_has_caused_it)
 {
     struct client c[MANY], holder = come(), asker = come();
@@ -247,7 +247,7 @@ START_TEST(the_asker_has_caused_it)
     sends(&asker, "LOCK a OWNER x\n");
     ck_assert(one_turn());
     ck_assert_uint_eq(holder.s->events_kept, 0);
-    ck_assert_uint_eq(asker.s->events_kept, 1); /* wanted */
+    ck_assert_uint_eq(asker.s->events_kept, 1); /* the event `wanted` */
     settle();
     ck_assert_uint_eq(asker.s->events_kept, 0);
     leave(&asker);
@@ -257,7 +257,7 @@ START_TEST(the_asker_has_caused_it)
 END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
-/* P4: the lease ends while the event that tells of the grant is kept. */
+/* P4: the lease ends while the event of the grant is kept. */
 START_TEST(a_grant_past_its_deadline_is_not_published)
 {
     struct client c[MANY], holder = come();

@@ -26,7 +26,7 @@ START_TEST(slots_are_those_of_redis)
     ck_assert_uint_eq(slot_of(SLICE_LIT("{user1000}.following")), slot_of(SLICE_LIT("user1000")));
     ck_assert_uint_eq(slot_of(SLICE_LIT("foo{{bar}}zap")), slot_of(SLICE_LIT("{bar")));
     ck_assert_uint_eq(slot_of(SLICE_LIT("foo{bar}{zap}")), slot_of(SLICE_LIT("bar")));
-    ck_assert_uint_eq(slot_of(SLICE_LIT("foo{}{bar}")), 8363); /* all of it: the tag is empty */
+    ck_assert_uint_eq(slot_of(SLICE_LIT("foo{}{bar}")), 8363); /* the whole key: the tag is empty */
     ck_assert_uint_eq(slot_of(SLICE_LIT("a}{b}")), slot_of(SLICE_LIT("b")));
 }
 END_TEST
@@ -41,7 +41,7 @@ START_TEST(each_slot_has_a_tag)
         snprintf(key, sizeof(key), "rlock:{%s}:epoch", t->tag[slot]);
         ck_assert_uint_eq(slot_of(slice_of(key)), slot);
     }
-    /* Daemons of all versions must agree. */
+    /* Daemons of all versions must have the same tags. */
     ck_assert_str_eq(t->tag[0], "06S");
     ck_assert_str_eq(t->tag[8191], "6xN");
     ck_assert_str_eq(t->tag[16383], "6ZJ");
@@ -49,7 +49,10 @@ START_TEST(each_slot_has_a_tag)
 }
 END_TEST
 
-/* The keys and channels that layouts make of a name: prefixed() and suffixed() of common.lua, call_channel(). */
+/*
+ * Whether the keys and channels that layouts make of a name are in its slot: prefixed() and suffixed() of common.lua,
+ * call_channel().
+ */
 static bool
 stays_in_its_slot(struct slice key)
 {
@@ -100,7 +103,7 @@ START_TEST(a_key_suits_when_its_channel_is_in_its_slot)
         }
     }
     ck_assert_uint_gt(suits, 1000);
-    ck_assert_uint_gt(refused, 1000); /* what is refused is so for a reason */
+    ck_assert_uint_gt(refused, 1000); /* no key is refused without need */
 }
 END_TEST
 
@@ -250,11 +253,11 @@ START_TEST(never_to_a_lower_config_epoch)
     ck_assert(take(ID_A " a:1@2 master,fail - 0 0 5 connected\n" ID_B " b:1@2 myself,master - 0 0 7 connected 0-99\n"));
     ck_assert_str_eq(owner(7), ID_B);
     ck_assert_uint_eq(news.moved_n, 100);
-    ck_assert(take(old)); /* the old master's, which does not know yet */
+    ck_assert(take(old)); /* the answer of the old master, which has not learned of the change */
     ck_assert_str_eq(owner(7), ID_B);
     ck_assert_uint_eq(map.epoch[7], 7);
     ck_assert_uint_eq(news.moved_n, 0);
-    /* The owner itself, as somebody saw it before; then it is back where it was. */
+    /* An older answer of the owner itself; then the old master owns them again. */
     ck_assert(take(ID_B " b:1@2 myself,master - 0 0 6 connected 0-99\n"));
     ck_assert_uint_eq(map.epoch[7], 7);
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 8 connected 0-99\n" ID_B " b:1@2 master - 0 0 6 connected\n"));
@@ -267,7 +270,7 @@ START_TEST(a_slot_without_an_owner_stays)
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-8\n"));
     ck_assert_str_eq(owner(9), ID_A);
-    ck_assert_str_eq(owner(15), ID_B); /* though the node is forgotten */
+    ck_assert_str_eq(owner(15), ID_B); /* though node B is forgotten */
     ck_assert_uint_eq(map.nodes_n, 2);
     ck_assert_uint_eq(map.node[1].slots_n, 10);
     ck_assert_uint_eq(news.moved_n, 0);
@@ -277,7 +280,7 @@ START_TEST(a_slot_without_an_owner_stays)
 }
 END_TEST
 
-/* A master is lost and forgotten, and its slots have gone by hand to an empty node. */
+/* A master was lost and forgotten, and its slots were given by hand to an empty node. */
 START_TEST(a_slot_that_a_node_has_below_the_known_config_epoch)
 {
     static const char mine[] = ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n";
@@ -295,7 +298,7 @@ START_TEST(a_slot_that_a_node_has_below_the_known_config_epoch)
         ck_assert_uint_eq(map.claimant[9], CLUSTER_NO_OWNER);
         ck_assert_uint_eq(map.claimant[16], CLUSTER_NO_OWNER);
     }
-    /* The answer names the owner, like that of an old master, which does not know yet; or the node is out of reach. */
+    /* No claim counts in an answer that does not name the owner as master, nor of a node that is out of reach. */
     ck_assert(take(ID_C " c:1@2 myself,master - 0 0 0 connected 10-19\n" ID_B " b:1@2 slave " ID_C
                         " 0 0 0 connected\n"));
     ck_assert_uint_eq(map.claimants_n, 0);
@@ -325,7 +328,7 @@ START_TEST(another_cluster_replaces_the_map_where_it_may)
 }
 END_TEST
 
-/* It was taken out of the cluster (CLUSTER RESET), or has not joined it yet. */
+/* The node was taken out of the cluster (CLUSTER RESET), or has not joined it yet. */
 START_TEST(a_node_without_a_cluster_has_no_map)
 {
     const char *alone = ID_B " b:1@2 myself,master - 0 0 9 connected\n";
@@ -353,7 +356,7 @@ START_TEST(an_owner_may_give_a_slot_to_a_lower_epoch)
 }
 END_TEST
 
-/* What the nodes say when slot 0 has gone from node A, of config epoch 9, to node B, of config epoch `e`. */
+/* The answers of the nodes when slot 0 has gone from node A, of config epoch 9, to node B, of config epoch `e`. */
 #define IS_AT_A(e, me_a, me_c)                                                                                         \
     ID_A " a:1@2 " me_a "master - 0 0 9 connected 0-9\n" ID_B " b:1@2 master - 0 0 " e " connected 10-19\n"           \
     ID_C " c:1@2 " me_c "master - 0 0 1 connected\n"
@@ -378,7 +381,7 @@ gift(const char *const maps[7], const char *taken_back, const char *owner_then)
         ck_assert_str_eq(owner(0), i == 0 ? ID_A : ID_B);
         ck_assert_uint_eq(map.epoch[0], 9);
     }
-    ck_assert_uint_eq(moved, 2); /* one is the first answer */
+    ck_assert_uint_eq(moved, 2); /* one of them with the first answer */
     ck_assert(take(taken_back));
     ck_assert_str_eq(owner(0), owner_then);
     ck_assert(take(ID_A " a:1@2 master - 0 0 9 connected 0-9\n" ID_B " b:1@2 myself,master - 0 0 9 connected\n"));
@@ -399,7 +402,7 @@ START_TEST(a_given_slot_does_not_come_back)
 }
 END_TEST
 
-/* Two nodes with one config epoch, as in a cluster that is being made: the first one keeps what both claim. */
+/* Two nodes have one config epoch, as in a cluster that is being made: the first owner keeps what both claim. */
 START_TEST(of_one_config_epoch_the_owner_stays)
 {
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 3 connected 0-9\n" ID_B " b:1@2 master - 0 0 3 connected 10-19\n"));
@@ -415,7 +418,7 @@ START_TEST(of_one_config_epoch_the_owner_stays)
 }
 END_TEST
 
-/* A node that is cut off from the others goes on naming the address that one of them had. */
+/* A node that is cut off from another one still reports an old address of it. */
 START_TEST(an_address_is_that_of_a_node_that_reaches_it)
 {
     ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
@@ -442,7 +445,7 @@ START_TEST(the_node_that_a_redirection_means)
                    ID_C " 10.0.0.3:3@4,c.example master - 0 0 3 connected\n"));
     ck_assert_str_eq(cluster_map_at(&map, "10.0.0.2", 1)->id, ID_B);
     ck_assert_str_eq(cluster_map_at(&map, "b.example", 1)->id, ID_B);
-    ck_assert_ptr_null(cluster_map_at(&map, "elsewhere", 1)); /* two have this port */
+    ck_assert_ptr_null(cluster_map_at(&map, "elsewhere", 1)); /* two nodes have this port */
     ck_assert_str_eq(cluster_map_at(&map, "10.0.0.1", 3)->id, ID_C);
     ck_assert_ptr_null(cluster_map_at(&map, "10.0.0.1", 2));
 }
@@ -475,7 +478,7 @@ START_TEST(a_malformed_map_changes_nothing)
 }
 END_TEST
 
-/* Nodes that own a slot and are never heard of again: what is carried along has a bound. */
+/* Nodes that own a slot and never appear again: the number of nodes that the map keeps is bounded. */
 START_TEST(nodes_that_come_and_go_are_bounded)
 {
     enum { NEW = CLUSTER_NODES_MAX / 2 };

@@ -1,7 +1,7 @@
 /*
- * test_cluster_park.c -- how long an item of a cluster may be sent from node to node, and wait in between.
+ * test_cluster_park.c -- how long an item of a cluster may be sent from node to node, and be parked in between.
  *
- * cluster_park.c is compiled into this file: its shard is none, and what is sent to it stays here.
+ * cluster_park.c is compiled into this file: there is no shard, and the items sent to it stay here.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ keep_item(struct shard *sh, struct item *it)
     list_push_back(&sent, &it->node);
 }
 
-/* The slot grants, whatever a node has said of it. */
+/* The slot grants, whatever a node has reported of it. */
 static void
 slot_grants(struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds, struct slot_state *out)
 {
@@ -161,7 +161,7 @@ is_down(uint64_t op)
     return down == op;
 }
 
-/* P1: sent again when there is another map, or at the next look. */
+/* P1: sent again when there is another map, or when parked items are looked at next. */
 START_TEST(a_moved_item_is_parked)
 {
     (void)item_of(1, VERB_ACQUIRE, false);
@@ -176,7 +176,7 @@ START_TEST(a_moved_item_is_parked)
 }
 END_TEST
 
-/* Two nodes that each name the other one: an item is not sent to and fro without end. */
+/* Two nodes that each name the other one: the number of times that an item is sent is bounded. */
 START_TEST(an_item_has_so_many_hops)
 {
     static const char *error[] = {"MOVED 15495 " PLACE, "ASK 15495 " PLACE, "TRYAGAIN Multiple keys", "CLUSTERDOWN x"};
@@ -194,7 +194,7 @@ START_TEST(an_item_has_so_many_hops)
 }
 END_TEST
 
-/* P4: a second of waiting does not become three by being sent in between. */
+/* P4: an item that is sent between two waits has one timeout for both. */
 START_TEST(an_item_is_parked_for_a_timeout_in_all)
 {
     (void)item_of(1, VERB_ACQUIRE, false);
@@ -237,7 +237,7 @@ START_TEST(an_item_without_a_master_is_parked_for_a_timeout)
 }
 END_TEST
 
-/* A call that names several keys, and then the same call with one key, refused while some keys have moved. */
+/* A call with several keys, and then the same call with one key: refused while some keys have moved. */
 static void
 refused_in_an_open_slot(enum call_verb verb)
 {
@@ -268,7 +268,7 @@ START_TEST(an_item_that_an_open_slot_refuses_stays_parked)
 }
 END_TEST
 
-/* P5: keys that are back, or at another master, with the whole slot. */
+/* P5: the slot closes when all its keys are at one master, the old one or the new one. */
 START_TEST(a_slot_that_closes_gets_its_items_at_once)
 {
     refused_in_an_open_slot(VERB_RENEW);
@@ -299,7 +299,7 @@ START_TEST(a_reclaim_is_never_sent_twice)
 }
 END_TEST
 
-/* Daemons that see one change at one time do not all ask at one time. */
+/* Daemons that learn of one change at the same time do not all ask at the same time. */
 START_TEST(wakes_are_jittered)
 {
     enum { TIMES = 200 };
@@ -313,7 +313,7 @@ START_TEST(wakes_are_jittered)
     }
     ck_assert_int_ge(least_us, PARK_US / 2);
     ck_assert_int_le(most_us, PARK_US);
-    ck_assert_int_gt(most_us - least_us, PARK_US / 4); /* else: once in 10^50 runs */
+    ck_assert_int_gt(most_us - least_us, PARK_US / 4); /* fails by chance once in 10^50 runs */
 }
 END_TEST
 
@@ -342,7 +342,7 @@ main(void)
 int
 main(void)
 {
-    return 0; /* without a clock that can be moved */
+    return 0; /* this test needs a clock that can be moved */
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * test_cluster_poll.c -- the number of subscribers of channels, asked of two masters, while slots move between them.
+ * test_cluster_poll.c -- the number of subscribers of channels: two masters are asked, while slots move between them.
  *
- * cluster_poll.c and cluster_masters.c are compiled into this file: their shards are none, and questions stay here.
+ * cluster_poll.c and cluster_masters.c are compiled into this file: there are no shards, and questions stay here.
  */
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ on_post(void *ctx, const struct core_event *ev)
     events++;
 }
 
-/* By the map the masters, which no client can reach, so no shard is opened, have these slots. */
+/* Gives the two slots to these masters in the map. No shard is opened, since no client can reach the masters. */
 static void
 map_answers(unsigned of_a, unsigned of_b)
 {
@@ -137,7 +137,10 @@ START_TEST(each_master_is_asked_for_its_slots)
 }
 END_TEST
 
-/* W5: a master says 0 of a channel whose slot it has not got. So 0 proves nothing if a slot has moved meanwhile ... */
+/*
+ * W5: a master reports 0 for a channel of a slot that it does not own, so 0 proves nothing if the slot has moved
+ * meanwhile.
+ */
 START_TEST(a_slot_moves_meanwhile)
 {
     poll(1);
@@ -145,13 +148,13 @@ START_TEST(a_slot_moves_meanwhile)
     answer(0, 0);
     answer(1, 7);
     ck_assert_uint_eq(events, 0);
-    poll(2); /* ... and the next poll goes to the new master */
+    poll(2); /* the next poll goes to the new master */
     ck_assert_uint_eq(questions_n, 1);
     ck_assert_ptr_eq(questions[0].part, &master[1].poll);
 }
 END_TEST
 
-/* ... also if it has come back since, and if it moves between the answers. */
+/* W5: nor does 0 prove anything if the slot has come back since, or has moved between the answers. */
 START_TEST(a_slot_moves_and_comes_back)
 {
     poll(1);
@@ -163,7 +166,7 @@ START_TEST(a_slot_moves_and_comes_back)
 }
 END_TEST
 
-/* A map that says what is known already is no reason to ask once more. */
+/* A map without changes does not spoil the answers. */
 START_TEST(the_same_map_comes_again)
 {
     poll(1);

@@ -1,5 +1,5 @@
 /*
- * test_cluster_watch.c -- watches that come and go while the core hears of others.
+ * test_cluster_watch.c -- watches that begin and end while the core receives events of other watches.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { WATCHES = 300, SLOT = 15495 }; /* the slot of "a" */
 static struct cluster *c;
 static unsigned received[2 * WATCHES];
 static unsigned events;
-static void (*then)(uint64_t lock); /* what the core does when it hears of that lock */
+static void (*then)(uint64_t lock); /* what the core does on the event of that lock */
 
 static void
 watch(uint64_t lock, enum core_action_type verb)
@@ -34,7 +34,7 @@ on_post(void *ctx, const struct core_event *ev)
     then(ev->queue);
 }
 
-/* None of these is called: nothing is sent. */
+/* These functions are not called, because nothing is sent. */
 static const char *
 no_tag(void *ctx, uint16_t slot)
 {
@@ -127,7 +127,7 @@ nothing(uint64_t lock)
     (void)lock;
 }
 
-/* No node serves the slot: each watch is refused as often as it is asked for. */
+/* No node serves the slot: each watch is refused whenever it is asked for. */
 START_TEST(a_refused_watch_is_retried_later)
 {
     int64_t began_us = clock_now_us();

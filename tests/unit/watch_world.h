@@ -1,6 +1,6 @@
 /*
- * watch_world.h -- redis_world.h, and what the tests of the backend's ears share: watching, waiting for what is posted,
- * users of Redis that may not everything, and counting lines of the log.
+ * watch_world.h -- redis_world.h, and what the tests of watches and broadcasts share: watching, waiting for events,
+ * users of Redis with few rights, and counting lines of the log.
  */
 #ifndef RLOCKD_TESTS_WATCH_WORLD_H
 #define RLOCKD_TESTS_WATCH_WORLD_H
@@ -23,7 +23,7 @@ is_posted(const void *arg)
     return count_events(a->type, a->lock) >= a->n;
 }
 
-/* Until the n-th such event since the beginning has come. */
+/* Waits until there were n such events since the beginning. */
 #define must_post(type, lock, n) turn_until(is_posted, (&(struct awaited){type, lock, n}))
 
 #define watchings(lock) count_events(CORE_SUBSCRIBED, lock)
@@ -36,7 +36,7 @@ watch_op(const struct core_op *op, enum core_action_type verb)
     flush();
 }
 
-/* Asks Redis until it says so, while the loop turns. */
+/* Asks Redis until this is its reply, while the loop turns. */
 static inline void
 redis_until(const char *want, const char *fmt, const char *arg)
 {
@@ -80,7 +80,7 @@ log_count(const char *text)
     return count;
 }
 
-/* A Redis on which we are a user with these rules; we come up. */
+/* The backend logs in as a user with these rules, and comes up. */
 static inline void
 up_as(const char *rules)
 {
@@ -94,7 +94,7 @@ up_as(const char *rules)
     open_up();
 }
 
-/* The id that Redis has given to one that does not listen. */
+/* The id that Redis has given to a link without subscriptions. */
 static inline long long
 some_link(void)
 {
