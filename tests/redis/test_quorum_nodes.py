@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A quorum of more nodes than three, of nodes with TLS, of nodes on both sides of a partition; and BREAK in it."""
+"""A quorum of more nodes than three, of nodes with TLS, of nodes on both sides of a partition; and BREAK in a quorum.
+"""
 import re
 import time
 import unittest
@@ -39,15 +40,15 @@ class Five(Quorum):
         begin = time.monotonic()
         for i in range(10):
             self.assertGreater(c.cmd("LOCK", "n%d" % i), t)
-        self.assertLess(time.monotonic() - begin, 10)  # of what is waited for a node
+        self.assertLess(time.monotonic() - begin, 10)  # the longest wait for a node
         self.m.resume(3)
         for name in ["held"] + ["n%d" % i for i in range(10)]:
             self.assertEqual(c.cmd("UNLOCK", name), 0)
             until(lambda: [n for i, n in enumerate(self.where(name)) if i != 1] == [False] * 4)
 
     def test_two_are_emptied_while_one_holds(self):
-        """What is held stays so, and no other owner gets it; with a third one away there is no majority."""
-        conf = CONF.replace("lease: 3s", "lease: 60s")  # a quarantine that does not end
+        """Held locks stay held, and no other owner gets them; when a third node is lost, too, there is no majority."""
+        conf = CONF.replace("lease: 3s", "lease: 60s")  # a quarantine that does not end during the test
         r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
         c = self.conn(r)
         t = c.cmd("LOCK", "held")
@@ -63,10 +64,10 @@ class Five(Quorum):
 
 
 class OneByOne(Quorum):
-    """Never more than one of three is out at a time."""
+    """Never more than one of three nodes is down at a time."""
 
     def test_a_long_lease_that_no_daemon_renews(self):
-        """It is longer than the quarantine of an emptied node."""
+        """Its lease is longer than the quarantine of an emptied node."""
         conf = CONF.replace("lease: 3s", "lease: 1s")
         r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
         c = self.conn(r)
@@ -94,7 +95,9 @@ class OneByOne(Quorum):
 
 
 class Replaced(Quorum):
-    """A node is replaced as PROTOCOL.md says: it is stopped first, and for a while daemons have two lists."""
+    """
+    A node is replaced as PROTOCOL.md describes: it is stopped first, and for a while daemons have different lists.
+    """
 
     def test_no_name_has_two_holders(self):
         r = self.start()
@@ -115,7 +118,7 @@ class Replaced(Quorum):
             until(lambda: self.where("held")[:2] == [True] * 2)
             self.assertEqual(new.cmd("EXISTS", "held"), 0)
             self.m.pause(1)
-            t = self.granted(other, "a")  # by the first node and the new one
+            t = self.granted(other, "a")  # granted by the first node and the new one
             self.m.resume(1)
             until(lambda: self.voting(r) == 2)
             self.assertNotIsInstance(c.cmd("LOCK", "a", "WAIT", "500ms"), int)
@@ -123,7 +126,7 @@ class Replaced(Quorum):
             self.assertGreater(self.granted(c, "a"), t)
 
 
-TURN = 0.6  # a daemon looks at its clock at least twice a second
+TURN = 0.6  # a daemon reads its clock at least twice a second
 
 
 class Lists(Quorum):
@@ -143,7 +146,7 @@ class Lists(Quorum):
             until(lambda: "down" not in [n["state"] for n in nodes(d)], 30)
 
     def warned(self):
-        """The number of warnings of each daemon, a while later."""
+        """The number of warnings of each daemon, one TURN later or more."""
         for d in self.pair_of:
             d.advance("6s")
         return [d.log().count(self.WORDS) for d in self.pair_of]
@@ -176,11 +179,11 @@ class Lists(Quorum):
 
 
 class Reclaimed(Quorum):
-    """A node is emptied: what is held is put there anew, and confirmed by the nodes that vote."""
+    """A node is emptied: the locks that are held are reclaimed there, and the nodes that vote confirm them."""
 
     def test_what_nodes_that_vote_do_not_have_is_lost(self):
-        """They answer as to a renewal: no grace period excuses them."""
-        c = self.conn(r := self.start(conf=PATIENT))  # renewed far behind our deadline
+        """Such a node answers as it answers a renewal: no grace period makes up for the missing key."""
+        c = self.conn(r := self.start(conf=PATIENT))  # the next renewal is due long after the deadline of this test
         self.assertGreater(c.cmd("LOCK", "a"), 0)
         until(lambda: self.where("a") == [True] * 3)
         for node in self.m.nodes[1:]:
@@ -189,7 +192,10 @@ class Reclaimed(Quorum):
         until(lambda: r.info("stats")["lost"] == "1")
 
     def test_what_is_put_anew_and_what_is_released_is_not_mixed_up(self):
-        """Reclaims gather at the emptied node while others find out that theirs are lost, and sweep the same node."""
+        """
+        Reclaims gather at the emptied node while other locks turn out to be lost, and errands free these at the same
+        node.
+        """
         r = self.start(conf=PATIENT.replace("timeout: 10s", "timeout: 500ms"))  # several rounds of reclaims
         c, names = self.conn(r), ["n%03d" % i for i in range(3000)]
         for name in names:
@@ -221,7 +227,7 @@ class TlsNodes(Quorum):
 
     @staticmethod
     def exchange(node, signed):
-        """The node has another certificate, and all of its connections end."""
+        """The node gets another certificate, and all of its connections end."""
         certificate, key = signed.certificate("another")
         assert node.cmd("CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key) == "OK"
         node.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -236,7 +242,7 @@ class TlsNodes(Quorum):
         self.m.nodes[0].kill()
         self.assertGreater(c.cmd("LOCK", "b"), t)
         self.m.again(0)
-        until(lambda: self.where("a")[0], 30)  # it was asserted anew
+        until(lambda: self.where("a")[0], 30)  # the key was put there again
         until(lambda: self.voting(r) == 3, 30)
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
         until(lambda: self.where("a") == [False] * 3)
@@ -250,13 +256,13 @@ class TlsNodes(Quorum):
         until(lambda: "certificate" in r.info("redis")["redis_last_error"])
         self.assertGreater(c.cmd("LOCK", "b"), t)
         self.exchange(self.m.nodes[2], self.ca)
-        until(lambda: self.voting(r) == 3, 30)  # it has its data, so it votes at once
+        until(lambda: self.voting(r) == 3, 30)  # the node has its data, so it votes at once
         until(lambda: self.where("a") == self.where("b") == [True] * 3, 30)
 
 
 @unittest.skipUnless(Cable.allowed(), "no network namespaces here")
 class Partition(Quorum):
-    """Two nodes beside the daemons; the third one, and a daemon of its own, at the other end of a cable."""
+    """Two nodes are beside the daemons; the third node, and a daemon of its own, are at the other end of a cable."""
 
     def start(self, **more):
         self.cable = Cable(self)
@@ -287,12 +293,12 @@ class Partition(Quorum):
 
 
 class Broken(Quorum):
-    """BREAK, and the repair of what a node lacks, which must not undo it."""
+    """BREAK, and the repair of holes, which must not undo a BREAK."""
 
-    CONF = CONF.replace("lease: 3s", "lease: 9s")  # renewed each 3 s
+    CONF = CONF.replace("lease: 3s", "lease: 9s")  # renewed every 3 s
 
     def states(self, key, until_then):
-        """What the nodes had of the key, until something has happened, without repetitions."""
+        """The nodes that had the key, until `until_then` is true: a list of states without repetitions."""
         seen = []
 
         def looked():
@@ -306,7 +312,7 @@ class Broken(Quorum):
         c = self.conn(r)
         t = c.cmd("LOCK", "a")
         until(lambda: self.where("a") == [True] * 3)
-        self.m.pause(0)  # BREAK does not reach it in time
+        self.m.pause(0)  # BREAK does not reach this node in time
         self.assertEqual(other.cmd("BREAK", "a"), 1)
         until(lambda: r.info("stats")["lost"] == "1")
         self.m.resume(0)
@@ -316,7 +322,9 @@ class Broken(Quorum):
         self.assertGreater(self.granted(self.conn(other), "a"), t)
 
     def fills(self, renew):
-        """A hole is filled by the renewal behind the one that found it; the node answers behind the majority."""
+        """
+        A renewal finds the hole, and the renewal after it fills the hole; the node answers later than the majority.
+        """
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 60s").replace("timeout: 500ms", "timeout: 5s"))
         c = self.conn(r)
         c.cmd("LOCK", "a")
@@ -328,7 +336,7 @@ class Broken(Quorum):
         self.assertEqual(self.m.nodes[2].cmd("EXISTS", "a"), 0)
         until(lambda: r.info("redis")["redis_in_flight"] == "0")
         r.advance("20s")  # two timeouts are over
-        until(lambda: self.where("a") == [True] * 3, 15 / harness.SLOW)  # the renewal behind this one is due in 20 s
+        until(lambda: self.where("a") == [True] * 3, 15 / harness.SLOW)  # the renewal after this one is due in 20 s
 
     def test_a_hole_that_a_renewal_finds(self):
         def renew(r, _):
@@ -340,7 +348,9 @@ class Broken(Quorum):
         self.fills(lambda _, c: self.assertGreater(c.cmd("RENEW", "a", "60s"), 0))
 
     def test_no_hole_is_filled_while_a_break_may_be_under_way(self):
-        """Else the first node that a BREAK has reached would have the key again when the BREAK reaches the last one."""
+        """
+        Else the first node that a BREAK has reached would have the key again when the BREAK reaches the last node.
+        """
         r = self.start(conf=self.CONF.replace("timeout: 500ms", "timeout: 10s"))
         c = self.conn(r)
         c.cmd("LOCK", "a")
@@ -357,8 +367,8 @@ class Broken(Quorum):
         self.assertTrue(c.cmd("UNLOCK", "a").startswith("LOST"))
 
     def test_a_node_in_quarantine_without_the_key_is_not_freed(self):
-        """The holder's daemon may be writing the key there anew, which counts at once."""
-        r = self.start(conf=self.CONF.replace("9s", "60s"))  # a quarantine that does not end
+        """The holder's daemon may be writing the key there anew, and that write counts at once."""
+        r = self.start(conf=self.CONF.replace("9s", "60s"))  # a quarantine that does not end during the test
         c = self.conn(r)
         c.cmd("LOCK", "a")
         self.m.nodes[0].cmd("FLUSHALL")
@@ -373,8 +383,8 @@ class Broken(Quorum):
         self.assertEqual(r.cmd("BREAK", "nobody's"), 0)
 
     def test_a_node_in_quarantine_that_had_the_key_is_not_freed(self):
-        """A renewal that finds no key there does not end the hold: the node may have lost it with its data."""
-        conf = self.CONF.replace("9s", "60s")  # a quarantine that does not end
+        """A renewal that finds no key there does not end the hold: the node may have lost the key with its data."""
+        conf = self.CONF.replace("9s", "60s")  # a quarantine that does not end during the test
         r, other = self.start(conf=conf), self.daemon(name="other", conf=conf)
         c = self.conn(r)
         c.cmd("LOCK", "a")
@@ -407,12 +417,12 @@ class Broken(Quorum):
 
 
 class Filled(Quorum):
-    """A hole is filled, and then another node dies: one of three is down, and two have the key."""
+    """A hole is filled, and then another node dies: one of three nodes is down, and two have the key."""
 
     CONF = CONF.replace("lease: 3s", "lease: 600s")
 
     def looked_up(self):
-        """How often each node has looked for the key of a renewal."""
+        """How often each node has looked up a key for a renewal."""
         calls = [re.search(r"cmdstat_hexists:calls=(\d+)", stats) for stats in self.m.cmd("INFO", "commandstats")]
         return [int(found.group(1)) if found else 0 for found in calls]
 
@@ -431,7 +441,7 @@ class Filled(Quorum):
         renewal()
         until(lambda: self.where("a") == [True] * 3 and r.info("redis")["redis_in_flight"] == "0")
         before = self.looked_up()
-        r.advance("1s")  # two timeouts: the next renewal is due in 199 s
+        r.advance("1s")  # two timeouts; the next renewal is due in 199 s
         until(lambda: all(now > at for now, at in zip(self.looked_up()[1:], before[1:])) and
               r.info("redis")["redis_in_flight"] == "0")
         self.m.nodes[1].kill()
@@ -450,7 +460,7 @@ class BrokenOfFive(Quorum):
     CONF = CONF.replace("lease: 3s", "lease: 60s").replace("timeout: 500ms", "timeout: 5s")
 
     def renewal(self, r):
-        """A renewal, of which every node has answered."""
+        """A renewal that every node has answered."""
         at = int(r.info("stats")["renewals"])
         r.advance("20s")
         until(lambda: int(r.info("stats")["renewals"]) > at and r.info("redis")["redis_in_flight"] == "0")
@@ -469,12 +479,12 @@ class BrokenOfFive(Quorum):
         return r, c
 
     def reached(self, *which):
-        """A BREAK reaches these nodes only now."""
+        """A BREAK of another daemon reaches these nodes only now."""
         for i in which:
             self.m.nodes[i].cmd("DEL", "a")
 
     def test_a_hole_that_was_filled_behind_a_break_does_not_undo_it(self):
-        """The BREAK had reached the node before its hole was filled, and reaches two others after that."""
+        """The BREAK reached the first node before its hole was filled, and reaches two other nodes after that."""
         r, c = self.repaired()
         self.reached(1, 2)
         r.advance("20s")

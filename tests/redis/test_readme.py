@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README, as written: every block of it is run or checked, in a directory that looks like the one after `make run`.
+"""The README as written: each block of it is run or checked, in a directory that looks like the one after `make run`.
 
     console   typed and answered lines of a dialogue      sh      run line by line; a text block after it is its output
     python    run                                         js      run, when node has the library
@@ -38,7 +38,7 @@ BLOCKS = blocks()
 
 
 def plain(text):
-    """Tokens differ from run to run."""
+    """The text without tokens, which differ from run to run."""
     return re.sub(r"\d{12,}", "TOKEN", text.replace("\r", ""))
 
 
@@ -48,7 +48,7 @@ class Readme(Case):
         os.makedirs(os.path.join(self.dir, "build", "run"))
         for name in ("rlock", "rlockd"):
             os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
-        # As scripts/run does it, but for the port: two runs of the tests must not meet.
+        # As scripts/run does it, but without its port, which two runs of the tests could not share.
         self.d = self._keep(harness.Process([os.path.join(self.dir, "build", "rlockd"), "--redis", "embedded",
                                              "--listen", "unix:build/run/rlockd.sock", "--listen", "tcp:127.0.0.1:0"],
                                             self.dir, "rlockd"))
@@ -90,7 +90,10 @@ class Readme(Case):
                 self.assertEqual(plain(out), plain(BLOCKS[i + 1][1] + "\n"), "README.md:%d" % where)
 
     def test_the_first_minute_needs_what_setup_installs(self):
-        """Each command of the blocks before Python's is ours, every Debian's, or of what `make run` installs."""
+        """
+        Each command of the blocks before Python's is rlockd's, or is part of every Debian, or is installed by `make
+        run`.
+        """
         with open(os.path.join(harness.TOP, "scripts", "setup")) as f:
             wanted = " ".join(re.findall(r'^build="(.*)"$', f.read(), re.M)).split()
         python = next(where for language, _, where in BLOCKS if language == "python")
@@ -107,7 +110,7 @@ class Readme(Case):
                 self.assertTrue(owner & set(wanted) or essential == "yes", "%s is of %s" % (word, owner))
 
     def test_a_second_make_run(self):
-        """It says that the first one is there, and not that it is ready itself."""
+        """The second run reports that the first one is there, and not that it is ready itself."""
         os.mkdir(os.path.join(self.dir, "scripts"))
         run = shutil.copy(os.path.join(harness.TOP, "scripts", "run"), os.path.join(self.dir, "scripts"))
         status, out, err = self.run_words([run])
@@ -115,7 +118,7 @@ class Readme(Case):
         self.assertIn("already running", err)
 
     def test_a_lock_is_seen_while_it_is_held(self):
-        """`rlock ls` shows something where the README has it."""
+        """`rlock ls` shows a lock at the place of the README that shows its output."""
         out = "".join(self.run_words(["bash", "-euc", text])[1] for text, _ in self.of("sh") if "rlock ls" in text)
         self.assertRegex(out, r"(?m)^nightly-backup +reentrant +held ")
 
@@ -140,7 +143,7 @@ class Readme(Case):
             if node is None or self.run_words([node, "-e", "require.resolve('%s')" % library])[0] != 0:
                 missing.append(library)
                 continue
-            # import does not look at NODE_PATH; a link does.
+            # import ignores NODE_PATH, but follows a link.
             found = self.run_words([node, "-p", "require.resolve('%s')" % library])[1].strip()
             root = found[:found.rindex("/node_modules/") + len("/node_modules")]
             if not os.path.exists(os.path.join(self.dir, "node_modules")):
@@ -163,7 +166,7 @@ class Readme(Case):
             db.close()
 
     def test_yaml(self):
-        """With files of ours for those below /etc/rlockd, and for what systemd would pass."""
+        """With test files in place of those below /etc/rlockd, and of those that systemd would pass."""
         ours = os.path.join(self.dir, "etc")
         os.mkdir(ours)
         authority = Authority(ours)
@@ -185,7 +188,7 @@ class Readme(Case):
         self.assertEqual({language for language, _, _ in BLOCKS} - tested, set())
 
     def test_contributing_names_files_that_exist(self):
-        """A word in backquotes that begins with a room of ours is a path; capitals stand for a name, * for any."""
+        """A word in backquotes that begins with a room is a path; capitals stand for a name, * for any text."""
         with open(os.path.join(harness.TOP, "CONTRIBUTING.md")) as f:
             text = f.read()
         paths = set(re.findall(r"`((?:daemon|proto|conf|scripts|tests)/[\w./*-]+)", text))
@@ -214,7 +217,7 @@ class Readme(Case):
 
 class MakeRun(unittest.TestCase):
     def test_what_make_run_says_works(self):
-        """The lines that scripts/run prints for all topologies are those that this test runs: they need no port."""
+        """The lines that scripts/run prints for all topologies are the lines that this test runs: they need no port."""
         with open(os.path.join(harness.TOP, "scripts", "run")) as f:
             text = re.sub(r"\$\{more:\+\n.*?\}", "", f.read())
         lines = re.search(r"from here:\n(.*?)\n\n", text, re.S).group(1).split("\n")

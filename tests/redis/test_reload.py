@@ -1,7 +1,7 @@
 """test_reload.py -- the configuration changes under locks that are held: they stay as they were taken until they are
 free.
 
-And what daemons on one Redis could disagree about for a moment, which key a name has, a reload does not change at all.
+A reload does not change the key of a name at all: for a moment, daemons on one Redis would have different keys for it.
 """
 import os
 import re
@@ -12,7 +12,7 @@ from harness import BUILD, RLOCK, Case, RError, main, until
 
 
 class Reload(Case):
-    """A daemon whose file is written anew."""
+    """A daemon whose configuration file is written anew."""
 
     def begin(self, conf, name="rlockd"):
         self.r = self.redis(name="redis-" + name)
@@ -29,12 +29,12 @@ class Reload(Case):
 
 
 class Tracking(Reload):
-    """`tracking` of a rule by which a client waits."""
+    """`tracking` of a rule whose name has a waiter."""
 
     CONF = "max_poll: 1h\nlocks: { kind: simple, tracking: %s }\n"
 
     def wait_for_stranger(self, n):
-        """So many connections that wait for x, which a stranger has."""
+        """n connections that wait for x, which a client without a daemon holds."""
         self.assertEqual(self.r.cmd("SET", "x", "0" * 32, "NX", "PX", "600000"), "OK")
         conns = [self.conn(self.d) for _ in range(n)]
         for i, c in enumerate(conns):
@@ -65,7 +65,7 @@ class Tracking(Reload):
         self.assertGreater(b.read(), 0)
 
     def test_off(self):
-        """Its own renewals are no news: while another waits, none follows the other."""
+        """The daemon's own renewals are no news to it: no renewal causes the next one while a client waits."""
         self.begin(self.CONF % "true")
         a, _ = self.wait_for_stranger(2)
         until(lambda: self.tracked() == 1)
@@ -79,14 +79,14 @@ class Tracking(Reload):
         before = renewals()
         self.d.advance("11s")
         until(lambda: renewals() > before)
-        for _ in range(20):  # what a renewal would bring about comes a hand-over's time later
+        for _ in range(20):  # an effect of the renewal would come one hand-over's time later
             self.d.advance("20ms")
             self.d.cmd("LOCKINFO", "x")
-        self.assertLess(renewals(), before + 5)  # that, and what the jump of the clock makes it confirm
+        self.assertLess(renewals(), before + 5)  # the renewal, and those that the jump of the clock brings about
 
 
 class Held(Reload):
-    """What is held under a rule that is no more."""
+    """Locks that are held under a rule which no longer exists."""
 
     def test_another_kind(self):
         for was, now in (("reentrant", "simple"), ("reentrant", "rw"), ("rw", "reentrant"), ("semaphore", "reentrant"),
@@ -101,7 +101,7 @@ class Held(Reload):
                 self.assertGreater(a.cmd("RENEW", "x", "20s", "OWNER", "o"), 0)
                 info = a.map("LOCKINFO", "x")
                 self.assertEqual((info["kind"], info["state"], info["token"]), (was, "held", token))
-                if was == "semaphore":  # whoever comes expects to be alone now
+                if was == "semaphore":  # the next waiter expects to be the only holder
                     self.assertTrue(b.cmd("LOCK", "x").startswith("KIND "))
                 else:
                     b.ask("LOCK", "x")
@@ -129,7 +129,7 @@ class Held(Reload):
         self.assertIn("SHARED is for kind rw", a.cmd("LOCK", "x", "SHARED"))
 
     def test_a_place_in_the_queue(self):
-        """a client that waits in slices has its place in it still"""
+        """a client that waits in short waits keeps its place"""
         self.begin("locks: { kind: semaphore }\n")
         a, b = self.conn(self.d), self.conn(self.d)
         a.cmd("LOCK", "x")
@@ -163,7 +163,7 @@ class Held(Reload):
         self.assertEqual(self.r.cmd("DBSIZE"), len(self.r.cmd("KEYS", "rlock:*")))
 
     def test_rlock_run(self):
-        """it asks for its lock every sixth of a lease"""
+        """rlock asks for its lock every sixth of a lease"""
         cases = (("", "locks: { lease: 3s, kind: simple }\n", ()),
                  ("", "locks: { lease: 3s, kind: semaphore }\n", ()),
                  ("", "locks: { lease: 3s }\nlimits: { name_bytes: 8 }\n", ()),
@@ -191,10 +191,13 @@ class Held(Reload):
 
 
 class Leases(Reload):
-    """After a loss of data others wait for a daemon that is cut off as long as its longest lease: see PROTOCOL.md."""
+    """
+    After a loss of data, other daemons wait for a daemon that is cut off, as long as its longest lease: see
+    PROTOCOL.md.
+    """
 
     def reported(self):
-        """what other daemons are told, ms"""
+        """the longest lease that the daemon has registered, ms"""
         uuid = self.d.info("server")["run_id"]
         return int((self.r.cmd("HGET", "rlock:members", uuid) or "0").split()[-1])
 
@@ -226,7 +229,7 @@ class Leases(Reload):
 
 
 class Keys(Reload):
-    """A reload that would give a name another key is refused: other daemons have not read it yet."""
+    """A reload that would give a name another key is refused: other daemons have not read their configuration yet."""
 
     def test_is_refused(self):
         was = "locks: { prefix: 'app:' }\nrules: [{ match: 'wl/*', key: '{name}:lock' }]\n"
@@ -249,7 +252,7 @@ class Keys(Reload):
         self.assertEqual(self.r.cmd("KEYS", "*x"), ["app:x"])
 
     def test_two_daemons_have_one_key_for_a_name(self):
-        """reloaded one after the other: in between, too"""
+        """also between the reload of one and that of the other"""
         self.begin("")
         b = self.rlockd(redis=self.r.url, name="b")
         self.assertGreater(b.cmd("LOCK", "x"), 0)
@@ -262,7 +265,7 @@ class Keys(Reload):
     WORDS = "another daemon on this Redis gives names other keys"
 
     def test_daemons_that_were_started_with_other_keys(self):
-        """one after the other, as in a rolling restart: both say so"""
+        """one after the other, as in a rolling restart: both warn"""
         self.begin("rules: [{ match: 'cron/*', wait: 0 }]\n")
         same = self.rlockd(redis=self.r.url, name="same", conf="locks: { lease: 10s, kind: rw }\n")
         until(lambda: same.info("redis")["redis_other_daemons"] == "1")
@@ -275,7 +278,7 @@ class Keys(Reload):
         self.assertNotIn("daemon=" + self.d.info("server")["run_id"], same.log())
 
     def test_kinds_exclude_each_other_over_two_daemons(self):
-        """a reload may change the kind: the key is the same, and its type and shape are another"""
+        """a reload may change the kind: the key is the same, and its type and shape are different"""
         kinds = "reentrant simple counter fair rw semaphore fenced".split()
         self.begin("")
         b = self.rlockd(redis=self.r.url, name="b")
@@ -289,12 +292,12 @@ class Keys(Reload):
 
 
 class OneKey(Reload):
-    """Two names that have one key, at one daemon and over two."""
+    """Two names with one key, at one daemon and at two."""
 
     RULES = "locks: { prefix: 'app:', lease: 5m }\nrules: [{ match: 'app:*', prefix: '' }]\n"
 
     def test_keys_beside_the_key(self):
-        """x and {x} would share what says how long a reader stays: the end of the one would free the other"""
+        """x and {x} would share the key that has the leases of readers: the release of one would free the other"""
         self.begin("locks: { kind: rw }\n")
         b = self.rlockd(redis=self.r.url, name="b", conf="locks: { kind: rw }\n")
         with self.d.conn() as one, self.d.conn() as two, b.conn() as other:
@@ -320,7 +323,7 @@ class OneKey(Reload):
             self.assertIsNone(one.cmd("LOCK", "app:job", "NOWAIT"))
 
     def test_broken_under_the_other_name(self):
-        """its holder hears at once, though it uses the other name"""
+        """its holder is informed at once, although it uses the other name"""
         self.begin(self.RULES)
         b = self.rlockd(redis=self.r.url, name="b", conf=self.RULES)
         with self.d.conn() as one, b.conn() as two:
@@ -336,7 +339,7 @@ class OneKey(Reload):
         self.assertIn("two names have one key, such as 'app:x' and 'x'", err)
 
     def test_after_a_restart(self):
-        """a name that was kept has its key still"""
+        """a restored name still has its key"""
         state = "state_dir: %s\n" % self.dir
         self.begin(self.RULES + state)
         with self.d.conn() as c:

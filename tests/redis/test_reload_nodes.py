@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""HUP where there are several servers: a cluster, a quorum. All of them take another login and other certificates.
+"""HUP with several servers, in a cluster or a quorum: each of them takes another login and other certificates.
 
-And a HUP with another URL: it needs a restart, and all that is taken has to suit the URL in use.
+A HUP with another URL needs a restart: until then the URL in use stays, and the new configuration must suit that URL.
 """
 import os
 import signal
@@ -13,7 +13,7 @@ from harness import free_port, until
 from quorums import Masters
 from test_sentinel import nodes
 
-USER = "app"  # the tests themselves come by the Unix sockets, as the user who needs no password
+USER = "app"  # the tests themselves use the Unix sockets, as the user without a password
 
 
 class Reload(harness.Case):
@@ -25,7 +25,7 @@ class Reload(harness.Case):
         self.put("one", self.ca)
 
     def put(self, password, ca):
-        """What the daemon reads: the password, its own certificate and key, and whom it trusts."""
+        """Writes the files that the daemon reads: password, certificate, key, and the authority that it trusts."""
         cert, key = ca.certificate("rlockd")
         texts = {"password": password + "\n"}
         for name, path in (("cert", cert), ("key", key), ("ca", ca.pem)):
@@ -44,7 +44,7 @@ class Reload(harness.Case):
         self.assertEqual(node.cmd("ACL", "SETUSER", USER, "reset", "on", ">" + password, "~*", "&*", "+@all"), "OK")
 
     def exchange(self, servers):
-        """Each of them takes the other password alone, and certificates of the other authority."""
+        """From now on each server takes the other password alone, and has a certificate of the other authority."""
         for i, node in enumerate(servers):
             self.allow(node, "two")
             cert, key = self.other.certificate("node%d" % i)
@@ -57,7 +57,7 @@ class Reload(harness.Case):
         until(lambda: "conf reloaded" in d.log())
 
     def cut(self, d, servers):
-        """Ends all connections of the daemon, which comes back."""
+        """Ends all connections of the daemon, which connects again."""
         was = d.info("redis")["redis_links"]
         connects = int(d.info("stats")["redis_connects"])
         for node in servers:
@@ -96,7 +96,7 @@ class OfACluster(Reload):
         return (*ca.certificate("node"), ca.pem)
 
     def test_of_all_nodes_and_of_one_that_comes_later(self):
-        """The link that asks for the map, wherever one answers, has the new login as well: no node refuses any."""
+        """The links that ask for the map have the new login as well: no node refuses any link."""
         cluster = Cluster(self.dir, self._keep, replicas=0, args=STEADY, tls=self.tls(self.ca))
         for node in cluster.nodes:
             self.allow(node, "one")
@@ -133,7 +133,7 @@ class OtherUrl(harness.Case):
         return 'redis: { url: "%s"%s }\n%s' % (url, login, more)
 
     def hup(self, conf, taken=True):
-        """What the log says of it."""
+        """The lines of the log about the reload."""
         words = "conf reloaded" if taken else "conf not reloaded"
         n, was = len(self.d.log()), self.d.log().count(words)
         self.d.write_conf(conf)
@@ -148,14 +148,14 @@ class OtherUrl(harness.Case):
         self.assertEqual(self.c.cmd("UNLOCK", "y"), 0)
 
     def refuses(self, rule, why):
-        """A rule that the shape in use cannot have, beside a URL of a shape that can."""
+        """A rule that the shape in use cannot have, while the shape of the other URL could."""
         log = self.hup(self.conf(self.other, "rules: [ { match: y*, %s } ]\n" % rule), taken=False)
         self.assertIn("redis.url: the URL in use stays until a restart: " + why, log)
         self.assertNotIn("needs a restart key", log)
         self.is_in_use()
 
     def returns(self):
-        """Each HUP with another URL says so again; one with the URL in use has nothing to say."""
+        """Each HUP with another URL logs that it needs a restart; a HUP with the URL in use logs nothing."""
         for _ in range(2):
             log = self.hup(self.conf(self.other, "locks: { lease: 7s }\n", ", user: other, timeout: 3s"))
             self.assertIn("conf needs a restart key=redis.url", log)
@@ -186,7 +186,8 @@ class OtherUrl(harness.Case):
         self.begin(self.redis().url)
         self.other = "quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"
         log = self.hup(self.conf(self.other, "rules: [ { match: y*, kind: rw } ]\n"), taken=False)
-        self.assertIn("redis.url: a quorum has the kinds reentrant and simple", log)  # it could not start with this
+        # a restart with this configuration would fail
+        self.assertIn("redis.url: a quorum has the kinds reentrant and simple", log)
         self.returns()
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Grants that replicas have to acknowledge (`replicas` of a rule). Master and replicas are real; they are stopped,
-killed and let go on."""
+killed and continued.
+"""
 import os
 import re
 import signal
@@ -60,7 +61,7 @@ class Replicas(Case):
                          (got, wanted))
 
     def is_free(self, name):
-        """nothing of it is left in Redis"""
+        """no key of it is left in Redis"""
         until(lambda: self.master.cmd("EXISTS", name) == 0)
 
     def reload(self, two):
@@ -87,7 +88,7 @@ class Enough(Replicas):
     def test_full_says_it_only_where_replicas_are_asked_for(self):
         self.begin()
         self.assertNotIn("replicas", self.conn(self.d).map("LOCK", "a", "FULL"))
-        self.assertEqual(self.d.info("redis")["redis_links"], "3")  # no link of its own before it is needed
+        self.assertEqual(self.d.info("redis")["redis_links"], "3")  # the link of WAIT is made when it is first needed
         self.assertEqual(self.count("replica_waits"), 0)
 
     def test_many_share_a_wait(self):
@@ -146,7 +147,7 @@ class TooFew(Replicas):
         c = self.conn(self.d)
         for kind in ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"):
             self.is_refused(c.cmd("LOCK", "one/" + kind, "KIND", kind, "NOWAIT"), 0, 1)
-            if kind != "semaphore":  # its free permits stay there, as a number
+            if kind != "semaphore":  # its number of free permits stays there
                 self.is_free("one/" + kind)
         until(lambda: self.master.cmd("GET", "one/semaphore") in (None, "1"))
 
@@ -189,10 +190,10 @@ class TooFew(Replicas):
 
 
 class Unknown(Replicas):
-    """What cannot be said is never a grant, and never a second holder."""
+    """A grant whose acknowledgement is uncertain is never reported, and never makes a second holder."""
 
     def pending(self):
-        """A LOCK that Redis has granted, and that replicas have not acknowledged; nor will they."""
+        """A LOCK that Redis has granted and that replicas have not acknowledged, since they are stopped."""
         self.begin(timeout="8s", two=2)
         self.other = self.daemon("other")
         for i in range(2):
@@ -203,7 +204,7 @@ class Unknown(Replicas):
         until(self.waiting)
 
     def waiting(self):
-        """who is blocked in WAIT, by its id"""
+        """the id of the client that is blocked in WAIT"""
         for line in self.master.cmd("CLIENT", "LIST").split("\n"):
             if "cmd=wait" in line and "flags=b" in line:
                 return int(line.split()[0].split("=")[1])
@@ -227,7 +228,7 @@ class Unknown(Replicas):
         for server in self.servers:
             server.kill()
         self.assertTrue(self.c.quiet())
-        self.master = self._keep(self.master.again())  # with nothing of it
+        self.master = self._keep(self.master.again())  # with no data
         until(lambda: self.d.info("redis")["redis_state"] == "up")
         self.assertTrue(self.c.quiet())
         self.replicas = [self._keep(r.again(self.master)) for r in self.replicas]
@@ -236,7 +237,7 @@ class Unknown(Replicas):
         self.assertIsNone(self.conn(self.other).cmd("LOCK", "two/a", "NOWAIT"))
 
     def test_the_data_is_lost_in_the_wait(self):
-        """What was granted, and acknowledged, in the data before is no grant in the data that is there now."""
+        """A grant, acknowledged or not, in data that was lost is no grant in the data that is there now."""
         self.begin(timeout="40s")  # a WAIT may take 10 s
         for i in range(2):
             self.stop_replica(i)
@@ -256,7 +257,7 @@ class Unknown(Replicas):
         self.assertGreaterEqual(self.count("unknowns"), 2)
 
     def test_another_server_is_at_its_address(self):
-        """The write is refused where the process is not the one that has granted the lock."""
+        """The daemon refuses a write by a process that is not the one which has granted the lock."""
         self.begin()
         c = self.conn(self.d)
         self.assertGreater(c.cmd("LOCK", "two/a"), 0)
@@ -264,7 +265,7 @@ class Unknown(Replicas):
         number, origin = epoch.split()
         theirs = "%s %s" % (number, origin[::-1])
         with self.master.conn() as r:
-            r.cmd("MULTI")  # the daemon, which writes as well, has to be out of the way
+            r.cmd("MULTI")  # blocks the daemon, which writes as well
             for words in (("SET", "rlock:epoch", theirs), self.write(epoch), self.write(theirs),
                           ("SET", "rlock:epoch", epoch), ("INFO", "persistence"), self.write(epoch),
                           ("INFO", "persistence"), ("DEL", "rlock:clock"), self.write(epoch)):
@@ -298,7 +299,7 @@ class Unknown(Replicas):
 
 class Jumps(Replicas, Jumping):
     def test_the_lease_is_over_in_the_wait(self):
-        """Redis's clock jumps ahead, and drops a lock that replicas acknowledge behind that."""
+        """Redis's clock jumps ahead, and Redis drops the lock before the replicas acknowledge it."""
         self.env = self.jumping_clock()
         self.begin(timeout="40s")  # a WAIT may take 10 s
         for i in range(2):
@@ -318,7 +319,9 @@ class Jumps(Replicas, Jumping):
 
 class Failover(Replicas):
     def test_what_was_acknowledged_survives_the_master(self):
-        """Sentinels promote a replica that has the lock, and its holder keeps it. All links move, that of WAIT too."""
+        """
+        Sentinels promote a replica that has the lock, and its holder keeps it. All links move, also the link of WAIT.
+        """
         self.d = None
         setup = Deployment(self)
         self.conf = CONF % ("500ms", 2)
@@ -338,7 +341,7 @@ class Failover(Replicas):
 
 class HandOver(Replicas):
     def run_of_three(self):
-        """a has it, and got it with tokens set aside for hand-overs; b waits."""
+        """a holds the lock, by a grant with a reserve for hand-offs; b waits."""
         first, a, b = (self.conn(self.d) for _ in range(3))
         self.assertGreater(first.cmd("LOCK", "two/a"), 0)
         for n, c in enumerate((a, b)):
@@ -368,7 +371,7 @@ class HandOver(Replicas):
         self.assertEqual(got["replicas"], 1)
         self.reload(2)
         c = self.conn(self.d)
-        c.ask("LOCK", "two/a", "WAIT", "60s")  # brings the new rule
+        c.ask("LOCK", "two/a", "WAIT", "60s")  # the request that brings the new rule
         until(lambda: a.maps("LOCKS", "two/a")[0]["waiters"] == 2)
         self.assertEqual(a.cmd("UNLOCK", "two/a"), 0)
         until(lambda: self.count("replica_shortfalls") > 0)
@@ -400,7 +403,7 @@ class Bystanders(Replicas):
             name = "by/%d" % (i % 100)
             self.assertGreater(c.cmd("LOCK", name, "WAIT", "5s"), 0)
             self.assertEqual(c.cmd("UNLOCK", name), 0)
-        self.assertEqual(self.count("replica_waits"), 1)  # the first one is in flight yet
+        self.assertEqual(self.count("replica_waits"), 1)  # the first one is still in flight
         self.assertEqual(self.count("replica_shortfalls"), 0)
         for w in waits:
             self.assertTrue(w.quiet())
@@ -413,7 +416,7 @@ class Reload(Replicas):
         c = self.conn(self.d)
         self.assertGreater(c.cmd("LOCK", "two/a", "NOWAIT"), 0)
         self.reload(2)
-        self.assertGreater(c.cmd("LOCK", "two/a", "NOWAIT"), 0)  # what is held stays as it was taken
+        self.assertGreater(c.cmd("LOCK", "two/a", "NOWAIT"), 0)  # a held lock stays as it was taken
         self.is_refused(c.cmd("LOCK", "two/b", "NOWAIT"), 1, 2)
         self.reload(0)
         self.assertGreater(c.cmd("LOCK", "two/b", "NOWAIT"), 0)

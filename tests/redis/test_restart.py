@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A daemon that is killed, and the next one with the same state directory: what sessions left is free within a round
-trip to Redis, named owners go on with what they had."""
+"""A daemon is killed, and the next one has the same state directory: locks of sessions are freed within a round trip to
+Redis, and named owners keep theirs.
+"""
 import os
 import re
 import select
@@ -24,11 +25,11 @@ class Restart(Case):
         self.state = os.path.join(self.dir, "state")
 
     def start(self, name="rlockd", conf="", **more):
-        """A daemon on the state directory."""
+        """Starts a daemon on the state directory."""
         return self.rlockd(redis=self.r.url, name=name, conf=CONF % self.state + conf, **more)
 
     def again(self, d, name, **more):
-        """Kills it and starts the next one."""
+        """Kills the daemon and starts the next one."""
         d.kill()
         return self.start(name, **more)
 
@@ -84,7 +85,7 @@ class Sessions(Restart):
         self.assertEqual(c.cmd("UNLOCK", "f"), 0)
 
     def test_acquire_on_its_way(self):
-        """Killed between an ACQUIRE and its reply: the lock that Redis grants to no session is free again at once."""
+        """Killed between an ACQUIRE and its reply: the lock that Redis grants to no session is freed at once."""
         d = self.start(conf="redis: { timeout: 500ms }\n")
         c = self.conn(d)
         c.cmd("LOCK", "warm")
@@ -94,13 +95,13 @@ class Sessions(Restart):
         held = os.path.join(self.state, "held")
 
         def kept():
-            """both are in the table"""
+            """both are in the state file"""
             with open(held, "rb") as f:
                 table = f.read()
             return b"lost" in table and b"named" in table
         until(kept)
         for _ in range(3):
-            d.cmd("PING")  # each is a turn of the daemon's loop: what goes to Redis has been written
+            d.cmd("PING")  # after this many turns of the daemon's loop the commands to Redis are written
         d.kill()
         self.r.signal(signal.SIGCONT)
         until(lambda: self.key_of("lost") == 1)
@@ -112,8 +113,8 @@ class Sessions(Restart):
 
 
     def test_killed_under_load(self):
-        """At any moment: nothing in the table is torn, and nothing of it is left in Redis."""
-        freed, quick = 0, "redis: { timeout: 300ms }\n"  # what was on its way is swept up after twice that
+        """Killed at any moment: no record of the state file is torn, and no key of its locks is left in Redis."""
+        freed, quick = 0, "redis: { timeout: 300ms }\n"  # an attempt without an answer is swept up after twice that
         for n in range(8):
             d = self.start("d%d" % n, conf=quick)
             conns = [self.conn(d) for _ in range(8)]
@@ -136,7 +137,7 @@ class Sessions(Restart):
         self.assertGreater(freed, 0)
 
     def test_killed_while_the_table_shrinks(self):
-        """Wherever its records are just then: each that is kept is there once."""
+        """Killed while records move: each record that is kept is there once."""
         for n in range(6):
             d = self.start("d%d" % n)
             c = self.conn(d)
@@ -204,7 +205,10 @@ class Named(Restart):
         self.assertGreater(new.read(), token)
 
     def test_a_grace_of_its_own(self):
-        """Where the rule has none: what an owner has asked for by GRACE holds over a crash, from the next start on."""
+        """
+        Where the rule has no owner grace: a GRACE that an owner has requested holds over a crash, from the next start
+        on.
+        """
         conf = "locks: { owner_grace: 0 }\n"
         d = self.start(conf=conf)
         c = self.conn(d)
@@ -226,7 +230,8 @@ class Named(Restart):
         token = {n: c.cmd("LOCK", n, "OWNER", "w", *words) for n, words in kinds.items()}
         for n in range(3):
             d = self.again(d, "next%d" % n, conf='locks: { lease: 3s }\n')
-            # Renewed at once. (Killed before it hears of that, a `counter` would not know its lock again.)
+            # All are renewed at once. (If the daemon died before the answer, it would not recognize a lock of kind
+            # `counter`.)
             until(lambda: int(d.info("stats")["renewals"]) >= 8)
         c = self.conn(d)
         for n in kinds:
@@ -320,7 +325,9 @@ class Named(Restart):
         self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^NOTHELD")
 
     def test_freed_before_redis_was_reached(self):
-        """The log tells how long freeing took since Redis was reached, and tells nothing where it was not."""
+        """
+        The log has the time that freeing took since Redis was reached, and no such time where Redis was not reached.
+        """
         d = self.start()
         self.conn(d).cmd("LOCK", "a", "LEASE", "200ms", "OWNER", "w")
         d.kill()
@@ -340,7 +347,7 @@ class Named(Restart):
         self.assertRegex(self.conn(d).cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
 
     def test_redis_lost_all_meanwhile(self):
-        """What a named owner held is reclaimed; and another daemon grants it to no owner before that."""
+        """The locks of a named owner are reclaimed, and no other daemon grants them before that."""
         d = self.start()
         other = self.rlockd(redis=self.r.url, name="other")
         until(lambda: other.info("redis")["redis_other_daemons"] == "1")
@@ -358,7 +365,7 @@ class Named(Restart):
         self.assertGreater(w.read(), token)
 
     def test_broken_meanwhile_is_not_taken_again(self):
-        """The same Redis: what an operator broke is lost, also if no owner has taken it since."""
+        """In the same Redis: a lock that an operator broke is lost, also if no owner has taken it since."""
         other = self.rlockd(redis=self.r.url, name="other")
         d = self.start()
         self.conn(d).cmd("LOCK", "a", "OWNER", "w")
@@ -370,7 +377,7 @@ class Named(Restart):
         self.assertEqual(self.key_of("a"), 0)
 
     def test_redis_restarts_empty_meanwhile(self):
-        """Daemon and Redis gone together: the holder has its lock on the new data, and no other gets it before."""
+        """Daemon and Redis end together: the holder has its lock in the new data, and no other owner gets it before."""
         d = self.start()
         token = self.conn(d).cmd("LOCK", "a", "OWNER", "w")
         d.kill()
@@ -387,7 +394,7 @@ class Named(Restart):
         self.assertGreater(other.cmd("LOCK", "a"), token)
 
     def test_stop_and_start(self):
-        """TERM with a named owner that holds and one that waits: both go on with the next process."""
+        """TERM while one named owner holds and another one waits: both go on with the next process."""
         d = self.start(conf="drain_timeout: 100ms\n")
         c, w, s = self.conn(d), self.conn(d), self.conn(d)
         token = c.cmd("LOCK", "a", "OWNER", "w0")
@@ -435,7 +442,7 @@ class Directory(Restart):
         self.start("third")
 
     def test_copy_of_the_directory(self):
-        """Another host, as far as this one can tell: only the next process of the one that runs is let in."""
+        """To the daemon it looks like another host: only the successor of the process that runs may serve."""
         self.start().stop()
         copy = os.path.join(self.dir, "copy")
         shutil.copytree(self.state, copy)
@@ -470,7 +477,7 @@ class Directory(Restart):
         self.assertFalse(os.path.exists(self.dir + "/x"))
 
     def test_many(self):
-        """More than the table began with, and names as long as they may be."""
+        """More locks than the state file begins with, and names of the maximum length."""
         d = self.start()
         c = self.conn(d)
         n = 700

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""rlock, the command line: exit codes, signals, and that a command never outlives its lock.
+"""rlock, the command line: exit codes, signals, and the promise that a command never outlives its lock.
 
-The cases come from what went wrong in its relatives over the years: deaf while waiting, QUIT and HUP not passed on,
-children of `sh -c` that survive, a daemon that is restarted, a lock that is taken away.
+The cases come from faults of similar programs over the years: a program that ignores signals while it waits, QUIT and
+HUP that are not passed on, children of `sh -c` that survive, a daemon that is restarted, a lock that is taken away.
 """
 import os
 import re
@@ -32,7 +32,7 @@ class Rlock(Case):
         return self.run_words([RLOCK, "-s", self.d.addr, *words], stdin=stdin, env=env)
 
     def spawn(self, *words, **more):
-        more.setdefault("process_group", None if "start_new_session" in more else 0)  # harness.Process says why
+        more.setdefault("process_group", None if "start_new_session" in more else 0)  # harness.Process has the reason
         p = subprocess.Popen([RLOCK, "-s", self.d.addr, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, preexec_fn=harness.die_with_us, **more)
         self.addCleanup(self.reap, p)
@@ -40,7 +40,7 @@ class Rlock(Case):
 
     @staticmethod
     def command_of(p):
-        """The process of the command: below the three of rlock."""
+        """The process of the command: below the three processes of rlock."""
         return Rlock.command_of_pid(p.pid)
 
     @staticmethod
@@ -175,7 +175,7 @@ class Holding(Rlock):
         self.assertFalse(os.path.exists(mark))
 
     def test_a_waiter_that_gives_up_leaves_no_ticket(self):
-        """Neither in the queue here nor in Redis', for it is gone before the next one asks."""
+        """Neither in the queue of the daemon nor in Redis: it is removed before the next request."""
         self.start_daemon(conf="locks: { place_grace: 10m }\n")
         self.c.cmd("LOCK", "x", "KIND", "fair")
         status = self.rlock("run", "x", "--kind", "fair", "-w", "200ms", "--kill-after", "5m", "--", "true")[0]
@@ -242,8 +242,11 @@ class Holding(Rlock):
              "    print(signal.sigwait(heard).name, flush=True)\n")
 
     def test_a_signal_to_the_process_group_comes_once(self):
-        """It reaches both processes of rlock; only the one that the caller started forwards it, and that one stands
-        still here. USR2 is what it would have sent: a USR1 that the other one had forwarded would come before it."""
+        """
+        It reaches both processes of rlock; only the one that the caller started forwards it, and that one is stopped
+        here. USR2 comes by the way in which it forwards signals: if the other process had forwarded USR1, USR1 would
+        come before USR2.
+        """
         self.start_daemon()
         p = self.spawn("run", "x", "--", sys.executable, "-c", self.HANDLES, process_group=0)
         self.assertEqual(p.stdout.readline(), b"ready\n")
@@ -258,7 +261,10 @@ class Holding(Rlock):
         self.assertEqual(p.wait(harness.DEADLINE), 143)
 
     def test_signals_that_the_test_ignores_reach_what_it_starts(self):
-        """`nohup make check &`: the shell has us ignore them, and an ignored signal stays so over exec."""
+        """
+        `nohup make check &`: the shell makes the test ignore these signals, and an ignored signal stays ignored over
+        exec.
+        """
         for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             before = signal.signal(sig, signal.SIG_IGN)
             self.addCleanup(signal.signal, sig, before)
@@ -312,10 +318,10 @@ class Holding(Rlock):
 
 
 class Kinds(Rlock):
-    """-S, -N and --kind: what the command holds, and which runs may be beside it."""
+    """-S, -N and --kind: the lock that a command holds, and which runs may hold it together."""
 
     def child(self, *words):
-        """Runs until its standard input ends."""
+        """A run of rlock that ends when its standard input ends."""
         p = subprocess.Popen([RLOCK, "-s", self.d.addr, "run", *words, "--", "cat"], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
         self.addCleanup(self.reap, p)
@@ -357,7 +363,7 @@ class Kinds(Rlock):
         self.free("pool")
 
     def test_without_s_beside_s(self):
-        """It is of another kind, and is refused at once."""
+        """Its kind differs from that of the holder, so it is refused at once."""
         self.start_daemon()
         running = self.child("doc", "-S")
         until(lambda: self.holders("doc") == 1)
@@ -367,8 +373,10 @@ class Kinds(Rlock):
         self.end(running)
 
     def test_beats_know_the_kind(self):
-        """Every sixth of a lease rlock asks for what it holds: by the same kind, or it would be told that it has lost
-        it."""
+        """
+        Every sixth of a lease rlock asks for its lock, with the same kind: else the daemon would report the lock as
+        lost.
+        """
         self.start_daemon(conf="locks: { lease: 1s }\n")
         for words in (["-S"], ["-N", "2"], ["--kind", "simple"]):
             self.assertEqual(self.rlock("run", "beat", *words, "--", "sleep", "0.6"), (0, "", ""))
@@ -428,7 +436,7 @@ class Losing(Rlock):
         self.assert_lost(p)
 
     def test_our_session_is_killed(self):
-        """Its owner has the lock, and comes back for it."""
+        """The owner keeps the lock, and rlock comes back for it."""
         self.start_daemon()
         p = self.run_trap()
         was = self.c.maps("LOCKS", "x")[0]
@@ -436,11 +444,11 @@ class Losing(Rlock):
         until(lambda: self.c.maps("LOCKS", "x")[0]["session"] not in (None, was["session"]))
         self.assertEqual(self.c.maps("LOCKS", "x")[0]["token"], was["token"])
         self.assertIsNone(p.poll())
-        self.assertEqual(self.c.cmd("BREAK", "x"), 1)  # and hears of its loss there
+        self.assertEqual(self.c.cmd("BREAK", "x"), 1)  # and rlock learns of the loss there
         self.assert_lost(p)
 
     def test_the_daemon_is_killed(self):
-        """And none comes back: see test_rlock_restart.py for one that does."""
+        """No daemon comes back: see test_rlock_restart.py for one that does."""
         self.start_daemon(conf=SHORT)
         p = self.run_trap()
         self.d.kill()
@@ -470,7 +478,7 @@ class Losing(Rlock):
         self.assert_lost(p)
 
     def before_the_lease_ends(self, stop):
-        """After `stop` nothing renews any more: TERM must come before the lease of 3 s is over."""
+        """After `stop` nothing renews the lock: TERM must come before the lease of 3 s is over."""
         p = self.run_trap("--kill-after", "1s")
         began = time.monotonic()
         stop()
@@ -504,11 +512,11 @@ class Losing(Rlock):
         self.assertEqual(p.wait(harness.DEADLINE), 69)
 
     def asks_for_a_whole_lease(self):
-        """rlock asks every sixth of it, by a clock that is not ours: so it lasts longer than what it was told first."""
+        """Waits for seven requests of rlock, one each sixth of a lease: by then the first lease is over."""
         first, ours = None, 0
 
         def seven_times():
-            """rlock asks for what it holds"""
+            """rlock asks for its lock"""
             nonlocal first, ours
             requests = int(re.search(r"^requests:(\d+)", self.c.cmd("INFO", "stats"), re.M).group(1))
             first = requests if first is None else first
@@ -557,7 +565,9 @@ class OnATerminal(Rlock):
             self.assertEqual(f.read(), "heard hello\n")
 
     def test_keys_with_its_output_elsewhere(self):
-        """The terminal is ours then, and its signals come to our process group: each is passed on once."""
+        """
+        rlock has the terminal then, and the terminal's signals go to rlock's process group: each is passed on once.
+        """
         self.start_daemon()
         out = os.path.join(self.dir, "out")
         t = Terminal(["sh", "-c", "exec %s -s %s run x -- %s -c \"$0\" >%s" % (RLOCK, self.d.addr, sys.executable, out),
@@ -565,7 +575,7 @@ class OnATerminal(Rlock):
         received = ["ready\n"]
 
         def all_received():
-            """each key was heard once"""
+            """the command received each key once"""
             if not os.path.exists(out):
                 return False
             with open(out) as f:
@@ -619,7 +629,7 @@ class OnATerminal(Rlock):
         self.free("x")
 
     def test_killed_where_the_terminal_stops_jobs_of_the_background(self):
-        """stty tostop: the keeper is in no group of the foreground, and has something to say."""
+        """stty tostop: the keeper is in no group of the foreground, and has a message to write."""
         self.start_daemon()
         t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
         t.type("PS1='ready> '; stty tostop; %s -s %s run x -- sleep 1000\n" % (RLOCK, self.d.addr))
@@ -637,7 +647,7 @@ class OnATerminal(Rlock):
         t.end()
 
     def test_lost_where_the_terminal_stops_jobs_of_the_background(self):
-        """The terminal is the command's: what rlock says of the loss comes from the background."""
+        """The command has the terminal: rlock writes its message about the loss from the background."""
         self.start_daemon()
         t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
         t.type("PS1='ready> '; stty tostop; %s -s %s run x -- sleep 1000\n" % (RLOCK, self.d.addr))

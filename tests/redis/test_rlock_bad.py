@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rlock and what may go wrong around it: a daemon that is none, or says odd things, and system calls that fail."""
+"""rlock and faults around it: a daemon that is none, or sends odd answers, and system calls that fail."""
 import fcntl
 import os
 import resource
@@ -26,10 +26,11 @@ def grant(lease_ms, token):
 
 
 class Daemon(threading.Thread):
-    """Looks like rlockd, and says what the test wants, at a path or at (host, port).
+    """
+    A false rlockd, which sends what the test wants, at a path or at (host, port).
 
-    answers: for a word what it is answered: bytes, or a list of them, one for each time it is said. None closes the
-    connection, b"" says nothing.
+    answers: for each command its answer: bytes, or a list of them, one for each time that the command comes. None
+    closes the connection, b"" is no answer.
     """
 
     def __init__(self, path, answers):
@@ -86,18 +87,18 @@ class Daemon(threading.Thread):
                 raise AssertionError("nobody said %s: %s" % (word, self.requests))
 
     def push(self, word, data):
-        """Says something unasked on the connection that has said `word`; None shuts it down."""
+        """Sends data, unasked, on the connection of that command; None shuts the connection down."""
         link = self.links[word]
         link.shutdown(socket.SHUT_RDWR) if data is None else link.sendall(data)
 
     def unread(self, word):
-        """Bytes that the connection which has said `word` was sent and has not read."""
+        """Bytes that were sent on the connection of that command and that rlock has not read."""
         left = bytearray(4)
         fcntl.ioctl(self.links[word], termios.TIOCOUTQ, left)
         return int.from_bytes(left, sys.byteorder)
 
     def close(self):
-        """Nobody comes in any more; who is in stays."""
+        """Accepts no more connections; open ones stay."""
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -115,14 +116,14 @@ class Bad(Case):
         return path
 
     def rlock(self, *words, path=None, env=None, **answers):
-        """(status, stderr) of rlock and a daemon that answers so."""
+        """(status, stderr) of rlock with a daemon that gives these answers."""
         path = path or self.daemon(**answers)
         status, out, err = self.run_words([RLOCK, "-s", path, *words], env=env)
         self.assertEqual(out, "")
         return status, err
 
     def runs(self, *words, **answers):
-        """rlock run, with a command that says when it runs and when it is told to end."""
+        """rlock run, with a command that writes when it runs and when it receives TERM."""
         path = self.daemon(**answers)
         p = subprocess.Popen([RLOCK, "-s", path, "run", "x", *words, "--", "sh", "-c",
                               "trap 'echo term; exit 3' TERM; echo ready; while :; do sleep 0.01; done"],
@@ -139,7 +140,7 @@ class Bad(Case):
 
 
 class Before(Bad):
-    """Until the lock is granted. What is no grant runs nothing."""
+    """Before the grant: an answer that is no grant starts no command."""
 
     def refused(self, status, why, **answers):
         mark = os.path.join(self.dir, "ran")
@@ -184,7 +185,7 @@ class Before(Bad):
         self.assertFalse(os.path.exists(mark))
 
     def test_it_closes_while_we_wait(self):
-        """Until -w is over; -n has no time left."""
+        """rlock tries until -w is over; -n has no time left."""
         self.waits_on(69, "while waiting: " + self.GONE, "-w", "300ms", LOCK=None)
         self.assertGreater([w[0] for w in self.d.requests].count("LOCK"), 1)
         mark = os.path.join(self.dir, "ran")
@@ -193,7 +194,7 @@ class Before(Bad):
         self.assertFalse(os.path.exists(mark))
 
     def test_answers_after_it_was_closed(self):
-        """Only those that another attempt cannot change end the wait; no attempt takes the lock twice."""
+        """Only an answer that another attempt cannot change ends the wait; no attempt takes the lock twice."""
         self.waits_on(75, "busy", LOCK=[None, b"-DRAINING it ends\r\n", b"-UNAVAILABLE Redis cannot answer\r\n",
                                         b"-LIMIT too many\r\n", b"-LOST it was held and has been lost\r\n", b"$-1\r\n"])
         locks = [w for w in self.d.requests if w[0] == "LOCK"]
@@ -211,7 +212,7 @@ class Before(Bad):
                           CLIENT=[b":7\r\n", b"-%s no\r\n" % word])
 
     def test_the_daemon_begins_at_another_address(self):
-        """The name is resolved again where the address that it stood for does not answer."""
+        """The name is resolved again where its former address does not answer."""
         source = """#include <dlfcn.h>
                     #include <netdb.h>
                     #include <stdio.h>
@@ -274,7 +275,9 @@ class Before(Bad):
         self.assertEqual(self.rlock("run", "x", "--", "true", LOCK=pieces), (0, ""))
 
     def test_granted_after_long_and_lost_meanwhile(self):
-        """The lease may have run for long when its grant is read: it is asked for again, and only then believed in."""
+        """
+        Much of the lease may be over when its grant is read: rlock asks for the lock again before it runs the command.
+        """
         def late(d):
             time.sleep(0.15)  # a sixth of the lease and more
             return GRANT % 600
@@ -291,7 +294,7 @@ class Before(Bad):
 
 
 class While(Bad):
-    """While the command runs: the first sign that the lock is gone ends it."""
+    """While the command runs: the first sign that the lock is lost ends the command."""
 
     def test_the_event(self):
         p = self.runs()
@@ -306,7 +309,7 @@ class While(Bad):
             self.assert_lost(p, "lock lost: the answer is not rlockd's")
 
     def test_closed(self):
-        """It comes back, and asks for what it holds; only a loss of its own token is one."""
+        """rlock connects again, and asks for its lock; only the loss of its own token is a loss."""
         for link in ("SUBSCRIBE", "LOCK"):
             p = self.runs()
             self.d.push(link, None)
@@ -319,7 +322,7 @@ class While(Bad):
                                 "rlock: x: lock lost: the daemon says so")
 
     def test_no_room_when_it_comes_back(self):
-        """A daemon that has no room for it yet says nothing about the lock."""
+        """A daemon that has no room for the session yet reports nothing about the lock."""
         p = self.runs(LOCK=[GRANT % 60000, b"-ERR max number of clients reached\r\n",
                             b"-UNAVAILABLE Redis cannot answer\r\n", GRANT % 60000, b"-LOST it was lost\r\n"])
         self.d.push("LOCK", None)
@@ -329,8 +332,10 @@ class While(Bad):
         self.assert_lost(p, "lock lost: the daemon says so")
 
     def test_another_grant_after_it_was_closed(self):
-        """The lock was free meanwhile, and another's, who knows: the command ends under the new grant, which is given
-        back."""
+        """
+        The lock was free meanwhile, and may have had another holder: the command ends under the new grant, which is
+        given back.
+        """
         p = self.runs(LOCK=[GRANT % 60000, grant(60000, b"6")])
         self.d.push("LOCK", None)
         self.assert_lost(p, "lock lost: the daemon says so")
@@ -338,7 +343,7 @@ class While(Bad):
         self.assertNotIn("TOKEN", self.d.requests[-1])
 
     def test_asked_again(self):
-        """UNAVAILABLE and LIMIT say nothing about the lock; another token does, and so does LOST."""
+        """UNAVAILABLE and LIMIT report nothing about the lock; another token does, and so does LOST."""
         for nothing, last in ((b"-UNAVAILABLE Redis cannot answer\r\n", b"-LOST it was held and has been lost\r\n"),
                               (b"-LIMIT too many\r\n", grant(60000, b"6"))):
             p = self.runs(LOCK=[GRANT % 3000, nothing, GRANT % 3000, last])
@@ -346,15 +351,15 @@ class While(Bad):
             self.assertEqual([w[0] for w in self.d.requests].count("LOCK"), 4)
 
     def test_a_daemon_that_drains_and_is_silent_then(self):
-        """It lets holders finish, and says when a lock is lost: nothing said is nothing lost."""
+        """It lets holders finish, and reports a lost lock: without a report the lock is not lost."""
         p = self.runs(LOCK=[GRANT % 1200, b"-DRAINING the daemon is shutting down\r\n"])
-        self.d.wait_for("LOCK", 9)  # each after a sixth of the lease: it is over
+        self.d.wait_for("LOCK", 9)  # each a sixth of the lease later: by then the first lease is over
         self.assertIsNone(p.poll())
         self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
         self.assert_lost(p, "lock lost: the daemon says so")
 
     def test_another_daemon_that_drains(self):
-        """It may know nothing of the lock, which then ends with its lease."""
+        """It may not have the lock at all, so the lock ends with its lease."""
         p = self.runs(LOCK=[GRANT % 2000, b"-DRAINING the daemon is shutting down\r\n"])
         self.d.push("LOCK", None)
         begun = time.monotonic()
@@ -363,25 +368,25 @@ class While(Bad):
 
 
 class After(Bad):
-    """The command has ended: was it under the lock to the end?"""
+    """The command has ended: had it the lock to the end?"""
 
     def test_lost_at_the_end(self):
         status, err = self.rlock("run", "x", "--", "true", UNLOCK=b"-LOST the lock was held and has been lost\r\n")
         self.assertEqual((status, err), (79, "rlock: x: lock lost: LOST the lock was held and has been lost\n"))
 
     def test_the_daemon_goes_at_the_end(self):
-        """It frees what its sessions hold: nothing is wrong with what the command did."""
+        """The daemon frees the locks of its sessions, so the command had its lock to the end."""
         self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=None), (5, ""))
 
     def test_redis_is_away_at_the_end(self):
-        """The command has ended under the lock, which rlockd gives back as soon as Redis answers."""
+        """The command had its lock to the end, and rlockd gives the lock back as soon as Redis answers."""
         away = b"-UNAVAILABLE Redis cannot answer\r\n"
         for unlock in (away, [away, b"-NOTHELD this owner does not hold the lock\r\n"]):
             self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=unlock), (5, ""))
             self.assertGreaterEqual([w[0] for w in self.d.requests].count("UNLOCK"), 2)
 
     def test_an_answer_that_comes_late(self):
-        """The lock was asked for when the command ended: that answer comes before the one to UNLOCK."""
+        """rlock had asked for the lock when the command ended: that answer comes before the answer to UNLOCK."""
         fifo = os.path.join(self.dir, "go")
         os.mkfifo(fifo)
         path = self.daemon(LOCK=[GRANT % 1200, b""], UNLOCK=GRANT % 1200 + b"-LOST too late\r\n")
@@ -398,7 +403,7 @@ class Calls(Bad):
     """System calls that fail."""
 
     def limited(self, files, *words):
-        """As rlock(), with so many descriptors; the first three are there already."""
+        """As rlock(), with at most `files` descriptors; the first three are open already."""
         path = self.daemon()
 
         def prepare():
@@ -441,7 +446,7 @@ class Calls(Bad):
         self.assertEqual(self.d.requests, [])
 
     def test_not_executable_on_a_terminal(self):
-        """It had the terminal already: we have it back, and can still write there."""
+        """The command had the terminal already: rlock gets it back, and can still write there."""
         from test_clients import Terminal
         t = Terminal([RLOCK, "-s", self.daemon(), "run", "x", "--", "no-such-command"], self.dir)
         t.wait_for("rlock: no-such-command: No such file or directory")

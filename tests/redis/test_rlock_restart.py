@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""rlock run when its connection, its daemon or rlock itself goes: two commands never run at once.
+"""rlock run when its connection, its daemon or rlock itself ends: two commands never run at once.
 
-The resource is a file that each command locks with flock(2), its children with it: whoever finds it locked writes that
-down. The kernel frees it when the last of them is dead, however it died.
+The resource is a file that each command locks with flock(2), its children with it: a command that finds it locked logs
+an overlap. The kernel frees the file when the last of these processes is dead, by whatever cause.
 """
 import os
 import signal
@@ -23,13 +23,13 @@ class World(Case):
         open(self.log, "w").close()
 
     def start(self, state=True, conf=""):
-        """A daemon, the next one at the same socket."""
+        """Starts a daemon, the next one at the same socket."""
         state_dir = "state_dir: %s\n" % os.path.join(self.dir, "state") if state else ""
         self.d = self.rlockd(redis=self.r.url, conf=state_dir + SHORT + conf)
         return self.d
 
     def command(self, body):
-        """Locks the resource, and says so, then does what it is to do."""
+        """The words of a command that locks the resource, logs its token, and then runs `body`."""
         return ["sh", "-c", "exec 9>%s/res; flock -n 9 || echo OVERLAP >>%s; echo $RLOCK_TOKEN >>%s; %s"
                 % (self.dir, self.log, self.log, body)]
 
@@ -37,7 +37,7 @@ class World(Case):
         before = len(self.lines())
         p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", *options, "--", *self.command(body)],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             process_group=0, preexec_fn=harness.die_with_us)  # as harness.Process
+                             process_group=0, preexec_fn=harness.die_with_us)  # as in harness.Process
         self.addCleanup(self.reap, p)
         until(lambda: len(self.lines()) > before)
         return p
@@ -131,7 +131,7 @@ class Kept(World):
         self.over(restarts)
 
     def test_it_ends_while_there_is_no_daemon(self):
-        """It has run under the lock; what it held is freed when it was not heard of again."""
+        """The command has run under the lock; its lock is freed when the owner grace is over."""
         self.start()
         p = self.spawn(self.until_go)
         self.d.kill()
@@ -143,10 +143,10 @@ class Kept(World):
 
 
 class Waits(World):
-    """The lock is still waited for: a wait goes on, and is granted once."""
+    """The command still waits for the lock: the wait goes on, and is granted once."""
 
     def over(self, change):
-        """Our command waits while `change` happens to the daemon; then the holder's ends, and ours runs."""
+        """Our command waits while `change` happens to the daemon; then the holder's command ends, and ours runs."""
         self.start()
         holder = self.spawn(self.until_go)
         p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", "-w", "60s", "--", *self.command("exit 0")],
@@ -190,7 +190,7 @@ class Waits(World):
 
 
 class Ended(World):
-    """The lock cannot be kept: the command has ended before another client has it."""
+    """The lock cannot be kept: the command ends before another client has the lock."""
 
     def over(self, change, body, *options):
         p = self.spawn(body, *options)
@@ -227,7 +227,7 @@ class Ended(World):
 
 
 class Killed(World):
-    """KILL of rlock: all that the command has started is dead before another client has the lock."""
+    """KILL of rlock: every process of the command is dead before another client has the lock."""
 
     BODY = "(sleep 1000 &); setsid sleep 1000 & sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait"
 
@@ -298,7 +298,7 @@ class Killed(World):
         self.over(named)
 
     def test_the_group_of_a_job(self):
-        """As a shell starts it: the job is a process group of its own, and is killed by one call."""
+        """As a shell starts it: the job is a process group of its own, and one call kills it."""
         self.start()
         p = self.spawn(self.BODY)
         self.assertEqual(p.stdout.readline(), b"ready\n")
@@ -310,7 +310,9 @@ class Killed(World):
         self.assertEqual([pid for pid in tree if alive(pid)], [])
 
     def test_all_three_at_once(self):
-        """The limit: the command itself is dead, and the lock stays its owner's for GRACE; what it left goes on."""
+        """
+        The limit: the command itself is dead, and its owner keeps the lock for GRACE; the command's children go on.
+        """
         self.start()
         c = self.conn(self.d)
         p = self.spawn("sleep 1000 & echo $$ $!; wait")
@@ -318,8 +320,9 @@ class Killed(World):
         line = self.line(p)
         for pid in line:
             os.kill(pid, signal.SIGSTOP)
-        until(lambda: all(harness.state(pid) == "T" for pid in line))  # so none sees the death of the one above it
-        for pid in reversed(line):  # from below: a death orphans the group of the next, which the kernel continues
+        until(lambda: all(harness.state(pid) == "T" for pid in line))  # so that none notices the death of its parent
+        # from below: a death orphans the group of the next process, which the kernel then continues
+        for pid in reversed(line):
             os.kill(pid, signal.SIGKILL)
         until(lambda: not [pid for pid in (*line, command) if alive(pid)])
         self.assertTrue(alive(left))
@@ -330,7 +333,7 @@ class Killed(World):
         self.assertGreater(c.cmd("LOCK", "x", "WAIT", "5s"), 0)
 
     def test_while_it_waits(self):
-        """Nothing waits for the lock any more, and the command is never begun."""
+        """No request waits for the lock any more, and the command never begins."""
         self.start()
         c = self.conn(self.d)
         self.assertGreater(c.cmd("LOCK", "x"), 0)
@@ -350,7 +353,7 @@ class Killed(World):
         self.no_overlap(1)
 
     def test_a_background_process_of_a_lost_lock(self):
-        """It is ended with the command, though it has left the process group and does not listen."""
+        """It is ended with the command, although it has left the process group and ignores TERM."""
         self.start()
         p = self.spawn("setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait",
                        "--kill-after", "300ms")
@@ -362,7 +365,7 @@ class Killed(World):
         self.assertEqual([pid for pid in tree if alive(pid)], [])
 
     def test_while_what_is_left_of_a_lost_lock_may_end(self):
-        """The command has ended and its background process has a minute: without rlock it has none."""
+        """The command has ended and its background process has a minute to end; without rlock it is killed at once."""
         self.start(conf="rules: [{ match: '*', lease: 10m }]\n")
         for victim in (0, 1):
             p = self.spawn("setsid sh -c 'trap \"\" TERM; echo ready; sleep 1000; sleep 1000' & wait",
@@ -378,7 +381,7 @@ class Killed(World):
             until(lambda: not [pid for pid in left if alive(pid)])
 
     def test_a_daemon_that_it_has_started_stays(self):
-        """Where the command ends by itself, what it has left behind is meant to stay."""
+        """Where the command ends by itself, its background processes stay."""
         self.start()
         p = self.spawn("setsid sleep 1000 >/dev/null 2>&1 9>&- & echo $! >&2; exit 0")
         self.assertEqual(p.wait(harness.DEADLINE), 0)
