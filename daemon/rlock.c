@@ -333,10 +333,10 @@ run_option(int opt, struct rlock_run *r)
         }
         break;
     case 'K':
-        r->kind = optarg; /* the daemon knows which there are */
+        r->kind = optarg; /* the daemon refuses other words */
         break;
     default:
-        return "run cannot use that option"; /* getopt has said why: unknown, or without its argument */
+        return "run cannot use that option"; /* getopt has printed why: unknown, or without its argument */
     }
     return r->shared && r->limit != NULL ? "-S and -N exclude each other" : NULL;
 }

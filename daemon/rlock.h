@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum rlock_exit {
-    RLOCK_USAGE = 64,       /* the command line, or a request the daemon calls wrong */
+    RLOCK_USAGE = 64,       /* the command line is wrong, or the daemon has refused the request as wrong */
     RLOCK_UNREACHABLE = 69, /* no daemon, or one that cannot grant now */
     RLOCK_BUSY = 75,        /* not granted in time */
     RLOCK_LOST = 79,        /* the lock was lost while the command ran */
@@ -30,8 +30,8 @@ struct rlock_run {
     const char *name;
     const char *wait;      /* as LOCK's WAIT takes it; NULL = the daemon's default */
     char wait_text[40];    /* `wait` points here if the option had another form */
-    const char *kind;      /* as LOCK's KIND takes it; NULL = what the daemon's rules say */
-    const char *limit;     /* as LOCK's LIMIT takes it; NULL = what the rules say */
+    const char *kind;      /* as LOCK's KIND takes it; NULL = by the daemon's rules */
+    const char *limit;     /* as LOCK's LIMIT takes it; NULL = by the rules */
     bool shared;
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */

@@ -1,9 +1,9 @@
 /*
  * rlock_client.c -- one connection to rlockd: connect, words out, replies in.
  *
- * Owns the socket and the reply handed out last. Refuses replies that are deeper or larger than any of rlockd: what
- * sends such is no rlockd. Every wait here has a deadline, except for a name to be resolved. The socket is closed on
- * exec: a child that kept it open would keep the lock.
+ * Owns the socket and the reply handed out last. Refuses replies that are deeper or larger than any of rlockd: a server
+ * that sends such replies is no rlockd. Every wait here has a deadline, except for a name to be resolved. The socket is
+ * closed on exec: a child that kept it open would keep the lock.
  */
 #include "daemon/rlock_client.h"
 

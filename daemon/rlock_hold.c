@@ -178,8 +178,8 @@ answered(struct run *r, const struct redisReply *v)
 
         if (v->len > n && strncmp(v->str, no_news[i], n) == 0) {
             /*
-             * The daemon that granted the lock lets holders finish, and says when a lock is lost. After a cut the
-             * daemon may be another one, which knows nothing of the lock: then the deadline stays.
+             * The daemon that granted the lock lets holders finish, and reports when a lock is lost. After a cut the
+             * daemon may be another one, which does not have the lock: then the deadline stays.
              */
             if (strcmp(no_news[i], "DRAINING") == 0 && !r->cut) {
                 r->deadline_us = NEVER;
@@ -212,7 +212,7 @@ hold_first_answer(struct run *r, const struct redisReply *v)
     return 0;
 }
 
-/* True: this message says that the grant of rlock was lost. */
+/* True: this message reports that the grant of rlock was lost. */
 static bool
 reports_loss(const struct run *r, const struct redisReply *v)
 {

@@ -92,7 +92,7 @@ void hold_lose_soon(struct run *r, const char *why);
 void hold_reconnect(struct run *r);
 
 /*
- * Asks again for the lock that the owner holds (ONCE: no hold is counted); the reply says until when. After a cut LOCK
+ * Asks again for the lock that the owner holds (ONCE: no hold is counted); the reply has the deadline. After a cut LOCK
  * waits for 2 s: a daemon that has just started needs a moment until Redis has confirmed its locks.
  */
 void hold_ask(struct run *r);

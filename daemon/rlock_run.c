@@ -1,8 +1,8 @@
 /*
  * rlock_run.c -- a command under a lock: granted, running, ended before the lease is.
  *
- * I1  The command runs only while no sign says that the lock is lost: at the first sign its process group gets TERM,
- *     and later KILL.
+ * I1  The command runs only while there is no sign that the lock is lost: at the first sign its process group gets
+ *     TERM, and later KILL.
  * I2  TERM comes `kill_after` (at most a third of the lease) before the deadline that the daemon has reported last, and
  *     KILL at that deadline, which moves ahead while the daemon answers. Without a connection the deadline is
  *     owner_grace_us after the last moment of a connection, at the latest: the owner keeps the lock until then.
@@ -218,7 +218,7 @@ wait_retry(struct run *r, struct waiting *w)
     return wait_cut(r, w, why != NULL ? why : r->lock.error);
 }
 
-/* True for an error that this daemon, or the one before it, is the cause of: another attempt may be granted. */
+/* True for an error that has its cause in this daemon, or in the one before it: another attempt may be granted. */
 static bool
 is_passing(const struct waiting *w, const struct redisReply *v)
 {

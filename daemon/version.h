@@ -1,5 +1,5 @@
 /*
- * version.h -- the versions that the daemon says it has, in one place.
+ * version.h -- the versions that the daemon reports, in one place.
  */
 #ifndef RLOCKD_VERSION_H
 #define RLOCKD_VERSION_H

@@ -89,7 +89,7 @@ struct node_answer {
     bool master;
     char id[NODE_ID_ROOM];
     uint64_t origin, config_epoch;
-    struct slot_range *range; /* the slots that the node says it owns */
+    struct slot_range *range; /* the slots that the node reports as its own */
     size_t ranges_n;
     uint16_t *open;           /* the slots that the node is giving away or getting */
     size_t open_n;

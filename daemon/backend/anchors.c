@@ -80,7 +80,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     if (news == GENERATION_BOUND) {
         a->bound_moved = true;
     } else if (news == GENERATION_BEGUN) {
-        a->begun = number; /* of several the last one is enough: who registers because of it gets all of them */
+        a->begun = number; /* of several the last is enough: a daemon that registers because of it gets all of them */
     } else { /* post_news() reads the number anew: it may have changed by then */
         if (a->pending[slot] == 0) {
             a->news_slot[a->news_n++] = slot;

@@ -62,7 +62,7 @@ struct backend_env {
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
     uint64_t former_nonce[BACKEND_FORMERS]; /* of earlier processes with this uuid; 0 = none */
-    bool others;              /* the process before this one knew of other daemons */
+    bool others;              /* the process before this one had learned of other daemons */
     /* The last epoch of the domain that the process before this one knew; 0 = none. NULL: it knew no epoch at all. */
     uint64_t (*epoch)(void *ctx, uint16_t domain);
     struct hash_key secret;   /* the key of hashes; values of `simple` locks are derived with it (value.h) */

@@ -2,10 +2,10 @@
  * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken;
  * those about the data (continuity_heard()) use the same channel.
  *
- * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
- * databases. In a cluster one in the slot of each anchor, `rlock:{<tag>}:deadlock`. A broadcast may get lost: nothing
- * depends on it but the time until a deadlock is found, a holder learns that its lock was broken, or in a cluster a
- * grace period ends.
+ * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks are in one database; a channel of Redis is
+ * the same in all databases. In a cluster one in the slot of each anchor, `rlock:{<tag>}:deadlock`. A broadcast may get
+ * lost: then a deadlock is found later, a holder learns later that its lock was broken, or in a cluster a grace period
+ * ends later.
  */
 #ifndef RLOCKD_BACKEND_BROADCASTS_H
 #define RLOCKD_BACKEND_BROADCASTS_H

@@ -61,7 +61,7 @@ struct call {
     unsigned link;    /* index of the link that it is sent by */
 };
 
-/* What the sender of a call knows of Redis; borrowed. */
+/* What the sender of a call has learned from Redis, and its settings; borrowed. */
 struct call_sender {
     const char *text;              /* of the script (script_forms.h), if the call is with it */
     const char *sha;               /* digest of the script, if it is not */

@@ -61,7 +61,7 @@ refuse_map(struct cluster *c, const char *host, const char *error)
               NULL);
 }
 
-/* Another cluster replaces the former one: forgets what nodes of that one have answered, and their config epochs. */
+/* Another cluster replaces the former one: forgets the answers and config epochs of that one's nodes. */
 static void
 begin_other(struct cluster *c, const char *host)
 {
@@ -109,7 +109,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
 
 /*
  * The version of one node decides which scripts all nodes run. It is known before the first shard is opened, unless the
- * node refuses to tell it.
+ * node refuses to report it.
  */
 static void
 on_version(struct cluster *c, const char *version)

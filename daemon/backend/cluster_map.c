@@ -284,7 +284,7 @@ keep_addresses(const struct cluster_map *m, struct cluster_map *answer)
     }
 }
 
-/* Whether the answer says who owns the slot; else the known owner keeps it (CM1, CM2). */
+/* Whether the answer decides the owner of the slot; else the known owner keeps it (CM1, CM2). */
 static bool
 decides(const struct cluster_map *m, const struct cluster_map *answer, unsigned slot, const struct cluster_news *news)
 {

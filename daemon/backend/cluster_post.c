@@ -1,5 +1,6 @@
 /*
- * cluster_post.c -- what the topology of a cluster tells the core and the other daemons, and its timer.
+ * cluster_post.c -- the events of a cluster's topology for the core, its broadcasts to the other daemons, and its
+ * timer.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -36,7 +37,7 @@ cluster_state(const struct cluster *c, bool up)
 {
     c->env.state(c->env.ctx, up);
     if (c->env.others_changed != NULL) {
-        c->env.others_changed(c->env.ctx, true); /* always: no list of members says that this daemon is alone */
+        c->env.others_changed(c->env.ctx, true); /* always: no list of members shows that this daemon is alone */
     }
 }
 

@@ -66,7 +66,7 @@ become_redis(const struct embedded *e, pid_t parent, int report)
     _exit(127);
 }
 
-/* Waits until the child has become redis-server, or says why it could not. */
+/* Waits until the child has become redis-server. Returns 0, or the errno of its failure. */
 static int
 await_exec(int report)
 {

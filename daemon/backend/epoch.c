@@ -48,7 +48,7 @@ at_least(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What this daemon knows of other members. */
+/* The other members that this daemon knows. */
 static void
 derive_list(struct derived *m, const struct epoch *e, const struct members *members)
 {
@@ -254,8 +254,8 @@ leave_epoch(struct epoch *e)
     e->list_epoch = e->number;
     e->list_upto = grace || e->members_unknown ? 0 : e->since;
     /*
-     * Only the Redis of the former epoch knew which daemons its grace period awaited. There may be some although this
-     * daemon knows of none: another one may have registered while this one stood still or was cut off, and may have
+     * Only the Redis of the former epoch had the list of daemons that its grace period awaited. This daemon may lack
+     * some of them: another daemon may have registered while this one stood still or was cut off, and may have
      * reclaimed locks since this one learned that there are no members. Without this note the next grace period would
      * end when the first daemon has registered: no daemon is subscribed to a Redis that has just restarted.
      */

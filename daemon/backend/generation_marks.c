@@ -26,7 +26,7 @@ enum { MARK_LEASES = 2 };
 
 #define SPOIL_US (2 * GENERATION_BEAT_US)
 
-/* The node, which is not the owner, reports the slot, and that is not known to be of no importance. */
+/* The node is not the owner, reports the slot as open, and its mark is not late. */
 static bool
 reports(const struct generation_node *n, const struct generation_node *owner, uint16_t slot)
 {
@@ -36,9 +36,9 @@ reports(const struct generation_node *n, const struct generation_node *owner, ui
 }
 
 /*
- * When the slot was last reported open, by its owner's clock; 0: no other node reports it. That is when the question
- * left which the other node has answered, for the slot may have been closed at any time since. A later time would make
- * each daemon begin a generation of its own. A node whose connection is lost may report the slot open to this day.
+ * When the slot was last reported open, by its owner's clock; 0: no other node reports it. The time is that at which
+ * the answered question left, because the slot may have been closed at any time since. A later time would make each
+ * daemon begin a generation of its own. A node whose connection is lost may report the slot open to this day.
  */
 static uint64_t
 last_seen(const struct generations *g, uint16_t slot, const struct generation_node *owner)

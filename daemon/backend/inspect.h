@@ -22,7 +22,7 @@ struct inspect *inspect_new(const struct backend_env *env, const struct shard_ev
 /* False: the question could not be sent, and the caller still owns it. Else *in_flight counts it until its answer. */
 bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned *in_flight);
 
-/* Answers that Redis did not answer, and frees the question. */
+/* Reports that Redis did not answer, and frees the question. */
 void inspect_unanswered(struct inspect *q);
 
 /* Frees `arg` if it is a question that was in flight on a closed link. */

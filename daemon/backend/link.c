@@ -356,8 +356,8 @@ on_read(struct bufferevent *bev, void *ctx)
 }
 
 /*
- * Reads bytes that came before a failed write ended the connection: among them may be why Redis has closed it, mostly a
- * refused certificate of the daemon.
+ * Reads bytes that came before a failed write ended the connection: they may contain the reason for which Redis has
+ * closed it, mostly a refused certificate of the daemon.
  */
 static void
 read_last_bytes(struct redis_link *l)

@@ -54,7 +54,7 @@ struct redis_link {
     int64_t backoff_us;
     int64_t rtt_us;
     bool refused;            /* the greeting was refused: reconnect slowly */
-    bool short_pause;        /* the failures so far say nothing about the next connection */
+    bool short_pause;        /* the failures so far are no sign for the next connection */
     char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped in a later turn (L4); "" = it stays */
     char last_error[TEXT_ERROR_ROOM];
 };

@@ -1,5 +1,5 @@
 /*
- * members.c -- a map of members. Owns its records; MEMBERS_MAX at most; `overflow` says that not all are known.
+ * members.c -- a map of members. Owns its records; MEMBERS_MAX at most; `overflow`: not all are known.
  */
 #include "daemon/backend/members.h"
 

@@ -483,7 +483,7 @@ membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
     if (link_up(best_link(p)->link)) {
-        (void)send_registration(best_link(p), false, false); /* one in flight does not say `leaving` */
+        (void)send_registration(best_link(p), false, false); /* one in flight lacks `leaving` */
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * node_timeout.h -- whether a master of a cluster stops soon enough when it is cut off: its cluster-node-timeout.
  *
- * A master that is cut off, and does not know yet of its successor, goes on granting and renewing until its own node
+ * A master that is cut off, and has not learned of its successor, goes on granting and renewing until its own node
  * timeout ends its writes. The rules of generations.h allow for at most half of the longest lease until then.
  */
 #ifndef RLOCKD_BACKEND_NODE_TIMEOUT_H

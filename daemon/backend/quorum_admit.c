@@ -1,8 +1,9 @@
 /*
  * quorum_admit.c -- which nodes vote: a node that has lost its data is in quarantine, then raised, then admitted.
  *
- * A node's own data says that the node is established (scripts/quorum.lua), so all daemons agree, and a loss of data
- * loses that, too. Rounds ask all nodes until all that are up vote, and begin anew when one comes up.
+ * A key in a node's own data makes the node established (rlock:quorum, scripts/quorum.lua): all daemons read the same
+ * key, and a loss of data loses it, too. Rounds ask all nodes until all that are up vote, and begin anew when one comes
+ * up.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@
  *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
  *     and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
- * A6  If what a node says of its clocks is no token, its answer is ignored, the link that brought it is dropped, and
- *     the node does not vote before it answers a token: other links to it may stay up, so it does not go down.
+ * A6  If a clock in a node's answer is no token, the answer is ignored, the link that brought it is dropped, and the
+ *     node does not vote before it answers a token: other links to it may stay up, so it does not go down.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, FIELDS, ROUND_PAUSE_US = 250 * 1000 };

@@ -137,7 +137,9 @@ twin_of(const struct quorum *qu, const struct quorum_node *node)
     return NULL;
 }
 
-/* QC1: otherwise one server that fails could be a majority of the nodes, while the log says that spare nodes vote. */
+/*
+ * QC1: otherwise one server that fails could be a majority of the nodes, while the log reports that spare nodes vote.
+ */
 void
 quorum_find_twins(struct quorum *qu)
 {

@@ -15,8 +15,8 @@
 #include "daemon/base/clock.h"
 
 /*
- * A list is broadcast when it has a new server, and every PAUSE_US at least while a daemon with another list is heard.
- * One broadcast tells the list of all daemons that have it: each of them waits for a random time, and starts anew when
+ * A list is broadcast when it has a new server, and every PAUSE_US at least while broadcasts of another list arrive.
+ * One broadcast stands for all daemons that have the list: each of them waits for a random time, and starts anew when
  * another one has broadcast the list meanwhile. So the broadcasts depend on the number of lists, and hardly on the
  * number of daemons: test_quorum_servers.c.
  */
@@ -118,7 +118,7 @@ differs(const struct quorum *qu, struct slice own, struct slice list)
     return missing(none, own) + missing(own, list) > qu->nodes_n;
 }
 
-/* A list that has lost servers says nothing that the one before has not said. */
+/* A list that has lost servers contains nothing that the list before it did not contain. */
 void
 quorum_servers_changed(struct quorum *qu)
 {
@@ -139,7 +139,7 @@ suspect(struct quorum *qu)
     plan(qu, 0);
 }
 
-/* Of several daemons with other nodes, one speaks for all: any of them confirms. */
+/* A broadcast of some daemon with other nodes. Warns PAUSE_US after the first one at the earliest. */
 static void
 confirm(struct quorum *qu)
 {

@@ -2,7 +2,7 @@
  * replication.h -- whether a server is a master, and whether its settings make it refuse writes when it is cut off from
  * its replicas.
  *
- * A master that is cut off, and does not know of its successor, goes on granting and renewing. Only its own settings
+ * A master that is cut off, and has not learned of its successor, goes on granting and renewing. Only its own settings
  * bound that: min-replicas-to-write must be 1 or more, and min-replicas-max-lag shorter by two seconds than the
  * sentinels' down-after-milliseconds. Then the master refuses writes before the new epoch begins, and its grants have
  * expired when the grace period of that epoch ends.

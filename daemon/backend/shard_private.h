@@ -60,7 +60,7 @@ struct shard {
     struct watches *watches;
     struct offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
-    int64_t back_reported_us;     /* the part of back_us that the core knows */
+    int64_t back_reported_us;     /* the part of back_us that was reported to the core */
     struct deferred deferred;
     struct resolver *resolver;    /* owned; NULL: the address is a path */
     bool up, logged;              /* logged: the state is in the log */

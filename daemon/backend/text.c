@@ -44,7 +44,7 @@ static const struct {
     {" run the '", NULL},
     {"channel", "&redisson_* &rlock:deadlock:* &__redis__:invalidate"},
     {" key", "~*"},
-    {"executing the script can't run", "+@all -@admin -@dangerous +info"}, /* 7.0 does not say which command */
+    {"executing the script can't run", "+@all -@admin -@dangerous +info"}, /* 7.0 does not name the command */
 };
 
 /* Errors of a server that another scheme of the URL is for: how they begin, a word in them, and the hint. */

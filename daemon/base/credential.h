@@ -1,5 +1,5 @@
 /*
- * credential.h -- files with secrets: their path, and the check of who may read them.
+ * credential.h -- files with secrets: their path, and the check of the users that may read them.
  *
  * A path of the configuration may be "credential:NAME": a credential that systemd passes (LoadCredential=), which is
  * the file NAME in $CREDENTIALS_DIRECTORY.

@@ -1,7 +1,7 @@
 /*
  * glob.c -- matches a name against a pattern without recursion and backtracking.
  *
- * Up to its first `*` a pattern is compared byte by byte. From there on a set of positions is kept: bit i says that the
+ * Up to its first `*` a pattern is compared byte by byte. From there on a set of positions is kept: bit i is set if the
  * pattern so far matches the first i bytes of the name. Each element of the pattern moves the whole set, 64 positions
  * at a time; a `*` adds every position behind the lowest one. (A search with two cursors that steps back to the last
  * `*` costs pattern x name steps.)

@@ -3,7 +3,7 @@
  *
  * A node lives inside its record and is on at most one list at a time. An initialised node that is on no list points to
  * itself: list_remove() does nothing then, and list_linked() is false. <sys/queue.h> has no such node: a removal needs
- * the list there, and a node does not tell whether it is on one.
+ * the list there, and a node does not show whether it is on one.
  */
 #ifndef RLOCKD_BASE_LIST_H
 #define RLOCKD_BASE_LIST_H

@@ -55,7 +55,7 @@ struct core_op {
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared; /* ACQUIRE, BREAK_KEY: the rules say that the key, whatever library made it, is a lock of this kind;
+    bool declared; /* ACQUIRE, BREAK_KEY: by the rules the key, whatever library made it, is a lock of this kind;
                       BREAK_KEY: or a claim here holds it */
     bool exact;         /* EXTEND: may shorten the expiry, and is guarded. Every other operation only lengthens the
                            expiry of a key of this daemon, so one that runs late takes nothing away */

@@ -87,7 +87,7 @@ struct core_publish {
     uint64_t owner;          /* redis_owner; WANTED: of the holder */
     struct slice owner_name; /* n == 0 for a session's own owner */
     uint64_t session;        /* that was granted the lock last */
-    struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event says that it is held */
+    struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event reports that it is held */
     const char *reason;      /* LOST: static text */
 };
 

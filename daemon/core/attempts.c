@@ -25,19 +25,19 @@
  *     answered: otherwise Redis could grant it what it has just refused to a claim in front of it.
  * A2  No claim asks beside an attempt for an exclusive hold, or for a ticket; and none asks behind a claim that waits
  *     for one.
- * A3  Several ask together only while no answer says that there is no room: after a failed attempt only the first in
- *     the queue asks; when it is granted, the rest follow.
+ * A3  Several ask together only while no answer has shown that there is no room: after a failed attempt only the first
+ *     in the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
  * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING get no answer before
- *     its own outcome is there. What an outcome says about the name counts for all claims: of several attempts that
+ *     its own outcome is there. What an outcome shows about the name counts for all claims: of several attempts that
  *     failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was under
  *     way (queue.hinted), the first claim asks again at once. A grant after a failure shows that there is room again.
  * A6  An attempt may be sent behind a release of the name that is still under way: the link keeps their order, so one
  *     round trip serves both. A release counts only when it is answered; if it did not run, the attempt is TAKEN or
  *     unanswered like any other, and the first claim asks again. No attempt is sent behind a release at the end of a
- *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): the answer to the release says
- *     first whether they still wait. Nor is one for kinds with a queue in Redis, or whose expiry alone proves
+ *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): the answer to the release has
+ *     to show first whether they still wait. Nor is one for kinds with a queue in Redis, or whose expiry alone proves
  *     ownership.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
  *     back. Until then no claim asks: otherwise others would overtake this one while it cannot ask.
@@ -65,7 +65,7 @@ first_ticketless(struct lock *l)
     return NULL;
 }
 
-/* No answer says that there is no room for several. */
+/* No answer has shown that there is no room for several. */
 static bool
 is_open(const struct lock *l)
 {

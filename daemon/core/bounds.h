@@ -9,7 +9,7 @@
 #define GRACE_MAX_US (3600 * US_PER_S) /* the longest owner grace and queue grace; see keys.def */
 /* how long the loss of a lease that a request had set is kept for its owner; or as long as that lease, if longer */
 #define LOST_US (600 * US_PER_S)
-#define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may say */
+#define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may set */
 /* no drain lasts longer: an hour (drain_timeout in keys.def) and its last answers; see position_abandoned() */
 #define DRAIN_MAX_US (3660 * US_PER_S)
 

@@ -22,7 +22,7 @@ enum broadcast_type {
 };
 
 /* broadcast.c */
-struct slice broadcast_self(const struct core *c); /* the daemon, as the others know it */
+struct slice broadcast_self(const struct core *c); /* the daemon's name in messages to the others */
 void broadcast_begin(struct core *c, enum broadcast_type what);
 void broadcast_word(struct core *c, struct slice word);
 void broadcast_number(struct core *c, uint64_t number);

@@ -52,8 +52,8 @@ struct core_checkpoint {
     enum value_format value;
     uint32_t limit;
     uint16_t domain;                  /* in RESTORE: of the key, see core_spec */
-    bool declared;                    /* in RESTORE: the present rules say that kind, see core_spec */
-    enum wakes wakes;                 /* in RESTORE: as the present rules say */
+    bool declared;                    /* in RESTORE: the present rules name that kind, see core_spec */
+    enum wakes wakes;                 /* in RESTORE: by the present rules */
     int64_t owner_grace_us, queue_grace_us;
 };
 

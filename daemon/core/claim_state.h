@@ -14,7 +14,7 @@ enum claim_state {
     CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
     CLAIM_RELEASING, /* lock.rest: its release is in flight, or to be tried again */
     CLAIM_STRAGGLING, /* lock.rest: released, but an old attempt may still run until uncertain.guard_us */
-    CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
+    CLAIM_LOST,    /* lock.rest:    was held, was lost; the loss is not reported yet */
     CLAIM_STATES
 };
 
@@ -26,7 +26,7 @@ enum claim_state {
 /* Given back by its owner, while Redis may still have it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
 
-/* What only some states have, in one union: claim_has_position() tells whether it is claim.queued. */
+/* What only some states have, in one union; it is claim.queued if claim_has_position(). */
 struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
     uint64_t checkpoint_order; /* ranked: its position when it got its checkpoint_rank, also stored: see
@@ -38,7 +38,7 @@ struct claim_queued {
 };
 
 struct claim_hold {
-    int64_t deadline_us;     /* the core says "held" only before this time */
+    int64_t deadline_us;     /* the core reports the claim as held only before this time */
     uint64_t session;        /* the session that was granted the lock; until the end of the hold is published */
     int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
     int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */

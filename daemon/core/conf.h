@@ -12,7 +12,7 @@
 
 struct core_conf {
     int64_t op_timeout_us;   /* a Redis operation unanswered that long is UNKNOWN (redis.timeout) */
-    int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
+    int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever the PTTL is */
     int64_t deadlock_us;     /* a wait older than that asks other daemons about deadlocks; 0 = never */
     char daemon[40];         /* this daemon's uuid, as other daemons know it */
     int64_t handoff_time_us; /* the longest cohort while there are remote waiters: in time ... */
@@ -48,7 +48,7 @@ struct core_spec {
                              caching */
     enum wakes wakes;     /* waiters of another library that a release wakes as well */
     uint16_t domain;      /* number of the domain that the key is in; with one Redis 0 */
-    bool declared;        /* the rules say that kind; a kind that only the request says proves nothing about a key */
+    bool declared;        /* the rules name that kind; a kind that only the request names proves nothing about a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */

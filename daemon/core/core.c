@@ -45,7 +45,7 @@
  * I1  A name has one holder; or, of a kind with shared holds, one exclusive holder or any number of shared ones; or, of
  *     a kind with permits, as many as the limit was when they were granted. Each holder is a claim.
  * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): until then no
- *     reply says that it is held.
+ *     reply reports it as held.
  * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
  *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
  *     STRAGGLING has its timer armed.
@@ -56,9 +56,9 @@
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  After an acquire without an answer, and with a ticket, the same owner asks again, or the claim is released; until
  *     an answer comes, the owner does not hold the lock.
- * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
+ * I9  Requests of one owner begin in order of arrival; order.c decides which of them run side by side.
  * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and to_rerun are empty. Work that is
- *     left is in core.jobs, or is due in the heap, and core_next_us() says so.
+ *     left is in core.jobs, or is due in the heap, and core_next_us() returns its time.
  * I11 Claims with a ticket are in the queue before those without, in the order in which they took their tickets; so the
  *     first one here is the first one of this daemon in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
@@ -69,14 +69,14 @@
  * I15 A lock has a queue of its own while requests may wait, Redis is asked for remote waiters (waiter_polls.c), or the
  *     lock is left to these (queue.yield_until_us), and no longer; core.empty_queue, which all others have, stays as it
  *     was made.
- * I16 Of a lock at most one claim is CACHED, and lock.has_cached says so.
+ * I16 Of a lock at most one claim is CACHED: lock.has_cached is set while there is one.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended
  *     takes no request and is granted nothing; a claim that its job has not reached yet counts as held by no owner.
  * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
- *     keeps the kind and the key under which it was taken, whatever the rules say meanwhile.
+ *     keeps the kind and the key under which it was taken, whatever the rules are meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
- *     core_next_us() says that the next one is due now.
+ *     core_next_us() returns the present time.
  */
 
 static void

@@ -1,11 +1,11 @@
 /*
  * core.h -- the lock manager without the world: events in, actions out.
  *
- * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() says when
- * core_step() is to be called next if nothing happens. The core does not talk, wait, log or look at a clock, and the
- * sink must not call back into it: what comes of an action is a later event. Times are microseconds of one clock that
- * never steps (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed for the
- * call. Ids (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
+ * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() returns the time at
+ * which core_step() is to be called next if nothing happens. The core does not talk, wait, log or look at a clock, and
+ * the sink must not call back into it: what comes of an action is a later event. Times are microseconds of one clock
+ * that never steps (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed
+ * for the call. Ids (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
  * (daemon/base/memory.h); core_conf bounds what clients can make the core allocate.
  */
 
@@ -67,7 +67,7 @@ bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64
 
 /*
  * One event. The step first does what is due at now_us, then handles the event. It does one slice of long work (such as
- * an owner that ends with very many locks); while work is left, core_next_us() says that the next step is due now.
+ * an owner that ends with very many locks); while work is left, core_next_us() returns the present time.
  */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 

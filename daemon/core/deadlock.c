@@ -4,7 +4,7 @@
  * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners. A waiter
  * needs every holder of the name to give it back, so one holder that waits for the waiter, directly or through others,
  * makes the wait hopeless: a plain cycle, with one holder or with several readers. A waiter for a permit needs only one
- * of the holders: its wait is hopeless when every holder is stuck, which only a daemon that has all of them can say.
+ * of the holders: its wait is hopeless when every holder is stuck, which only a daemon that has all holders can find.
  * Cycles over several daemons are found by trail.c.
  */
 #include "daemon/core/deadlock.h"
@@ -42,7 +42,7 @@ enum {
     ASKS = 16,           /* ... searches for old waits, in one slice */
     JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
-    OWNERS_KEPT_MAX = 4096, /* owners for whom the job keeps its memory */
+    OWNERS_KEPT_MAX = 4096, /* owners for which the job keeps its memory */
 };
 
 /* ---- within one event ---- */

@@ -169,7 +169,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_for_request = false;
-    claim_end_renewal(c, cl); /* the answer to the renewal says nothing about a later hold */
+    claim_end_renewal(c, cl); /* the answer to the renewal does not concern a later hold */
     uncertain_set_acquire(cl, false);
     cl->has_ticket = false;
     cl->holds = cl->shared = 0;
@@ -207,7 +207,10 @@ end_forget_loss(struct core *c, struct claim *cl)
     }
 }
 
-/* The owner knows of the loss now. The report of one lost permit stands for all that the owner lost of the lock. */
+/*
+ * The loss has been reported to the owner. The report of one lost permit stands for all that the owner lost of the
+ * lock.
+ */
 void
 end_loss_reported(struct core *c, struct claim *cl)
 {

@@ -41,7 +41,7 @@ enum core_event_type {
     CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is reclaimed; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
-    CORE_SUSPECT,  /* a clock has jumped: Redis confirms each hold there before the core says again that it is held */
+    CORE_SUSPECT,  /* a clock has jumped: Redis has to confirm each hold there before the core reports it as held */
     CORE_CLOCK_BACK, /* Redis's clock was set back: earlier guards end later by as much */
     CORE_RESTORE,  /* before the first session: the checkpoints that the former process left; see core_restored */
     CORE_REACHED,  /* Redis can be reached (again) there: releases and verifications that were put off are sent now, and
@@ -84,7 +84,7 @@ enum core_outcome {
 struct core_grant {
     uint64_t claim, token;
     int64_t deadline_us;
-    bool counted;     /* the answer says that one hold more was counted ... */
+    bool counted;     /* the answer reports that one hold more was counted ... */
     bool shared;      /* ... a shared one */
 };
 
@@ -102,7 +102,7 @@ struct core_done {
     int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was a
                            key, else 0 */
     int64_t remote_subscribers; /* release OK: subscribers that received the wake-up, this daemon among them */
-    int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not reported */
+    int64_t holders;    /* TAKEN, kinds with several holders: their number in Redis; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
     uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: how many have acknowledged it, of how many */
     bool reserve_denied; /* acquire OK: no tokens are set aside behind it */

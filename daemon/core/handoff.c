@@ -1,9 +1,9 @@
 /*
  * handoff.c -- a lock passes to the next waiter here while Redis keeps it for this daemon (lock cohorting).
  *
- * Redis knows the holder by the id of a claim and by claim.redis_owner. At an UNLOCK with a waiter here, Redis is not
- * asked: the two owners exchange their claims. The new holder gets the claim that Redis knows, with the rest of its
- * lease and the next token. The former holder gets the other claim, of which Redis knows nothing, and a fresh
+ * In Redis the id of a claim and claim.redis_owner name the holder. At an UNLOCK with a waiter here, Redis is not
+ * asked: the two owners exchange their claims. The new holder gets the claim that is in Redis, with the rest of its
+ * lease and the next token. The former holder gets the other claim, of which Redis has nothing, and a fresh
  * redis_owner, because the old one now stands for another owner.
  *
  * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, for renewals, reclaims and
@@ -41,16 +41,15 @@
  *     Where there are permits, the reserve of the newest grant is used, and only while all permits are held here and
  *     none of their leases has ended: then none was free since, so Redis has granted none. This holds for the limit
  *     that Redis was asked under; another limit ends the reserve (lock_reserve_ends()).
- * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
- *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
- *     there are any (attempt_after_release()).
+ * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last reported none
+ *     (waiter_polls.c; else since the first grant), the lock goes back to Redis, which reports whether there are any
+ *     (attempt_after_release()).
  * H5  A claim that fewer replicas have acknowledged than the rule of the name wants now (the rule was raised, or the
  *     claim was reclaimed or restored) goes back to Redis: the attempt of the next owner asks the replicas as well. A
  *     hand-off need not ask them: they have the daemon's claim, which stays as it is.
  *
- * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
- * while, and the next LOCK here reuses the claim as if it had been handed over, unless a waiter poll finds remote
- * waiters.
+ * If the rule of a name has `linger`, a lock without waiters is not given back either. Its claim is CACHED for a while,
+ * and the next LOCK here reuses the claim as if it had been handed over, unless a waiter poll finds remote waiters.
  */
 
 enum { SCAN_MAX = 64 }; /* requests of an owner that are searched; with more of them the lock goes back to Redis */

@@ -47,7 +47,7 @@ struct kind_policy {
 
     /* ---- what needs no operation in Redis ---- */
     bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
-    bool cacheable; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
+    bool cacheable; /* May a hold stay for an owner that comes here later, if the rule of the name has `linger`? */
 };
 
 /* kind_policy.c; by enum kind */
@@ -94,7 +94,7 @@ lock_is_handed(const struct lock *l)
     return policy(l)->handed && lock_holders_max(l) <= HANDOFF_PERMITS;
 }
 
-/* ... and be cached for the next request, as the rule of its name says. */
+/* ... and be cached for the next request, if the rule of its name has `linger`. */
 static inline bool
 lock_may_cache(const struct lock *l)
 {

@@ -24,10 +24,10 @@ struct lock {
     struct queue *queue;    /* owned, or core.empty_queue; never NULL */
     enum kind kind : 3;
     enum value_format value : 3;
-    enum kind rule_kind : 3; /* what the rules said when the record was made; KINDS: not known */
-    bool foreign_wait : 1, tracking : 1; /* as its rule said last, like limit, linger_us and the graces */
+    enum kind rule_kind : 3; /* the kind by the rules when the record was made; KINDS: not known */
+    bool foreign_wait : 1, tracking : 1; /* by the rule at the last LOCK, like limit, linger_us and the graces */
     enum wakes wakes : 2;
-    bool declared : 1;      /* its rule said last that the key is a lock of this kind, see core_spec */
+    bool declared : 1;      /* by the last LOCK or BREAK the key is a lock of this kind, see core_spec */
     bool has_key : 1;       /* it has a key that differs from its name */
     bool dirty : 1;         /* is in core.dirty_locks */
     bool has_cached : 1;    /* one claim is CACHED */
@@ -51,10 +51,10 @@ struct lock {
     uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
     uint32_t releases_sent_n; /* ... RELEASING whose release is under way */
     uint32_t cohort_passes; /* grants here in a row */
-    int64_t cohort_since_us; /* start of the cohort; or when Redis last knew of no remote waiters */
+    int64_t cohort_since_us; /* start of the cohort; or when Redis last reported no remote waiters */
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
-    uint8_t replicas;       /* so many must acknowledge a grant, as its rule said last */
+    uint8_t replicas;       /* so many must acknowledge a grant, by the rule at the last LOCK */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 

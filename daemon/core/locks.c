@@ -5,8 +5,8 @@
  * name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and attempts.c says when Redis is asked
  * for a name, and for how many claims at a time.
  *
- * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only say "try
- * again".
+ * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only cause
+ * another attempt.
  */
 #include "daemon/core/locks.h"
 

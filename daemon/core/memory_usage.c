@@ -57,7 +57,7 @@ memory_of_lock(const struct core *c, struct lock *l)
     return n;
 }
 
-/* A name with more holders than these says nothing about one lock, and there may be any number of holders. */
+/* A name with more holders than these is not counted: it is no usual lock, and may have any number of holders. */
 enum { HOLDERS_MAX = 16 };
 
 struct core_memory

@@ -25,7 +25,7 @@
 
 /*
  * Whether an attempt asks for a ticket. Only for requests that wait: the ticket of any other request would be in their
- * way. A claim with a ticket never asks for another: if Redis has lost the ticket, the answer must say so, because a
+ * way. A claim with a ticket never asks for another: if Redis has lost the ticket, the answer must show that, because a
  * new one is behind all others.
  */
 static bool

@@ -70,7 +70,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_move(c, cl, CLAIM_HELD);
     cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
-    claim_end_renewal(c, cl); /* a renewal in flight was of the ticket: its outcome says nothing of the hold */
+    claim_end_renewal(c, cl); /* a renewal in flight was of the ticket: its outcome does not concern the hold */
     claim_set_token(c, cl, d->token);
     cl->reserve = d->reserve_denied ? 0 : cl->reserve;
     cl->replicas = d->replicas;
@@ -139,7 +139,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
-        claim_end_renewal(c, cl); /* one in flight was of the former ticket: its outcome says nothing of this one */
+        claim_end_renewal(c, cl); /* one in flight was of the former ticket: its outcome does not concern this one */
         /* Redis has taken the ticket for this lease at most */
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
@@ -390,7 +390,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 
 /*
  * The ticket's renewal is answered: the ticket lives on, or the claim has to take a new one behind all others. TRYING:
- * the answer to the attempt says whether there is a ticket.
+ * the answer to the attempt shows whether there is a ticket.
  */
 static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)

@@ -20,7 +20,7 @@ struct lock;
 /* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
 enum settle_how {
     SETTLE_ALL,    /* all */
-    SETTLE_FULL,   /* those for whom the lock has no room: another claim was granted it */
+    SETTLE_FULL,   /* those for which the lock has no room: another claim was granted it */
     SETTLE_WAITED, /* those that had wanted to wait: the attempt has not run */
 };
 
@@ -53,7 +53,7 @@ struct queue {
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocked_n;     /* ... and of them, those that are `blocked` */
     uint32_t trying_n;      /* claims TRYING */
-    uint32_t redis_holders_n;   /* kinds with several holders: those that Redis knew of at the last TAKEN */
+    uint32_t redis_holders_n;   /* kinds with several holders: their number in Redis at the last TAKEN */
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
     bool alone;             /* a claim is TRYING that admits no attempt beside it */
     bool failed;            /* of the attempts under way together, one has failed */

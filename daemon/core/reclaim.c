@@ -4,7 +4,7 @@
  * Redis has lost data (RECLAIM): every claim that is held asks for its holds anew, as they are, with its old token. In
  * the grace period Redis grants nothing else, so no other owner can have been granted the name meanwhile. If another
  * owner holds it all the same, the hold is lost; so is a hold that could not be reclaimed before its deadline. When no
- * claim is left to verify, RECLAIMED says so. When a clock has jumped (SUSPECT), or another daemon has broken the name,
+ * claim is left to verify, RECLAIMED is sent. When a clock has jumped (SUSPECT), or another daemon has broken the name,
  * every claim asks whether Redis still has it.
  *
  * Until Redis has answered, nothing is served for the claim: new requests wait. Requests from before, and a multilock

@@ -108,7 +108,7 @@ request_grant(struct core *c, struct request *r)
     answer(c, r, &rp);
 }
 
-/* Ends the request with an answer other than GRANTED. `left` as core_answer says. */
+/* Ends the request with an answer other than GRANTED. `left`: see core_answer. */
 void
 request_finish(struct core *c, struct request *r, enum core_answer what, int64_t left)
 {

@@ -84,7 +84,7 @@ lock_of(struct core *c, const struct core_checkpoint *cp)
     return l;
 }
 
-/* Makes the claim, QUEUED, with all that the checkpoint says. */
+/* Makes the claim, QUEUED, with all that the checkpoint has. */
 static struct claim *
 claim_of(struct core *c, const struct core_checkpoint *cp)
 {
@@ -157,7 +157,7 @@ as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
     cl->fresh = p->fresh;
     cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
     cl->hold.jeopardy_us = cl->hold.deadline_us - cl->lease_us / 3;
-    /* whatever has happened meanwhile: Redis says first whether it is still there */
+    /* whatever has happened meanwhile: Redis has to confirm first that it is still there */
     uncertain_set_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
         uncertain_add_renew(c, cl, p->shrink_lease_us, latest_guard_us(c));

@@ -17,7 +17,7 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 
-/* Serves an UNLOCK: the exclusive holds first, unless the request says otherwise. */
+/* Serves an UNLOCK: exclusive holds come first, unless the request is SHARED. */
 static void
 serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {

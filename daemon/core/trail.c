@@ -188,7 +188,7 @@ static void follow(struct core *c, struct trail t, const struct owner *o, int *s
 
 /*
  * Whether a cycle may go through the holders here. Not through one of several permits: only a daemon that has all of
- * them could say whether all are stuck.
+ * them can find out whether all are stuck.
  */
 static bool
 may_follow(const struct lock *l)

@@ -1,5 +1,5 @@
 /*
- * uncertain.h -- commands that went unanswered, and what may be said and done about their claim; private to
+ * uncertain.h -- commands that went unanswered, and what the core may report and do about their claim; private to
  * daemon/core. uncertain_notes.h has what is noted of a claim.
  */
 #ifndef RLOCKD_CORE_UNCERTAIN_H

@@ -96,7 +96,7 @@ uncertain_set_broken(struct claim *cl, bool broken)
     cl->uncertain.broken_since_sent = broken;
 }
 
-/* An operation leaves: it is sent after every BREAK that is known of. */
+/* An operation leaves: it is sent after every BREAK that the core has learned of. */
 static inline void
 uncertain_operation_leaves(struct claim *cl)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What Redis has to confirm before the core says again that a HELD claim is held; uncertain.verify. */
+/* What Redis has to confirm before the core reports a HELD claim as held again; uncertain.verify. */
 enum {
     VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are reclaimed */
     VERIFY_SHARED = 2,  /* ... the shared ones */
@@ -29,7 +29,7 @@ enum {
 
 /*
  * What is uncertain about a claim: operations that may still run, or have run without an answer. claim_may() of
- * uncertain.h says what these forbid; uncertain.h alone and its source read and write the fields (scripts/arrows).
+ * uncertain.h decides what these forbid; uncertain.h alone and its source read and write the fields (scripts/arrows).
  *
  * release_may_have_run is never set without release_unresolved. A RENEW that was overtaken, a release of some holds,
  * and a claim that was restored as HELD set release_unresolved alone: the release of all holds has not been sent, and

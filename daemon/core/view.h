@@ -28,7 +28,7 @@ struct core_lock_view {
     uint32_t limit;      /* kinds with permits */
     bool shared;         /* held shared */
     bool fresh;          /* granted to a LOCK that was `fresh` */
-    int64_t deadline_us; /* held: until when the core says so; taken: when Redis may drop it; else 0 */
+    int64_t deadline_us; /* held: until then the core reports that; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
     uint64_t claim;      /* held: this and the token name the grant */
     int64_t held_us;     /* since the grant */

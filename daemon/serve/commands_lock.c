@@ -61,7 +61,9 @@ add_kinds(struct buf *out, unsigned flag)
     }
 }
 
-/* True: the name is in use with a kind that takes the option, whatever its rule says now: the request gets it. */
+/*
+ * True: the name is in use with a kind that takes the option, though its rule has another one now: the request gets it.
+ */
 static bool
 is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
 {

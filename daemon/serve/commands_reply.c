@@ -182,7 +182,7 @@ add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
     }
 }
 
-/* `named`: the request had several names, and the refusal says which one it is about. */
+/* `named`: the request had several names, and the refusal names the one that it is about. */
 static void
 write_refusal(const struct engine *e, struct writer *out, const struct core_reply *r, bool named)
 {

@@ -59,7 +59,7 @@ is_name(const struct usage *u, int i)
     return i >= 0 && u->arg[i].type == USAGE_VALUE && slice_is(u->arg[i].name, "name");
 }
 
-/* Commands about one lock say its name first: that is their key. */
+/* In commands about one lock its name comes first: that is their key. */
 static bool
 is_key(const struct usage *u, int i)
 {
@@ -180,7 +180,7 @@ write_flags(enum command_id id, bool key, bool keys, struct writer *w)
         {"pubsub", strcmp(row->group, "events") == 0},
         {"no_auth", row->role == ROLE_ANY},
         {"blocking", id == CMD_LOCK || id == CMD_MLOCK},
-        {"movablekeys", keys}, /* the count of names says where the names end */
+        {"movablekeys", keys}, /* the count of names shows where the names end */
     };
     size_t i, n = 0;
 

@@ -22,7 +22,7 @@ static const enum verdict verdicts[CORE_ANSWERS] = {
 
 struct tally {
     size_t yes, no;
-    size_t freed;                   /* of those that said yes: no hold is left */
+    size_t freed;                   /* of the yes answers, those after which no hold is left */
     const struct core_reply *error; /* the first */
 };
 
@@ -98,7 +98,7 @@ static form_fn *const forms[FORMS] = {
     [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
 };
 
-/* A yes says that a name is held, or that it is free; only "held" relies on a grant. */
+/* A yes means that a name is held, or that it is free; only "held" relies on a grant. */
 static void
 rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
 {

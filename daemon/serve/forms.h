@@ -1,8 +1,8 @@
 /*
  * forms.h -- how a reply of the core is written: natively, or as Redis would answer the command that the client sent.
  *
- * The form is the request's, kept in its slot; the core knows nothing of it. Whatever the form, an answer that is
- * neither yes nor no (UNAVAILABLE, DRAINING, KIND, LIMIT ...) is written as the error it is.
+ * The form is the request's, kept in its slot; the core does not get it. Whatever the form, an answer that is neither
+ * yes nor no (UNAVAILABLE, DRAINING, KIND, LIMIT ...) is written as the error it is.
  */
 #ifndef RLOCKD_SERVE_FORMS_H
 #define RLOCKD_SERVE_FORMS_H

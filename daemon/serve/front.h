@@ -43,7 +43,7 @@ bool front_read_script(const struct front_script *sc, const struct words *w, siz
                        struct front_call *out, char error[FRONT_ERROR_BYTES]);
 
 /*
- * Must the request wait until all requests before it on its connection are answered, although its row says WHEN_OWNER?
+ * Must the request wait until all requests before it on its connection are answered, although its row has WHEN_OWNER?
  * It must if its handler looks up what is held at that moment.
  */
 bool front_in_turn(enum command_id id, const struct words *w);

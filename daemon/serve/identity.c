@@ -41,8 +41,8 @@ draw(void *p, size_t n)
 }
 
 /*
- * A version 4 uuid: unique, with 74 random bits. It ends in "rlockd", so that a daemon tells owners of other daemons
- * from those of Redisson's clients, see scripts/fair.lua.
+ * A version 4 uuid: unique, with 74 random bits. It ends in "rlockd", so that scripts/fair.lua can distinguish owners
+ * of daemons from Redisson's clients.
  */
 static bool
 draw_uuid(char uuid[37])

@@ -115,7 +115,7 @@ listing_run(struct cmd *c, struct listing_work *w)
     return CMD_LATER;
 }
 
-/* Counts the answer so far. False: all long answers together pass the bound, and the reply says so. */
+/* Counts the answer so far. False: all long answers together pass the bound, so this one is refused. */
 static bool
 has_room(struct engine *e, struct listing *l)
 {

@@ -115,7 +115,7 @@ may_rewrite_ms(const struct outbox_mark *k, uint64_t gone)
     return k->ms_n > 0 && k->at + k->ms_at >= gone;
 }
 
-/* The deadline of the mark, or the time at which fewer ms are left than its bytes say. */
+/* The deadline of the mark, or the time at which fewer ms are left than in its bytes. */
 static int64_t
 mark_good_until_us(const struct outbox_mark *k)
 {
@@ -258,7 +258,9 @@ group_end(const struct outbox_marks *m, uint32_t i)
     return i + 1;
 }
 
-/* True: the grant is over, though the bytes say "held". If the grant stands, the mark gets its present deadline. */
+/*
+ * True: the grant is over, though the bytes report it as held. If the grant stands, the mark gets its present deadline.
+ */
 static bool
 is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
 {
@@ -270,7 +272,7 @@ is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
         return false;
     case CORE_GRANT_LOST:
         return true;
-    case CORE_GRANT_ENDED: /* the owner gave it back, or knows of the loss: the bytes stay true until the deadline */
+    case CORE_GRANT_ENDED: /* the owner gave it back, or has received LOST: the bytes stay true until the deadline */
         break;
     }
     return now_us >= k->grant.deadline_us;

@@ -1,11 +1,11 @@
 /*
  * outbox.h -- bytes on their way to a client, and until when they are true.
  *
- * Bytes that say that a lock is held carry a mark for each grant they rely on: where they are, the grant, its deadline.
+ * Bytes that report a lock as held carry a mark for each grant they rely on: where they are, the grant, its deadline.
  * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
  * lock was lost since, outbox_fit() asks the core about each grant. If the grant stands, the bytes stay, and "ms left"
  * is written anew where it is less by now. If the grant is lost, a reply becomes -LOST, an event is dropped, and a
- * table says "lost".
+ * table shows "lost".
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
  * No socket and no clock: the time is an argument.

@@ -119,7 +119,7 @@ cost_of(const struct topic *t, struct slice channel)
 
 /*
  * Compares the session's remaining patterns with the event, and sends it. False: the budget ended before the last
- * pattern, and subs.at says where to go on.
+ * pattern, and subs.at is where to go on.
  */
 static bool
 compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, long *budget)

@@ -348,8 +348,8 @@ ask_for_peer(struct session *s)
 }
 
 /*
- * Tells the core to end the waits of the session at the end of its input, and also when the peer has hung up while
- * these waits hold it up. When replies are dropped, the core releases the session's locks before its unread input is
+ * Makes the core end the waits of the session at the end of its input, and also when the peer has hung up while these
+ * waits hold it up. When replies are dropped, the core releases the session's locks before its unread input is
  * executed. Ending a wait takes about a microsecond, and all connections of a process end together: a session with many
  * waits is put off until other sessions have been read.
  */

@@ -7,8 +7,8 @@
 #include "daemon/serve/session_record.h"
 
 /*
- * To be called right before a send(). Makes the output true, by a clock that is read now, and says how many bytes may
- * leave. False: impossible, because untrue bytes have left in part.
+ * To be called right before a send(). Makes the output true, by a clock that is read now, and sets *bytes to the number
+ * that may leave. False: impossible, because untrue bytes have left in part.
  */
 bool session_out_is_fit(struct session *s, size_t *bytes);
 

@@ -95,7 +95,7 @@ struct session {
     uint64_t eof_reported_below; /* the core has got EOF for the requests below this number */
 
     /* of its end */
-    bool lock_lost;            /* ends in this turn: a lock was lost, and its rule says `on_loss: close` */
+    bool lock_lost;            /* ends in this turn: a lock was lost, and its rule has `on_loss: close` */
     bool output_overflow;      /* ends in this turn: too much of its output is not read */
     bool quitting;             /* ends when its output is out, whatever input is left */
     bool orphan;               /* its process has ended; a child of that may still have the socket */

@@ -28,7 +28,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     session_wake_to_write(arg);
 }
 
-/* Waits for the socket to become writable, or stops waiting. False: the kernel cannot say when. */
+/* Waits for the socket to become writable, or stops waiting. False: the kernel cannot report that. */
 static bool
 want_writable(struct session *s, bool want)
 {

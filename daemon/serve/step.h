@@ -1,5 +1,5 @@
 /*
- * step.h -- one step of the core, at the time it is now; and what the rules say of a name.
+ * step.h -- one step of the core, at the time it is now; and the settings of a name by the rules.
  */
 #ifndef RLOCKD_SERVE_STEP_H
 #define RLOCKD_SERVE_STEP_H

@@ -4,7 +4,8 @@
  *
  * A root is an owner that holds what others wait for, and waits for nothing itself. Below an owner stand the names that
  * it holds, below a name its queue, below a waiter the names that it holds in turn. Behind these trees come names
- * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark says so.
+ * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark stands
+ * in its place.
  *
  * Each step copies some records, because the core lends its bytes for one callback only, and there may be a million
  * records.

@@ -42,7 +42,7 @@ send_all(struct engine *e)
     core_end_turn(e->core);
 }
 
-/* Keeps TU1: after the process has stood still, leases end before any reply says "held". */
+/* Keeps TU1: after the process has stood still, leases end before any reply reports a lock as held. */
 static void
 do_due(struct engine *e)
 {
