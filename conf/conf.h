@@ -1,10 +1,9 @@
 /*
  * conf.h -- the configuration: one table of keys (keys.def), a struct, and errors as file:line:col.
  *
- * A file is parsed whole and checked whole: every error is reported, and a
- * conf is handed out only when there is none. A conf never changes after it
- * was loaded; a reload makes a new one, in which what needs a restart is put
- * back (conf_keep()) before it is used.
+ * A file is parsed whole and checked whole: every error is reported, and a conf is handed out only when there is none.
+ * A conf never changes after it was loaded; a reload makes a new one, in which conf_keep() first puts back the settings
+ * that need a restart.
  */
 #ifndef RLOCKD_CONF_CONF_H
 #define RLOCKD_CONF_CONF_H
@@ -94,8 +93,8 @@ bool conf_suits_url(const struct conf *cf, const char *url, struct buf *why);
 
 /*
  * Gives `now` the values of `was` that a reload does not change: of each key that needs a restart, and of all keys of
- * redis if `now` has another URL, because they are for that one. So a conf says what is in force, and the next reload
- * is compared with that.
+ * redis if `now` has another URL, because these keys belong to that URL. So a conf has the settings in force, with
+ * which the next reload is compared.
  */
 void conf_keep(struct conf *now, const struct conf *was);
 

@@ -1,5 +1,5 @@
 /*
- * conf_check.c -- what some texts must be, beyond their length: addresses, URLs, key formats, and printable at all.
+ * conf_check.c -- checks of texts beyond their length: addresses, URLs, key formats, unprintable characters.
  *
  * Checks the form only; nothing is opened, looked up or connected. A complaint never repeats the text,
  * which may hold a password.
@@ -290,7 +290,7 @@ server_of(struct slice url)
     return split_last(url, is_unix ? '?' : '/', &server, &db) && server.p[server.n - 1] != '/' ? server : url;
 }
 
-/* URL,URL,URL: each server once, for one that is named twice would vote twice. */
+/* URL,URL,URL: each server once, because a server that is named twice would vote twice. */
 static bool
 check_quorum_url(struct slice text, struct buf *why)
 {

@@ -1,7 +1,7 @@
 /*
  * conf_keys.h -- the table of keys, and what can be done with one key of one conf.
  *
- * Private to conf/, but for conf_address_is_local() and conf_url_password(), which rlockd asks too.
+ * Private to conf/, but for conf_address_is_local() and conf_url_password(), which rlockd calls, too.
  *
  * The rows know their field, so everything else here is written once: reading a
  * value, printing it, comparing it, freeing it.
@@ -49,7 +49,7 @@ typedef bool conf_check_fn(struct slice text, struct buf *why);
 
 conf_check_fn conf_check_printable; /* UTF-8 without control characters: every text */
 bool conf_address_is_local(const char *address); /* a Unix socket, or TCP that only this host reaches */
-conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; `least` of the row says whether "" is allowed */
+conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; `least` of the row decides whether "" is allowed */
 conf_check_fn conf_check_url;     /* of Redis, in a form that rlockd supports */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */
 

@@ -168,7 +168,7 @@ read_config(struct loader *ld)
     free(p);
 }
 
-/* What holds between keys. */
+/* Conditions that concern several keys. */
 
 static const char *
 text_at(const struct loader *ld, const struct conf_key *k)

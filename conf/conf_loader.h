@@ -32,7 +32,7 @@ struct loader {
     struct buf texts;
 };
 
-/* Complains about what is there. */
+/* Complains about the text of the file at that line and column. */
 void loader_complain(struct loader *ld, struct line_col at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Complains with the text that was appended to ld->texts since `begin`. */

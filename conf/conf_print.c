@@ -13,7 +13,7 @@
 #define COMMENT_COLUMN 44
 #define HELP_COLUMNS 112
 
-/* Words that mean something else than themselves when they stand without quotes. */
+/* Words that YAML reads as null unless they are in quotes. */
 static bool
 is_word_of_yaml(struct slice text)
 {

@@ -37,7 +37,7 @@ struct conf_locks {
 
 struct conf_rule {
     const char *match;       /* a glob over the name */
-    struct conf_locks locks; /* complete: what the rule does not say is taken from `locks` */
+    struct conf_locks locks; /* complete: what the rule does not set is taken from `locks` */
 };
 
 struct conf_list {

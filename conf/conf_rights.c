@@ -1,8 +1,8 @@
 /*
  * conf_rights.c -- the keys that rules can give to names, as patterns of Redis's ACL.
  *
- * Clients reach the keys that names can have; if these are not all keys, rlockd's user needs no others. A configuration
- * without a prefix says that any key may be a lock's.
+ * Clients reach the keys that names can have; if these are not all keys, rlockd's user needs no others. By a
+ * configuration without a prefix any key may be a lock's.
  */
 #include "conf/conf.h"
 

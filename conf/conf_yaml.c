@@ -1,9 +1,9 @@
 /*
- * conf_yaml.c -- YAML against the table of keys; the only file that knows libyaml.
+ * conf_yaml.c -- YAML against the table of keys; the only file that uses libyaml.
  *
- * The text is parsed twice: as events, to refuse what a document does not show any more (aliases, anchors, tags, a
- * second document), then as a document, whose nodes know their line and column. The walk goes as deep as the table,
- * however deep the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
+ * The text is parsed twice: as events, to refuse what a document no longer shows (aliases, anchors, tags, a second
+ * document), then as a document, whose nodes know their line and column. The walk goes as deep as the table, however
+ * deep the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
  */
 #include "conf/conf_loader.h"
 
@@ -44,7 +44,10 @@ text_of(const yaml_node_t *scalar)
     return (struct slice){(const char *)scalar->data.scalar.value, scalar->data.scalar.length};
 }
 
-/* Where the byte at `offset` stands, or the first byte that is at `until` or behind it; whatever comes first. */
+/*
+ * The line and column of the byte at `offset`, or of the first byte at `until` or behind it; of the one that comes
+ * first.
+ */
 static struct line_col
 walk_text(const char *p, size_t n, size_t offset, struct line_col until, size_t *reached)
 {
@@ -102,7 +105,7 @@ parser_begin(yaml_parser_t *parser, const char *p, size_t n)
     yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING);
 }
 
-/* Complains of one event when it is something that a conf has no use for. */
+/* Complains of an alias, an anchor, a tag, or a second document. */
 static void
 look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 {
@@ -489,7 +492,7 @@ read_document(struct loader *ld, yaml_document_t *doc)
     }
 }
 
-/* Passwords are among the values: nothing of them stays behind in freed memory. */
+/* Wipes all values, because freed memory must not contain the passwords among them. */
 static void
 wipe(yaml_document_t *doc)
 {

@@ -1,8 +1,7 @@
 /*
  * commands.c -- the command table, from commands.def, and the search in it.
  *
- * Owns the table. What a command does is serve's business: the handlers of the
- * rows are not looked at here.
+ * Owns the table. The handlers of the rows belong to daemon/serve: no code here uses them.
  */
 #include "proto/commands.h"
 
