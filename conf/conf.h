@@ -23,9 +23,8 @@ struct conf_overrides {
 };
 
 /*
- * Loads `path` (NULL: no file, the defaults) and the overrides. NULL when
- * anything is wrong: `errors` then holds one line per error, each
- * "file:line:col: message" (overrides: "--option: message").
+ * Loads `path` (NULL: no file, the defaults) and the overrides. NULL when anything is wrong: `errors` then holds one
+ * line per error, each "file:line:col: message" (overrides: "--option: message").
  */
 struct conf *conf_load(const char *path, const struct conf_overrides *over, struct buf *errors);
 void conf_free(struct conf **cf);

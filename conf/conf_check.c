@@ -1,8 +1,8 @@
 /*
  * conf_check.c -- checks of texts beyond their length: addresses, URLs, key formats, unprintable characters.
  *
- * Checks the form only; nothing is opened, looked up or connected. A complaint never repeats the text,
- * which may hold a password.
+ * Checks the form only; nothing is opened, looked up or connected. A complaint never repeats the text, which may hold a
+ * password.
  */
 #include "conf/conf_keys.h"
 

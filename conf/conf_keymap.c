@@ -18,9 +18,9 @@
 #include "daemon/base/memory.h"
 
 /*
- * To compare two beginnings takes a step or more, of 2 to 4 ns each; the daemon does nothing else meanwhile. 1000
- * rules, all with keys of their own, take 5 million (8 to 24 ms were measured); a glob of 200 bytes against a name of
- * 200 counts as 2,500. A reload that would take more steps than these is refused.
+ * A reload that would take more steps than these is refused, because the daemon does nothing else meanwhile. A step
+ * takes 2 to 4 ns. The comparison of two beginnings counts as one step or more; that of a glob of 200 bytes with a name
+ * of 200 bytes as 2,500. 1000 rules, all with keys of their own, take 5 million steps (8 to 24 ms were measured).
  */
 #define STEPS_MAX (10 * 1000 * 1000)
 
@@ -86,7 +86,7 @@ keymap_free(struct keymap *m)
     free(m->entry);
 }
 
-/* Every name that matches `en` begins as those that match `with`. */
+/* Every name that matches `en` begins with the literal of `with`. */
 static bool
 begins(const struct entry *en, const struct entry *with)
 {

@@ -1,8 +1,8 @@
 /*
  * conf_keys.c -- the rows of keys.def and the types of their values.
  *
- * Owns what is the same for every key: text to field, field to text, ranges, defaults, equality. A type
- * is a row of `types`; nothing here knows a key by its name, but for the sections `locks` and `rules`.
+ * Owns what is the same for every key: text to field, field to text, ranges, defaults, equality. A type is a row of
+ * `types`; nothing here knows a key by its name, but for the sections `locks` and `rules`.
  */
 #include "conf/conf_keys.h"
 

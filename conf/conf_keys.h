@@ -3,8 +3,8 @@
  *
  * Private to conf/, but for conf_address_is_local() and conf_url_password(), which rlockd calls, too.
  *
- * The rows know their field, so everything else here is written once: reading a
- * value, printing it, comparing it, freeing it.
+ * The rows know their field, so everything else here is written once: reading a value, printing it, comparing it,
+ * freeing it.
  */
 #ifndef RLOCKD_CONF_CONF_KEYS_H
 #define RLOCKD_CONF_CONF_KEYS_H
@@ -91,8 +91,8 @@ bool conf_key_needs_restart(const struct conf_key *k);
 void *conf_key_field(const struct conf_key *k, const struct conf *cf, const struct conf_rule *rule);
 
 /*
- * Reads text into the field; a LIST takes it as one more item. False: the field is as it was, and
- * `why` got a sentence, which never repeats a secret.
+ * Reads text into the field; a LIST takes it as one more item. False: the field is as it was, and `why` got a sentence,
+ * which never repeats a secret.
  */
 bool conf_key_set(const struct conf_key *k, void *field, struct slice text, struct buf *why);
 

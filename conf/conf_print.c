@@ -20,7 +20,7 @@ is_word_of_yaml(struct slice text)
     return slice_is(text, "null") || slice_is(text, "~");
 }
 
-/* Letters, digits and what cannot begin or end anything in YAML, in a flow list or not. */
+/* The text needs no quotes in YAML, not even in a flow list. */
 static bool
 is_plain(struct slice text)
 {

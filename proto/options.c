@@ -1,13 +1,12 @@
 /*
  * options.c -- the words of LOCK, UNLOCK, RENEW, CANCEL, MLOCK and MUNLOCK as a struct.
  *
- * Owns the table of options: which commands take a word, whether a value
- * follows, and what it means. Refuses everything that is not in the table, and
- * everything twice; nothing is guessed and nothing ignored. The struct is whole
- * only when options_parse returns true.
+ * Owns the table of options: which commands take a word, whether a value follows, and what it means. Refuses everything
+ * that is not in the table, and everything twice; nothing is guessed and nothing ignored. The struct is whole only when
+ * options_parse returns true.
  *
- * The first words of a command are positional: the name, then (RENEW) a
- * duration; those of an M command are a count and so many names.
+ * The first words of a command are positional: the name, then (RENEW) a duration; those of an M command are a count and
+ * so many names.
  */
 #include "proto/options.h"
 

@@ -30,8 +30,8 @@ struct lock_options {
 };
 
 /*
- * Reads the words of one of these commands. False: `error` holds the sentence for `-ERR …`, which names
- * the word that is wrong and ends with the usage line.
+ * Reads the words of one of these commands. False: `error` holds the sentence for `-ERR …`, which names the word that
+ * is wrong and ends with the usage line.
  */
 bool options_parse(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out,
                    char error[OPTIONS_ERROR_BYTES]);

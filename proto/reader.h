@@ -1,9 +1,8 @@
 /*
  * reader.h -- bytes in, requests out. Fed bytes; never reads by itself.
  *
- * The first byte of a request decides its framing: `*` is a RESP array of bulk
- * strings, anything else a text line (see PROTOCOL.md). Lengths are bounded
- * before any arithmetic. Any chunking of the same bytes gives the same requests.
+ * The first byte of a request decides its framing: `*` is a RESP array of bulk strings, anything else a text line (see
+ * PROTOCOL.md). Lengths are bounded before any arithmetic. Any chunking of the same bytes gives the same requests.
  */
 #ifndef RLOCKD_PROTO_READER_H
 #define RLOCKD_PROTO_READER_H

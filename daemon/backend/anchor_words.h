@@ -18,8 +18,8 @@
 enum { ANCHORS = 3, ANCHOR_FORMERS = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
 
 /*
- * Numbers of generations, and the clocks of nodes that they are made of, are below: so Lua's doubles are exact, also
- * for the next number. As a time in us it is in the year 2112. A higher number in Redis is not rlockd's.
+ * Numbers of generations, and the clocks of nodes from which they are made, are below this bound: so Lua's doubles are
+ * exact, also for the next number. As a time in us it is in the year 2112. A higher number in Redis is not rlockd's.
  */
 #define GENERATION_NUMBER_END (UINT64_C(1) << 52)
 

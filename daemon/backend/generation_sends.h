@@ -1,5 +1,6 @@
 /*
- * generation_sends.h -- what generations.h asks anchors and nodes, and what these answer; for who sends the requests.
+ * generation_sends.h -- what generations.h asks anchors and nodes, and what these answer; for the sender of the
+ * requests.
  */
 #ifndef RLOCKD_BACKEND_GENERATION_SENDS_H
 #define RLOCKD_BACKEND_GENERATION_SENDS_H

@@ -1,9 +1,8 @@
 /*
  * clock.h -- the time; only clock.c asks the kernel for it.
  *
- * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts
- * suspend and is never stepped. Wall time is for people only: in logs, and
- * for the days that a certificate has left.
+ * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts suspend and is never stepped. Wall time is
+ * for people only: in logs, and for the days that a certificate has left.
  */
 #ifndef RLOCKD_BASE_CLOCK_H
 #define RLOCKD_BASE_CLOCK_H

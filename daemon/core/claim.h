@@ -3,7 +3,7 @@
  *
  * One record, not a lease and an interest: a third of the functions that read a claim read both halves (every outcome,
  * the timer, the checkpoints), and with two records that point to each other a held lock would need more than 512
- * bytes. That bound also needs both unions: in_window, renewal_sent and state LOST tell what the first has, and
+ * bytes. That bound also needs both unions: in_window, renewal_sent and state LOST show what the first has, and
  * claim_has_position(), then state, what the second has.
  */
 #ifndef RLOCKD_CORE_CLAIM_H

@@ -292,7 +292,7 @@ claim_find(const struct core *c, const struct lock *l, const struct owner *o)
         claim_iter_begin(&p, l, o);
         return claim_iter_next(&p);
     }
-    /* as claim_iter_next() does, at half the price */
+    /* as claim_iter_next() does, at half the cost */
     for (pos = o->claims.next; pos != &o->claims; pos = pos->next) {
         struct claim *cl = container_of(pos, struct claim, owner_node);
 

@@ -17,8 +17,8 @@
 
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
- * wait. Their number is that of the claims that are not held and not being given back, less the requests that wait.
- * That is too low, never too high, if several requests wait in one claim. In a drain all are kept, for the next
+ * wait. Their number is that of the claims that are not held and not being given back, less the requests that wait. If
+ * several requests wait in one claim, the result is too low, never too high. In a drain all are kept, for the next
  * process.
  */
 static bool

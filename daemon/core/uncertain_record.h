@@ -29,7 +29,8 @@ enum {
 
 /*
  * What is uncertain about a claim: operations that may still run, or have run without an answer. claim_may() of
- * uncertain.h decides what these forbid; uncertain.h alone and its source read and write the fields (scripts/arrows).
+ * uncertain.h decides what these forbid; uncertain_notes.h and uncertain.[ch] alone read and write the fields
+ * (scripts/arrows).
  *
  * release_may_have_run is never set without release_unresolved. A RENEW that was overtaken, a release of some holds,
  * and a claim that was restored as HELD set release_unresolved alone: the release of all holds has not been sent, and

@@ -2,8 +2,8 @@
  * auth_limit.c -- the clients that sent wrong passwords lately, and their AUTHs that wait.
  *
  * The table has a fixed size and exists from the first wrong password on. A client without an entry replaces, in its
- * row, the one whose score was computed longest ago, but none with waiting AUTHs. A guesser with more addresses than
- * the table has entries is not slowed down.
+ * row, the entry whose score was computed longest ago, but no entry with waiting AUTHs. A guesser with more addresses
+ * than the table has entries is not slowed down.
  * AL1 auth_limits.waiting is in the order of auth_wait.due_us, except after a reload that changes auth.timeout.
  * AL2 entry.waiting is the number of waits on the list with its key.
  */

@@ -3,10 +3,9 @@
  *
  * Clients decide how many sessions subscribe to a channel, so one turn of the loop sends to TURN_SUBS of them at most.
  * A channel lags while some sessions have not got an event yet: it keeps that event and the later ones, and sends them
- * in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. A new event of
- * a channel that does not lag goes to AT_ONCE sessions in any case, so a channel with few subscribers does not wait for
- * one with many. No session is closed because of kept events: the session that causes them waits, see
- * pubsub_holds_up().
+ * in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. A new event of a channel
+ * that does not lag goes to AT_ONCE sessions in any case, so a channel with few subscribers does not wait for one with
+ * many. No session is closed because of kept events: the session that causes them waits, see pubsub_holds_up().
  */
 #include "daemon/serve/pubsub_private.h"
 
