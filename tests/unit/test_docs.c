@@ -1,5 +1,5 @@
 /*
- * test_docs.c -- the usage lines read back, and the shapes of COMMAND and HELP that redis-cli insists on.
+ * test_docs.c -- the usage lines as parsed, and the shapes of COMMAND and HELP that redis-cli requires.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -50,7 +50,7 @@ print_siblings(const struct usage *u, int first, const char *between, struct buf
     }
 }
 
-/* Whatever was understood says, written down again, what was read. */
+/* A usage line that was parsed, and is printed again, is the same line. */
 START_TEST(every_usage_line_is_understood)
 {
     struct usage u;
@@ -226,11 +226,11 @@ START_TEST(command_lists_all)
     ck_assert_uint_eq(some.n, 4);
     ck_assert_str_eq(some.child[0].child[0].text, "lock");
     ck_assert_str_eq(some.child[0].child[1].text, "-2"); /* at least two words */
-    ck_assert_str_eq(some.child[0].child[3].text, "1");  /* the first is the key */
+    ck_assert_str_eq(some.child[0].child[3].text, "1");  /* the first one is the key */
     ck_assert_ptr_null(some.child[1].text);
     ck_assert_str_eq(some.child[2].child[1].text, "1");
     ck_assert_str_eq(some.child[2].child[3].text, "0");
-    ck_assert_str_eq(some.child[3].child[3].text, "0"); /* its keys stand behind their number */
+    ck_assert_str_eq(some.child[3].child[3].text, "0"); /* its keys follow their number */
     ck_assert_uint_eq(some.child[3].child[2].n, 3);
     ck_assert_str_eq(some.child[3].child[2].child[1].text, "blocking");
     ck_assert_str_eq(some.child[3].child[2].child[2].text, "movablekeys");

@@ -1,5 +1,5 @@
 /*
- * test_embedded.c -- the private redis-server: it answers, it is gone when we are, however we went.
+ * test_embedded.c -- the private redis-server: it answers, and it ends with its daemon, also when that is killed.
  */
 #include <check.h>
 #include <hiredis/hiredis.h>
@@ -33,10 +33,10 @@ end(void)
 {
     unlink(run_log);
     unlink(sock);
-    ck_assert_int_eq(rmdir(dir), 0); /* and so nothing else was left */
+    ck_assert_int_eq(rmdir(dir), 0); /* the directory is empty: no other file is left */
 }
 
-/* It is not waited for by those who start it, so here: asks until it answers. */
+/* embedded_start() does not wait for the server, so this function connects until it succeeds. */
 static redisContext *
 connected(const char *path)
 {
@@ -91,7 +91,7 @@ START_TEST(it_answers_and_ends)
     ck_assert_int_eq(stat(run_log, &st), 0);
     embedded_stop(&e);
     ck_assert_ptr_null(e);
-    ck_assert_int_eq(kill(pid, 0), -1); /* ended and reaped */
+    ck_assert_int_eq(kill(pid, 0), -1); /* it has ended, and has been reaped */
     ck_assert_int_eq(access(sock, F_OK), -1);
     embedded_stop(&e); /* harmless */
     redisFree(c);
@@ -117,7 +117,7 @@ START_TEST(again_after_one_that_was_killed)
 }
 END_TEST
 
-/* kill -9 of the daemon: its Redis goes with it. Orphans come to us, so that the end can be waited for. */
+/* kill -9 of the daemon ends its Redis, too. This process adopts orphans, so that the test can wait for the end. */
 START_TEST(it_never_is_an_orphan)
 {
     int fds[2], status;
@@ -146,7 +146,7 @@ START_TEST(it_never_is_an_orphan)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     snprintf(left, sizeof(left), "%s.lock", sock);
-    ck_assert_int_eq(unlink(left), 0); /* it locks nobody out, see a_directory_has_one */
+    ck_assert_int_eq(unlink(left), 0); /* the file locks no process out, see a_directory_has_one */
     close(fds[0]);
     close(fds[1]);
 }
@@ -195,7 +195,7 @@ START_TEST(a_missing_directory_is_reported)
     snprintf(path, sizeof(path), "%s/not/there", dir);
     ck_assert_ptr_null(embedded_start(path, "redis", error));
     ck_assert_str_ne(error, "");
-    snprintf(deep, sizeof(deep), "%s/%0*d", dir, 120, 0); /* no Unix socket has so long a path */
+    snprintf(deep, sizeof(deep), "%s/%0*d", dir, 120, 0); /* longer than any path of a Unix socket */
     error[0] = '\0';
     ck_assert_ptr_null(embedded_start(deep, "redis", error));
     ck_assert_str_ne(error, "");

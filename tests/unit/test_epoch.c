@@ -1,6 +1,6 @@
 /*
- * test_epoch.c -- what the presence script is told, and what each of its answers means. The script itself is tried in
- * tests/redis/test_scripts_presence.py.
+ * test_epoch.c -- the words that the presence script gets, and the meaning of its answers. The script itself is tested
+ * in tests/redis/test_scripts_presence.py.
  */
 #include "daemon/backend/epoch.h"
 
@@ -14,7 +14,7 @@
 
 enum { WORDS_MAX = 300 };
 
-/* An answer that is made here, element by element. */
+/* An answer that the test makes, element by element. */
 static struct {
     struct reply whole, one[WORDS_MAX], *item[WORDS_MAX];
     char text[WORDS_MAX][64];
@@ -49,14 +49,14 @@ put_text(const char *text)
 
 enum { VERSION = 100 };
 
-static struct members known; /* what the daemon knows of others */
+static struct members known; /* the other members that the daemon knows */
 
-/* What an answer says of the list of members. */
+/* The part of an answer about the list of members. */
 static struct {
     int64_t version, upto, anew, bring;
 } list;
 
-/* Outside of a grace period all members, from the beginning. */
+/* Outside of a grace period an answer has all members, from the beginning. */
 static void
 setup(void)
 {
@@ -72,7 +72,7 @@ teardown(void)
     members_fini(&known);
 }
 
-/* The answer of a Redis in that epoch; its word is OPEN. */
+/* The answer of a Redis in this epoch, with the word OPEN. */
 static enum epoch_news
 answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const char *const *changes)
 {
@@ -98,7 +98,7 @@ answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const
 static const char *const a_b[] = {A " 30000 10", B " 30000 11", NULL};
 static const char *const b_c[] = {B " 30000 11", C " 30000 12", NULL};
 
-/* The first letters of all that are known. */
+/* The known members are those with these first letters. */
 static void
 expect_members(const char *want)
 {
@@ -193,7 +193,7 @@ START_TEST(by_digest_and_in_parts)
 }
 END_TEST
 
-/* A part as large as parts get, and the largest numbers. */
+/* A part of the largest size, and the largest numbers. */
 START_TEST(as_many_words_as_there_is_room_for)
 {
     struct epoch e = ours();
@@ -218,7 +218,7 @@ START_TEST(a_life)
 {
     struct epoch e = ours();
 
-    ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW); /* the first */
+    ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW); /* the first epoch */
     ck_assert_uint_eq(e.number, 5);
     ck_assert_str_eq(e.granting_value, OPEN);
     ck_assert_str_eq(e.last_value, OPEN);
@@ -231,13 +231,13 @@ START_TEST(a_life)
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_OVER);
     ck_assert_str_eq(e.last_value, OPEN);
     ck_assert_int_eq(answers(&e, 1, 8, 0, NULL), EPOCH_SAME);
-    ck_assert_int_eq(answers(&e, 1, 9, 0, NULL), EPOCH_NEW); /* its grace was over before we came */
+    ck_assert_int_eq(answers(&e, 1, 9, 0, NULL), EPOCH_NEW); /* its grace period ended before this answer */
     ck_assert_int_eq(answers(&e, 1, 9, 100, NULL), EPOCH_SAME);
-    ck_assert_int_eq(answers(&e, 1, 10, 0, NULL), EPOCH_NEW); /* one grace ends where another epoch begins */
+    ck_assert_int_eq(answers(&e, 1, 10, 0, NULL), EPOCH_NEW); /* the next epoch ends the grace period */
 }
 END_TEST
 
-/* Until somebody says an epoch that counts. */
+/* The epoch counts as rolled back until an answer has one that counts. */
 START_TEST(rolled_back)
 {
     struct epoch e = ours();
@@ -246,7 +246,7 @@ START_TEST(rolled_back)
     e.rolled_back = true;
     ck_assert_int_eq(answers(&e, 1, 4, 0, NULL), EPOCH_OLD);
     ck_assert(e.rolled_back);
-    ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_SAME); /* there it is again */
+    ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_SAME); /* the epoch from before */
     ck_assert(!e.rolled_back);
     e.rolled_back = true;
     ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
@@ -254,7 +254,7 @@ START_TEST(rolled_back)
 }
 END_TEST
 
-/* A number that no Redis can outdo any more counts for nothing. */
+/* A number beyond all that a Redis can reach does not count. */
 START_TEST(too_far)
 {
     struct epoch e = ours();
@@ -266,7 +266,7 @@ START_TEST(too_far)
 END_TEST
 
 /*
- * In a grace those that were known before stay: it is they who may hold locks. Behind it those are there that Redis
+ * In a grace period the members known before stay: they may hold locks. After its end the members are those that Redis
  * names.
  */
 START_TEST(others_are_kept_in_a_grace)
@@ -279,7 +279,7 @@ START_TEST(others_are_kept_in_a_grace)
     answers(&e, 1, 5, 0, NULL);
     expect_members("");
     answers(&e, 1, 5, 0, a_b);
-    answers(&e, 1, 6, 900, b_c); /* an answer to what was asked before */
+    answers(&e, 1, 6, 900, b_c); /* about a question from before the loss */
     expect_members("ab");
     ck_assert(!epoch_is_current(&e));
     epoch_newcomer(&e, &known, SLICE_LIT(C " 30000 12"));
@@ -289,7 +289,10 @@ START_TEST(others_are_kept_in_a_grace)
 }
 END_TEST
 
-/* Only when the last change has been told the daemon knows all others, and only then those go that were not told of. */
+/*
+ * The daemon knows all others only after the page with the last change; members that no page has named are dropped
+ * then.
+ */
 START_TEST(changes_in_pages)
 {
     struct epoch e = ours();
@@ -324,21 +327,21 @@ START_TEST(changes_since_then)
     answers(&e, 1, 5, 0, changes);
     expect_members("bc");
     ck_assert(e.members_unknown);
-    ck_assert_uint_eq(e.since, 100); /* changes since then are asked for, from 102 on */
+    ck_assert_uint_eq(e.since, 100); /* the version whose later changes are asked for, from 102 on */
     ck_assert_uint_eq(e.cursor, 102);
     list.upto = 103;
     answers(&e, 1, 5, 0, rest);
     ck_assert(!e.members_unknown && epoch_is_current(&e));
     ck_assert_uint_eq(e.since, 103);
     ck_assert_int_eq(members_longest_ms(&known), 40000);
-    list.upto = 0; /* not asked */
+    list.upto = 0; /* not asked for */
     answers(&e, 1, 5, 0, NULL);
     ck_assert(!e.members_unknown && !e.complete && epoch_is_current(&e));
     expect_members("bc");
 }
 END_TEST
 
-/* Two connections: a message may come before, or behind, what tells of the same, or of what came after. */
+/* Over two connections a message may come before or after an answer about the same change, or about a later one. */
 START_TEST(newcomers)
 {
     struct epoch e = ours();
@@ -349,13 +352,13 @@ START_TEST(newcomers)
     expect_members("abc");
     ck_assert(!e.members_unknown && epoch_is_current(&e));
     ck_assert_uint_eq(known.last, 101);
-    answers(&e, 1, 5, 0, a_b); /* as Redis was before C came: it stays */
+    answers(&e, 1, 5, 0, a_b); /* Redis as it was before C came: C stays */
     expect_members("abc");
     list.version = list.upto = 102;
     list.anew = 0;
     answers(&e, 1, 5, 0, left);
     expect_members("ab");
-    epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101")); /* behind it */
+    epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101")); /* older than the departure */
     epoch_newcomer(&e, &known, SLICE_LIT(US " 50000 103"));
     epoch_newcomer(&e, &known, SLICE_LIT(C " - 103"));
     epoch_newcomer(&e, &known, SLICE_LIT("nonsense"));
@@ -363,12 +366,12 @@ START_TEST(newcomers)
     epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 103"));
     answers(&e, 1, 5, 0, none);
     expect_members("abc");
-    answers(&e, 1, 5, 0, left); /* that was before it came again */
+    answers(&e, 1, 5, 0, left); /* older than the return */
     expect_members("abc");
 }
 END_TEST
 
-/* A process that knows only that there were others: not who they are, before a grace is over. */
+/* A process that knows only that there were others learns their list with the end of a grace period. */
 START_TEST(members_unknown)
 {
     struct epoch e = ours();
@@ -378,7 +381,7 @@ START_TEST(members_unknown)
 
     e.members_unknown = true;
     ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
-    ck_assert_int_eq(answers(&e, 1, 6, 900, b), EPOCH_NEW); /* lost again */
+    ck_assert_int_eq(answers(&e, 1, 6, 900, b), EPOCH_NEW); /* data lost again */
     expect_words(&e, 0, words);
     ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_OVER);
     ck_assert(!e.members_unknown);
@@ -386,17 +389,19 @@ START_TEST(members_unknown)
     ck_assert(!e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 7, 900, b), EPOCH_SAME);
     ck_assert(!e.members_unknown);
-    ck_assert_int_eq(answers(&e, 1, 8, 900, b), EPOCH_NEW); /* cut off: Redis may forget that once more */
+    ck_assert_int_eq(answers(&e, 1, 8, 900, b), EPOCH_NEW); /* cut off: Redis may lose the list again */
     ck_assert(e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_OVER);
     ck_assert(!e.members_unknown);
     e.members_unknown = true;
-    ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_SAME); /* nothing is lost that could tell of others */
+    ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_SAME); /* no loss whose list of members could be missing */
     ck_assert(!e.members_unknown);
 }
 END_TEST
 
-/* The end of a grace period is heard, and who is there is not: should the data be lost now, not all are known. */
+/*
+ * An answer ends the grace period without a list of members: if the data were lost now, the daemon would not know all.
+ */
 START_TEST(the_end_of_a_grace_period_without_a_member_list)
 {
     struct epoch e = ours();
@@ -408,7 +413,7 @@ START_TEST(the_end_of_a_grace_period_without_a_member_list)
     ck_assert(e.members_unknown);
     expect_members("ab");
     list.upto = list.version;
-    answers(&e, 1, 6, 0, b_c); /* of what was known before: no whole list */
+    answers(&e, 1, 6, 0, b_c); /* changes since the version before: no whole list */
     ck_assert(e.members_unknown);
     list.anew = 1;
     answers(&e, 1, 6, 0, b_c);
@@ -417,7 +422,9 @@ START_TEST(the_end_of_a_grace_period_without_a_member_list)
 }
 END_TEST
 
-/* Nobody else is known, and nothing was reported as reclaimed: others may have come back unheard all the same. */
+/*
+ * The daemon knows no others and has reported no reclaim: others may have come back without its knowledge all the same.
+ */
 START_TEST(alone_and_cut_off)
 {
     struct epoch e = ours();
@@ -436,7 +443,7 @@ START_TEST(alone_and_cut_off)
 }
 END_TEST
 
-/* Whose list it is, and up to where it is whole, goes along until Redis has heard it. */
+/* The epoch of the list, and the change up to which it is whole, are sent along until Redis has them. */
 START_TEST(a_list_to_bring)
 {
     struct epoch e = ours();
@@ -452,7 +459,7 @@ START_TEST(a_list_to_bring)
     answers(&e, 1, 6, 900, NULL);
     ck_assert_int_eq(e.bring, EPOCH_BRING_NOW);
     expect_words(&e, 0, words);
-    answers(&e, 1, 7, 900, NULL); /* lost again: what is known now is of a grace period that was cut off */
+    answers(&e, 1, 7, 900, NULL); /* lost again: the list known now is from a grace period that was cut off */
     ck_assert_uint_eq(e.list_epoch, 6);
     ck_assert_uint_eq(e.list_upto, 0);
     list.bring = EPOCH_BRING_NOTHING;
@@ -461,7 +468,7 @@ START_TEST(a_list_to_bring)
 }
 END_TEST
 
-/* The longest lease of all, ours among them; how long a grace period was to last. */
+/* The words have the longest lease of all, this daemon's included, and the length that a grace period was to have. */
 START_TEST(how_long_a_grace_others_need)
 {
     struct epoch e = ours();
@@ -475,12 +482,12 @@ START_TEST(how_long_a_grace_others_need)
     list.anew = 0;
     ck_assert_int_eq(answers(&e, 1, 5, 0, later), EPOCH_SAME);
     ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
-    e.number = 1999; /* us: so long the grace is to last since then */
+    e.number = 1999; /* µs: the grace period lasts up to 900 ms */
     expect_words(&e, 0, words);
 }
 END_TEST
 
-/* Whatever is refused changes nothing. */
+/* A refused answer changes nothing. */
 START_TEST(refused)
 {
     struct epoch e = ours(), was;
@@ -529,7 +536,7 @@ START_TEST(malformed)
         ck_assert_int_eq(answers(&e, 1, 9, 0, others), EPOCH_MALFORMED);
     }
     answers(&e, 2, 9, 0, NULL);
-    put_number(3); /* among the others */
+    put_number(3); /* a number among the members */
     ck_assert_int_eq(epoch_answer(&e, &known, &reported.whole), EPOCH_MALFORMED);
     begin_answer();
     put_number(1);

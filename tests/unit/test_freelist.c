@@ -1,5 +1,6 @@
 /*
- * test_freelist.c -- records that go round: whose they are, how many are kept, and what becomes of the rest.
+ * test_freelist.c -- records that are used again: at which sizes, how many the freelist keeps, and that it frees the
+ * rest.
  */
 #include "daemon/base/freelist.h"
 
@@ -26,9 +27,9 @@ START_TEST(go_round)
     freelist_give(&s, q, 40);
     freelist_give(&s, NULL, 40);
     ck_assert_int_eq(alive, 2);
-    barred = true; /* it asks for nothing */
-    ck_assert_ptr_eq(freelist_take(&s, 40), q); /* the last one first */
-    ck_assert_ptr_eq(freelist_take(&s, 25), p); /* as malloc would have made 40 of it */
+    barred = true; /* a take must not allocate */
+    ck_assert_ptr_eq(freelist_take(&s, 40), q); /* the record that was given last */
+    ck_assert_ptr_eq(freelist_take(&s, 25), p); /* malloc would have rounded 25 up to 40 */
     barred = false;
     freelist_give(&s, p, 25);
     freelist_give(&s, q, 40);
@@ -37,7 +38,7 @@ START_TEST(go_round)
 }
 END_TEST
 
-/* Each has all the room of its size, and only records of that size go where it goes. */
+/* A record has all the bytes of its size, and is reused only for a request of this size. */
 START_TEST(sizes)
 {
     struct freelist s = {0};
@@ -48,7 +49,7 @@ START_TEST(sizes)
         memset(p, 0xff, n);
         freelist_give(&s, p, n);
         other = freelist_take(&s, n + 16);
-        ck_assert_int_eq(alive, 2); /* a record of its own */
+        ck_assert_int_eq(alive, 2); /* the other size gets a record of its own */
         free(other), alive--;
         barred = n <= FREELIST_RECORD_MAX;
         other = freelist_take_zeroed(&s, n);
@@ -80,7 +81,9 @@ take_all(struct freelist *s, void **p, int n, size_t bytes)
     }
 }
 
-/* 128 of each, and 4 MiB of whoever comes first; what is larger than any is not kept at all. */
+/*
+ * Of each size 128 records are kept, and of all sizes together 4 MiB more; a record above the largest size is not kept.
+ */
 START_TEST(so_many)
 {
     enum { N = 20000, SHARED = FREELIST_SHARED_BYTES / 264 };
@@ -95,9 +98,9 @@ START_TEST(so_many)
     give_all(&s, p, N, 264);
     ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
     take_all(&s, q, N, 152);
-    give_all(&s, q, N, 152); /* the share of all is gone, its own is not */
+    give_all(&s, q, N, 152); /* the shared 4 MiB are used up, the 128 of this size are not */
     ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED);
-    take_all(&s, p, BACK, 264); /* what these had of it is there for others again */
+    take_all(&s, p, BACK, 264); /* the shared bytes of these records are free again */
     take_all(&s, q, N, 152);
     ck_assert_int_eq(alive, FREELIST_KEPT + SHARED + N);
     give_all(&s, q, N, 152);
@@ -107,7 +110,7 @@ START_TEST(so_many)
     freelist_clear(&s);
     ck_assert_int_eq(alive, 0);
     take_all(&s, p, N, 264);
-    give_all(&s, p, N, 264); /* all of it is there again */
+    give_all(&s, p, N, 264); /* the whole share is free again */
     ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
     freelist_clear(&s);
     freelist_give(NULL, freelist_take(NULL, 264), 264);

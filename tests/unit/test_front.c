@@ -1,5 +1,5 @@
 /*
- * test_front.c -- SET and the known scripts as calls of the core, replies in the forms of Redis, and their order.
+ * test_front.c -- SET and the known scripts as requests of the core, replies in the forms of Redis, and their order.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -58,7 +58,7 @@ static const struct {
     {"SET k v NX PX -1", -1},
     {"SET k v NX PX 1.5", -1},
     {"SET k v NX PX 5s", -1},
-    {"SET k v NX PX 31536000001", 31536000000}, /* no lease is longer */
+    {"SET k v NX PX 31536000001", 31536000000}, /* the longest lease */
     {"SET k v NX EX 31536001", 31536000000},
     {"SET k v NX PX 9223372036854775807", 31536000000},
     {"SET k v NX EX 9223372036854775", 31536000000},
@@ -173,7 +173,7 @@ START_TEST(only_known_scripts)
     ck_assert_ptr_null(front_by_sha(SLICE_LIT("c3f8721cbb97f72bc19e972846bd7aaf9190165")));
     ck_assert_ptr_null(front_by_sha(SLICE_LIT("c3f8721cbb97f72bc19e972846bd7aaf919016588")));
     ck_assert_ptr_null(front_by_text(SLICE_LIT("return 1")));
-    /* warlock's, as its file has it */
+    /* the script of warlock, as in its file */
     ck_assert_ptr_eq(front_by_text(SLICE_LIT("--\n-- Delete a key if content is equal\n--\n-- KEYS[1]   - key\n"
                                              "-- ARGV[1]   - content\nlocal key     = KEYS[1]\n"
                                              "local content = ARGV[1]\n\nlocal value = redis.call('get', key)\n\n"
@@ -197,7 +197,7 @@ written(enum reply_form form, int proto, const struct core_reply *r, const char 
     outbox_fini(&out);
 }
 
-/* Of one name: yes, no, or the error with its prefix; in every form. */
+/* Each answer about one name in every form: yes, no, or the error with its prefix. */
 START_TEST(each_answer_in_each_form)
 {
     static const struct {
@@ -273,7 +273,7 @@ END_TEST
 
 /* ---- in the house ---- */
 
-/* The request as the core was asked it, by what Redis is asked: one acquire, with the lease, for the owner. */
+/* A SET asks Redis for one acquire, with the lease, for the owner. */
 START_TEST(set_asks_for_a_lease)
 {
     struct client c = come();
@@ -291,7 +291,7 @@ START_TEST(set_asks_for_a_lease)
 }
 END_TEST
 
-/* Each reply in its own form, in the order of the requests, though the core answers in another. */
+/* Each reply has its own form, in the order of the requests, though the core answers in another order. */
 START_TEST(forms_stay_with_their_requests)
 {
     struct client c = come();
@@ -304,7 +304,7 @@ START_TEST(forms_stay_with_their_requests)
 }
 END_TEST
 
-/* What looks before it acts runs when the requests before it are answered; a release behind a wait does not. */
+/* A command that reads before it acts runs after the replies before it; a release behind a wait runs at once. */
 START_TEST(in_turn)
 {
     struct client c = come();
@@ -334,7 +334,7 @@ START_TEST(get_asks_redis)
     redis->seen = (struct backend_key){.ok = true, .exists = true, .type = "hash", .owner = "far:7", .holds = 2};
     sends(&c, "LOCK a\nGET a\n");
     settle();
-    expect(&c, ":101\r\n$5\r\nfar:7\r\n"); /* a session's own owner is no value */
+    expect(&c, ":101\r\n$5\r\nfar:7\r\n"); /* the session's own owner has no value */
     sends(&c, "UNLOCK a\nLOCK a OWNER v\nGET a\n");
     settle();
     expect(&c, ":0\r\n:102\r\n$1\r\nv\r\n");

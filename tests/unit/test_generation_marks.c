@@ -1,5 +1,5 @@
 /*
- * test_generation_marks.c -- a slot that another node than its owner reports open.
+ * test_generation_marks.c -- marks: a slot is open by the report of a node that does not own it.
  */
 #include <string.h>
 
@@ -14,22 +14,22 @@
 
 enum { OWNER, FORMER, NODES };
 
-/* What node.lua answers there. */
+/* The answers of node.lua. */
 static struct {
     uint64_t origin, epoch;
     bool owns;   /* slot SLOT; the first node owns all others */
-    bool open;   /* ... and reports it so */
+    bool open;   /* ... and reports that it is open */
     bool silent, replica;
     unsigned asked_n;
 } node[NODES];
 
 static struct generations *g;
 static int64_t now_us;
-static struct generation_entry begun; /* the last generation that this daemon has begun of SLOT; number 0: none */
+static struct generation_entry begun; /* the last generation of SLOT that this daemon has begun; number 0: none */
 static unsigned begun_n, spoiled_n;
 static unsigned allowed_n; /* how often calls for the slot were allowed */
 static uint64_t version;
-static struct generation_entry others; /* a generation that another daemon has begun; number 0: none has */
+static struct generation_entry others; /* a generation that another daemon has begun; number 0: none */
 static uint64_t named[ANCHORS];        /* the number of the last one that the anchor has named */
 
 static void
@@ -64,7 +64,10 @@ node_says(uint16_t i)
     generations_node_answered(g, i, node[i].silent ? NULL : &a, now_us, now_us);
 }
 
-/* Every anchor takes what this daemon begins; its members have reclaimed it all; the bits of all records are set. */
+/*
+ * Each anchor takes the generations that this daemon begins, and reports that all have reclaimed, and all bits were
+ * set.
+ */
 static void
 register_at(unsigned anchor)
 {
@@ -100,7 +103,7 @@ register_at(unsigned anchor)
     generations_anchor_answered(g, anchor, &a, now_us, now_us);
 }
 
-/* The record is that of the last generation, and grants, unless it is spoiled. */
+/* The record has the number of the last generation, and grants, unless it is spoiled. */
 static void
 record_says(const struct generation_send *s)
 {
@@ -121,7 +124,7 @@ run_for(int64_t us)
 
         generations_slot(g, SLOT, owner, now_us, &state);
         if (state.may == SLOT_RECLAIMS) {
-            generations_differs(g, SLOT); /* as the call finds it: the record grants */
+            generations_differs(g, SLOT); /* as a call would find it: the record grants */
         }
         for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
             if (s.type == SEND_REGISTER) {
@@ -139,7 +142,7 @@ run_for(int64_t us)
     return state.may;
 }
 
-/* The owner has had the slot for a second: a generation has begun, and is over. */
+/* The owner has had the slot for a second: a generation has begun and ended. */
 static void
 begin(void)
 {
@@ -174,8 +177,9 @@ end(void)
 }
 
 /*
- * The owner, which reports nothing, does not close it; nor is a generation begun meanwhile. The record is not spoiled
- * before all daemons can know of the mark: else some would begin a generation, in which nothing is renewed now.
+ * The owner, which reports no open slot, does not close it; and no generation begins meanwhile. The record is not
+ * spoiled before all daemons can know the mark: else some of them would begin a generation, in which nothing is renewed
+ * now.
  */
 START_TEST(open_while_the_former_owner_reports_it)
 {
@@ -190,7 +194,10 @@ START_TEST(open_while_the_former_owner_reports_it)
 }
 END_TEST
 
-/* It is asked often: to see the slot close soon. Keys may have been replaced: there is one new generation. */
+/*
+ * The node with the mark is asked often, so that the daemon soon sees the slot close. Keys may have been replaced: one
+ * new generation begins.
+ */
 START_TEST(a_generation_begins_when_it_closes)
 {
     node[FORMER].open = true;
@@ -205,7 +212,7 @@ START_TEST(a_generation_begins_when_it_closes)
 }
 END_TEST
 
-/* Each of both reports opens and closes it, in any order: it is open until neither does. */
+/* The reports of both nodes are independent, in any order: the slot is open until neither has it open. */
 START_TEST(two_reports_are_kept_apart)
 {
     node[FORMER].open = true;
@@ -218,11 +225,15 @@ START_TEST(two_reports_are_kept_apart)
     ck_assert_int_eq(run_for(5 * US_PER_S), SLOT_WAITS);
     node[_i == 0 ? FORMER : OWNER].open = false;
     ck_assert_int_eq(run_for(5 * US_PER_S), SLOT_GRANTS);
-    ck_assert_uint_eq(begun_n, _i == 0 ? 3 : 2); /* keys may have gone to the other node: see the next but one */
+    /* Keys may have gone to the other node: see a_late_mark_counts_where_the_owner_has_opened_the_slot. */
+    ck_assert_uint_eq(begun_n, _i == 0 ? 3 : 2);
 }
 END_TEST
 
-/* Two longest leases after the owner got it. The generation that begins then does not make the mark count anew. */
+/*
+ * Two longest leases after the owner got the slot, the mark is late. The generation that begins then does not make it
+ * count again.
+ */
 START_TEST(a_mark_that_is_left_stops_nothing_for_ever)
 {
     node[FORMER].open = true;
@@ -234,11 +245,14 @@ START_TEST(a_mark_that_is_left_stops_nothing_for_ever)
     ck_assert_int_eq(run_for(5 * LEASE_US), SLOT_GRANTS);
     ck_assert_uint_eq(begun_n, 2);
     ck_assert_uint_eq(spoiled_n, 1);
-    ck_assert_uint_le(node[FORMER].asked_n, 80); /* no more often than a node without a mark */
+    ck_assert_uint_le(node[FORMER].asked_n, 80); /* as often as a node without a mark */
 }
 END_TEST
 
-/* A daemon that does not reach the former owner finds the record spoiled. */
+/*
+ * A daemon that does not reach the former owner finds the record spoiled, and begins generations; the mark gets late
+ * all the same.
+ */
 START_TEST(a_generation_of_another_daemon_does_not_prolong_it)
 {
     struct slot_range one = {SLOT, SLOT};
@@ -254,7 +268,7 @@ START_TEST(a_generation_of_another_daemon_does_not_prolong_it)
 }
 END_TEST
 
-/* What the former owner has of locks has ended. */
+/* The locks that the former owner has are past their leases by now. */
 START_TEST(a_late_mark_stops_nothing)
 {
     ck_assert_int_eq(run_for(2 * LEASE_US), SLOT_GRANTS);
@@ -265,7 +279,9 @@ START_TEST(a_late_mark_stops_nothing)
 }
 END_TEST
 
-/* Nor when the owner is replaced; but what comes of another process may be of another time. */
+/*
+ * The mark stays late when the owner is replaced; but a new process of the former owner may have marks of another time.
+ */
 START_TEST(a_late_mark_stays_late)
 {
     ck_assert_int_eq(run_for(2 * LEASE_US), SLOT_GRANTS);
@@ -281,7 +297,7 @@ START_TEST(a_late_mark_stays_late)
 }
 END_TEST
 
-/* Then keys may have gone to the other node: what that has is not older than the owner's generation. */
+/* Keys may have gone to the other node then: its keys are not older than the owner's generation. */
 START_TEST(a_late_mark_counts_where_the_owner_has_opened_the_slot)
 {
     ck_assert_int_eq(run_for(3 * LEASE_US), SLOT_GRANTS);
@@ -297,7 +313,7 @@ START_TEST(a_late_mark_counts_where_the_owner_has_opened_the_slot)
 }
 END_TEST
 
-/* Its connection is lost: it may be moving keys all the same, but not for ever. */
+/* The connection to the node is lost: it may still be moving keys, but not for ever. */
 START_TEST(a_node_out_of_reach_keeps_its_marks)
 {
     node[FORMER].open = true;
@@ -311,7 +327,7 @@ START_TEST(a_node_out_of_reach_keeps_its_marks)
 }
 END_TEST
 
-/* As a replica it gets the data of its master; a node that has left the cluster moves nothing. */
+/* As a replica the node gets the data of its master; a node that has left the cluster moves no keys. */
 START_TEST(a_node_that_is_no_master_has_no_marks)
 {
     node[FORMER].open = true;
@@ -327,7 +343,7 @@ START_TEST(a_node_that_is_no_master_has_no_marks)
 }
 END_TEST
 
-/* redis-cli has made the former owner the owner again, and moves the keys of the other one there. */
+/* redis-cli has made the former owner the owner again, and moves the keys of the other node there. */
 START_TEST(the_former_owner_gets_the_slot)
 {
     ck_assert_int_eq(run_for(3 * LEASE_US), SLOT_GRANTS);
@@ -340,7 +356,7 @@ START_TEST(the_former_owner_gets_the_slot)
     ck_assert_int_eq(run_for(5 * US_PER_S), SLOT_WAITS);
     ck_assert_uint_eq(allowed_n, 0);
     ck_assert(generations_is_open(g, SLOT));
-    ck_assert_uint_eq(begun_n, 2); /* of its data; nothing is reclaimed in it */
+    ck_assert_uint_eq(begun_n, 2); /* for its data; nothing is reclaimed in it */
     node[OWNER].open = false;
     ck_assert_int_eq(run_for(5 * US_PER_S), SLOT_GRANTS);
     ck_assert_uint_eq(begun_n, 3);
@@ -348,7 +364,7 @@ START_TEST(the_former_owner_gets_the_slot)
 }
 END_TEST
 
-/* The generation may be known before the answer of the new owner, and before a last one of the owner until now. */
+/* The generation may be known before the answer of the new owner, and before the last answer of the old one. */
 START_TEST(the_generation_of_another_daemon_comes_first)
 {
     struct slot_range one = {SLOT, SLOT};

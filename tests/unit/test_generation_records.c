@@ -1,5 +1,5 @@
 /*
- * test_generation_records.c -- the messages about a slot's record: what follows from answers that are no good ones.
+ * test_generation_records.c -- the messages about a slot's record: refused, unanswered and unexpected answers.
  */
 #include "daemon/backend/generation_sends.h"
 #include "daemon/backend/generations.h"
@@ -13,7 +13,7 @@ static struct generations *g;
 static int64_t now_us;
 static unsigned sent_n;          /* messages about records */
 static enum record_mode sent_mode; /* of the last one */
-static unsigned proposed_n;      /* generations that were begun, in messages to the first anchor */
+static unsigned proposed_n;      /* generations begun, in messages to the first anchor */
 
 static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
@@ -24,7 +24,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     (void)number;
 }
 
-/* Every anchor answers at once and votes; `first`: it names generation 100, and every bit was clear. */
+/* Each anchor answers at once and votes; `first`: it names generation 100, and the bits of all records were clear. */
 static void
 register_at(unsigned anchor, bool first)
 {
@@ -52,7 +52,7 @@ node_answers(void)
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
 }
 
-/* Everything is answered at once, and messages about records with that. */
+/* Answers all messages at once, those about records with `answer`. */
 static void
 run_for(int64_t us, const struct record_answer *answer)
 {
@@ -75,7 +75,7 @@ run_for(int64_t us, const struct record_answer *answer)
     }
 }
 
-/* The slot's bit is clear: this daemon is to create the record. */
+/* The slot's bit is clear: this daemon has to create the record. */
 static void
 begin(void)
 {
@@ -101,7 +101,7 @@ end(void)
 static const struct record_answer refused = {.refused = true};
 static const struct record_answer reclaims = {.time_us = 1, .number = 100};
 
-/* By every daemon, for every slot of a node: so seldom that the node stands it. */
+/* Each daemon retries for each slot of a node: so seldom that the node can stand it. */
 START_TEST(a_failed_command_is_retried_seldom)
 {
     run_for(10 * US_PER_S, _i == 0 ? NULL : &refused);
@@ -110,7 +110,7 @@ START_TEST(a_failed_command_is_retried_seldom)
 }
 END_TEST
 
-/* It is not known whether it was created, so it is read; where it is missing then, its data is taken to be lost. */
+/* The record may have been created, so it is read next; a record that is missing then counts as lost data. */
 START_TEST(an_unanswered_command_may_have_run)
 {
     run_for(10 * US_PER_S, NULL);
@@ -118,7 +118,10 @@ START_TEST(an_unanswered_command_may_have_run)
 }
 END_TEST
 
-/* Nothing has begun to be lost: a record that is missing for that reason must not begin generation upon generation. */
+/*
+ * A refused command has lost nothing: a record that is missing for that reason must not begin one generation after
+ * another.
+ */
 START_TEST(a_refused_command_has_not_run)
 {
     struct slot_state state;
@@ -133,7 +136,7 @@ START_TEST(a_refused_command_has_not_run)
 }
 END_TEST
 
-/* Of a node that was away for long the first pause is short again. */
+/* After a good answer the first pause is short again. */
 START_TEST(a_good_answer_ends_the_pauses)
 {
     run_for(10 * US_PER_S, &refused);
@@ -146,9 +149,9 @@ START_TEST(a_good_answer_ends_the_pauses)
 END_TEST
 
 /*
- * Another daemon has let the record grant, so the generation is over. But this daemon may lack the highest token that
- * the others had: it does not grant before two anchors have answered what it has sent since. These need not call the
- * generation done: perhaps that waits for this daemon, whose reclaims expect another record.
+ * Another daemon has let the record grant, so the generation has ended. But this daemon may lack the highest token of
+ * the others: it does not grant before two anchors have answered the messages that it has sent since. These answers
+ * need not name the generation as ended: perhaps that waits for this daemon, whose reclaims expect another record.
  */
 START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
 {
@@ -190,8 +193,8 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
 END_TEST
 
 /*
- * The record of an open slot is to be spoiled; a daemon that has not noticed that the slot is open relies on it. A node
- * that redirects the command has no record.
+ * The record of an open slot has to be spoiled; a daemon that does not know yet that the slot is open relies on that. A
+ * node that redirects the command has no record.
  */
 START_TEST(a_failed_command_to_spoil_is_sent_again)
 {

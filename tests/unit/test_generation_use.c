@@ -1,5 +1,5 @@
 /*
- * test_generation_use.c -- what a daemon reports to the anchors of slots that it begins to use.
+ * test_generation_use.c -- the reports of a daemon to the anchors about slots that it begins to use.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 static struct generations *g;
 static int64_t now_us;
-static uint64_t new_number; /* that the slot's news named last as new */
-static unsigned asks_n;     /* how often the slot's news were that the answer of generations_slot() may have changed */
+static uint64_t new_number; /* the last number that was news for the slot as new */
+static unsigned asks_n;     /* how often the news was to call generations_slot() again */
 
 static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
@@ -29,7 +29,7 @@ on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
     asks_n += news == GENERATION_ASK_AGAIN && slot == SLOT;
 }
 
-/* An anchor answers: its version, and the generation that it began with, if that is new. */
+/* An anchor answers with its version, and with the generation that it has begun, if that is new. */
 static void
 anchor_answers(unsigned i, uint64_t version, struct generation_entry *e)
 {
@@ -49,7 +49,7 @@ anchors_answer(uint64_t version, struct generation_entry *e)
     now_us += 100 * US_PER_MS;
 }
 
-/* A node with all slots, in generation 100. */
+/* A node owns all slots, in generation 100. */
 static void
 begin(void)
 {
@@ -75,7 +75,7 @@ end(void)
     generations_free(&g);
 }
 
-/* The slot alone is in a new generation. */
+/* A new generation of this slot alone. */
 static void
 another_generation(uint64_t number, uint64_t version)
 {
@@ -99,7 +99,7 @@ reported(void)
     return least;
 }
 
-/* An operation about a lock that this daemon may hold, in a slot that it has not used since its start. */
+/* A request about a lock that this daemon may hold, in a slot that it has not used since its start. */
 START_TEST(a_held_lock_in_a_slot_that_has_its_generation)
 {
     ck_assert_uint_eq(reported(), 1);
@@ -127,7 +127,7 @@ START_TEST(a_used_slot_leaves_its_generation)
 }
 END_TEST
 
-/* Nothing is held there: there is nothing to reclaim. */
+/* The daemon holds no lock in the slot: it has nothing to reclaim. */
 START_TEST(a_first_request_in_a_slot)
 {
     struct slot_state state;
@@ -142,7 +142,10 @@ START_TEST(a_first_request_in_a_slot)
 }
 END_TEST
 
-/* The slot's bit is not asked for while only one anchor knows the generation; the second one may bring that about. */
+/*
+ * While only one anchor names the generation, the daemon does not ask for the slot's bit; the second anchor may change
+ * that.
+ */
 START_TEST(one_anchor_names_a_generation)
 {
     struct slot_range one = {SLOT, SLOT};
@@ -164,7 +167,7 @@ START_TEST(one_anchor_names_a_generation)
 }
 END_TEST
 
-/* Its own daemon names it to the other anchors, and first; so nobody else does before some time has passed. */
+/* The daemon that has begun it names it to the other anchors, first; so another daemon does so only after some time. */
 START_TEST(a_generation_is_not_forwarded_at_once)
 {
     struct slot_range one = {SLOT, SLOT};
@@ -182,7 +185,7 @@ START_TEST(a_generation_is_not_forwarded_at_once)
 }
 END_TEST
 
-/* What is due at that time is sent, and refused; how many record scripts there were. */
+/* Sends what is due at that time, and has it refused; returns the number of messages about records. */
 static unsigned
 refused_records(int64_t at_us)
 {
@@ -210,7 +213,7 @@ refused_records(int64_t at_us)
     return 0;
 }
 
-/* The map is requested then: no call would be redirected, as none is sent to the former node. */
+/* Then the daemon asks for the map: no call would be redirected, as none is sent to the former node. */
 START_TEST(a_used_slot_that_leaves_its_node)
 {
     struct slot_range most[] = {{0, SLOT - 1}, {SLOT + 2, 16383}};
@@ -224,7 +227,7 @@ START_TEST(a_used_slot_that_leaves_its_node)
     ck_assert(!generations_moved(g));
     node.range = &(struct slot_range){0, SLOT};
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
-    ck_assert(!generations_moved(g)); /* others than the used one */
+    ck_assert(!generations_moved(g)); /* slots other than the used one */
     node.range = most;
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
     ck_assert(generations_moved(g));
@@ -232,7 +235,9 @@ START_TEST(a_used_slot_that_leaves_its_node)
 }
 END_TEST
 
-/* Masters have clocks of their own: tokens of the fastest one must not carry those of the others ahead of the time. */
+/*
+ * Masters have clocks of their own: the tokens of the fastest one must not carry those of the others ahead of the time.
+ */
 START_TEST(a_token_counts_in_its_slot_until_a_generation_ends)
 {
     generations_token(g, SLOT + 1, 9000);
@@ -242,7 +247,7 @@ START_TEST(a_token_counts_in_its_slot_until_a_generation_ends)
     ck_assert_uint_eq(generations_message(g, 0, 0)->floor, 9000);
     generations_restore(g, SLOT);
     another_generation(200, 2);
-    ck_assert_uint_eq(generations_floor(g, SLOT), 9000); /* it may have been served by any master meanwhile */
+    ck_assert_uint_eq(generations_floor(g, SLOT), 9000); /* any master may have had the slot meanwhile */
     generations_reclaimed(g, SLOT, 200);
     anchors_answer(2, NULL);
     generations_token(g, SLOT + 1, 9999);
@@ -250,7 +255,7 @@ START_TEST(a_token_counts_in_its_slot_until_a_generation_ends)
 }
 END_TEST
 
-/* An ACL, a full Redis, a script that runs for long. */
+/* Causes: an ACL, a full Redis, a script that runs for long. */
 START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
 {
     struct slot_state state;
@@ -267,8 +272,8 @@ START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
 END_TEST
 
 /*
- * Locks were granted by registrations at two anchors. By now these are those of former masters, and count no more; but
- * the locks are held on until the bound, and an anchor without data must learn that.
+ * Locks were granted after registrations at two anchors. These anchors are former masters by now, so the registrations
+ * no longer count; but the daemon holds the locks until the bound, and an anchor without data has to learn that.
  */
 START_TEST(registrations_that_count_no_more_have_granted_locks)
 {
@@ -282,7 +287,7 @@ START_TEST(registrations_that_count_no_more_have_granted_locks)
 }
 END_TEST
 
-/* Of 512 nodes that have come and gone, the topology keeps a connection to one: no newcomer shares its index. */
+/* Of 512 nodes that have come and gone, the topology keeps a connection to one: no newcomer gets its index. */
 START_TEST(an_index_in_use_is_given_to_no_other_node)
 {
     char id[NODE_ID_ROOM];
@@ -305,7 +310,7 @@ START_TEST(an_index_in_use_is_given_to_no_other_node)
 }
 END_TEST
 
-/* The longest lease is that of the latest answers; a lease that an anchor has lost is that of the other ones. */
+/* The longest lease is the longest of the latest answers; if one anchor has lost it, another may still have it. */
 START_TEST(the_longest_lease_is_known_from_the_anchors)
 {
     int64_t lease_us[ANCHORS] = {0, 60 * US_PER_S, 90 * US_PER_S};
@@ -334,7 +339,9 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Two hundred daemons begin a generation of the same data: 12 random bits would give some of them one number. */
+/*
+ * Two hundred daemons begin a generation of the same data: with 12 random bits some of them would have the same number.
+ */
 START_TEST(numbers_of_daemons_differ)
 {
     enum { N = 200 };
@@ -354,7 +361,7 @@ START_TEST(numbers_of_daemons_differ)
         ck_assert_uint_eq(generations_node(g, node.id), 0);
         ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
         anchors_answer(1, NULL);
-        for (int i = 0; i < 2; i++) { /* it waits, and looks at an anchor */
+        for (int i = 0; i < 2; i++) { /* the daemon waits, and asks an anchor */
             generations_next(g, now_us, &send);
             anchors_answer(1, NULL);
         }
@@ -364,7 +371,7 @@ START_TEST(numbers_of_daemons_differ)
         number[n] = m->generation[0].number;
         ck_assert_uint_lt(number[n], 2000 + 2 * US_PER_S);
         if (n < N - 1) {
-            end(); /* the last one is the fixture's */
+            end(); /* the fixture frees the last one */
         }
     }
     qsort(number, N, sizeof(number[0]), compare);

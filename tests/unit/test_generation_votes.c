@@ -33,7 +33,7 @@ of_three_anchors(const struct anchor_answer *one, const struct anchor_answer *tw
     return g;
 }
 
-/* R7: the third one may know members, whose locks the other two have lost. */
+/* R7: the third anchor may know members whose locks the other two have lost. */
 START_TEST(two_new_anchors_are_not_enough)
 {
     const struct anchor_answer new = {.time_us = 7, .status = ANCHOR_ABSTAINS, .is_new = true, .birth = 7};
@@ -55,7 +55,7 @@ START_TEST(two_new_anchors_are_not_enough)
 }
 END_TEST
 
-/* The birth is 20 s ago by the clock of the node; the longest lease is 36 s. */
+/* The birth was 20 s ago by the clock of the node; the longest lease is 36 s. */
 START_TEST(the_wait_for_two_votes_is_known)
 {
     const struct anchor_answer votes = {.time_us = 1, .status = ANCHOR_VOTES, .birth = 1};
@@ -67,10 +67,10 @@ START_TEST(the_wait_for_two_votes_is_known)
         unsigned silent, abstaining;
         int64_t wait_s;
     } row[] = {
-        {&lost, NULL, 1, 1, 34}, /* beside one that votes */
+        {&lost, NULL, 1, 1, 34}, /* beside one anchor that votes */
         {&lost, &later, 0, 2, 34},
         {&later, &lost, 0, 2, 34},
-        {&endless, NULL, 1, 1, 129600}, /* the clock was set back, and the lease is no lease */
+        {&endless, NULL, 1, 1, 129600}, /* the clock was set back, and the lease is beyond any limit */
         {NULL, NULL, 2, 0, -1},
     };
     struct generations *g;
@@ -87,7 +87,7 @@ START_TEST(the_wait_for_two_votes_is_known)
         ck_assert_int_eq(v.wait_us, row[i].wait_s < 0 ? INT64_MAX : row[i].wait_s * US_PER_S);
         generations_free(&g);
     }
-    g = of_three_anchors(&lost, NULL, &later); /* none votes: the second one decides */
+    g = of_three_anchors(&lost, NULL, &later); /* none votes: the second one to vote decides */
     ck_assert(!generations_two_vote(g, 104 * US_PER_S, &v));
     ck_assert_int_eq(v.wait_us, 40 * US_PER_S);
     ck_assert(!generations_two_vote(g, 106 * US_PER_S, &v));

@@ -1,7 +1,8 @@
 /*
  * test_generations.c -- daemons, anchors and nodes of a cluster in a virtual world: masters are promoted without their
- * last writes and live on for who is cut off, data is flushed, slots move key by key, messages are late or lost. No
- * name is granted while the deadline of a former holder may run; and when all is well again every slot grants.
+ * last writes, and the old ones serve cut-off daemons for a while; data is flushed, slots move key by key, messages are
+ * late or lost. No name is granted while the deadline of a former holder may run; and when all faults are over, every
+ * slot grants.
  */
 #include <inttypes.h>
 
@@ -16,14 +17,14 @@ enum { DAEMONS = 3, SHARDS = 3, SERVERS = 48, NAMES = 6, FLIGHTS = 512 };
 #define LEASE_US (10 * US_PER_S)
 #define TIMEOUT_US US_PER_S
 #define SEEN_US (3 * US_PER_S)
-#define OLD_US (LEASE_US / 2) /* R7: so long an old master may serve */
+#define OLD_US (LEASE_US / 2) /* R7: an old master may serve for so long */
 
-static const uint16_t name_slot[NAMES] = {10, 4000, 6000, 9000, 12000, 16000}; /* one name each */
+static const uint16_t name_slot[NAMES] = {10, 4000, 6000, 9000, 12000, 16000}; /* one name in each */
 
 struct data {
     struct aw_anchor anchor[ANCHORS];
     struct aw_record record[NAMES];
-    int owner[NAMES]; /* of the name's lock; -1: it is free */
+    int owner[NAMES]; /* of the name's lock; -1: free */
 };
 
 struct server {
@@ -39,18 +40,18 @@ struct server {
 struct hold {
     bool held;
     int64_t deadline_us;
-    uint64_t needs; /* to be reclaimed in that generation; 0 = it is */
+    uint64_t needs; /* the generation in which it has to be reclaimed; 0: none */
     bool busy;
 };
 
 struct person {
     struct generations *g;
-    bool cut[SERVERS];   /* off from it */
+    bool cut[SERVERS];   /* from this server */
     bool linked[SERVERS];
     uint16_t node[SERVERS];
     int64_t paused_us;
     struct hold hold[NAMES];
-    uint64_t tell[NAMES]; /* RECLAIMED that is to be said; 0 = none */
+    uint64_t tell[NAMES]; /* the generation to report as reclaimed; 0: none */
 };
 
 enum flight_type { F_REGISTER, F_NODE, F_RECORD, F_ACQUIRE, F_RECLAIM };
@@ -61,7 +62,7 @@ struct flight {
     unsigned who, server, name;
     struct generation_send send;
     int64_t sent_us, run_us, reply_us;
-    uint64_t number, origin; /* of the process that the connection was to */
+    uint64_t number, origin; /* origin: of the process that the connection leads to */
     char word[32];
     struct anchor_message m;
     struct anchor_identity id;
@@ -83,16 +84,16 @@ struct world {
     struct data snapshot[SHARDS];
     struct person p[DAEMONS];
     struct flight f[FLIGHTS];
-    int moving[NAMES]; /* the server that the slot moves to; -1 */
+    int moving[NAMES]; /* the server that the slot moves to; -1: none */
     int64_t opened_us[NAMES];
     unsigned grants, reclaims, failovers, flushes, moves, cancels, restarts, news, losses, cleared;
     int name_now;
-    bool healed, keeps; /* keeps: nothing is released */
+    bool healed, keeps; /* keeps: no lock is released */
 };
 
 static struct world *w;
 
-/* GENERATIONS_TRACE=<name>: what happens to it, on stderr. */
+/* GENERATIONS_TRACE=<name>: traces this name on stderr. */
 static int traced = -2;
 
 #define TRACE(name, ...)                                                                                               \
@@ -121,7 +122,7 @@ chance(unsigned one_in)
     return rng_below(&w->r, one_in) == 0;
 }
 
-/* The network: until all is well. */
+/* Faults of the network, until all is healed. */
 static bool
 fails(unsigned one_in)
 {
@@ -363,7 +364,7 @@ verb_done(struct flight *f, bool answered)
     } else if (f->outcome == 3) {
         generations_open(p->g, slot, p->node[f->server], w->now_us);
     } else if (st.number != f->number) {
-        return; /* said of data that may be lost */
+        return; /* about data that may be lost */
     } else if (f->type == F_ACQUIRE && f->outcome == 1 && !h->held && until_us > w->now_us) {
         TRACE(f->name, "granted to %u in %" PRIu64, f->who, f->number);
         no_other_holds(f->who, f->name);
@@ -422,7 +423,7 @@ flights_go_on(void)
         }
         if (f->ran && !f->reply_lost && f->reply_us <= w->now_us && f->reply_us - f->sent_us < TIMEOUT_US) {
             flight_end(f, true);
-        } else if (late && f->ran) { /* whatever runs late has run */
+        } else if (late && f->ran) { /* a message that runs late has run by now */
             flight_end(f, false);
         }
     }
@@ -516,7 +517,7 @@ send_verb(unsigned who, unsigned name, enum flight_type type)
     snprintf(f->word, sizeof(f->word), "%s", st.value);
 }
 
-/* A renewal finds its owner, or does nothing; it needs no record. At once, for it is the bound that is tried here. */
+/* A renewal finds its owner, or does nothing; it needs no record. It runs at once, as only the bound is tested here. */
 static void
 renew(unsigned who, unsigned name)
 {
@@ -588,8 +589,8 @@ daemon_step(unsigned who)
 /* ---- faults ---- */
 
 /*
- * A master that is cut off stops within the cluster's node timeout, which is no more than half a lease; and
- * of three masters two are not replaced at a time: so of the old ones no two serve at once.
+ * A master that is cut off stops within the cluster's node timeout, which is at most half a lease; and of three masters
+ * no two are replaced at the same time: so at most one old master serves.
  */
 static void
 failover(unsigned shard)
@@ -607,7 +608,7 @@ failover(unsigned shard)
     old->old = true;
     old->dies_us = w->now_us + rng_below(&w->r, OLD_US);
     for (unsigned i = 0; i < DAEMONS; i++) {
-        bool stays = chance(3), alone = stays && chance(2); /* alone: with the old master and nobody else */
+        bool stays = chance(3), alone = stays && chance(2); /* alone: it reaches only the old master */
 
         w->p[i].cut[is] = w->p[i].cut[is] || !stays;
         w->p[i].cut[w->master[shard]] = alone || (stays && chance(2)) || (!stays && chance(6));
@@ -658,7 +659,7 @@ move_step(unsigned name)
         b->d.record[name] = a->d.record[name];
         a->d.record[name] = (struct aw_record){0, false, false};
         break;
-    case 2: /* it is given up, and what has moved is gone; behind a beat, in which some daemon has seen it open */
+    case 2: /* the move is cancelled, and moved keys are lost; after a beat, so that some daemon has seen it open */
         if (w->now_us - w->opened_us[name] < SEEN_US) {
             break;
         }
@@ -667,7 +668,7 @@ move_step(unsigned name)
         w->cancels++;
         TRACE(name, "move given up");
         break;
-    case 3: /* what has not moved does now */
+    case 3: /* all keys that are left move now */
         if (a->d.owner[name] >= 0) {
             b->d.owner[name] = a->d.owner[name];
         }
@@ -740,7 +741,7 @@ time_passes(void)
 
         s->there = s->there && (!s->old || s->dies_us > w->now_us);
     }
-    if (chance(60)) { /* the replica's */
+    if (chance(60)) { /* of the replica */
         unsigned shard = rng_below(&w->r, SHARDS);
 
         w->snapshot[shard] = w->server[w->master[shard]].d;
@@ -841,7 +842,7 @@ all_grant(void)
             struct slot_state st;
 
             if (server < 0) {
-                continue; /* its slot went with a master that gave it away */
+                continue; /* its slot has gone with a master that had given it away */
             }
             generations_slot(w->p[d].g, name_slot[i], w->p[d].node[server], w->now_us, &st);
             ck_assert_msg(st.may == SLOT_GRANTS, "daemon %u, name %u: %s", d, i,
@@ -850,7 +851,7 @@ all_grant(void)
     }
 }
 
-/* ---- one thing at a time ---- */
+/* ---- single faults ---- */
 
 static void
 quiet_world(void)
@@ -871,7 +872,7 @@ grants(unsigned who, unsigned name)
     return st.may == SLOT_GRANTS;
 }
 
-/* The old one has gone, and everybody reaches the new one. */
+/* The old master has gone, and all daemons reach the new one. */
 static void
 promote(unsigned shard)
 {
@@ -907,13 +908,13 @@ START_TEST(the_silent_are_waited_for_a_lease)
         run_for(US_PER_S / 10, 0);
         ck_assert(!grants(0, 0) && !grants(1, 1));
     }
-    run_for(6 * US_PER_S, 0); /* the end is asked for by the beat */
+    run_for(6 * US_PER_S, 0); /* the daemons learn of the end at a beat */
     ck_assert(grants(0, 0) && grants(1, 1));
     world_free();
 }
 END_TEST
 
-/* R2: with the old master alone, which renews its lock for as long as it asks. */
+/* R2: the daemon reaches the old master alone, which renews its lock each time that it asks. */
 START_TEST(a_daemon_shut_in_with_an_old_master_ends_alone)
 {
     int old, others = 0;
@@ -934,12 +935,12 @@ START_TEST(a_daemon_shut_in_with_an_old_master_ends_alone)
     run_for(LEASE_US + 5 * US_PER_S, 0);
     ck_assert(!w->p[1].hold[0].held);
     others = w->p[0].hold[0].held + w->p[2].hold[0].held;
-    ck_assert_int_eq(others, 1); /* one has it: as soon as nobody_else_holds() */
+    ck_assert_int_eq(others, 1); /* one of them got it, as soon as no_other_holds() allows */
     world_free();
 }
 END_TEST
 
-/* R5: it holds a lock, and cannot reclaim it, since it does not reach the new master: its deadline is waited for. */
+/* R5: the daemon holds a lock, and does not reach the new master to reclaim it: the others wait for its deadline. */
 START_TEST(a_daemon_cut_off_from_the_new_master_is_waited_for)
 {
     int64_t deadline_us;
@@ -960,14 +961,17 @@ START_TEST(a_daemon_cut_off_from_the_new_master_is_waited_for)
         ck_assert(!grants(0, 0) && !grants(2, 0));
         ck_assert_int_eq(w->p[1].hold[0].deadline_us, deadline_us);
     }
-    run_for(5 * US_PER_S, 0); /* two beats and a second; it registers on, at two anchors */
+    run_for(5 * US_PER_S, 0); /* two beats and a second; it still registers, at two anchors */
     ck_assert(!w->p[1].hold[0].held);
     ck_assert_int_eq(w->p[0].hold[0].held + w->p[2].hold[0].held, 1);
     world_free();
 }
 END_TEST
 
-/* R7: of one anchor that lost its data everybody is there in a beat or two; of two or three it takes 1.5 leases. */
+/*
+ * R7: after the loss of one anchor all members are known again in a beat or two; after two or three it takes 1.5
+ * leases.
+ */
 START_TEST(anchors_are_flushed)
 {
     quiet_world();
@@ -986,7 +990,7 @@ START_TEST(anchors_are_flushed)
 }
 END_TEST
 
-/* Nobody is waited for where there never was anybody. */
+/* A cluster without earlier members waits for none. */
 START_TEST(a_new_cluster_grants_at_once)
 {
     world_new(7);
@@ -997,7 +1001,7 @@ START_TEST(a_new_cluster_grants_at_once)
 }
 END_TEST
 
-/* What is to be said while a registration is in flight is said when that is answered, and not a beat later. */
+/* A change during a registration is sent when that is answered, and not a beat later. */
 START_TEST(changes_during_a_registration_are_sent_at_once)
 {
     const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
@@ -1028,7 +1032,7 @@ START_TEST(changes_during_a_registration_are_sent_at_once)
 }
 END_TEST
 
-/* Of three new anchors the first one that votes must not leave the others waiting for it to be new. */
+/* Three anchors are new: when the first one votes, the messages to the others still report that all are new. */
 START_TEST(new_anchors_vote_one_behind_the_other)
 {
     const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
@@ -1049,8 +1053,8 @@ START_TEST(new_anchors_vote_one_behind_the_other)
 END_TEST
 
 /*
- * R7: an anchor wants the lists of both others. One comes at once, and the other behind the next answer of the anchor,
- * which says for a while that it abstains, and not that it wants lists.
+ * R7: an anchor wants the lists of both others. One list comes at once, and the other after the anchor's next answers,
+ * which for a while report that it abstains, and not that it wants lists.
  */
 START_TEST(lists_are_brought_though_one_is_late)
 {
@@ -1071,7 +1075,7 @@ START_TEST(lists_are_brought_though_one_is_late)
     ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, 0);
     generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
     generations_anchor_answered(g, 2, &votes, US_PER_S, US_PER_S);
-    for (int times = 2; times > 0; times--) { /* once more only if the anchor wants them again */
+    for (int times = 2; times > 0; times--) { /* again only if the anchor wants the lists again */
         ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, times == 2 ? votes.list.n : 0);
         generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
     }
@@ -1079,7 +1083,10 @@ START_TEST(lists_are_brought_though_one_is_late)
 }
 END_TEST
 
-/* All anchors are at that node, and these answer, with what they have heard of the node of the first one. */
+/*
+ * All anchors are on this node, and those in `answering` answer; the other ones know this epoch of the first anchor's
+ * node.
+ */
 static void
 registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answering, uint64_t owner_of_0)
 {
@@ -1109,7 +1116,7 @@ node_answers(struct generations *g, uint16_t node, uint64_t epoch, int64_t now_u
     ck_assert(generations_node_answered(g, node, &a, now_us, now_us));
 }
 
-/* R2: another node has the anchor's slot by now: what this one answers, or has answered, moves no deadline. */
+/* R2: another node has the anchor's slot by now: earlier and later answers of this node move no deadline. */
 START_TEST(an_old_master_of_an_anchor_does_not_count)
 {
     const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
@@ -1123,7 +1130,7 @@ START_TEST(an_old_master_of_an_anchor_does_not_count)
     bound_us = generations_bound_us(g);
     ck_assert_int_gt(bound_us, now_us);
     now_us += 3 * US_PER_S;
-    registered(g, node, now_us, 3, 6); /* the second one has heard of it, when the first one had answered */
+    registered(g, node, now_us, 3, 6); /* the second anchor knows it, after the first one has answered */
     ck_assert_int_eq(generations_bound_us(g), bound_us);
     now_us += 3 * US_PER_S;
     registered(g, node, now_us, 3, 0);
@@ -1161,7 +1168,7 @@ START_TEST(no_schedule_gives_a_name_to_two)
 }
 END_TEST
 
-/* Those that show what opens and closes a slot (R945), which few do. */
+/* Seeds that show what opens and closes a slot (R945); few seeds do. */
 START_TEST(schedules_of_open_slots)
 {
     static const int seed[] = {84, 159, 374, 423, 524, 564};

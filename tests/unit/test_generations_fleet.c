@@ -1,6 +1,6 @@
 /*
- * test_generations_fleet.c -- many daemons that notice one change of a cluster at the same time: how many generations
- * they begin, and how many proposals an anchor gets.
+ * test_generations_fleet.c -- many daemons notice one change of a cluster at the same time: how many generations they
+ * begin, and how many proposals an anchor gets.
  */
 #include <inttypes.h>
 
@@ -22,16 +22,16 @@ struct flight {
     unsigned who;
     struct generation_send send;
     int64_t sent_us, run_us, reply_us;
-    struct anchor_message m; /* its arrays are owned */
+    struct anchor_message m; /* with arrays of its own */
     struct aw_answer *answer;
     struct node_answer node;
     struct slot_range range;
 };
 
-/* A generation of that number has begun: each daemon hears of it at a time of its own. */
+/* The broadcast that a generation with this number has begun; each daemon receives it at a time of its own. */
 struct broadcast {
     uint64_t number; /* 0: none */
-    int64_t at_us[FLEET]; /* 0: the daemon has heard of it */
+    int64_t at_us[FLEET]; /* 0: the daemon has received it */
 };
 
 static struct {
@@ -40,14 +40,14 @@ static struct {
     struct aw_anchor anchor[ANCHORS];
     uint64_t origin[NODES];
     struct generations *g[FLEET];
-    uint16_t number[FLEET][NODES]; /* of the node at the daemon */
+    uint16_t number[FLEET][NODES]; /* of the node, at the daemon */
     int64_t from_us[FLEET];        /* before that time the daemon does nothing; INT64_MAX: it is dead */
     struct flight f[FLIGHTS];
     struct broadcast broadcast[BROADCASTS];
     bool mute; /* broadcasts are lost */
-    bool deaf[ANCHORS]; /* its answers are lost */
+    bool deaf[ANCHORS]; /* the anchor's answers are lost */
     bool shut[FLEET];   /* no registration of the daemon reaches the first anchor */
-    uint64_t begun[NUMBERS];       /* numbers that an anchor has taken in */
+    uint64_t begun[NUMBERS];       /* numbers that an anchor has accepted */
     unsigned begun_n, proposals[ANCHORS];
 } *w;
 
@@ -227,7 +227,7 @@ is_dead(unsigned who)
     return w->from_us[who] == INT64_MAX;
 }
 
-/* The number of living daemons that know the node's origin and its slots' generation, and that this is over. */
+/* The number of living daemons that know the node's origin and the generation of its slots, and that it has ended. */
 static unsigned
 settled_n(unsigned node)
 {
@@ -246,7 +246,7 @@ settled_n(unsigned node)
     return n;
 }
 
-/* That goes for all of them. */
+/* All living daemons are settled. */
 static bool
 is_settled(unsigned node)
 {
@@ -297,8 +297,8 @@ world_free(void)
 }
 
 /*
- * The node has another origin. `cut`: all connections to it have been cut, so all daemons ask it within some ms; else
- * each daemon asks it at its next beat. Returns how many generations have begun before.
+ * The node gets another origin. `cut`: all connections to it are cut, so all daemons ask it within some ms; else each
+ * daemon asks it at its next beat. Returns how many generations have begun before.
  */
 static unsigned
 change(unsigned node, bool cut)
@@ -324,7 +324,7 @@ until_settled(unsigned node)
     return w->now_us - began_us;
 }
 
-/* GB2: one number for a change, and few daemons that propose one. GENERATIONS_REPORT=1 prints what it was. */
+/* GB2: one number for a change, and few daemons that propose one. GENERATIONS_REPORT=1 prints the numbers. */
 static void
 few_begun(const char *what, unsigned before, unsigned changes, int64_t us)
 {
@@ -351,7 +351,9 @@ START_TEST(one_change_is_few_generations)
 }
 END_TEST
 
-/* The node has got its first replica, which ends no connection. Returns how long it takes until all grant again. */
+/*
+ * The node gets its first replica, which ends no connection. Returns how long it takes until all daemons grant again.
+ */
 static int64_t
 seen_one_by_one(int seed, bool mute)
 {
@@ -360,7 +362,7 @@ seen_one_by_one(int seed, bool mute)
 
     world_new(seed);
     w->mute = mute;
-    for (unsigned who = 0; who < FLEET; who++) { /* registers between its questions to the node from now on */
+    for (unsigned who = 0; who < FLEET; who++) { /* registers between its questions to the node now */
         run_for(2 * US_PER_S / FLEET);
         generations_reached(w->g[who]);
     }
@@ -371,7 +373,7 @@ seen_one_by_one(int seed, bool mute)
     return us;
 }
 
-/* GB1: some daemons know the generation before they ask the node. GB3: none of them waits for its beat. */
+/* GB1: some daemons know the generation before they ask the node. GB3: no daemon waits for its beat. */
 START_TEST(a_change_that_each_daemon_sees_at_another_time)
 {
     ck_assert_int_lt(seen_one_by_one(_i, false), US_PER_S);
@@ -425,7 +427,7 @@ die(unsigned who)
     }
 }
 
-/* When the registered leases of the dead have ended at two of the anchors: the second one of three times. */
+/* The time at which the registered leases of the dead end at two of the anchors: the second one of three. */
 static int64_t
 leases_end_us(void)
 {
@@ -448,8 +450,8 @@ leases_end_us(void)
 }
 
 /*
- * R5: a grace period waits for the dead, until their leases have ended at two anchors, and not for longer. At the first
- * anchor that is some seconds earlier: it had not heard of them any more.
+ * R5: a grace period waits until the leases of the dead daemons have ended at two anchors, and no longer. At the first
+ * anchor they end some seconds earlier, as the daemons had not registered there any more.
  */
 START_TEST(some_are_dead)
 {
@@ -487,7 +489,7 @@ main(void)
     Suite *s = suite_create("generations_fleet");
     TCase *t = tcase_create("all");
     const char *most = getenv("GENERATIONS_SEEDS");
-    int seeds = (rng_seeds(5 * (most != NULL ? atoi(most) : 5)) + 4) / 5; /* one takes as long as five elsewhere */
+    int seeds = (rng_seeds(5 * (most != NULL ? atoi(most) : 5)) + 4) / 5; /* one seed takes as long as five elsewhere */
 
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, one_change_is_few_generations, 0, seeds);

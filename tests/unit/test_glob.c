@@ -90,7 +90,7 @@ START_TEST(nul_is_a_byte)
 }
 END_TEST
 
-/* What a glob without sets and escapes means, said as simply as possible. */
+/* The meaning of a glob without sets and escapes, in the simplest code. */
 static bool
 model(const char *p, const char *n)
 {
@@ -127,7 +127,7 @@ START_TEST(agrees_with_the_model)
 }
 END_TEST
 
-/* Names of several words of positions, sets and escapes. */
+/* Names longer than one word of positions, with sets and escapes. */
 START_TEST(agrees_with_the_plain_search)
 {
     static const char meta[] = "**?[]^-\\abab\xff";
@@ -176,8 +176,8 @@ must_be_quick(struct slice pattern, struct slice name)
 }
 
 /*
- * Where the plain search goes back 2,000 times over 2,000 bytes: milliseconds. Beside it, so that no machine is too
- * slow.
+ * Patterns for which the plain search goes back 2,000 times over 2,000 bytes take milliseconds. Both are measured, so
+ * that the speed of the machine does not matter.
  */
 START_TEST(hostile_patterns_end)
 {
@@ -202,7 +202,9 @@ START_TEST(hostile_patterns_end)
 }
 END_TEST
 
-/* Random bytes full of meta characters: nothing is read outside (seen by ASan; the copies are exact). */
+/*
+ * Random bytes full of meta characters: no byte outside is read (ASan would report it; the copies have the exact size).
+ */
 START_TEST(random_patterns_stay_inside)
 {
     static const char meta[] = "*?[]^-\\ab\xff";

@@ -45,7 +45,7 @@ START_TEST(ties_by_arming)
     for (int i = 0; i < 50; i++) {
         heap_set(&h, &n[(i * 7) % 50], 1000);
     }
-    /* Arming again, even for the same time, goes to the end. */
+    /* A node that is armed again, even for the same time, goes behind the others of that time. */
     heap_set(&h, &n[0], 1000);
     for (int i = 1; i < 50; i++) {
         ck_assert_ptr_eq(heap_min(&h), &n[(i * 7) % 50]);
@@ -74,7 +74,7 @@ START_TEST(extremes)
 }
 END_TEST
 
-/* By doubling, and never beyond what a node can say of its place. */
+/* The array grows by doubling. */
 START_TEST(grows)
 {
     struct heap h;
@@ -103,14 +103,14 @@ START_TEST(too_many)
 }
 END_TEST
 
-/* What is known of a node beside it. */
+/* The test's own notes about a node. */
 struct model {
     bool armed;
     int64_t at_us;
-    int step; /* when it was armed */
+    int step; /* the step that armed it */
 };
 
-/* The earliest one that is armed; NULL when there is none. */
+/* The earliest node that is armed; NULL: none. */
 static struct heap_node *
 model_min(struct heap_node *n, const struct model *m)
 {
@@ -183,7 +183,7 @@ main(void)
     tcase_add_test(tc, ties_by_arming);
     tcase_add_test(tc, extremes);
     tcase_add_test(tc, grows);
-    if (getenv("CK_FORK") == NULL) { /* it ends its process; under valgrind there is but one */
+    if (getenv("CK_FORK") == NULL) { /* the test ends its process; valgrind runs all tests in one process */
         tcase_add_exit_test(tc, too_many, MEMORY_STATUS);
     }
     tcase_add_loop_test(tc, random_ops, 0, 50);

@@ -34,7 +34,7 @@ move_out(void)
 {
     http_close(&http);
     take_down();
-    ck_assert_int_eq(rmdir(dir), 0); /* the socket has gone already */
+    ck_assert_int_eq(rmdir(dir), 0); /* the socket is gone already */
 }
 
 static struct client
@@ -49,7 +49,7 @@ call(void)
     return c;
 }
 
-/* What the request is answered, until the server closes. */
+/* Appends all that the server sends for the request, until it closes. */
 static void
 ask(const char *request, struct buf *answer)
 {
@@ -125,7 +125,7 @@ START_TEST(metrics_show_every_counter)
 
         buf_init(&b, 0);
         ask("GET /metrics HTTP/1.0\r\n\r\n", &b);
-        ck_assert_ptr_null(strstr(b.p, "a-name")); /* never a name: they are without bound */
+        ck_assert_ptr_null(strstr(b.p, "a-name")); /* no names, whose number has no bound */
         buf_fini(&b);
     }
     leave(&waiter);
@@ -160,7 +160,7 @@ START_TEST(head_has_no_body)
 }
 END_TEST
 
-/* Is this one still open? */
+/* Whether the server has kept this connection. */
 static bool
 is_open(const struct client *c)
 {
@@ -169,7 +169,7 @@ is_open(const struct client *c)
     return recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
 }
 
-/* More than may be here at a time: who has been silent longest gives way, and a new caller is always answered. */
+/* With too many connections the one that was silent longest is closed, and a new caller is always answered. */
 START_TEST(so_many_at_a_time)
 {
     struct client c[80];
@@ -179,7 +179,7 @@ START_TEST(so_many_at_a_time)
         c[i] = call();
         settle();
         if (i == 40) {
-            sends(&c[0], "GET"); /* from now on the second one has been silent longest */
+            sends(&c[0], "GET"); /* now the second one has been silent longest */
             settle();
         }
     }
@@ -197,7 +197,7 @@ START_TEST(so_many_at_a_time)
 }
 END_TEST
 
-/* A crowd behind a caller, in the same turn: its request was not read yet, and is answered all the same. */
+/* Many callers come in the same turn as a first one: its request was not read yet, and is answered all the same. */
 START_TEST(a_crowd_behind_a_request)
 {
     struct client first = call(), c[80];
@@ -221,7 +221,7 @@ START_TEST(a_crowd_behind_a_request)
 }
 END_TEST
 
-/* systemd's, and the end of the daemon while somebody is there. */
+/* A socket passed by systemd, and the end of the server while a caller is connected. */
 START_TEST(a_passed_socket)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -245,11 +245,11 @@ START_TEST(a_passed_socket)
     http_close(&http);
     ck_assert(!is_open(&c));
     close(c.fd);
-    ck_assert_int_eq(unlink(path), 0); /* it is whose it was */
+    ck_assert_int_eq(unlink(path), 0); /* the socket file belongs to its maker */
 }
 END_TEST
 
-/* Who says a byte now and then keeps its place for ten seconds and no longer. */
+/* A caller that sends a byte now and then keeps its connection for ten seconds and no longer. */
 START_TEST(a_caller_that_trickles_is_sent_away)
 {
 #ifdef RLOCKD_TEST_CLOCK

@@ -1,5 +1,5 @@
 /*
- * test_identity.c -- who the daemon is: one and the same over restarts, and one process at a time.
+ * test_identity.c -- the identity of the daemon: the same over restarts, for one process at a time.
  */
 #include <sys/wait.h>
 

@@ -1,5 +1,6 @@
 /*
- * test_kinds.c -- the tables of kinds and of value formats; that the core answers for each kind as its flags say.
+ * test_kinds.c -- the tables of kinds and of value formats; and that the policy of the core for each kind fits its
+ * flags.
  */
 #include <check.h>
 
@@ -46,7 +47,7 @@ START_TEST(every_kind_is_whole)
 }
 END_TEST
 
-/* Redis's scripts, what clients are told of a kind, and the core must agree on what it is. */
+/* The scripts in Redis, the documentation for clients and the core must agree on the properties of a kind. */
 START_TEST(the_core_answers_by_the_flags)
 {
     for (int i = 0; i < KINDS; i++) {
@@ -63,7 +64,7 @@ START_TEST(the_core_answers_by_the_flags)
 }
 END_TEST
 
-/* Answers that would contradict each other: no algorithm of the core is made for them. */
+/* Some policies exclude each other: no algorithm of the core is made for both. */
 START_TEST(answers_that_exclude_each_other)
 {
     for (int i = 0; i < KINDS; i++) {
@@ -75,13 +76,13 @@ START_TEST(answers_that_exclude_each_other)
         ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
         ck_assert(!p->cacheable || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
         ck_assert(!p->called_apart || p->tickets);
-        ck_assert(!p->tickets || !(p->try_behind || p->handed)); /* Redis says whose turn it is */
+        ck_assert(!p->tickets || !(p->try_behind || p->handed)); /* Redis decides whose turn it is */
         ck_assert(!p->expiry_proves || !(p->try_behind || p->handed)); /* one operation at a time */
     }
 }
 END_TEST
 
-/* All permits are looked at before one is handed over: not of a name that has very many. */
+/* A hand-off looks at all permits of a name, so names with very many permits have none. */
 START_TEST(handed_over_are_few)
 {
     struct lock l = {.kind = KIND_SEMAPHORE, .limit = HANDOFF_PERMITS};
@@ -89,7 +90,7 @@ START_TEST(handed_over_are_few)
     ck_assert(lock_is_handed(&l));
     l.limit++;
     ck_assert(!lock_is_handed(&l));
-    l.kind = KIND_SIMPLE; /* of others the limit counts for nothing */
+    l.kind = KIND_SIMPLE; /* for other kinds the limit does not count */
     ck_assert(lock_is_handed(&l) && lock_holders_max(&l) == 1);
 }
 END_TEST

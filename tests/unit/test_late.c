@@ -1,6 +1,6 @@
 /*
- * test_late.c -- P4 up to the socket: what says "held" does not leave when the lease is over, wherever it stood
- * meanwhile.
+ * test_late.c -- P4 up to the socket: no reply or event that says "held" leaves after the end of the lease, wherever it
+ * stood meanwhile.
  */
 #include "tests/unit/house.h"
 
@@ -13,8 +13,8 @@
 #define AGAIN "-UNAVAILABLE a lease in this answer has ended; send the command again\r\n"
 
 /*
- * The process stands still between the reply and its write: behind so many trips to Redis that the reply needs. Nothing
- * that is due happens before the write.
+ * The process stands still between the reply and its write: after as many trips to Redis as the reply needs. Work that
+ * is due is not done before the write.
  */
 static void
 ask_and_stop(const struct client *c, const char *request, int trips, int64_t us)
@@ -103,7 +103,7 @@ START_TEST(a_hold_that_outlives_a_stop_is_reported)
 }
 END_TEST
 
-/* What is left when late replies were rewritten is good until its first deadline; the clock is read again before it. */
+/* After late replies were rewritten, the rest is good until its first deadline; the clock is read again before that. */
 START_TEST(a_rewritten_reply_is_valid_until_the_next_deadline)
 {
     struct client c = come();
@@ -119,8 +119,8 @@ START_TEST(a_rewritten_reply_is_valid_until_the_next_deadline)
 END_TEST
 
 /*
- * The process also stands still while the first reply is rewritten, and after it has looked at the clock: the second
- * deadline comes then. _i: so long it stands still each time; the third is still held.
+ * The process also stands still while the first reply is rewritten, after it has read the clock: the second deadline
+ * comes then. _i selects how long it stands still each time; the third lock is still held.
  */
 START_TEST(a_stop_behind_the_rewriting_is_noticed)
 {
@@ -136,7 +136,7 @@ START_TEST(a_stop_behind_the_rewriting_is_noticed)
 }
 END_TEST
 
-/* A deadline comes each time that replies were rewritten: the turn ends, and none leaves behind its own. */
+/* A deadline comes each time that replies were rewritten: the turn ends, and no reply leaves after its deadline. */
 START_TEST(stops_without_end_let_nothing_late_leave)
 {
     enum { LOCKS = 12 };
@@ -167,7 +167,7 @@ START_TEST(stops_without_end_let_nothing_late_leave)
 }
 END_TEST
 
-/* The owner has heard LOST once, and may lock again. */
+/* An owner that has got LOST once may lock again. */
 START_TEST(lost_is_reported_to_an_owner_once)
 {
     struct client c = come();
@@ -181,7 +181,7 @@ START_TEST(lost_is_reported_to_an_owner_once)
 }
 END_TEST
 
-/* Of an MLOCK that is lost in part nothing is held. */
+/* If one name of an MLOCK is lost, its other names are released. */
 START_TEST(the_other_grants_of_a_lost_mlock_are_released)
 {
     struct client c = come(), d = come();
@@ -196,7 +196,7 @@ START_TEST(the_other_grants_of_a_lost_mlock_are_released)
     sends(&d, "BREAK b\nUNLOCK x\n");
     settle();
     expect(&c, ":105\r\n" LOST);
-    ck_assert_uint_ge(redis->releases, releases + 1); /* x goes round here */
+    ck_assert_uint_ge(redis->releases, releases + 1); /* x is released and taken here, too */
     sends(&d, "LOCK c NOWAIT\nLOCK a NOWAIT\n");
     settle();
     expect(&d, ":101\r\n:1\r\n:0\r\n:106\r\n$-1\r\n");
@@ -216,7 +216,7 @@ static const struct {
      "UNLOCK c OWNER me SHARED\nUNLOCK c OWNER me\n", "-NOTHELD this owner does not hold the lock\r\n:0\r\n"},
 };
 
-/* ... and of a name that the owner held before, only what the MLOCK added: nothing, where it was ONCE. */
+/* ... and of a name that the owner held before, only the hold of the MLOCK: none, where it was ONCE. */
 START_TEST(a_hold_before_a_lost_mlock_stays)
 {
     struct client c = come(), d = come();
@@ -231,7 +231,7 @@ START_TEST(a_hold_before_a_lost_mlock_stays)
     settle();
     buf_init(&b, 0);
     receives(&c, &b);
-    ck_assert_msg(strstr(b.p, "\r\n" LOST) != NULL, "%s", b.p); /* behind the token of x */
+    ck_assert_msg(strstr(b.p, "\r\n" LOST) != NULL, "%s", b.p); /* after the token of x */
     buf_fini(&b);
     sends(&c, held_before[_i].unlock);
     settle();
@@ -252,7 +252,7 @@ START_TEST(a_reply_that_waited_for_its_turn_is_checked_again)
     settle();
     sends(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 2s\nLOCK c OWNER t3 LEASE 2s FULL\nLOCK d OWNER t4\n");
     settle();
-    for (int i = 0; i < 40; i++) { /* t4 is renewed */
+    for (int i = 0; i < 40; i++) { /* the lock of t4 is renewed */
         clock_advance_us(US_PER_S);
         sends(&holder, pings);
         settle();
@@ -265,7 +265,7 @@ START_TEST(a_reply_that_waited_for_its_turn_is_checked_again)
 }
 END_TEST
 
-/* The time that is left is what is left when it is said, and never more. */
+/* The remaining time in a reply is the time that remains when the reply leaves, and never more. */
 START_TEST(the_time_left_is_reported_as_it_is)
 {
     struct client holder = come(), c = come();
@@ -296,7 +296,7 @@ START_TEST(the_time_left_is_reported_as_it_is)
 }
 END_TEST
 
-/* Broken, before its deadline, while its grant waits for its turn. */
+/* The lock is broken before its deadline, while its grant waits for the replies before it. */
 START_TEST(a_broken_lock_is_not_reported_as_held)
 {
     struct client holder = come(), c = come();
@@ -309,7 +309,7 @@ START_TEST(a_broken_lock_is_not_reported_as_held)
     settle();
     sends(&holder, "UNLOCK a\n");
     settle();
-    expect(&c, ":104\r\n" LOST ":103\r\n:0\r\n"); /* what was given back was held */
+    expect(&c, ":104\r\n" LOST ":103\r\n:0\r\n"); /* a lock that was released by its owner was held */
     leave(&c);
     leave(&holder);
 }
@@ -354,7 +354,7 @@ START_TEST(a_reply_behind_a_full_socket_is_checked_again)
 }
 END_TEST
 
-/* Half of it is out: it cannot be taken back. */
+/* Half of the reply has left: it cannot be taken back. */
 START_TEST(a_half_sent_reply_ends_the_connection)
 {
     struct client c = come();
@@ -365,7 +365,7 @@ START_TEST(a_half_sent_reply_ends_the_connection)
     turn();
     (void)answer_all();
     ck_assert_str_eq(c.s->out.bytes.n == 6 ? "" : "no reply", "");
-    outbox_sent(&c.s->out, 2); /* as if the socket had taken so much */
+    outbox_sent(&c.s->out, 2); /* as if the socket had taken two bytes */
     n = c.s->out.bytes.n;
     ck_assert_uint_eq(n, 4);
     clock_advance_us(2 * US_PER_S);
@@ -380,7 +380,7 @@ START_TEST(a_half_sent_reply_ends_the_connection)
 }
 END_TEST
 
-/* What is still held, but for less than the half that is out says. */
+/* The lock is still held, but for less time than the half that has left says. */
 START_TEST(half_of_a_time_that_is_too_long_ends_the_connection)
 {
     struct client c = come();
@@ -389,7 +389,7 @@ START_TEST(half_of_a_time_that_is_too_long_ends_the_connection)
     turn();
     (void)answer_all();
     ck_assert_uint_gt(c.s->out.bytes.n, 100);
-    outbox_sent(&c.s->out, c.s->out.bytes.n - (_i == 0 ? 4 : 23)); /* behind "lease_ms"; within its digits */
+    outbox_sent(&c.s->out, c.s->out.bytes.n - (_i == 0 ? 4 : 23)); /* after "lease_ms"; within its digits */
     clock_advance_us(US_PER_S);
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
@@ -398,7 +398,7 @@ START_TEST(half_of_a_time_that_is_too_long_ends_the_connection)
 }
 END_TEST
 
-/* ---- those who look ---- */
+/* ---- commands that only read ---- */
 
 START_TEST(a_listing_claims_no_expired_hold)
 {

@@ -71,7 +71,7 @@ must_refuse(const char *where, const char *why)
     ck_assert_msg(strstr(error, why) != NULL, "%s: \"%s\", want \"%s\"", where, error, why);
 }
 
-/* A client that came in through the door; -1 = nobody opens. */
+/* A client that has connected; -1: no listener. */
 static int
 call(const struct sockaddr *to, socklen_t n)
 {
@@ -97,7 +97,7 @@ call_path(void)
 
 START_TEST(a_unix_socket_serves_with_its_mode_and_goes_with_us)
 {
-    struct listener *l = must_open(addr); /* and makes the missing directory */
+    struct listener *l = must_open(addr); /* makes the missing directory, too */
     struct client c = {.fd = -1};
     struct stat st;
 
@@ -116,7 +116,7 @@ START_TEST(a_unix_socket_serves_with_its_mode_and_goes_with_us)
     ck_assert_uint_eq(c.s->uid, getuid());
     listener_close(&l);
     ck_assert_int_eq(lstat(path, &st), -1);
-    sends(&c, "PING\n"); /* who is in may stay */
+    sends(&c, "PING\n"); /* a session that is open stays */
     settle();
     expect(&c, "+PONG\r\n");
     close(c.fd);
@@ -135,13 +135,13 @@ START_TEST(a_stale_socket_is_replaced_and_a_live_one_is_not)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-    close(fd); /* as a killed daemon leaves it: the file is there, nobody answers */
+    close(fd); /* as after the kill of a daemon: the file is there, and no process listens */
     l = must_open(addr);
     listener_close(&l);
 }
 END_TEST
 
-/* A daemon that has bound its socket and does not listen yet looks like one that was killed; its lock tells. */
+/* A daemon that has bound its socket and does not listen yet looks like a killed one; its lock shows the difference. */
 START_TEST(a_socket_between_bind_and_listen_is_not_replaced)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -167,7 +167,7 @@ START_TEST(a_socket_between_bind_and_listen_is_not_replaced)
 }
 END_TEST
 
-/* The file may be removed and made anew between open() and flock(): only the file at the path counts. */
+/* The file may be removed and made anew between open() and flock(): only a lock on the file at the path counts. */
 START_TEST(a_lock_on_a_removed_file_locks_nothing)
 {
     struct path_lock first, second;
@@ -176,10 +176,10 @@ START_TEST(a_lock_on_a_removed_file_locks_nothing)
     snprintf(file, sizeof(file), "%s/x.lock", dir);
     ck_assert(path_lock_take(&first, file, error));
     ck_assert(!path_lock_take(&second, file, error));
-    path_lock_release(&second); /* of nothing */
+    path_lock_release(&second); /* which has no lock */
     ck_assert_int_eq(unlink(file), 0);
     ck_assert_msg(path_lock_take(&second, file, error), "%s", error);
-    path_lock_release(&first); /* the file is the second one's by now */
+    path_lock_release(&first); /* now the second one has locked the file */
     ck_assert(!path_lock_take(&first, file, error));
     path_lock_release(&second);
     ck_assert_int_eq(access(file, F_OK), -1);
@@ -210,9 +210,9 @@ START_TEST(another_daemons_socket_is_not_removed)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_eq(unlink(path), 0);
-    must_refuse(addr, "already running: process "); /* the name is still ours */
+    must_refuse(addr, "already running: process "); /* this daemon still has the name */
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0); /* by a program that locks nothing */
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0); /* by a program that takes no lock */
     listener_close(&l);
     ck_assert_int_eq(lstat(path, &st), 0);
     close(fd);
@@ -244,7 +244,7 @@ START_TEST(tcp_finds_a_free_port_and_reports_it)
 }
 END_TEST
 
-/* TCP sockets whose kernel gives a vanished peer so long. */
+/* The number of TCP sockets for which the kernel has this timeout of a vanished peer. */
 static int
 count_dead_peer(int64_t us)
 {
@@ -262,7 +262,7 @@ count_dead_peer(int64_t us)
     return n;
 }
 
-/* Another dead_peer is for who is here as well; so many sockets are told of it in a turn, whoever leaves meanwhile. */
+/* A new dead_peer is set on open connections as well, on a slice of them in each turn, also if one closes meanwhile. */
 START_TEST(a_reload_sets_sockets_in_slices)
 {
     enum { CALLS = 300, SLICE = 256 };

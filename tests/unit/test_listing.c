@@ -1,12 +1,12 @@
 /*
- * test_listing.c -- long answers are made in slices: in their order, by turns, and forgotten with their session.
+ * test_listing.c -- long answers are made in slices: in their order, by turns, and dropped with their session.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
 
 enum { NAME = 500, LOCKS = 1500 };
 
-/* Takes names that this pattern goes through for 10 us and more. */
+/* Locks names on which this pattern takes 10 µs and more. */
 static void
 lock_many(const struct client *c, char pattern[NAME])
 {
@@ -16,7 +16,7 @@ lock_many(const struct client *c, char pattern[NAME])
         name[i] = (char)((i < NAME / 2 ? 'a' : 'n') + i % 13);
     }
     for (int i = 0; i < LOCKS; i++) {
-        snprintf(text, sizeof(text), "LOCK %.*s%04d LEASE 1h\n", NAME - 4, name, i); /* none renewed meanwhile */
+        snprintf(text, sizeof(text), "LOCK %.*s%04d LEASE 1h\n", NAME - 4, name, i); /* none is renewed meanwhile */
         sends(c, text);
         settle();
         {
@@ -34,7 +34,7 @@ lock_many(const struct client *c, char pattern[NAME])
     strcat(pattern, "!");
 }
 
-/* Turns until there is nothing more to do; at most so many. */
+/* Runs turns until no work is left, at most so many; returns their number. */
 static int
 turns(int most)
 {
@@ -66,7 +66,7 @@ START_TEST(a_long_answer_takes_several_turns)
 
     lock_many(&c, pattern);
     ask(&c, "LOCKS", pattern);
-    ck_assert_int_eq(turns(4), 4); /* and there is more to do */
+    ck_assert_int_eq(turns(4), 4); /* and work is left */
     expect(&c, "");
     sends(&other, "PING\n");
     ck_assert_int_eq(turns(2), 2);
@@ -96,7 +96,7 @@ START_TEST(by_turns)
     for (int i = 0; i < 1000 && c.s->slots_n > 0 && d.s->slots_n > 0; i++) {
         (void)turns(1);
     }
-    (void)turns(3); /* its PING */
+    (void)turns(3); /* for its PING */
     expect(&d, "*0\r\n+PONG\r\n");
     expect(&c, "");
     turn();
@@ -122,15 +122,15 @@ START_TEST(forgotten_with_its_session)
     ck_assert(list_empty(&engine->listings));
     ask(&c, "LOCKS", pattern);
     (void)turns(2);
-    ck_assert(!list_empty(&engine->listings)); /* the engine goes with it */
+    ck_assert(!list_empty(&engine->listings)); /* the engine frees it */
     close(c.fd);
 }
 END_TEST
 
-/* Answers that cost much at once: those of one turn have its millisecond together, whoever asks for them. */
+/* Answers that are expensive: all those of one turn share its millisecond, whichever session asks. */
 START_TEST(many_dear_ones_are_bounded_together)
 {
-    enum { ASKING = 8, TIMES = 3 }; /* as many as may be asked for in a turn; all together some milliseconds */
+    enum { ASKING = 8, TIMES = 3 }; /* as many as a turn takes in; all together some milliseconds */
     struct client c[ASKING], other = come();
     char text[16 * 1024] = "CONFIG GET", stars[301] = "";
     size_t left = 0;
@@ -145,7 +145,7 @@ START_TEST(many_dear_ones_are_bounded_together)
         c[i] = come();
         sends_times(&c[i], text, TIMES);
     }
-    while (left == 0 && asked < ASKING * TIMES) { /* a turn that another process held up takes less input */
+    while (left == 0 && asked < ASKING * TIMES) { /* a turn that another process delays takes less input */
         (void)turns(1);
         asked = 0;
         for (int i = 0; i < ASKING; i++) {
@@ -168,11 +168,11 @@ START_TEST(many_dear_ones_are_bounded_together)
 }
 END_TEST
 
-/* ---- answers that are larger than what a socket takes ---- */
+/* ---- answers larger than the buffer of a socket ---- */
 
 enum { PIECE_MOST = 300 * 1024, SMALL = 4096 };
 
-/* Asks for all of them, and does not read. */
+/* Asks for all rows, and does not read. */
 static void
 ask_for_all(struct client *c)
 {
@@ -197,7 +197,9 @@ receive_all(const struct client *c, struct buf *b)
     receives(c, b);
 }
 
-/* The rows wait in small blocks, which leave in order, and each is freed then; what is said later is behind them. */
+/*
+ * The rows wait in small blocks, which leave in order, and each block is freed then; later replies stand behind them.
+ */
 START_TEST(a_long_answer_leaves_in_pieces)
 {
     struct client c = come(), d = come();
@@ -227,7 +229,7 @@ START_TEST(a_long_answer_leaves_in_pieces)
 END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Nothing in them says "held" when it is not, though it stood there for long. */
+/* A row that waited for long does not say "held" of a lock that is held no more. */
 START_TEST(a_listing_in_pieces_is_checked_again)
 {
     struct client c = come(), d = come();
@@ -254,7 +256,7 @@ START_TEST(a_listing_in_pieces_is_checked_again)
 END_TEST
 #endif
 
-/* Who has gone reads nothing more: it is all dropped. */
+/* The pieces of a session that has gone are dropped. */
 START_TEST(pieces_go_with_their_session)
 {
     struct client c = come(), d = come();
@@ -269,11 +271,11 @@ START_TEST(pieces_go_with_their_session)
 }
 END_TEST
 
-/* ---- all of them together ---- */
+/* ---- all long answers together ---- */
 
 enum { READERS = 40, OUTPUT = 40 * 1024, LONGS = 16 * 64 * OUTPUT };
 
-/* Those that are still there; *refused: of them, those who were told that there is too much. */
+/* The number of sessions that are still open; *refused: those among them that got LIMIT. */
 static int
 count_left(struct client *c, int *refused)
 {
@@ -340,7 +342,10 @@ START_TEST(long_answers_have_their_share_of_memory)
 }
 END_TEST
 
-/* What has been read counts no more: who keeps reading is not closed, however much all of them have asked for. */
+/*
+ * Bytes that were read count no more: a session that keeps reading is not closed, however much all of them have
+ * requested.
+ */
 START_TEST(a_session_that_reads_has_room_again)
 {
     struct client c = come(), d[READERS];
@@ -349,7 +354,7 @@ START_TEST(a_session_that_reads_has_room_again)
 
     conf->limit_output_bytes = OUTPUT;
     lock_many(&c, pattern);
-    stop_the_clock(); /* dead_peer ends nobody, however long this takes */
+    stop_the_clock(); /* so dead_peer closes no session, however long this takes */
     for (int i = 0; i < READERS; i++) {
         d[i] = come();
         ask_for_all(&d[i]);
@@ -365,7 +370,7 @@ START_TEST(a_session_that_reads_has_room_again)
         left += pieces_bytes(&d[i].s->later);
         ck_assert_uint_eq(engine->longs_bytes, left);
     }
-    ck_assert_uint_gt(asked, LONGS); /* together they would be too many */
+    ck_assert_uint_gt(asked, LONGS); /* more than may wait at once */
     for (int i = 0; i < READERS; i++) {
         ck_assert_ptr_nonnull(session_find(engine, d[i].id));
         leave(&d[i]);
@@ -378,7 +383,7 @@ END_TEST
 int
 main(void)
 {
-    /* The last two count what fits into the milliseconds of a turn. */
+    /* The last two depend on how much work fits into the milliseconds of a turn. */
     const TTest *tests[] = {
         a_long_answer_takes_several_turns,
         forgotten_with_its_session,

@@ -1,5 +1,5 @@
 /*
- * test_log.c -- the exact bytes of log lines, read back from a pipe.
+ * test_log.c -- the exact bytes of log lines, read back from a socket pair.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static char got[8192];
 static void
 open_pipe(void)
 {
-    /* Packets keep their borders: one read is one write. */
+    /* Packets keep their borders: one read returns one write. */
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
     ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
     unsetenv("JOURNAL_STREAM");
@@ -35,7 +35,7 @@ close_pipe(void)
     close(ends[1]);
 }
 
-/* The next line as it was written, or "" when nothing was. */
+/* The next line as it was written; "": none was. */
 static const char *
 line(void)
 {
@@ -120,7 +120,7 @@ START_TEST(long_values_are_cut)
 }
 END_TEST
 
-/* Three values of 1 KiB after escaping: what does not fit is left out pair by pair, the line is whole. */
+/* Three values of 1 KiB after escaping: pairs that do not fit are left out as a whole, and the line is complete. */
 START_TEST(long_lines_are_cut_between_pairs)
 {
     char value[256];
@@ -198,7 +198,7 @@ open_capped(void)
     lg.cap = &cap;
 }
 
-/* So many lines of a sort; how many of them were written. */
+/* Logs so many lines of a sort; returns how many of them were written. */
 static int
 flood(const char *event, int n)
 {
@@ -253,7 +253,7 @@ START_TEST(debug_lines_are_not_counted)
 }
 END_TEST
 
-/* When no further line of its sort comes to tell it. */
+/* The count is logged also when no further line of the sort comes. */
 START_TEST(omitted_lines_are_counted_in_the_log)
 {
     log_left_out(&lg, false);
@@ -265,7 +265,7 @@ START_TEST(omitted_lines_are_counted_in_the_log)
     log_left_out(&lg, false);
     ck_assert_str_eq(line(), "warn r e left_out=7\n");
     ck_assert_str_eq(line(), "warn r f left_out=1\n");
-    ck_assert_int_eq(flood("e", 1), 0); /* that was the line of this second */
+    ck_assert_int_eq(flood("e", 1), 0); /* the count was the line of this second */
     log_left_out(&lg, false);
     ck_assert_str_eq(line(), "");
     log_left_out(&lg, true);

@@ -1,5 +1,5 @@
 /*
- * test_map.c -- finding, numbers that are shared, and growth chain by chain; against a plain array.
+ * test_map.c -- finding, shared numbers, and growth chain by chain; against a plain array.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ START_TEST(empty)
 }
 END_TEST
 
-/* However many there are, and while each is removed. */
+/* The walk reaches all nodes, however many there are, also while each is removed. */
 START_TEST(all_of_them)
 {
     struct map_node n[NODES], *at, *next;
@@ -103,7 +103,7 @@ START_TEST(one_number_for_several)
 }
 END_TEST
 
-/* Ids that count up, by ones or by more, do not crowd: chains stay short however many there are. */
+/* Ids that count up, by ones or by more, spread evenly: chains stay short, however many ids there are. */
 START_TEST(ids_do_not_crowd)
 {
     static const uint64_t strides[] = {1, 3, 64, 512, 1000, UINT64_C(1) << 32};
@@ -133,7 +133,7 @@ START_TEST(ids_do_not_crowd)
 }
 END_TEST
 
-/* Those that were given out one after the other lie side by side, but where a page ends. */
+/* Ids that follow each other are in neighbouring chains, except where a page ends. */
 START_TEST(neighbours_lie_together)
 {
     enum { MANY = 100000 };
@@ -160,7 +160,7 @@ START_TEST(neighbours_lie_together)
 }
 END_TEST
 
-/* The table grows by itself, and only where it is full. */
+/* The table allocates only when it is full. */
 START_TEST(grows)
 {
     struct map_node n[40];

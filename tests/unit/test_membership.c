@@ -1,6 +1,6 @@
 /*
- * test_membership.c -- when membership.c says that we are there, over links that do nothing: what Redis makes of it is
- * in test_backend_membership.c.
+ * test_membership.c -- when membership.c sends registrations, over links that do nothing; for the effect in Redis see
+ * test_backend_membership.c.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -25,24 +25,24 @@ static struct {
     struct backend_env env;
     struct shard_events events;
     struct link_address address;
-    struct redis_link link, *other; /* NULL: no other one may be asked */
+    struct redis_link link, *other; /* NULL: no other link may be used */
     struct membership p;
     struct {
         link_reply_fn *fn;
         void *arg;
-    } asked[ASKED_MAX]; /* and not answered yet */
+    } asked[ASKED_MAX]; /* without an answer so far */
     unsigned asked_n;
     uint64_t epoch;
     uint64_t reclaims;
-    unsigned failed; /* links that were given up */
+    unsigned failed; /* links that were closed */
     bool no_script;  /* Redis does not know the script */
-    int part;        /* of a list, that was brought last: 1 = more follows, 2 = the last; 0 = none */
+    int part;        /* of the last list that was brought: 1 = more follows, 2 = the last; 0 = none */
     int uuids;       /* ... so many were in it */
     int64_t until_ms, bring, upto; /* of answers */
-    unsigned text;   /* it was sent so often */
+    unsigned text;   /* how often the text was sent */
 } t;
 
-/* ---- in link.c's stead ---- */
+/* ---- in place of link.c ---- */
 
 bool
 link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
@@ -89,7 +89,7 @@ life(void *ctx, enum shard_life what, uint64_t n)
     t.reclaims += what == SHARD_NEW_EPOCH;
 }
 
-/* The first of them is answered: in t.epoch, which grants; it was sent then. */
+/* Answers the first registration as sent at this time: Redis has epoch t.epoch, which grants. */
 static void
 answer_sent(int64_t sent_us)
 {
@@ -159,7 +159,7 @@ START_TEST(a_woken_daemon_asks_at_once)
 }
 END_TEST
 
-/* The link on which it is said is away, or does not answer: another one does. */
+/* The link for registrations is down, or does not answer: another one is used. */
 START_TEST(a_registration_takes_any_link)
 {
     struct redis_link last = {.up = false};
@@ -177,7 +177,7 @@ START_TEST(a_registration_takes_any_link)
 }
 END_TEST
 
-/* Redis may have answered what is on its way before somebody came. */
+/* The answer on its way may be from before the event that the second call reports. */
 START_TEST(a_second_registration_follows_one_in_flight)
 {
     membership_beat(&t.p);
@@ -191,7 +191,7 @@ START_TEST(a_second_registration_follows_one_in_flight)
 }
 END_TEST
 
-/* An answer that does not come is none: the link has gone, and its greeting says it. */
+/* Without an answer the link fails; the greeting of the next connection registers. */
 START_TEST(a_link_that_has_gone_greets)
 {
     membership_beat(&t.p);
@@ -206,7 +206,10 @@ START_TEST(a_link_that_has_gone_greets)
 }
 END_TEST
 
-/* A Redis that drops even what it was just told: each new epoch wakes all, us too. Asked again, but not at once. */
+/*
+ * A Redis that loses each registration again: each new epoch wakes all daemons, this one too. It asks again, after a
+ * pause.
+ */
 START_TEST(not_at_once_in_a_storm)
 {
     t.epoch++;
@@ -239,7 +242,7 @@ answer_error(const char *error)
     t.asked[0].fn(t.asked[0].arg, LINK_ANSWERED, &r, clock_now_us());
 }
 
-/* Redis is busy: asked again, but not as fast as it says so. What it refuses for good ends the link. */
+/* Redis is busy: the daemon asks again, after a pause. An error that stays ends the link. */
 START_TEST(errors_of_the_moment)
 {
     membership_ask_again(&t.p);
@@ -267,7 +270,10 @@ END_TEST
 
 enum { FRESH_US = EPOCH_FRESH_MS * 1000, OLD_US = FRESH_US + 1000 };
 
-/* It lasts from when it was sent, however long the answer took; an answer behind a later one takes nothing away. */
+/*
+ * A registration is fresh from its sending on, however long the answer takes; an older answer after a newer one changes
+ * nothing.
+ */
 START_TEST(fresh_from_the_sending)
 {
     int64_t now_us = clock_now_us();
@@ -283,11 +289,11 @@ START_TEST(fresh_from_the_sending)
     membership_beat(&t.p);
     answer_sent(now_us - FRESH_US / 2 - 1);
     ck_assert(membership_fresh(&t.p, now_us + FRESH_US / 2 - 1));
-    ck_assert_int_lt(EPOCH_FRESH_MS, 3 * EPOCH_BEAT_MS); /* with which presence.lua reckons */
+    ck_assert_int_lt(EPOCH_FRESH_MS, 3 * EPOCH_BEAT_MS); /* which presence.lua relies on */
 }
 END_TEST
 
-/* Asked once; what was sent before that may be answered first, and proves nothing. */
+/* It is sent once; the answer to an older registration may come first, and proves nothing. */
 START_TEST(not_fresh_and_asked)
 {
     t.p.fresh_until_us = 0;
@@ -311,7 +317,7 @@ ends_with(enum link_result result)
     t.asked[0].fn(t.asked[0].arg, result, NULL, clock_now_us());
 }
 
-/* It comes to nothing: that is told once, and then it is tried again. */
+/* A registration fails: the failure is reported once, and the next call registers again. */
 START_TEST(asked_in_vain)
 {
     t.p.fresh_until_us = 0;
@@ -323,7 +329,7 @@ START_TEST(asked_in_vain)
     answer_error("BUSY Redis is busy running a script.");
     ck_assert(!membership_pending(&t.p));
     ck_assert(membership_pending(&t.p));
-    t.p.awaited_us -= OLD_US; /* a Redis that takes so long */
+    t.p.awaited_us -= OLD_US; /* as if Redis took that long */
     answer_sent(clock_now_us() - OLD_US + 1000);
     ck_assert(!membership_pending(&t.p));
     t.link.up = false;
@@ -332,7 +338,7 @@ START_TEST(asked_in_vain)
 }
 END_TEST
 
-/* What failed while nobody waited is no news to who does later. */
+/* A failure while no call waited does not count for a later call. */
 START_TEST(failed_unawaited)
 {
     membership_beat(&t.p);
@@ -342,9 +348,7 @@ START_TEST(failed_unawaited)
 }
 END_TEST
 
-/*
- * Several links: one of them answers, or all have failed. One that is up but silent is asked where there is no other.
- */
+/* Several links: one of them answers, or all have failed. A link that is up but silent is used if there is no other. */
 START_TEST(asked_on_several_links)
 {
     struct redis_link other = {.up = true};
@@ -384,7 +388,7 @@ meet(int n)
     ck_assert_uint_eq(members_count(&t.p.members), (size_t)n);
 }
 
-/* It restarts, or SCRIPT FLUSH: the text goes along once. */
+/* Redis has restarted, or after SCRIPT FLUSH: the text of the script is sent once. */
 START_TEST(a_script_that_is_not_known)
 {
     unsigned was = t.text;
@@ -402,7 +406,7 @@ START_TEST(a_script_that_is_not_known)
 }
 END_TEST
 
-/* Redis has lost its data: whom it does not know any more is brought in parts, each behind the answer to the other. */
+/* Redis has lost its data: the daemon brings the list of members in parts, each after the answer to the one before. */
 START_TEST(a_list_in_parts)
 {
     meet(EPOCH_PART + 44);
@@ -428,7 +432,7 @@ START_TEST(a_list_in_parts)
 }
 END_TEST
 
-/* Between two parts it is lost once more: from the beginning, where it is asked for. */
+/* Redis loses its data between two parts: the list starts again, when Redis asks for it. */
 START_TEST(a_list_from_the_beginning)
 {
     meet(EPOCH_PART + 44);
@@ -439,7 +443,7 @@ START_TEST(a_list_from_the_beginning)
     answer();
     t.epoch = 9;
     answer();
-    ck_assert_uint_eq(t.asked_n, 0); /* no second part, whose first one is lost */
+    ck_assert_uint_eq(t.asked_n, 0); /* no second part, as the first one is lost */
     event_base_loop(t.base, EVLOOP_ONCE);
     ck_assert_int_eq(t.part, 0);
     answer();
@@ -454,7 +458,7 @@ START_TEST(a_list_from_the_beginning)
     answer();
     ck_assert_int_eq(t.part, 1);
     t.asked_n = 0;
-    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0); /* or the connection is */
+    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0); /* or the connection is lost */
     event_base_loop(t.base, EVLOOP_ONCE);
     ck_assert_int_eq(t.part, 0);
     answer();
@@ -463,7 +467,7 @@ START_TEST(a_list_from_the_beginning)
 }
 END_TEST
 
-/* Not with the next beat, and not at the same time as all others. */
+/* A report of the reclaims is sent before the next beat, and not at the same time as those of all others. */
 START_TEST(a_report)
 {
     int64_t began_us;
@@ -484,12 +488,12 @@ START_TEST(a_report)
 }
 END_TEST
 
-/* Who stood still from then on has not heard of newcomers, whatever else was answered. */
+/* After a time without answers about members the daemon may have missed newcomers, whatever else was answered. */
 START_TEST(knowledge_of_members)
 {
     int64_t was_us = t.p.members_known_us, now_us;
 
-    t.upto = 0; /* another connection greets: it does not ask who is there */
+    t.upto = 0; /* the greeting of another connection, which does not ask for members */
     now_us = clock_now_us() + US_PER_S;
     membership_beat(&t.p);
     answer_sent(now_us);

@@ -1,5 +1,5 @@
 /*
- * test_memory.c -- memory that is there, and what the end of the process says and leaves where there is none.
+ * test_memory.c -- allocations, and the line and the status with which the process ends when memory is exhausted.
  */
 #include "daemon/base/memory.h"
 
@@ -13,7 +13,7 @@
 
 #include "tests/unit/suite.h"
 
-/* What this process says on stderr while it ends in fn; its status must be MEMORY_STATUS. */
+/* The process that runs fn ends with MEMORY_STATUS, and prints this on stderr. */
 static void
 ends(void (*fn)(void), const char *says)
 {
@@ -44,7 +44,7 @@ ends(void (*fn)(void), const char *says)
 }
 
 #define HALF ((size_t)PTRDIFF_MAX + 1)
-static volatile size_t half = HALF; /* a compiler that knew would warn */
+static volatile size_t half = HALF; /* volatile, or the compiler would warn */
 
 static void
 take(void)
@@ -70,7 +70,7 @@ take_array(void)
     mem_array(NULL, half / 8, 8);
 }
 
-/* 2^32 times 2^32 and 8: what would be left of that is 8 bytes, which there are. */
+/* 2^32 times 2^32 and 8 overflows to 8 bytes, which there are. */
 static void
 take_too_many(void)
 {
@@ -83,7 +83,7 @@ take_text(void)
     mem_text((struct slice){"", half});
 }
 
-/* Nothing is left to take, not even for the line; the exit handlers are not run. */
+/* No memory is left, not even for the line; the exit handlers do not run. */
 static void
 handler(void)
 {

@@ -1,5 +1,5 @@
 /*
- * test_node_timeout.c -- whether a master of a cluster stops in time, by what it says of its node timeout.
+ * test_node_timeout.c -- whether a cut-off master of a cluster stops in time, by the node timeout that it reports.
  */
 #include "daemon/backend/node_timeout.h"
 #include "daemon/base/clock.h"
@@ -20,7 +20,7 @@ begin(void)
     silent.fd = -1;
 }
 
-/* CONFIG GET was answered with these two texts. */
+/* The answer to CONFIG GET has these two texts. */
 static void
 answers(const char *name, const char *value)
 {
@@ -59,7 +59,7 @@ START_TEST(an_unknown_node_timeout_is_no_bound)
 
     ck_assert(!bounded(LEASE_US));
     ck_assert_str_eq(timeout.unbounded, "cluster-node-timeout is not known");
-    ck_assert(!timeout.logged); /* it was not asked for yet */
+    ck_assert(!timeout.logged); /* no answer so far */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         answers("cluster-node-timeout", "1000");
         ck_assert(bounded(LEASE_US));
