@@ -18,7 +18,7 @@ class Run(harness.Case):
         return c
 
     def output(self, pattern):
-        """What the line does that the script has printed, and that begins so."""
+        """Runs the line that the script has printed and that begins with `pattern`; returns its output."""
         line = re.search("^  (%s[^#\n]*?)(?: #|$)" % pattern, self.p.log(), re.M).group(1)
         status, out, err = self.run_words(["bash", "-euc", line])
         self.assertEqual(status, 0, (line, out, err))
@@ -31,14 +31,14 @@ class Run(harness.Case):
         return [re.split("  +", line) for line in out.splitlines()]
 
     def end(self):
-        """All that was started ends with it."""
+        """All processes that the script started end with it."""
         self.assertGreater(len(self.servers()), 0)
         self.p.signal(signal.SIGINT)
         self.assertEqual(self.p.wait(), 0)
         until(lambda: self.servers() == [])
 
     def servers(self):
-        """Those that serve from this directory."""
+        """The processes that serve from this directory."""
         out = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -49,7 +49,7 @@ class Run(harness.Case):
         return out
 
     def kill(self):
-        """The server that the script tells us to kill is gone."""
+        """Kills the server by the command that the script prints for that; the server is gone."""
         before = len(self.servers())
         self.output("kill -9")
         until(lambda: len(self.servers()) == before - 1)

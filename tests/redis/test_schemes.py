@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""
-A URL whose scheme is for servers of another sort: -UNAVAILABLE and INFO say which scheme it takes, in full, and do not
-guess where the server only stands still.
+"""A URL whose scheme is for servers of another sort: -UNAVAILABLE and INFO name the scheme that the server needs, in
+full, and name none where the server only stands still.
 """
 import re
 import signal
@@ -50,7 +49,7 @@ class Schemes(Case):
 
 
 class Silent(Case):
-    """A server that takes connections, and says nothing."""
+    """A server that takes connections and never answers."""
     GUESS = "begins with rediss://"
 
     def reason(self, port, name="rlockd"):
@@ -78,7 +77,7 @@ class Silent(Case):
                         except OSError:
                             return
                         if not reset:
-                            c.recv(1000)  # unread bytes make a RST of the FIN
+                            c.recv(1000)  # unread bytes turn a FIN into a RST
                         c.close()
                 threading.Thread(target=close, daemon=True).start()
                 self.assertIn(self.GUESS, self.reason(s.getsockname()[1], "d%d" % reset)[0])

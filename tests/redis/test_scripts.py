@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each Lua script by itself on a real Redis: what is the same for every kind; the rest is in test_scripts_*.py."""
+"""Each Lua script by itself on a real Redis: the behaviour that all kinds share; the rest is in test_scripts_*.py."""
 import ast
 import itertools
 import os
@@ -14,7 +14,7 @@ from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER
                       LIKE_RLOCK, INSPECT, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
                       VERBS, YOU, Scripted, embed, columns_of, value_of)
 
-NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry by so much later
+NEAR_MS = 3 + 200 * (harness.SLOW > 1)  # a script that is interrupted sets its expiry up to this much later
 
 
 class Acquire(Scripted):
@@ -91,7 +91,7 @@ class Acquire(Scripted):
                 self.ttl_is(kind, LEASE)
                 self.c.cmd("PEXPIRE", kind, 90000)
                 _, _, stamp = self.run_one(kind, "acquire", kind)
-                self.ttl_is(kind, 90001)  # only ever later
+                self.ttl_is(kind, 90001)  # a renewal only ever makes it later
                 if kind != "semaphore":
                     self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
         for kind in HASHES:
@@ -116,7 +116,10 @@ class Acquire(Scripted):
         self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
 
     def test_one_of_many_is_otherwise(self):
-        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        """
+        In a wide call whose names have all terms in common: one differs; each of the others has the outcome of a call
+        alone.
+        """
         states = {"free": OK, "ours": OK, "theirs": TAKEN, "of another type": FOREIGN, "twice": TAKEN}
         for kind in LIKE_RLOCK:
             for state, at in itertools.product(states, (0, 4, 8)):
@@ -130,7 +133,7 @@ class Acquire(Scripted):
                         self.held(kind, odd, actor=YOU)
                     elif state == "of another type":
                         self.foreign(kind, odd)
-                    elif state == "twice":  # who comes first has it
+                    elif state == "twice":  # the first owner has it
                         names.insert(at + 1, (odd, {"lease": 10000, "owner": YOU}))
                         at += 1
                     outcomes = self.run_all(kind, "acquire", names)
@@ -173,7 +176,9 @@ class Tokens(Scripted):
             self.assertEqual(self.c.cmd("GET", CLOCK), str(tokens[-1]))
 
     def test_rise_over_names_that_are_held(self):
-        """A row ends where a token is not the next one: a re-entry has none, a fenced name may have a larger one."""
+        """
+        A token may break the row: a re-entry has none, and a token of kind fenced may be larger than the next one.
+        """
         self.held("reentrant", "held")
         names = [("a", {}), ("b", {}), ("held", {"holds": 2, "reentry": 1}), ("c", {}), ("d", {})]
         a, b, held, c, d = (token for _, token, _ in self.run_all("reentrant", "acquire", names))
@@ -195,7 +200,7 @@ class Tokens(Scripted):
         self.assertEqual(self.c.cmd("GET", CLOCK), str(far + 21))
 
     def test_room(self):
-        """So many tokens behind each that is given go to no other owner, whatever clock Redis goes by."""
+        """The reserve behind each new token goes to no other owner, whatever the clock of Redis shows."""
         far = self.now_us() + 10 ** 12
         self.assertEqual(self.run_one("reentrant", "acquire", "a", floor=far, reserve=50)[1], far + 1)
         a, b = self.run_all("simple", "acquire", [("b", {}), ("c", {})], reserve=7)
@@ -203,12 +208,16 @@ class Tokens(Scripted):
         self.assertEqual(b[1], a[1] + 1)
         self.assertGreater(self.run_one("reentrant", "acquire", "d")[1], b[1] + 7)
         self.flush()
-        token = self.run_one("reentrant", "acquire", "a", reserve=10 ** 9)[1]  # beyond what time passes meanwhile
+        # more than the time that passes meanwhile
+        token = self.run_one("reentrant", "acquire", "a", reserve=10 ** 9)[1]
         self.assertGreater(self.run_one("reentrant", "acquire", "b")[1], token + 10 ** 9)
         self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, reserve=5)[1], 0)
 
     def test_no_room_ahead_of_time(self):
-        """Where everything is lost that knows of tokens, the next ones are above them all the same."""
+        """
+        Tokens do not run ahead of time, so even if every key with tokens is lost, later tokens are above the earlier
+        ones.
+        """
         for ahead, is_room in ((0, True), (500 * 1000, False), (10 ** 12, True)):
             self.flush()
             self.c.cmd("SET", CLOCK, self.now_us() + ahead)
@@ -224,7 +233,10 @@ class Tokens(Scripted):
         self.assertGreater(refused, 0)
 
     def test_what_a_call_costs_besides_its_names(self):
-        """The clock is written once, whatever the reserve; the epoch is read where one takes, or finds nothing."""
+        """
+        The clock is written once, whatever the reserve; the epoch is read only where a name is taken, or its key is
+        missing.
+        """
         names = [("n%d" % i, {}) for i in range(50)]
         for verb, commands in (("acquire", {"time": 1, "get": 1, "getset": 1}), ("renew", {"time": 1}),
                                ("release", {"time": 1}), ("release", {"time": 1, "get": 1})):
@@ -235,7 +247,10 @@ class Tokens(Scripted):
             self.assertEqual({k: n for k, n in calls.items() if k in ("time", "get", "getset", "set")}, commands, verb)
 
     def acquires_without(self, command, kind, columns, reserve=0):
-        """Of "a" and "b", by who may not use that command: an error. Where the clock stood before."""
+        """
+        An acquire of "a" and "b" by a user who may not use that command: an error. Returns the value of the clock
+        before.
+        """
         far = self.now_us() + 10 ** 12
         self.c.cmd("SET", CLOCK, far)
         self.c.cmd("ACL", "SETUSER", "lacks", "reset", "on", ">p", "~*", "&*", "+@all", "-" + command)
@@ -253,7 +268,7 @@ class Tokens(Scripted):
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
     def test_clock_is_not_left_behind_by_a_call_that_is_cut_off(self):
-        """One name has its token; the next one is ours already, and its lease can not be moved."""
+        """One name has its token; the next one is held by the same owner, and its lease cannot be moved."""
         self.c.cmd("SET", "b", "mine")
         far = self.acquires_without("pexpire", "simple", [LEASE, "mine"], reserve=30)
         self.assertEqual(self.c.cmd("GET", "a"), "mine")
@@ -321,7 +336,7 @@ class Renew(Scripted):
             self.ttl_is(kind, LEASE)
 
     def test_many_at_once(self):
-        """As one by one, where a call makes its time as text; also in a Redis that does not know GT."""
+        """As one by one, where the expiry of a call is made as text once; also in a Redis without GT."""
         for kind in ("reentrant", "simple"):
             text = TEXT[kind, "renew"]
             self.assertIn("'GT'", text)
@@ -347,7 +362,10 @@ class Renew(Scripted):
                     self.ttl_is(n, longest if n == "n2" else LEASE + (n == "n6"))
 
     def test_one_of_many_is_otherwise(self):
-        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        """
+        In a wide call whose names have all terms in common: one differs; each of the others has the outcome of a call
+        alone.
+        """
         states = {"ours": OK, "later": OK, "for ever": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
         for kind in LIKE_RLOCK + ["simple"]:
             for state, at, exact in itertools.product(states, (0, 4, 8), (0, 1)):
@@ -433,7 +451,10 @@ class Release(Scripted):
                 self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
 
     def test_one_of_many_is_otherwise(self):
-        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        """
+        In a wide call whose names have all terms in common: one differs; each of the others has the outcome of a call
+        alone.
+        """
         states = {"ours": OK, "heard": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
         for kind in LIKE_RLOCK:
             for state, at in itertools.product(states, (0, 4, 8)):
@@ -486,11 +507,11 @@ class Release(Scripted):
         for wrong in (0, stamp - 5, stamp + 100, 1):
             self.assertEqual(self.run_one("counter", "release", stamp=wrong), (GONE, 0, 0), wrong)
         self.assertEqual(self.c.cmd("GET", "k"), "1")
-        self.c.cmd("INCR", "k")  # a loser of another library
+        self.c.cmd("INCR", "k")  # a client of another library that did not get the lock
         self.assertEqual(self.run_one("counter", "release", stamp=stamp)[0], OK)
 
     def test_the_stamp_holds_in_a_long_call(self):
-        """Time goes on while many names are done; the last one's proof must not suffer."""
+        """Time passes while a call does many names; the proof of the last name must stay exact."""
         names = [("k%d" % i, {}) for i in range(3000)]
         stamps = [stamp for _, _, stamp in self.run_all("counter", "acquire", names)]
         renewed = self.run_all("counter", "renew", [(k, dict(stamp=s)) for (k, _), s in zip(names, stamps)])
@@ -591,7 +612,7 @@ class Full(Scripted):
 
 class Batches(Scripted):
     def test_one_of_each(self):
-        """Every outcome in one call: none spoils another."""
+        """All outcomes in one call: none changes another."""
         self.held("reentrant", "mine")
         self.held("reentrant", "yours", actor=YOU)
         self.c.cmd("SET", "foreign", "x")
@@ -604,7 +625,7 @@ class Batches(Scripted):
             self.assertEqual([r[0] for r in self.run_all("reentrant", verb, names)], [GONE, OK, GONE, GONE, OK], verb)
 
     def test_refusals_come_as_they_are(self):
-        """By their first word, also out of the middle of a script."""
+        """With their first word, also from the middle of a script."""
         for kind in KINDS:
             stamp = self.held(kind, kind)
             self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -658,7 +679,7 @@ class Look(Scripted):
             with self.subTest(fields=fields[:6]):
                 self.c.cmd("DEL", "k")
                 self.c.cmd("HSET", "k", *fields)
-                self.assertEqual(self.inspect(), ["hash", "", 0, -1, ""])  # locks have an expiry
+                self.assertEqual(self.inspect(), ["hash", "", 0, -1, ""])  # a lock would have an expiry
                 self.c.cmd("PEXPIRE", "k", LEASE)
                 self.assertEqual(tuple(self.inspect()[1:3]), seen)
 
@@ -700,7 +721,7 @@ class Embed(Case):
                          ["acquire"] * 2)
 
     def test_the_header_is_the_scripts(self):
-        """C strings and all: what the daemon sends is what was tested here."""
+        """The daemon sends the scripts that are tested here: the C strings of the header have the same text."""
         texts = []
         for line in HEADER.splitlines():
             if line.startswith(("SCRIPT(", "QUORUM_SCRIPT(", "OTHER_SCRIPT(")):
@@ -712,7 +733,7 @@ class Embed(Case):
         self.assertEqual(texts, forms + [embed(name) for name in OTHERS])
 
     def test_what_is_quoted_stays_as_it_is(self):
-        """Redis's commands are words in capitals, too; a number that is called so is not meant by them."""
+        """Commands of Redis are words in capitals, too; a number of the same name must not replace them."""
         d = os.path.join(self.dir, "scripts")
         shutil.copytree(SCRIPTS, d)
         with open(os.path.join(d, "simple.lua"), "a") as f:
@@ -722,7 +743,7 @@ class Embed(Case):
             self.assertEqual(out.decode(), TEXT["simple", verb])
 
     def test_no_shebang(self):
-        """A full Redis would refuse such a script whole, releases too."""
+        """A full Redis would refuse a script with a shebang as a whole, also a release."""
         for text in TEXT.values():
             self.assertFalse(text.startswith("#!"))
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""test_scripts_anchor.py -- the scripts of a cluster's grace on a real Redis: node, anchor, record (cluster.md)."""
+"""test_scripts_anchor.py -- the scripts of a cluster's grace periods on a real Redis: node, anchor, record
+(cluster.md).
+"""
 import random
 import re
 import uuid
@@ -11,7 +13,7 @@ NODE, ANCHOR, RECORD = embed("node"), embed("anchor"), embed("record")
 VOTES, ABSTAINS, WANTS, DUPLICATE = 1, 2, 3, 4
 LEASE, LISTS = 30000, 6100
 O1, O2 = "1111111111111111", "2222222222222222"
-# Redis's clock, so many ms ahead.
+# The clock of Redis, ahead by %d ms.
 CLOCK = """local true_call, real = redis.call, redis
 local redis = setmetatable({call = function(...)
     local r = true_call(...)
@@ -37,7 +39,7 @@ class Answer:
 
 
 class Daemon:
-    """What a daemon knows of one anchor."""
+    """A daemon's knowledge of one anchor."""
 
     def __init__(self, case, n, **more):
         self.case, self.uuid, self.nonce, self.more = case, str(uuid.UUID(int=n)), "%016x" % n, more
@@ -73,7 +75,7 @@ class Anchored(Case):
         self.ahead = 0
 
     def daemons(self, n=2):
-        """The anchor of a new cluster votes, as three that are new do; they are members."""
+        """The anchor votes, as in a cluster whose three anchors are new; the daemons are its members."""
         all_ = [Daemon(self, i + 1) for i in range(n)]
         a = all_[0].register()
         self.assertEqual((a.status, a.new), (WANTS, 1))
@@ -94,11 +96,11 @@ class Anchor(Anchored):
         a = two.register()
         self.assertEqual((len(a.entries), a.done), (1, 0))
         self.assertEqual(two.register(back=1).done, 1)
-        self.assertEqual(one.register(back=0).done, 1)  # it only rises
+        self.assertEqual(one.register(back=0).done, 1)  # the number only rises
         self.assertEqual(one.register().entries, [])
 
     def test_full(self):
-        """Redis takes no write that needs memory: registrations and generations go on."""
+        """In a Redis that takes no write which needs memory, registrations and generations go on."""
         self.c.cmd("CONFIG", "SET", "maxmemory", 1)
         one, two = self.daemons()
         one.register(begins=[(100, O1, 7, 1, "0-5460")], bits=[(3, 100)])
@@ -182,7 +184,10 @@ class Anchor(Anchored):
 
 
     def test_generations_begin_as_in_a_model(self):
-        """Random proposals, and generations that began elsewhere: which slots they get, and which bits can be set."""
+        """
+        Random proposals, and generations that began at other anchors: the slots that they get, and the bits that can be
+        set.
+        """
         rng = random.Random(3)
         one, _ = self.daemons()
         state, numbers, taken, late = {}, [], 0, 0
@@ -207,7 +212,7 @@ class Anchor(Anchored):
                 begins.append((number, O1, 7, expected, " ".join("%d-%d" % r for r in ranges)))
             slot = rng.randint(0, 69)
             number = rng.choice([state.get(slot, 1), *numbers[-3:], 1])
-            one.version = 0  # it is told all
+            one.version = 0  # so it receives all entries
             a = one.register(begins=begins, bits=[(slot, number)])
             outcomes = {s: n for n, ranges in a.ranges.items() for r in ranges.split()
                     for s in range(int(r.split("-")[0]), int(r.split("-")[-1]) + 1)}
@@ -222,7 +227,7 @@ class Anchor(Anchored):
         one.register(begins=[(1000 + i, O1, 7, 0, "%d %d" % (i, i + 8000)) for i in range(4000)])
         us = sum(int(re.search(r"usec=(\d+)", line)[1]) for line in self.c.cmd("INFO", "commandstats").split("\r\n")
                  if line.startswith("cmdstat_eval"))
-        self.assertLess(us, 2000000 * harness.SLOW)  # it was 12 s
+        self.assertLess(us, 2000000 * harness.SLOW)  # it was 12 s in an earlier version
         self.assertEqual(self.c.cmd("HLEN", "rlock:{a}:gen"), 4001)
 
     def test_what_is_told_further_in_parts_is_one_generation(self):
@@ -277,7 +282,9 @@ class Lost(Anchored):
         self.c.cmd("FLUSHALL")
 
     def lists(self, *of):
-        """As from two other anchors where they are members; at the second one they have not registered for longer."""
+        """
+        The lists of two other anchors where they are members; their registrations at the second anchor end sooner.
+        """
         one, two = (" ".join("%s %d" % (d.uuid, ms // less) for d, ms in of) for less in (1, 100))
         return dict(one=one + "|", two=two + "|\x01")
 
@@ -293,7 +300,7 @@ class Lost(Anchored):
         self.ahead = LISTS + 1
         a = one.register()
         self.assertEqual(a.status, WANTS)
-        self.assertEqual(two.register().status, ABSTAINS)  # one is asked at a time
+        self.assertEqual(two.register().status, ABSTAINS)  # one daemon is asked at a time
         lists = self.lists((one, 25000), (two, 25000), (three, 1000), (Daemon(self, 8), 5000))
         a = one.register(brings=a.birth, **lists)
         self.assertEqual(a.status, ABSTAINS)
@@ -337,7 +344,7 @@ class Lost(Anchored):
             self.assertEqual(d.register().longest, 86400000)
         day.register(leaving=1)
         self.assertEqual(one.register().longest, LEASE)
-        self.assertEqual(one.register(longest=86400000).longest, LEASE)  # that of an anchor without this lease
+        self.assertEqual(one.register(longest=86400000).longest, LEASE)  # a report of an anchor without this lease
         Daemon(self, 4).register(leaving=1, lease=86400000)  # it was no member
         self.assertEqual(one.register().longest, LEASE)
         two.register(lease=2 * LEASE)
@@ -371,7 +378,9 @@ class Lost(Anchored):
         self.assertEqual((a.status, a.longest), (VOTES, LEASE))
 
     def test_which_slots_are_in_use_is_not_known_without_lists(self):
-        """A daemon that finds the bit set looks for the record, and takes the data to be lost where there is none."""
+        """
+        A daemon that finds the bit set looks for the slot's record, and takes the data for lost where there is none.
+        """
         one, _ = self.daemons()
         self.lose()
         one.register()
@@ -469,7 +478,8 @@ class Node(Case):
         self.assertEqual((role, id_, epoch, slots, open_), ("master", self.c.cmd("CLUSTER", "MYID"), 0, "0-9 16383",
                                                             ""))
         self.assertEqual(self.c.cmd("EVAL", NODE, 0)[2], origin)
-        self.assertIn("ERR", str(self.c.cmd("CLUSTER", "SETSLOT", 3, "MIGRATING", other)))  # it knows no other
+        # the node does not know the other one
+        self.assertIn("ERR", str(self.c.cmd("CLUSTER", "SETSLOT", 3, "MIGRATING", other)))
         self.assertEqual(self.c.cmd("CLUSTER", "BUMPEPOCH").split()[0], "BUMPED")
         again = self.c.cmd("EVAL", NODE, 0)
         self.assertEqual(again[4], 1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_scripts_bundle.py -- scripts/bundle.lua on nodes of a real cluster: what is usual is done, all else is left."""
+"""test_scripts_bundle.py -- scripts/bundle.lua on nodes of a real cluster: usual names are done, all others are left.
+"""
 import shutil
 import tempfile
 
@@ -12,7 +13,7 @@ LEFT, DONE = 0, 1
 
 
 class Bundles(harness.Case):
-    """One cluster for all tests: each finds it empty, with its slots at rest."""
+    """One cluster for all tests: each test finds it empty, with no slot open."""
 
     @classmethod
     def setUpClass(cls):
@@ -39,7 +40,7 @@ class Bundles(harness.Case):
 
     @staticmethod
     def key(name, what):
-        """The record of the slot, by a tag that hashes there: the name's own."""
+        """The key of the slot's record or clock, with the name as the tag, which hashes to the slot."""
         return "rlock:{%s}:%s" % (name, what)
 
     def set(self, name, what, value):
@@ -53,7 +54,7 @@ class Bundles(harness.Case):
         return int(s) * 1000000 + int(us)
 
     def ask(self, verb, *names, kind="reentrant", actor=ME, guard=0, floor=0, reserve=0, lease=LEASE):
-        """(token, expiry, what is said of each name); None: it was too late for all."""
+        """(token, expiry, outcome of each name); None: the guard was over for all."""
         actor = actor if kind == "reentrant" else value_of(actor)
         words = []
         for n in names:
@@ -91,7 +92,7 @@ class Bundles(harness.Case):
             self.assertEqual([self.c.cmd("EXISTS", n) for n in self.here], [0] * len(self.here))
 
     def each(self, verb, bad, **more):
-        """The name is left, and no other one."""
+        """The call leaves this name and does all others."""
         outcomes = self.outcomes(verb, *self.here, **more)
         self.assertEqual(outcomes, [LEFT if n == bad else DONE for n in self.here])
 
@@ -123,7 +124,7 @@ class Bundles(harness.Case):
         self.set(bad, "clock", ahead)
         self.each("acquire", bad)
         self.assertEqual(self.get(bad), ahead)
-        self.assertEqual(self.c.cmd("EXISTS", bad), 0)  # the second call, which may be refused, finds it free
+        self.assertEqual(self.c.cmd("EXISTS", bad), 0)  # the call that follows, which may be refused, finds it free
 
     def test_a_clock_that_is_none(self):
         for words in (["SET", self.key(self.here[2], "clock"), "x"], ["LPUSH", self.key(self.here[2], "clock"), "x"]):
@@ -150,8 +151,11 @@ class Bundles(harness.Case):
         self.assertEqual((token, set(outcomes)), (floor + 1, {DONE}))
 
     def test_no_reserve_ahead_of_time(self):
-        """Else a daemon whose next floor is behind each reserve carries the token clocks ahead, as fast as it asks."""
-        for ahead, reserve in ((-10 ** 6, 50), (500 * 1000, 0), (10 ** 12, 50)):  # the last one: the clock went back
+        """
+        Else a daemon whose next floor is above each reserve moves the token clocks ahead of time, as fast as it asks.
+        """
+        # the last one: Redis's clock went back
+        for ahead, reserve in ((-10 ** 6, 50), (500 * 1000, 0), (10 ** 12, 50)):
             words = [w for n in self.here for w in (n, OPEN, n, ME)]
             floor = self.now_us() + ahead
             r = self.c.cmd("EVAL", BUNDLE, 0, "acquire", "reentrant", 0, floor, 50, LEASE, 1, *words)
@@ -190,7 +194,10 @@ class Bundles(harness.Case):
         self.assertEqual(self.other.cmd("EXISTS", self.there), 0)
 
     def open(self, name):
-        """Its slot begins to move to the other node; at the end of the test it is at rest where it was."""
+        """
+        Opens the slot of the name, as if it moved to the other node; the end of the test closes it, and nothing has
+        moved.
+        """
         slot = slot_of(name)
         for n in (self.node, self.other):
             self.addCleanup(n.cmd, "CLUSTER", "SETSLOT", str(slot), "STABLE")
@@ -201,7 +208,7 @@ class Bundles(harness.Case):
     def test_an_open_slot(self):
         bad = self.here[6]
         self.open(bad)
-        self.each("acquire", bad)  # whether the name is free, only the other node may know
+        self.each("acquire", bad)  # only the other node may know whether the name is free
         self.outcomes("release", *self.here)
         for key in (bad, self.key(bad, "epoch"), self.key(bad, "clock")):
             self.assertEqual(self.c.cmd("EXISTS", self.key(self.here[0], "epoch")), 1)

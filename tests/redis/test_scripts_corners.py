@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Lua scripts where Redis is an old one, and where others' data is long."""
+"""The Lua scripts in an old Redis, and with long data of other clients."""
 import harness
 import test_scripts
 from scripted import FOREIGN, GONE, KINDS, LIKE_RLOCK, ME, OK, TAKEN, Scripted
 
-# Redis 6 puts the line of the script in front of what it refuses there itself (scripting.c, luaPushError).
+# Redis 6 puts the line of the script in front of an error that it raises itself (scripting.c, luaPushError).
 REDIS_6 = """
 local real = redis
 local redis = {call = real.call, pcall = function(...)
@@ -23,14 +23,14 @@ class FullRedis6(test_scripts.Full):
 
 
 class LongData(Scripted):
-    """Whatever a stranger has put in a key is not read whole: no reply of a command in a script is long."""
+    """Data that a stranger has put in a key is not read whole: no reply of a command in a script is long."""
 
     def setUp(self):
         super().setUp()
         self.c.cmd("SET", "k", "x" * LONG, "PX", 60000)
 
     def stats(self, call):
-        """What it answers, and how often a script has read as much as there is."""
+        """The reply of the call, and how often a script has read a value whole."""
         self.c.cmd("CONFIG", "RESETSTAT")
         reply = call()
         text = self.c.cmd("INFO", "commandstats")
@@ -38,7 +38,7 @@ class LongData(Scripted):
                        for n in ("get", "hgetall", "hget", "hkeys") if "cmdstat_%s:" % n in text}
 
     def test_of_a_string(self):
-        """The epoch is all that is read by GET, once."""
+        """GET reads the epoch, once, and nothing else."""
         for kind in KINDS:
             for verb, outcomes in (("acquire", (TAKEN, FOREIGN)), ("renew", (GONE,)), ("release", (GONE,)),
                                    ("clear", (FOREIGN,))):
@@ -46,7 +46,7 @@ class LongData(Scripted):
                     (outcome, _, _), read = self.stats(lambda: self.run_one(kind, verb))
                     self.assertIn(outcome, outcomes)
                     self.assertLessEqual(read.pop("get", 0), 1)
-                    self.assertLessEqual(read.pop("hget", 0), 1)  # which is a wrong type
+                    self.assertLessEqual(read.pop("hget", 0), 1)  # refused, since the type is wrong
                     self.assertEqual(read, {})
 
     def test_of_a_hash(self):
@@ -80,7 +80,9 @@ class LongData(Scripted):
 
 
 class Wakes(Scripted):
-    """Waiters of other libraries: by the rule of the name, and nothing that is not theirs."""
+    """
+    The rule of a name decides which other libraries a release wakes, and the release changes none of their other keys.
+    """
     SIGNAL = "lock-signal:a:b"
 
     def release(self, key, wakes, verb="release"):
@@ -90,7 +92,7 @@ class Wakes(Scripted):
         return woken
 
     def test_spring(self):
-        """The channel of each registry that the key may be of: its name ends before a colon."""
+        """The channel of each registry that may own the key: the name of a registry ends before a colon."""
         key = "a:b:c:d:e:f"
         channels = [key[:n] + "-channel:" + key for n in range(1, 8, 2)]
         for verb in ("release", "clear"):
@@ -113,7 +115,7 @@ class Wakes(Scripted):
                 self.release("lock:a:b", 2, verb)
                 self.assertEqual(waiter.read(), [self.SIGNAL, "1"])
             self.assertEqual(self.c.cmd("EXISTS", self.SIGNAL), 0)
-        for _ in range(2):  # for who comes just now, and once
+        for _ in range(2):  # the entry is there for a waiter that comes just now, and only once
             self.release("lock:a:b", 2)
             self.assertEqual(self.c.cmd("LRANGE", self.SIGNAL, 0, -1), ["1"])
             self.ttl_is(self.SIGNAL, 1000, 900)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every verb of every kind by itself on a real Redis that has lost locks: what a grace period lets pass."""
+"""Every verb of every kind by itself on a real Redis that has lost locks: the requests that a grace period lets pass.
+"""
 import harness
 from present import A, GRACE_MS
 from scripted import (ENDED, EPOCH, FULL, GONE, GRACE, HASHES, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, STALE,
@@ -35,7 +36,7 @@ class InAGrace(Scripted):
                     self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
 
     def test_nor_is_the_holder(self):
-        """Only as a reclaim: it says which grace it knows of."""
+        """The holder gets it only by a reclaim, which names the grace period that its daemon knows of."""
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
@@ -78,7 +79,7 @@ class InAGrace(Scripted):
                 self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], GRACE, "over meanwhile")
 
     def test_over_ghosts(self):
-        """A daemon that has it in old data lost it since, or it would have been told so."""
+        """A daemon with a lock in old data has lost that lock since, or else this reclaim would not come."""
         ghost = A + ":7"
         for kind in KINDS:
             with self.subTest(kind):
@@ -86,7 +87,7 @@ class InAGrace(Scripted):
                 self.held(kind, actor=ghost, lease=2 * LEASE)
                 self.begins()
                 outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
-                if kind in ("simple", "counter"):  # a string does not say whose it is
+                if kind in ("simple", "counter"):  # a string does not name its holder
                     self.assertEqual(outcome, TAKEN)
                     continue
                 self.assertEqual(outcome, OK)
@@ -102,7 +103,8 @@ class InAGrace(Scripted):
                 was = self.dump()
                 self.begins()
                 outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
-                if kind == "semaphore":  # whoever has had one has one: the number is put right as they are given back
+                # a former holder has a permit: the number of free permits is corrected as permits are given back
+                if kind == "semaphore":
                     self.assertEqual(outcome, OK)
                     continue
                 self.assertEqual(outcome, TAKEN)
@@ -123,7 +125,7 @@ class InAGrace(Scripted):
         self.assertEqual(self.c.cmd("HGETALL", "k"), [w.replace(ME, actor) for w in KIND[kind].hash_of])
 
     def test_of_two_that_reclaim_the_later_one_has_it(self):
-        """The former lock was freed by hand, or by a BREAK of which its holder has not heard."""
+        """The former lock was freed by hand, or by a BREAK that its holder does not know of."""
         later = A + ":7"
         for kind in HASHES:
             with self.subTest(kind):
@@ -153,7 +155,7 @@ class InAGrace(Scripted):
                 token = self.run_one(kind, "acquire")[1]
                 outcome, broken, _ = self.run_one(kind, "clear")
                 self.assertEqual(outcome, OK)
-                self.ttl_is(ENDED + "k", LEASE)  # as long as the holder could go on
+                self.ttl_is(ENDED + "k", LEASE)  # for as long as the holder could go on
                 later = self.run_one(kind, "acquire", owner=A + ":7")[1]
                 self.begins()
                 self.assertEqual(self.reclaim(kind, token), TAKEN)
@@ -210,7 +212,7 @@ class InAGrace(Scripted):
         self.assertEqual(self.c.cmd("LRANGE", "redisson_lock_queue:{k}", 0, -1), [YOU])
 
     def test_permits_above_the_limit_come_down_again(self):
-        """What was given since the snapshot is all asserted, whatever else is in it."""
+        """All permits that were granted since the snapshot are asserted, whatever the snapshot has."""
         ghosts = ["g%015d" % i for i in range(2)]
         ours = ["o%015d" % i for i in range(3)]
         for p in ghosts:
@@ -239,7 +241,7 @@ class InAGrace(Scripted):
         self.assertEqual((outcome, token), (OK, 10 ** 15 * 5 + 1))
 
     def test_full(self):
-        """Nothing of it is written, also when a ghost had to go first."""
+        """Nothing of the lock is written, also when the key of a ghost had to be deleted first."""
         for kind in LIKE_RLOCK + ["rw"]:
             with self.subTest(kind):
                 self.full(False)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""scripts/presence.lua by itself on a real Redis: who is there, what others are told, and how long leases are."""
+"""scripts/presence.lua by itself on a real Redis: the members, the messages about them, and the lengths of their
+leases.
+"""
 import harness
 from harness import RError, until
 from present import (A, AWAITED, B, BEAT, C, CHANGES, CHANNEL, DUPLICATE, GRACE_MS, KEYS, LEFT, MEMBERS, NONCE, TAIL,
@@ -8,9 +10,9 @@ from scripted import EPOCH, OK
 
 
 class Graces(Presence):
-    """Daemons that renew leases of different lengths: it is the longest that counts."""
+    """Daemons that renew leases of different lengths: the longest counts."""
     def left(self, a):
-        """How long a grace that has just begun is, to the nearest 100 ms."""
+        """The length of a grace period that has just begun, to the nearest 100 ms."""
         return round((a.until - self.began // 1000) / 100) * 100
 
     def registered(self, actor, **more):
@@ -44,7 +46,7 @@ class Graces(Presence):
         self.assertEqual(self.left(a), 20000, "C has lost what it had")
 
     def test_of_those_that_were_met(self):
-        """Redis knows nothing any more, but the daemon that notices first was told."""
+        """Redis has lost all data, but the daemon that notices it first had received the leases of the others."""
         epoch = self.register(B, grace=20000).epoch
         self.register(A, grace=5000)
         self.c.cmd("FLUSHALL")
@@ -73,7 +75,7 @@ class Graces(Presence):
         self.assertEqual(self.register(B, known=epoch, grace=5000).until, a.until)
 
     def test_over_already(self):
-        """Nothing begins anew: it has been granted since."""
+        """No grace period begins anew: there have been grants since."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=epoch, grace=1)
@@ -103,7 +105,7 @@ class MembersPresent(Presence):
                 self.assertEqual(self.register(A).status, status)
 
     def test_a_member_that_comes_back_later_is_heard_of_at_once(self):
-        """The others do not count on it any more, whether Redis has forgotten it yet or not."""
+        """The other daemons do not count on it any more, whether Redis has forgotten it yet or not."""
         self.register(A)
         for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
             with self.subTest(age), self.listening(CHANNEL) as b:
@@ -133,7 +135,7 @@ class MembersPresent(Presence):
         self.assertEqual(self.register(A).others, [B])
 
     def test_forgotten_when_it_can_hold_nothing(self):
-        """And never before: by its own lease, however many there are."""
+        """A member is forgotten after its own lease, and never before, however many members there are."""
         now = self.now_us() // 1000
         self.put(B, now - 60000 - 3 * BEAT - 10, 60000)
         self.put(C, now - 60000, 60000)
@@ -158,7 +160,7 @@ class MembersPresent(Presence):
         self.assertEqual((a.status, a.graces), (OK, {B: GRACE_MS}))
 
     def test_part_of_the_members_is_lost(self):
-        """Then nothing of the rest is to be trusted: all register anew."""
+        """The rest of the list is not trusted then: all members register anew."""
         for spoil in (("DEL", CHANGES), ("DEL", UNTIL), ("DEL", MEMBERS), ("HSET", MEMBERS, "x", "y"),
                       ("ZREM", CHANGES, B), ("ZREM", CHANGES, ">"), ("ZADD", CHANGES, "inf", ">"), ("ZREM", UNTIL, A)):
             with self.subTest(spoil):
@@ -173,7 +175,7 @@ class MembersPresent(Presence):
                 self.assertEqual(self.register(B, known=epoch).others, [A])
 
     def test_a_silent_member_is_waited_for_however_many_there_are(self):
-        """300 members, one of them silent for 7 s, but inside its lease."""
+        """300 members, one of them silent for 7 s, but within its lease."""
         now = self.now_us() // 1000
         self.put(B, now - 7000)
         for i in range(300):
@@ -222,7 +224,7 @@ class MembersPresent(Presence):
 
 
 class Changes(Presence):
-    """What is told of members: changes since a version, in pages."""
+    """The changes of the list of members since a version, in pages."""
     def names(self, n):
         return ["%08x" % i + TAIL for i in range(n)]
 
@@ -268,7 +270,9 @@ class Changes(Presence):
         self.assertLessEqual(pages, 4)
 
     def test_too_old(self):
-        """A member that left is remembered for a while only: behind that all are told anew."""
+        """
+        A member that left is remembered for a while only: a daemon with an older version receives the whole list anew.
+        """
         first = self.register(A).version
         self.register(B)
         since = self.register(A, since=first)
@@ -285,7 +289,7 @@ class Changes(Presence):
 
 
 class Lists(Presence):
-    """What daemons bring of others to a Redis that has lost them."""
+    """The lists of members that daemons bring to a Redis which has lost its own."""
     def lost(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
@@ -303,7 +307,7 @@ class Lists(Presence):
         self.assertEqual(self.register(C, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_as_long_as_the_longest_lease_in_them(self):
-        """Also when it is never brought."""
+        """Also when the list is never brought."""
         epoch = self.lost()
         a = self.register_once(A, known=epoch, met=["%s %d" % (C, 3 * GRACE_MS)])
         self.assertGreaterEqual(a.until, a.time // 1000 + 3 * GRACE_MS - 10)
@@ -315,7 +319,7 @@ class Lists(Presence):
         self.assertEqual(self.register_once(B, known=epoch, met=[A, C], version=7).bring, 1)
         self.assertEqual(self.register_once(B, known=a.epoch, of=epoch, met=[A, C], version=7, leaving=1).bring, 2)
         until(lambda: self.register_once(B, known=a.epoch, of=epoch, met=[A, C], version=7).bring == 2)
-        self.c.cmd("ZADD", AWAITED, a.time // 1000 + 3600000, "!")  # of another clock
+        self.c.cmd("ZADD", AWAITED, a.time // 1000 + 3600000, "!")  # by another clock
         self.assertEqual(self.register_once(B, known=a.epoch, of=epoch, met=[A, C], version=7).bring, 2)
 
     def test_covered(self):
@@ -328,7 +332,7 @@ class Lists(Presence):
         self.assertEqual(self.register(C, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_a_later_one_is_not_covered(self):
-        """D came last, as B has heard."""
+        """D came last, and only B knows that."""
         epoch = self.lost()
         d = "d" * 8 + TAIL
         self.register(A, known=epoch, met=[B, C], version=7)
@@ -338,7 +342,7 @@ class Lists(Presence):
         self.assertEqual(self.awaited()[d], "1")
 
     def test_a_list_that_is_not_whole_covers_none(self):
-        """A has heard of D by message, but not of C, which came before it; B has."""
+        """A knows of D by a broadcast, but not of C, which came before D; B knows both."""
         epoch = self.lost()
         d = "d" * 8 + TAIL
         self.register(A, known=epoch, met=[B, d], version=6, last=8)
@@ -364,7 +368,9 @@ class Lists(Presence):
         self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
 
     def test_a_process_that_comes_after_has_none(self):
-        """The one before was asked for its list, which it takes with it: it is not known which members to wait for."""
+        """
+        The former process was asked for its list, and ended before it brought it: the members to wait for stay unknown.
+        """
         epoch = self.lost()
         a = self.register_once(A, known=epoch, met=[B, C])
         self.register_once(A, known=epoch, nonce="d" * 16, former=NONCE[A], met=["?"])
@@ -373,7 +379,7 @@ class Lists(Presence):
         self.assertEqual((over.until > 0, self.awaited()), (True, {A: "0", "?": "1"}))
 
     def test_a_word_from_before_changes_nothing(self):
-        """Of another connection."""
+        """A registration of another connection that comes late."""
         epoch = self.lost()
         a = self.register(A, known=epoch, met=[B, C])
         self.assertEqual(self.register_once(A, known=epoch, met=[B, C]).bring, 0)

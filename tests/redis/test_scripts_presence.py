@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/presence.lua by itself on a real Redis: when a new epoch begins, and when its grace is over."""
+"""scripts/presence.lua by itself on a real Redis: when a new epoch begins, and when its grace period is over."""
 import re
 import time
 
@@ -28,7 +28,9 @@ class Epochs(Presence):
         self.assertEqual(self.register(C).epoch, epoch)
 
     def test_flushed_and_a_new_daemon_comes_first(self):
-        """It knows nothing, but hears that others are there: they may hold locks, and say so when they are woken."""
+        """
+        It has no list, but there are subscribers: those daemons may hold locks, and they register when they are woken.
+        """
         first = self.register(A)
         with self.listening(CHANNEL) as b:
             self.c.cmd("FLUSHALL")
@@ -42,7 +44,9 @@ class Epochs(Presence):
         self.assertEqual(self.register(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_flushed_and_strict(self):
-        """However long the process has been up: its data has just gone, and a daemon is there that had locks in it."""
+        """
+        Redis's uptime does not count: its data has just been lost, and there is a daemon that had locks in the data.
+        """
         self.register(A)
         with self.listening(CHANNEL) as a:
             self.c.cmd("FLUSHALL")
@@ -51,11 +55,11 @@ class Epochs(Presence):
             self.received(a, (CHANNEL, ""))
 
     def test_flushed_before_the_others_have_heard_of_a_daemon(self):
-        """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
+        """A does not know of B, which has just come and holds a lock; but B is subscribed, as A is."""
         epoch = self.register(A).epoch
         with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
             news = "+%s %d %d" % (B, GRACE_MS, self.register(B).version)
-            self.received(a, (CHANNEL, news))  # who comes is heard of at once
+            self.received(a, (CHANNEL, news))  # a newcomer is announced at once
             self.received(b, (CHANNEL, news))
             self.c.cmd("FLUSHALL")
             again = self.register(A, known=epoch)
@@ -68,7 +72,7 @@ class Epochs(Presence):
             self.received(b, (CHANNEL, ""))
 
     def test_flushed_and_a_restarted_daemon_comes_first(self):
-        """It knows that there were others, but not which: it waits for one that does."""
+        """It knows that there were other daemons, but not which: it waits for a daemon that knows."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=epoch, met=["?"])
@@ -119,7 +123,7 @@ class Epochs(Presence):
         self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_a_daemon_that_comes_later_may_hold_locks_too(self):
-        """No daemon has told of C, but it comes before the grace is over."""
+        """No daemon brings C in its list, but C comes before the grace period is over."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=epoch)
@@ -150,7 +154,7 @@ class Epochs(Presence):
         self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"})
 
     def test_another_process_with_what_was_saved(self):
-        """Of those that were there then, and of those that a daemon knows. Even if none knows anything."""
+        """The members of the snapshot, and those that a daemon knows, are awaited; also if no daemon knows any."""
         for known in (True, False):
             with self.subTest(known=known):
                 self.c.cmd("FLUSHALL")
@@ -189,7 +193,7 @@ class Epochs(Presence):
         self.assertGreater(again.until, 0)
 
     def test_clocks_that_went_back(self):
-        """The number rises above what the daemon and the data know of."""
+        """The number of the epoch rises above the numbers that the daemon and the data have."""
         far = self.now_us() + 10 ** 12
         a = self.register(A, known=far)
         self.assertTrue(far < a.epoch <= far + 2 ** 16)
@@ -197,7 +201,7 @@ class Epochs(Presence):
         self.assertTrue(far + 10 < self.register(A, known=far).epoch <= far + 10 + 2 ** 16)
 
     def test_lost_twice_while_clocks_are_behind(self):
-        """two epochs that follow the same one are not the same: who has heard of the first has to hear of the second"""
+        """two epochs with the same predecessor differ: a daemon that knows of the first has to learn of the second"""
         known = self.now_us() + 3600 * 1000000
         seen = set()
         for actor in (A, B, A, B):
@@ -208,7 +212,7 @@ class Epochs(Presence):
         self.assertGreater(len(seen), 1)
 
     def test_lost_again_in_the_grace(self):
-        """Known members stay known: to B, which has not come yet, nothing is promised away."""
+        """Known members stay known: B, which has not come yet, is still awaited."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=epoch, met=[B])
@@ -218,8 +222,10 @@ class Epochs(Presence):
         self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
 
     def test_lost_again_in_a_grace_that_waited_for_unknown_members(self):
-        """Of those that the first grace was for nothing is known any more: it goes on to its end, or until one comes
-        that does."""
+        """
+        The members that the first grace period waited for are unknown now: the second goes on until its end, or until a
+        member with a list comes.
+        """
         for how in (dict(strict=1), dict(known=self.now_us(), grace=3 * GRACE_MS)):
             self.c.cmd("FLUSHALL")
             a = self.register(A, **how)
@@ -236,8 +242,11 @@ class Epochs(Presence):
             self.assertEqual(self.register(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
     def test_lost_again_before_a_newcomer_was_heard_of(self):
-        """B registers while A stands still, so A knows of no other; and has reclaimed its locks when all is lost again.
-        A must not end that grace alone, though it met no other in either epoch and never said that it had reclaimed."""
+        """
+        B registers while A stands still, so A knows of no other member; B has reclaimed its locks when all data is lost
+        again. A must not end that grace period alone, though it met no other member in either epoch, nor reported a
+        reclaim.
+        """
         first = self.register(A)
         self.register(B)
         self.c.cmd("FLUSHALL")
@@ -252,7 +261,9 @@ class Epochs(Presence):
         self.assertGreater(self.register(A, known=again.epoch, reclaimed=again.epoch, met=["?"] + lasts).until, 0)
 
     def test_for_unknown_members_and_then_a_failover(self):
-        """The data has that it is unknown. A daemon that was in it knows no better, and must not lift it."""
+        """
+        By the data the members are unknown. A daemon of that grace period has no list either, and must not end it.
+        """
         a = self.register(A, strict=1)
         self.c.cmd("FLUSHALL")
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
@@ -290,7 +301,7 @@ class Epochs(Presence):
         self.assertEqual(again.until, again.epoch // 1000 + 86400000)
 
     def test_a_failover_in_the_grace(self):
-        """C is cut off all the time. The first daemon at the next master does not know of it, but the data does."""
+        """C is cut off all the time. The first daemon at the next master does not know of C, but the data does."""
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=epoch, grace=5 * GRACE_MS)
@@ -311,7 +322,7 @@ class Epochs(Presence):
         self.assertEqual(self.register(C, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
 
     def test_a_failover_in_the_grace_to_another_clock(self):
-        """The time in the word is that of another machine; how long the grace was to be is all that it says."""
+        """The time in the epoch is that of another machine: only the length of the grace period counts."""
         for ahead_ms in (-3600000, -1, 3600000):
             with self.subTest(ahead_ms=ahead_ms):
                 self.c.cmd("FLUSHALL")
@@ -353,7 +364,7 @@ class Epochs(Presence):
         self.assertEqual((b.epoch, b.until), (a.epoch, 0))
 
     def test_an_older_one_that_is_all_there_is(self):
-        """What was granted since is lost in it: nothing is granted until all that were there then have been heard."""
+        """Grants made since are lost in this data: nothing is granted until all members of that time have reported."""
         first = self.meets()
         later = first + 10 ** 9
         self.assertEqual(self.register(A, known=later, met=[B, C]).epoch, first, "the other one may still be there")
@@ -386,13 +397,13 @@ class Strict(Presence):
         self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, a.until)
 
     def test_is_at_once_when_it_has(self):
-        self.c.cmd("CONFIG", "RESETSTAT")  # what tests before this one have flushed
+        self.c.cmd("CONFIG", "RESETSTAT")  # the counters of FLUSHALL by the tests before
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
         a = self.register(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
 
     def test_how_long_what_was_flushed_has_been_up_says_nothing(self):
-        """A daemon that is gone had granted locks in what it had."""
+        """A daemon that is gone had granted locks in the data before the flush."""
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
         for flush in ("FLUSHALL", "FLUSHDB"):
             self.c.cmd("CONFIG", "RESETSTAT")
@@ -401,7 +412,7 @@ class Strict(Presence):
             self.assertGreater(a.until, a.time // 1000 + 500)
 
     def test_how_long_a_replica_has_been_up_says_nothing(self):
-        """What it lost was granted until just now, by the members that it knows of."""
+        """Locks that it lacks were granted until just now, by the members that it knows of."""
         self.meets()
         _, c = self.another_redis(self.saved())
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
@@ -419,7 +430,7 @@ class Strict(Presence):
 
 class Rights(Presence):
     def test_without_info_it_says_so(self):
-        """No daemon could tell an old snapshot, or a promoted replica, from what was there before."""
+        """Without INFO a daemon cannot distinguish an old snapshot, or a promoted replica, from the former data."""
         self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
         with self.r.conn() as blind:
             self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
@@ -429,7 +440,7 @@ class Rights(Presence):
         self.assertEqual(self.c.cmd("EXISTS", MEMBERS), 0)
 
     def test_without_the_channel_it_stays_outside(self):
-        """It would hold locks, and after a flush no daemon would wait for it."""
+        """Else it would hold locks, and after a flush no daemon would wait for it."""
         self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "&redisson_*", "+@all")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "mute", "p"), "OK")
@@ -452,12 +463,12 @@ class Rights(Presence):
         self.c.cmd("ACL", "SETUSER", "uncounting", "on", ">p", "~*", "&*", "+@all", "-pubsub")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "uncounting", "p"), "OK")
-            self.assertRegex(self.register_raw(A, c=c), "command")  # Redis 7.0 does not say which
+            self.assertRegex(self.register_raw(A, c=c), "command")  # Redis 7.0 does not name the command
 
 
 class Role(Presence):
     def test_a_replica_that_takes_writes(self):
-        """It drops them whenever its master says so."""
+        """It drops the writes at the next synchronization with its master."""
         self.c.cmd("CONFIG", "SET", "replica-read-only", "no")
         self.c.cmd("REPLICAOF", "127.0.0.1", "1")
         answered = self.register_raw(A)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Lua scripts of the kinds that are reentrant with something beside it: fair (a queue), fenced (a counter)."""
+"""The Lua scripts of the kinds that are reentrant and have an auxiliary key: fair (a queue), fenced (a counter)."""
 import harness
 from scripted import CLOCK, FOREIGN, FULL, GONE, LEASE, ME, OK, TAKEN, UUID, YOU, Scripted
 
@@ -27,7 +27,7 @@ class Fair(Scripted):
         return None if score is None else int(score)
 
     def redisson(self, *waiters, wait=WAIT):
-        """As its clients would wait, one after the other; wait < 0: its time is over."""
+        """The entries that clients of Redisson make, one after the other; wait < 0: the time of the entry is over."""
         for actor in waiters:
             last = self.c.cmd("LINDEX", LIST, "-1")
             good = max(self.score(last) if last and wait > 0 else 0, self.now_us() // 1000)
@@ -51,7 +51,7 @@ class Fair(Scripted):
         for key in (LIST, SET):
             self.ttl_is(key, LEASE + DAY)
         self.left("k", LIST, SET)
-        self.assertEqual(self.try_(US[0], ticket=1)[2], 1)  # twice is once
+        self.assertEqual(self.try_(US[0], ticket=1)[2], 1)  # a second request changes nothing
         self.assertEqual(self.queue(), US[:3])
 
     def test_no_place_unless_asked_for(self):
@@ -60,7 +60,7 @@ class Fair(Scripted):
         self.left("k")
         self.try_(ME, ticket=1)
         was = self.score(ME)
-        self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # it says so, and leaves it alone
+        self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # the script reports the place, and does not change it
         self.assertEqual((self.queue(), self.score(ME)), ([ME], was))
 
     def test_strangers_in_front_make_a_place_last_longer(self):
@@ -71,13 +71,13 @@ class Fair(Scripted):
         self.run_all("fair", "acquire", [("k", dict(owner=actor, ticket=1)) for actor in US[2:4]])
         self.assertEqual(self.queue(), [YOU, OTHER, US[1], THIRD, US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
-        self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place has more than its own WAIT at first: one too many
+        self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place includes its own WAIT at first: one too many
         self.score_is(US[3], LEASE + 4 * WAIT)
-        for actor in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
+        for actor in US[1:4]:  # as Redisson does when it is granted the lock: the places of daemons are still good
             self.c.cmd("ZINCRBY", SET, -2 * WAIT, actor)
             self.assertGreater(self.score(actor), self.now_us() // 1000)
         self.run_one("fair", "renew", owner=US[1], ticket=1, lease=2 * LEASE)
-        self.score_is(US[1], 2 * LEASE)  # and none is in front of it any more
+        self.score_is(US[1], 2 * LEASE)  # and no stranger is in front of it any more
 
     def test_other_daemons_in_front_do_not(self):
         """Else the places of a daemon that died would hold up all others for minutes each."""
@@ -89,7 +89,7 @@ class Fair(Scripted):
             self.score_is(actor, LEASE)
 
     def test_no_place_is_good_for_long(self):
-        """Strangers in front are counted by it."""
+        """It is added to the places of strangers behind it."""
         self.held("fair", actor=YOU)
         self.try_(ME, ticket=1, lease=24 * 3600 * 1000)
         self.score_is(ME, 240000)
@@ -112,7 +112,7 @@ class Fair(Scripted):
         self.left()
 
     def test_a_daemon_at_the_head_names_its_next_owner(self):
-        """A place that was given up stands there again, as a replica knew it: the daemon never asks for that one."""
+        """A place that was given up is there again, from a replica: its daemon never asks for it."""
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         self.held("fair", actor=YOU)
         for actor in [them[0], US[1], them[1], US[2], OTHER]:
@@ -122,9 +122,9 @@ class Fair(Scripted):
         self.run_one("fair", "release", owner=YOU)
         self.c.cmd("RPUSH", LIST, US[3])
         self.c.cmd("ZADD", SET, self.score(US[1]), US[4])
-        for actor in (them[1], US[3], US[4], US[5]):  # theirs; half a place, and another half; none
+        for actor in (them[1], US[3], US[4], US[5]):  # another daemon's; half a place, and another half; none
             self.assertEqual(self.try_(actor)[0], TAKEN)
-        self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # it asks for a place, not for its turn
+        self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # this request asks for a place, not for the lock
         self.c.cmd("LPUSH", LIST, them[0])
         self.c.cmd("ZADD", SET, 1, them[0])
         till = self.score(US[1])
@@ -133,7 +133,9 @@ class Fair(Scripted):
         self.assertEqual((self.score(US[1]), self.score(them[0])), (till, None))
 
     def test_an_unused_place_runs_out(self):
-        """One of a process that has ended: others of its daemon go before it, and it lives no longer for that."""
+        """
+        A place of a process that has ended: other owners of its daemon pass it, and that does not make it last longer.
+        """
         self.c.cmd("HSET", "k", YOU, 1)
         self.try_(US[1], lease=5000, ticket=1)
         self.redisson(OTHER)
@@ -171,7 +173,7 @@ class Fair(Scripted):
                 self.redisson(named("a", 1), named("b", 2), wait=-1000)
                 self.redisson(OTHER + "0")
                 self.try_(US[5], ticket=1) if verb == "renew" else None
-                self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: nobody's
+                self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: the place of no client
                 self.run_one("fair", verb, **more)
                 self.assertEqual(self.queue()[0], OTHER + "0")
                 self.assertEqual((self.score(named("a", 1)), self.score(named("b", 2))), (None, None))
@@ -181,7 +183,7 @@ class Fair(Scripted):
         self.assertEqual(self.try_(ME)[0], OK)
         self.left("k")
         self.run_one("fair", "release")
-        self.redisson(*[named("c", n) for n in range(2500)], wait=-1)  # a thousand at a time
+        self.redisson(*[named("c", n) for n in range(2500)], wait=-1)  # a call removes a thousand
         for left in (1500, 500):
             self.assertEqual(self.try_(ME), (TAKEN, 1, 0))
             self.assertEqual(self.c.cmd("LLEN", LIST), left)
@@ -194,13 +196,13 @@ class Fair(Scripted):
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
             self.assertEqual(self.try_(ME, ticket=1)[0], TAKEN)
             self.received(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
-            self.try_(ME, ticket=1)  # it has been told
+            self.try_(ME, ticket=1)  # no second message
             self.c.cmd("HSET", "k", YOU, 1)
             self.c.cmd("LPUSH", LIST, "nobody")
-            self.try_(ME, ticket=1)  # and would not get it
+            self.try_(ME, ticket=1)  # it would not get the lock
 
     def test_a_caller_is_alive(self):
-        """However late: its place has not been taken away yet."""
+        """However late it asks: its place is still in the queue."""
         self.redisson(ME, wait=-1000)
         self.redisson(OTHER)
         self.c.cmd("HSET", "k", YOU, 1)
@@ -236,7 +238,7 @@ class Fair(Scripted):
         self.score_is(ME, 2 * LEASE + WAIT)  # never less
         self.ttl_is("k", LEASE)
         self.assertEqual(self.queue(), [OTHER, ME])
-        for actor in (US[5], YOU):  # who has no place, the holder neither
+        for actor in (US[5], YOU):  # an owner without a place, nor the holder
             self.assertEqual(self.run_one("fair", "renew", owner=actor, ticket=1), (GONE, 0, 0))
         for spoil in (("ZREM", SET, ME), ("LREM", LIST, 0, ME)):
             self.try_(ME, ticket=1)
@@ -252,7 +254,7 @@ class Fair(Scripted):
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (OK, 0, 0))
             self.assertEqual(self.run_one("fair", "release", owner=US[2]), (GONE, 0, 0))
             self.assertEqual(self.queue(), [US[1], US[3]])
-            self.received(sub)  # it is not free
+            self.received(sub)  # no message: the lock is not free
             self.assertEqual(self.run_one("fair", "release", owner=YOU), (OK, 2, 0))
             self.received(sub, ("ch:k", "0"), ("ch:k:" + US[1], "0"))
             self.assertEqual(self.run_one("fair", "release", owner=US[1]), (OK, 2, 0))  # it was first, and woken
@@ -269,7 +271,7 @@ class Fair(Scripted):
         self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, "1"])
 
     def test_asking_again_when_it_was_granted(self):
-        """The reply was lost; whatever is left of its place goes."""
+        """The reply was lost; a remainder of its place is removed."""
         self.held("fair")
         self.redisson(ME)
         self.assertEqual(self.try_(ME)[0], OK)
@@ -357,7 +359,7 @@ class Fenced(Scripted):
             self.assertEqual(self.counter(), token)
             self.assertGreater(token, last)
             self.run_one("fenced", "release")
-            last = self.c.cmd("INCR", COUNTER)  # a client of Redisson's
+            last = self.c.cmd("INCR", COUNTER)  # a client of Redisson
             self.assertEqual(last, token + 1)
         self.assertEqual(self.c.cmd("PTTL", COUNTER), -1)
         far = self.now_us() + 10 ** 12

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Lua scripts of the kinds that several may hold at a time: rw and semaphore."""
+"""The Lua scripts of the kinds that several owners may hold together: rw and semaphore."""
 import harness
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, LEASE, ME, OK, OPEN, TAKEN, TEXT, UUID, YOU, Scripted,
                       permit_of)
@@ -48,7 +48,7 @@ class Rw(Scripted):
     def test_many_readers_and_no_writer(self):
         self.reads(ME, YOU, US[2])
         self.assertEqual(self.hash(), {"mode": "read", ME: "1", YOU: "1", US[2]: "1"})
-        for actor in (US[3], ME):  # who reads itself does not come to write either
+        for actor in (US[3], ME):  # an owner that reads may not write either
             outcome, pttl, holders = self.write(actor)
             self.assertEqual((outcome, holders), (TAKEN, 3))
             self.assertTrue(0 < pttl <= LEASE)
@@ -103,13 +103,13 @@ class Rw(Scripted):
         self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1", ME: "1"})
         self.assertEqual(self.read(YOU)[0::2], (TAKEN, 1))
         with self.listening("ch:k") as sub:
-            for _ in range(2):  # reading first
+            for _ in range(2):  # the read hold is released first
                 self.assertEqual(self.free(rest=1)[:2], (OK, 0))
                 self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1"})
             self.left("k")
             self.read(reentry=1)
             self.received(sub)
-            for woken in (1, 0):  # writing first: others may come in to read, and hear of it
+            for woken in (1, 0):  # the write hold is released first: other readers may come in, and receive a message
                 self.assertEqual(self.free(mode="write", rest=1, lease=2 * LEASE)[:2], (OK, woken))
                 self.assertEqual(self.hash(), {"mode": "read", ME: "1"})
                 self.ttl_is("k", 2 * LEASE)
@@ -133,16 +133,16 @@ class Rw(Scripted):
 
     def test_what_is_gone_is_not_brought_back(self):
         self.held("rw")
-        self.assertEqual(self.free(holds=1, rest=1)[0], GONE)  # it never read
+        self.assertEqual(self.free(holds=1, rest=1)[0], GONE)  # it had no read hold
         self.assertEqual(self.hash(), {"mode": "write", ME + ":write": "1"})
-        self.assertEqual(self.free(holds=1)[0], GONE)  # and gives up writing
+        self.assertEqual(self.free(holds=1)[0], GONE)  # this gives up the write hold, too
         self.left()
         self.reads(ME, YOU)
         self.assertEqual(self.free(US[2], holds=1)[0], GONE)
         self.c.cmd("HDEL", "k", ME)
         self.assertEqual(self.free(holds=1)[0], GONE)
         self.assertEqual(self.free()[0], GONE)
-        self.left("k", end(YOU, 1))  # what was left of ours is gone
+        self.left("k", end(YOU, 1))  # the rest of its holds is gone
 
     def test_readers_that_stay_decide_how_long(self):
         self.reads(ME, lease=2 * LEASE)
@@ -154,7 +154,7 @@ class Rw(Scripted):
 
     def test_the_dead_do_not_stay(self):
         self.reads(ME)
-        self.c.cmd("HSET", "k", YOU, 2, "x", "y")  # a client that died: its keys have run out
+        self.c.cmd("HSET", "k", YOU, 2, "x", "y")  # a client that died: its auxiliary keys have expired
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 1, 0))
             self.received(sub, ("ch:k", "0"))
@@ -215,7 +215,7 @@ class Rw(Scripted):
         self.ttl_is(end(YOU, 1), LEASE)
         self.run_one("rw", "renew", lease=1000)
         self.ttl_is(end(ME, 1), 2 * LEASE)  # never less
-        outcome, _, stamp = self.run_one("rw", "renew", lease=1000, exact=1)  # but for this; and of no other
+        outcome, _, stamp = self.run_one("rw", "renew", lease=1000, exact=1)  # exact: less, and of no other reader
         self.ttl_is(end(ME, 2), 1000)
         self.ttl_is("k", LEASE)
         self.assertLessEqual(stamp, self.now_us() // 1000 + 1000)
@@ -239,7 +239,7 @@ class Rw(Scripted):
         self.assertEqual(self.read()[0], FOREIGN)
 
     def test_spoilt_neighbours(self):
-        self.c.cmd("RPUSH", end(ME, 1), "x")  # overwritten: it is ours by its name
+        self.c.cmd("RPUSH", end(ME, 1), "x")  # overwritten: the name of the key makes it ours
         self.reads(ME)
         self.ttl_is(end(ME, 1), LEASE)
         self.c.cmd("DEL", end(ME, 1))
@@ -306,7 +306,7 @@ class Semaphore(Scripted):
         return sorted(permit_of(w) for w in actor)
 
     def over(self, *actor):
-        """Their time is over, and nobody has noticed."""
+        """The leases of these permits are over, and no call has removed them yet."""
         for w in actor:
             self.c.cmd("ZADD", SET, "XX", self.now_us() // 1000 - 1, permit_of(w))
 
@@ -325,7 +325,7 @@ class Semaphore(Scripted):
             self.ttl_is(key, 2 * LEASE)
         outcome, wait, taken = self.take(US[3])
         self.assertEqual((outcome, taken), (TAKEN, 3))
-        self.assertTrue(LEASE - 3000 * harness.SLOW <= wait <= LEASE)  # until the nearest
+        self.assertTrue(LEASE - 3000 * harness.SLOW <= wait <= LEASE)  # until the first lease ends
         self.assertEqual(len(self.permits()), 3)
         for n, actor in enumerate((ME, YOU, US[2])):
             self.assertEqual((self.number(), self.free(actor)[0]), (str(n), OK))
@@ -348,7 +348,7 @@ class Semaphore(Scripted):
             self.assertEqual(self.number(), "2")
             self.assertEqual(self.free(YOU), (OK, 1, 0))
             self.received(sub, ("ch:k", "3"))
-            self.assertEqual(self.number(), "3")  # somebody listens, and may need it
+            self.assertEqual(self.number(), "3")  # a client is subscribed and may need the number
             self.ttl_is("k", LEASE)
             self.assertEqual(self.c.cmd("EXISTS", SET), 0)
         self.takes(ME)
@@ -375,10 +375,10 @@ class Semaphore(Scripted):
     def test_over_but_still_there(self):
         self.takes(ME, YOU)
         self.over(ME)
-        self.assertEqual(self.run_one("semaphore", "renew")[0], OK)  # nobody else has it
+        self.assertEqual(self.run_one("semaphore", "renew")[0], OK)  # no other owner has it
         self.over(ME)
         with self.listening("ch:k") as sub:
-            self.assertEqual(self.free(), (GONE, 0, 0))  # given back, but it was not its any more
+            self.assertEqual(self.free(), (GONE, 0, 0))  # given back, but it did not belong to that owner any more
             self.received(sub, ("ch:k", "2"))
         self.assertEqual((self.number(), self.permits()), ("2", self.of(YOU)))
         self.over(YOU)
@@ -412,7 +412,7 @@ class Semaphore(Scripted):
         self.assertTrue(0 < wait <= LEASE)
         self.assertEqual(self.run_one("semaphore", "renew")[0], OK)
         self.free()
-        self.assertEqual(self.take(US[2], limit=1)[0::2], (TAKEN, 1))  # never more than our limit
+        self.assertEqual(self.take(US[2], limit=1)[0::2], (TAKEN, 1))  # never more than the limit of the rule
         self.over(YOU)
         self.takes(US[2], limit=1)
         self.assertEqual((self.number(), self.permits()), ("1", self.of(US[2])))
@@ -439,7 +439,7 @@ class Semaphore(Scripted):
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 0, 0))
             self.assertEqual(self.free(YOU), (OK, 0, 0))
-            self.received(sub)  # nothing is free yet
+            self.received(sub)  # no permit is free yet
             self.assertEqual(self.free(US[2]), (OK, 1, 0))
             self.received(sub, ("ch:k", "1"))
 
@@ -453,13 +453,13 @@ class Semaphore(Scripted):
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(YOU), (OK, 1, 0))
             self.received(sub, ("ch:k", "1"))
-        self.assertEqual(self.c.cmd("EXISTS", "k"), 0)  # one without an expiry would be for ever
+        self.assertEqual(self.c.cmd("EXISTS", "k"), 0)  # a number without an expiry would stay for ever
         self.takes(US[2])
         self.assertEqual(self.number(), "1")
         self.c.cmd("DEL", "k")
         self.takes(US[3])
         self.assertEqual(self.number(), "0")
-        self.ttl_is("k", 2 * LEASE)  # as the set has it: they prove each other, and end together
+        self.ttl_is("k", 2 * LEASE)  # the same as that of the set: the two keys prove each other, and end together
         self.assertLessEqual(abs(self.c.cmd("PTTL", "k") - self.c.cmd("PTTL", SET)), 2)
 
     def test_spoilt(self):
@@ -504,7 +504,7 @@ class Semaphore(Scripted):
         self.full()
         self.assertEqual(self.take(US[2]), (FULL, 0, 0))
         self.assertEqual((self.number(), self.permits()), ("1", self.of(ME, YOU)))
-        self.assertEqual(self.take(US[2], limit=1)[0::2], (TAKEN, 2))  # not even corrected
+        self.assertEqual(self.take(US[2], limit=1)[0::2], (TAKEN, 2))  # and the number is not corrected
         self.assertEqual(self.run_one("semaphore", "renew", lease=2 * LEASE)[0], OK)
         self.assertEqual(self.take(ME)[0], OK)
         for actor in (ME, YOU):

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""fair.lua among Redisson's own fair waiters, some of which have died: how long the queue stands for each.
+"""fair.lua among fair waiters of Redisson, some of which have died: how long the queue stops for each of the dead.
 
-Redisson's clients are mimicked by scripts that do what those of RedissonFairLock (4.7) do, command by command; time
-passes by moving all that is a time in Redis (pass_).
+Scripts play the clients of Redisson: they run the commands of RedissonFairLock (4.7) one by one. Time passes by a
+change of all times in Redis (pass_).
 """
 import random
 
 import harness
 from scripted import LEASE, OK, TAKEN, UUID, Scripted
 
-WAIT = 300000  # Redisson's, of who says none: lock()
+WAIT = 300000  # the wait of Redisson's lock(), which has no argument for it
 LIST, SET, CHANNEL = "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}", "ch:k"
 SLACK = 1000 * harness.SLOW
 
-# ARGV: now. Each script of Redisson's begins with it.
+# ARGV: now. Each script of Redisson begins with it.
 STALE = """
 while true do
     local head = redis.call('lindex', KEYS[2], 0)
@@ -68,7 +68,7 @@ redis.call('lrem', KEYS[2], 0, ARGV[1])
 
 
 class Waiter:
-    """ours: of a daemon; else a client of Redisson's that says tryLock(wait ms)."""
+    """ours: an owner of a daemon; else a client of Redisson that calls tryLock(wait ms)."""
 
     def __init__(self, number, ours=False, wait=WAIT, dead=False, daemon=0):
         self.ours, self.wait, self.dead = ours, wait, dead
@@ -97,7 +97,7 @@ class Strangers(Scripted):
         return self.now_us() // 1000
 
     def pass_(self, ms):
-        """So much later: what counts down in Redis, and all times in it."""
+        """Lets `ms` pass: changes the TTLs in Redis, and all times in its keys."""
         for name in self.c.cmd("ZRANGE", SET, 0, -1):
             self.c.cmd("ZINCRBY", SET, -ms, name)
         left = self.c.cmd("PTTL", "k")
@@ -105,7 +105,7 @@ class Strangers(Scripted):
             self.c.cmd("PEXPIRE", "k", left - ms)
 
     def ask(self, w, ticket=1):
-        """Whether it has the lock now."""
+        """Whether the waiter is granted the lock now."""
         if w.ours:
             outcome = self.run_one("fair", "acquire", owner=w.name, ticket=ticket)[0]
             self.assertIn(outcome, (OK, TAKEN))
@@ -138,7 +138,7 @@ class Strangers(Scripted):
         self.assertTrue(abs(ms - expected) <= SLACK, "%d, not %d: %s" % (ms, expected, text))
 
     def work(self, holder, queue, ms):
-        """It holds the lock for so long; all places and the hold are renewed as daemons and watchdogs do."""
+        """The holder has the lock for `ms`; all places and the hold are renewed as daemons and watchdogs do."""
         while ms > 0:
             step = min(ms, LEASE / 3)
             self.pass_(int(step))
@@ -150,7 +150,9 @@ class Strangers(Scripted):
                         self.renew(w, ticket=1)
 
     def serve(self, queue, works=lambda: 100, step=500):
-        """Lets all that live have it, whenever they can; ms for which nobody had it, before each of these."""
+        """
+        Grants the lock to each living waiter as soon as possible; [(waiter, ms for which the lock was free before)].
+        """
         waiting, stood, served = [w for w in queue if not w.dead], 0, []
         while waiting:
             for w in list(waiting):
@@ -172,7 +174,10 @@ class Strangers(Scripted):
         return served
 
     def check(self, queue, before=0, works=lambda: 100):
-        """One of ours holds it while they come, and for so long after; then nobody waits longer than for the dead."""
+        """
+        An owner of a daemon holds the lock while the queue fills, and for `before` ms more; then no waiter waits longer
+        than the time that its dead predecessors cost.
+        """
         self.flush()
         holder = us(99)
         self.assertTrue(self.ask(holder))
@@ -180,7 +185,7 @@ class Strangers(Scripted):
             self.assertFalse(self.ask(w))
         self.work(holder, queue, before)
         self.unlock(holder)
-        late = us(98)  # who comes last of all waits no longer than for the dead either
+        late = us(98)  # a last waiter, too, waits only for the dead
         served = self.serve(queue, works) + self.serve([late])
         alive = [w for w in queue if not w.dead]
         if before < 5000:
@@ -208,7 +213,7 @@ class Strangers(Scripted):
             self.check([it(1, 8000, dead=True), us(2), it(3, 8000, dead=True), us(4)], before, works=lambda: 12000)
 
     def test_living_strangers_keep_their_turn(self):
-        """Their places are no shorter than their own wait, from when the lock is free or the one before them left."""
+        """A stranger's place lasts for its own wait, from when the lock is free or the waiter before it leaves."""
         holder, queue = us(99), [us(1), it(2, 20000), it(3, 40000), us(4), it(5, 20000)]
         self.assertTrue(self.ask(holder))
         for w in queue:
@@ -259,7 +264,7 @@ class Strangers(Scripted):
         self.assertLessEqual(self.score(dead), 2000 + 8000 + 1000)
 
     def test_the_first_does_not_hear(self):
-        """Then the next one is called as well: it drops the first when its time is over."""
+        """Then a second message goes to the next waiter, which removes the first when the first's time is over."""
         dead, others = [it(1, 8000), it(2, 8000)], [it(3), it(4)]
         holder = us(99)
         self.assertTrue(self.ask(holder))
@@ -274,7 +279,7 @@ class Strangers(Scripted):
             self.received(sub, (CHANNEL + ":" + dead[0].name, "0"))
 
     def test_many_strangers_move_with_ours(self):
-        """A thousand at most: the length of the queue is decided by others."""
+        """At most a thousand, since other clients decide how long the queue is."""
         holder, mine = us(99), us(1)
         self.assertTrue(self.ask(holder))
         self.assertFalse(self.ask(mine))

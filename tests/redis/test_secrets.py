@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Servers that quote the password of Redis in an error: rlockd shows it nowhere."""
+"""Servers that quote Redis's password in an error: rlockd shows the password nowhere."""
 import contextlib
 import socket
 import threading
@@ -13,7 +13,7 @@ NOT_AUTH = ("--requirepass", SECRET, "--rename-command", "AUTH", "")
 
 
 class Echo:
-    """A server that is no Redis: it answers each command by an error with the password in it, AUTH with half of it."""
+    """A false Redis: it answers each command by an error with the password in it, and AUTH by one with half of it."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -42,7 +42,7 @@ class Echo:
 
 class Quoted(Case):
     def shown(self, url):
-        """What a client, the log and INFO say of a server that cannot be used."""
+        """The texts of a client, the log and INFO about a server that cannot be used."""
         login = "sentinel_password" if url.startswith("sentinel:") else "password"
         d = self.rlockd(redis=url, conf="redis: { %s: %s }\n" % (login, SECRET), wait=False)
         until(d.serving)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A master that sentinels name: how it is found, and what locks feel of a switch. Sentinels, replicas and partitions
-are real; a partition is between two network namespaces, where those are allowed."""
+"""A master that sentinels name: how it is found, and what happens to locks in a switch. Sentinels, replicas and
+partitions are real; a partition is between two network namespaces, where those are allowed.
+"""
 import os
 import re
 import signal
@@ -26,7 +27,7 @@ def nodes(daemon):
 
 
 def unread(port):
-    """Bytes have come to a connection of that port on loopback, and its process has not read them."""
+    """A connection of that port on loopback has bytes that its process has not read."""
     with open("/proc/net/tcp") as f:
         rows = [line.split() for line in f.readlines()[1:]]
     return any(row[1].endswith(":%04X" % port) and row[3] == "01" and int(row[4].split(":")[1], 16) > 0
@@ -44,7 +45,7 @@ class Sentinels(Case):
         return self.rlockd(redis=self.d.url(listed), conf=conf or self.conf, name=name, **more)
 
     def granted(self, c, name, deadline=30):
-        """The token of a LOCK that is asked for until it is granted."""
+        """The token of a LOCK that is repeated until it is granted."""
         end = time.monotonic() + deadline * harness.SLOW
         while True:
             answer = c.cmd("LOCK", name, "WAIT", "2s")
@@ -55,7 +56,7 @@ class Sentinels(Case):
 
 
 class Found(Sentinels):
-    """Which sentinels are asked, and what is made of their answers."""
+    """Which sentinels are asked, and how their answers are used."""
 
     def test_one_is_listed_and_the_others_are_discovered(self):
         r = self.start()
@@ -108,14 +109,14 @@ class Found(Sentinels):
         until(lambda: len(nodes(r)) == 5 and all(n["state"] == "up" for n in nodes(r)))
         self.assertTrue(all(n["address"].startswith("rediss://127.0.0.1:") for n in nodes(r)))
         self.assertGreater(self.conn(r).cmd("LOCK", "a"), 0)
-        stranger = self.rlockd(redis=self.d.url(), conf=CONF, name="stranger", wait=False)  # the system's store
+        stranger = self.rlockd(redis=self.d.url(), conf=CONF, name="stranger", wait=False)  # trusts the system's store
         until(lambda: "certificate" in stranger.log())
         self.assertEqual(stranger.info("redis")["redis_state"], "down")
 
     def test_silent_ones_delay_nothing_and_a_minority_grants_nothing(self):
         self.d = Deployment(self)
         first, second, third = self.d.sentinels
-        first.signal(signal.SIGSTOP)  # it is asked first, and accepts connections
+        first.signal(signal.SIGSTOP)  # it is the first that the daemon asks, and it accepts connections
         began = time.monotonic()
         r = self.daemon()
         self.assertLess(time.monotonic() - began, 5 * harness.SLOW)
@@ -128,7 +129,7 @@ class Found(Sentinels):
         self.assertIn("1 of 3 sentinels answer: no majority", refused)
         self.assertEqual(r.info("redis")["redis_state"], "up")
         left = self.d.servers[0].cmd("PTTL", "kept")
-        until(lambda: self.d.servers[0].cmd("PTTL", "kept") > left)  # what is held is renewed all the same
+        until(lambda: self.d.servers[0].cmd("PTTL", "kept") > left)  # held locks are renewed all the same
         first.signal(signal.SIGCONT)
         self.assertGreater(self.granted(c, "other"), 0)
         self.assertEqual(r.info("redis")["redis_refusal"], "")
@@ -139,7 +140,7 @@ class Found(Sentinels):
         self.assertEqual(self.warned(r), [])
 
     def test_silent_sentinels_are_warned_of(self):
-        """... soon, though nothing is said while the first answers are awaited."""
+        """... soon, though no warning comes before the first answers."""
         r = self.rlockd(redis="sentinel:127.0.0.1:%d/m" % free_port(), conf=CONF, wait=False)
         until(lambda: re.search("\nwarn redis unreachable .* reason=.no sentinel says where m is: Connection refused",
                                 r.log()))
@@ -185,7 +186,7 @@ class Found(Sentinels):
             self.assertNotIn("for-", daemon.log() + str(daemon.info("redis")))
 
     def test_a_server_that_is_no_master_is_not_used(self):
-        """The sentinels name a replica: nothing is asked of it but what it is."""
+        """The sentinels name a replica: the daemon asks it for its role, and nothing else."""
         self.d = Deployment(self, replicas=0, bounded=False)
         elsewhere = self._keep(Server(self.dir, "elsewhere"))
         self.d.servers[0].cmd("REPLICAOF", elsewhere.host, elsewhere.port)
@@ -209,14 +210,14 @@ class Found(Sentinels):
         self.assertIn("min-replicas-max-lag + 2 s is longer than down-after-milliseconds",
                       c.cmd("LOCK", "b", "WAIT", "300ms"))
         self.d.servers[0].cmd("CONFIG", "SET", "min-replicas-max-lag", "2")
-        self.assertIsInstance(c.cmd("LOCK", "b", "WAIT", "2s"), RError)  # the settings were read again by then
+        self.assertIsInstance(c.cmd("LOCK", "b", "WAIT", "2s"), RError)  # the settings have been read again by then
         self.d.servers[0].cmd("CONFIG", "SET", "min-replicas-max-lag", "1")
         self.assertGreater(self.granted(c, "b"), 0)
         until(lambda: "a master that is cut off stops granting" in plain.log())
 
 
 class Pause(Sentinels):
-    """rlockd stood still (a suspended machine): what the sentinels said before is too old by now."""
+    """rlockd stood still, as on a suspended machine: the last answers of the sentinels are too old."""
 
     conf = "locks: { lease: 1h }\n"
 
@@ -267,7 +268,7 @@ class Pause(Sentinels):
 
 
 class Liar(threading.Thread):
-    """A sentinel that says what it likes, as long as it likes."""
+    """A false sentinel, whose answers may be nonsense and endless."""
 
     MANY = 3000
 

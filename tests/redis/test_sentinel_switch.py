@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What locks feel of a switch to another master: kill, pause and partition of real servers. A partition is between two
-network namespaces, where those are allowed."""
+"""Locks in a switch to another master: kill, pause and partition of real servers. A partition is between two network
+namespaces, where those are allowed.
+"""
 import os
 import signal
 import threading
@@ -17,7 +18,7 @@ SHORT = "redis: { timeout: 300ms, connect_timeout: 300ms }\nlocks: { lease: 3s }
 
 
 class Counting:
-    """Clients that count under locks, without any other protection; what two holders do at once is lost."""
+    """Clients that count under locks, without any other protection; two holders at once lose an update."""
 
     NAMES = tuple("counter:%d" % k for k in range(4))
 
@@ -66,7 +67,7 @@ class Counting:
 
 class Switch(Sentinels):
     def two(self, conf=""):
-        """Two daemons that know each other."""
+        """Two daemons that know of each other."""
         pair = [self.daemon(conf=conf, name=name) for name in "ab"]
         for d in pair:
             until(lambda d=d: d.info("redis")["redis_other_daemons"] == "1")
@@ -92,7 +93,7 @@ class Switch(Sentinels):
             self.assertNotIsInstance(other.cmd("LOCK", name, "NOWAIT"), int)
             self.assertEqual(holder.cmd("LOCK", name, "ONCE"), token)
 
-        # The master before comes back with nothing, and calls itself one until the sentinels tell it otherwise.
+        # The former master comes back without data, as a master, until the sentinels change its role.
         old = self.d.replace(old, old.again())
         self.assertTrue(old.is_master())
         fresh = self.daemon(name="c")
@@ -105,7 +106,7 @@ class Switch(Sentinels):
         self.assertEqual(counting.stop(), [])
 
     def test_what_a_master_before_answers_does_not_count(self):
-        """It stands still with a LOCK of a, and goes on when another owner has the lock in the new master."""
+        """The former master stops with a LOCK of a, and goes on when another owner has the lock in the new master."""
         self.d = Deployment(self, bounded=False)
         a = self.daemon(conf=SLOWLY, name="a")
         old = self.d.servers[0]
@@ -122,7 +123,7 @@ class Switch(Sentinels):
             winner, loser = loser, winner
         token = winner.read()
         old.signal(signal.SIGCONT)
-        until(lambda: old.answers() and old.cmd("EXISTS", "x"))  # what was sent runs there all the same
+        until(lambda: old.answers() and old.cmd("EXISTS", "x"))  # the command runs there all the same
         self.assertEqual(a.cmd("PING"), "PONG")  # a has read the answer, if it reads any
         self.assertTrue(loser.quiet())
         self.assertEqual(winner.cmd("LOCK", "x", "ONCE"), token)
@@ -155,7 +156,7 @@ class Partition(Sentinels):
     """A master, a sentinel, a daemon and its holder on one side; replicas, two sentinels and a daemon on the other."""
 
     def overlap(self, bounded):
-        """Whether the old holder still has the lock when the other side is granted it."""
+        """Whether the old holder still has the lock when the other side grants it."""
         cable = Cable(self)
         d = Deployment(self, bounded=bounded, name=str(bounded), sides=lambda kind, i: cable.side(min(i, 1)))
         old, new = [self._keep(harness.Rlockd(d.dir, redis=d.url(), conf=SHORT, name="side-%d" % i,

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""P4 at the client's end: no grant is heard after somebody else was granted the name, wherever it stood meanwhile.
+"""P4 as clients see it: no grant arrives after a later grant of the name, wherever the process stood still.
 
-A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of 0.3 s
-(8 where clients read late, or grants wait behind another owner's LOCK), or RLOCKD_STOPS of 1.3 s with a lease of 1 s,
-of each (60 take two minutes). Tokens say who was granted a name later: one thread reads both daemons, the stopped one
-first, and all that has come, so a smaller token that comes behind a larger one was told late."""
+A saturated daemon is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of 0.3 s (8
+where clients read late, or grants wait behind another owner's LOCK), or RLOCKD_STOPS of 1.3 s with a lease of 1 s, of
+each (60 take two minutes). Tokens show the order of grants: one thread reads all input of both daemons, that of the
+stopped one first, so a smaller token after a larger one arrived too late.
+"""
 import heapq
 import os
 import random
@@ -25,7 +26,7 @@ STOP_S, LEASE = (1.3, "1s") if LONG else (0.45, "300ms")
 NAMES = 48
 GRANT = re.compile(rb"\*14\r\n.*?\$5\r\ntoken\r\n:(\d+)\r\n.*?\$8\r\nlease_ms\r\n:(\d+)\r\n"
                    rb"\$9\r\nwaited_ms\r\n:\d+\r\n", re.S)
-NOISE_S = 0.1 if LONG else 0.25  # what a lease is told later than it was written, on a machine with much else to do
+NOISE_S = 0.1 if LONG else 0.25  # the delay between the write of a grant and its arrival, on a busy machine
 
 NOISE = r"""
 import select, socket, sys
@@ -60,8 +61,8 @@ class Watched:
         self.sock = daemon.conn().sock
         self.sock.setblocking(False)
         self.buf = b""
-        self.until = 0  # so long it was told that it holds it
-        self.asked = []  # what is not answered yet
+        self.until = 0  # it may believe to hold the lock until then
+        self.asked = []  # requests without an answer
 
     def ask(self, *verbs):
         for verb in verbs:
@@ -72,7 +73,7 @@ class Watched:
         self.ask("lock")
 
     def go_on(self):
-        """It has held it for long enough."""
+        """Gives the lock back, after it was held for long enough."""
         self.ask("unlock", "lock")
 
     def has_lost_it(self):
@@ -86,7 +87,7 @@ class Watched:
         return GRANT.match(self.buf) if self.buf[:1] == b"*" else re.match(rb"[-:$][^\n]*\r\n", self.buf)
 
     def answers(self):
-        """(what was asked, the line of an answer, or its match when it is a grant), of all that has come"""
+        """(the request, the match of its answer) for each answer that has come; a grant's match has groups"""
         got = True
         while got:
             try:
@@ -103,11 +104,13 @@ class Watched:
 
 
 class LateReader(Watched):
-    """Now and then it asks for more than its socket takes, and for the lock behind that, and reads nothing for a while.
-    So the grant is still the daemon's when it begins to read, however long that is after the lease."""
+    """
+    Now and then it requests more data than its socket takes, and the lock behind that, and reads nothing for a while.
+    So the grant is still in the daemon when the client begins to read, however long after the lease that is.
+    """
 
     reports = dict(Watched.reports, docs="COMMAND DOCS")
-    docs = None  # the answer to that
+    docs = None  # the answer to `docs`
 
     def rest(self):
         if random.random() < 0.2:
@@ -129,7 +132,7 @@ class LateReader(Watched):
 
 
 class Behind(Watched):
-    """Its grant is of one owner, and waits behind a LOCK of another one on the same connection, which others hold."""
+    """Its grant waits behind a LOCK of another owner on the same connection, for a name that a third owner holds."""
 
     reports = {"lock": "LOCK {0} OWNER t2:{0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0} OWNER t2:{0}",
             "wait": "LOCK busy:{0} OWNER t1:{0}", "leave": "UNLOCK busy:{0} OWNER t1:{0}"}
@@ -145,7 +148,7 @@ class Behind(Watched):
 
 
 class Slow(Watched):
-    """It gives the other daemon's owners time to have it, too."""
+    """It pauses, so that the other daemon's owners get the lock, too."""
 
     def go_on(self):
         self.ask("unlock")
@@ -155,7 +158,7 @@ class Slow(Watched):
 
 
 class InFront(Watched):
-    """A holder for which another one waits: for as long as a lease, sometimes longer."""
+    """A holder for which another owner waits: for as long as a lease, sometimes longer."""
 
     reports = {"lock": "LOCK busy:{0}", "unlock": "UNLOCK busy:{0}"}
 
@@ -179,7 +182,7 @@ class Stops(Case):
         heapq.heappush(self.dues, (time.monotonic() + seconds, self.n, w, what))
 
     def receive(self, w, now):
-        """What came for this one since we looked last; counts what must not be."""
+        """Takes the answers that came since the last look; counts late grants and second holders."""
         if isinstance(w, InFront):
             for verb, _ in w.answers():
                 if verb == "lock":
@@ -201,7 +204,7 @@ class Stops(Case):
             self.late += token < self.newest.get(w.name, 0)
             self.newest[w.name] = max(token, self.newest.get(w.name, 0))
             self.both += other.until > now + NOISE_S
-            w.until = self.looked + lease  # it came later than that, however late we are ourselves
+            w.until = self.looked + lease  # the grant came later than that, however late this process is
             self.later(random.uniform(0, 0.05) if random.random() < 0.2 else 0, w, w.go_on)
 
     def go_on(self, now):
@@ -214,7 +217,7 @@ class Stops(Case):
         self.sel.register(w.sock, selectors.EVENT_READ, w)
 
     def rest(self, now):
-        """Those that read nothing for a while."""
+        """Stops the connections that read nothing for a while."""
         for w in [key.data for key in self.sel.get_map().values() if key.data.unread_until > now]:
             self.sel.unregister(w.sock)
             self.later(w.unread_until - now, w, lambda w=w: self.listen(w))
@@ -223,7 +226,7 @@ class Stops(Case):
         while time.monotonic() < end:
             ready = [key.data for key, _ in self.sel.select(0.002)]
             now = time.monotonic()
-            for w in sorted(ready, key=lambda w: w.daemon is self.b):  # the one that is stopped comes first
+            for w in sorted(ready, key=lambda w: w.daemon is self.b):  # the one of the stopped daemon comes first
                 self.receive(w, now)
             self.looked = now
             self.go_on(time.monotonic())
@@ -248,7 +251,8 @@ class Stops(Case):
     def stop_again_and_again(self, kind, count, least):
         self.begin(kind)
         stops = taken_back = 0
-        while stops < count or (taken_back == 0 and stops < 3 * count):  # none need have come before a write
+        # a stop need not come between a grant and its write
+        while stops < count or (taken_back == 0 and stops < 3 * count):
             self.run_until(time.monotonic() + random.uniform(0.1, 0.3))
             self.a.signal(signal.SIGSTOP)
             until(lambda: state(self.a.pid) == "T")
@@ -279,7 +283,7 @@ class Stops(Case):
         self.stop_again_and_again(Behind, FEW, 20)
 
     def granted_elsewhere(self, name):
-        """Another daemon's owner has it: so the lease of its holder here is over."""
+        """An owner of the other daemon gets the lock, which proves that the lease of its holder here is over."""
         c = self.conn(self.b)
         return c.cmd("LOCK", name)
 
@@ -300,10 +304,11 @@ class Stops(Case):
         c = self.conn(self.a)
         c.send("COMMAND DOCS\r\n")
         bytes_n = len(repr(c.read()))
-        docs = 1000000 // bytes_n  # more than a socket takes, and less than stops the daemon from reading on
+        docs = 1000000 // bytes_n  # more than a socket takes, and less than the limit at which the daemon stops reading
         for _ in range(docs):
             c.ask("COMMAND", "DOCS")
-        c.ask("LOCK", "b", "LEASE", "2s")  # answers of that size have their turns before it is seen
+        # answers of that size are written in several turns before the daemon reads this request
+        c.ask("LOCK", "b", "LEASE", "2s")
         until(lambda: [l["state"] for l in self.conn(self.a).maps("LOCKS", "b")] == ["held"])
         self.granted_elsewhere("b")
         for _ in range(docs):

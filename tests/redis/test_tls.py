@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""TLS to Redis: what works, what is refused and how it is told, certificates that are exchanged or run out."""
+"""TLS to Redis: connections that work, refusals and their messages, certificates that are exchanged or expire."""
 import os
 import re
 import signal
@@ -16,7 +16,7 @@ from harness import Case, free_port, until, within
 
 
 class TlsRedis(harness.Redis):
-    """A private Redis that speaks TLS on a port, and plainly on its Unix socket. `tls`: (certificate, key)."""
+    """A private Redis with TLS on a port, and without TLS on its Unix socket. `tls`: (certificate, key)."""
 
     def __init__(self, directory, tls, ca, clients="no", args=(), **more):
         self.tls_port = free_port()
@@ -57,9 +57,9 @@ class Tls(Case):
         return self.rlockd(redis=None, conf=self.conf(url, **keys) + more, name=name, wait=wait, env=env)
 
     def refused(self, d):
-        """The one warning that a start without Redis brings; INFO says the same, and the password is nowhere."""
+        """The one warning of a start without Redis; INFO has the same text, and neither has the password."""
         def counted():
-            """the log says why Redis is unreachable"""
+            """the log has the reason why Redis is unreachable"""
             return re.findall(r'^warn redis (.*)$', d.log(), re.M)
         line = until(counted)[0]
         reason = re.search(r'reason="?(.*?)"?$', line).group(1)
@@ -86,7 +86,9 @@ class Works(Tls):
         self.assertNotIn("certificates", d.log())
 
     def test_cut_off_again_and_again(self):
-        """Redis says with TLS that it ends a connection; that is no refusal, which would be 5 min at the least."""
+        """
+        Redis ends a connection by TLS's close_notify; that is no refusal, after which the pause is 5 min at least.
+        """
         self.r = self.redis()
         d = self.daemon(backoff_max="10m")
         with self.r.conn() as r:
@@ -102,12 +104,12 @@ class Works(Tls):
             self.assertGreater(d.cmd("LOCK", "a%d" % i), 0)
 
     def test_another_name(self):
-        """The certificate has no name that the URL could have: tls_server_name gives the one that is meant."""
+        """The certificate has no name that the URL could have: tls_server_name gives the expected name."""
         self.r = self.redis(tls=self.ca.certificate("lock-redis", "DNS:redis.example"))
         self.assertGreater(self.daemon(tls_server_name="redis.example").cmd("LOCK", "a"), 0)
 
     def test_pinned(self):
-        """The certificate itself is trusted, though its authority is not known."""
+        """The file of authorities has the certificate itself, whose authority is unknown."""
         tls = self.ca.certificate("redis")
         self.r = self.redis(tls=tls)
         self.assertGreater(self.daemon(tls_ca_file=tls[0]).cmd("LOCK", "a"), 0)
@@ -118,7 +120,7 @@ class Works(Tls):
         self.assertGreater(d.cmd("LOCK", "a"), 0)
 
     def test_much_at_once(self):
-        """More than a record of TLS and a socket's buffer take, there and back."""
+        """More data than a TLS record and a socket's buffer take, in both directions."""
         self.r = self.redis()
         d = self.daemon(more="limits: { pipeline: 8192, pipeline_bytes: 16MiB, output_bytes: 16MiB }\n")
         with d.conn() as c:
@@ -132,7 +134,7 @@ class Works(Tls):
         self.assertEqual(self.r.cmd("EXISTS", names[0]), 0)
 
     def test_in_crumbs(self):
-        """What comes and goes byte by byte."""
+        """Data that comes and goes byte by byte."""
         self.r = self.redis()
         proxy = Proxy(self.r.tls_port, piece=1)
         self.addCleanup(proxy.close)
@@ -142,7 +144,7 @@ class Works(Tls):
             self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
     def test_cut(self):
-        """Holders go on holding over connections that are made anew."""
+        """Holders keep their locks while connections are made anew."""
         self.r = self.redis()
         d = self.daemon()
         with d.conn() as c:
@@ -186,11 +188,11 @@ class Works(Tls):
 
 
 class Proxy:
-    """Between rlockd and Redis: passes bytes on in pieces, holds those of rlockd, or changes one that Redis says."""
+    """A proxy in front of Redis: passes bytes on in pieces, holds those of rlockd, or changes bytes of Redis."""
 
     def __init__(self, port, piece=1 << 16):
         self.to, self.piece, self.flip = port, piece, False
-        self.change = lambda reported: reported  # what becomes of it
+        self.change = lambda reported: reported  # the bytes of Redis, changed
         self.passes = threading.Event()
         self.go_on()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -234,14 +236,14 @@ class Proxy:
                 pass
 
     def hold(self):
-        """What rlockd says stays here until go_on()."""
+        """Keeps the bytes that rlockd sends until go_on()."""
         self.passes.clear()
 
     def go_on(self):
         self.passes.set()
 
     def cut(self, hard):
-        """Ends what there is: by FIN, or hard by RST."""
+        """Ends all connections: by FIN, or hard by RST."""
         ended, self.socks = self.socks, []
         for s in ended:
             try:
@@ -260,7 +262,7 @@ class Proxy:
 
 
 class Refused(Tls):
-    """Each with its reason: in one line of the log, and in INFO."""
+    """Each refusal with its reason: in one line of the log, and in INFO."""
 
     def error_is(self, want, **more):
         d = self.daemon(wait=False, password="s3cret", **more)
@@ -288,7 +290,7 @@ class Refused(Tls):
                       r"\(redis.tls_server_name\)$")
 
     def test_another_number(self):
-        """An address is looked for among the addresses alone."""
+        """A numeric address is compared with the addresses of the certificate alone."""
         self.r = self.redis(tls=self.ca.certificate("127.0.0.1", "DNS:127.0.0.1,DNS:localhost"))
         self.error_is("^Redis's certificate is for 127.0.0.1, localhost, not for 127.0.0.1 ",
                  url="rediss://127.0.0.1:%d" % self.r.tls_port)
@@ -317,7 +319,10 @@ class Refused(Tls):
             self.error_is(r"(wants|may want) a certificate of ours \(redis.tls_cert_file\)", name="d%d" % i)
 
     def test_has_gone_before_all_was_sent(self):
-        """Redis refuses us and closes between two writes of a greeting; the second fails, and why is still unread."""
+        """
+        Redis refuses and closes between two writes of a greeting; the second write fails, and the reason is still
+        unread.
+        """
         lib = os.path.join(self.dir, "late.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-o", lib,
                         os.path.join(harness.TOP, "tests", "redis", "late.c"), "-ldl"], check=True)
@@ -390,7 +395,7 @@ class Expiry(Tls):
         return self.ca.certificate(name, **{"begin": -60 * self.DAY, **more})
 
     def test_short_lives(self):
-        """Of a certificate for three days the last one is warned of."""
+        """For a certificate of three days, the warning comes on its last day."""
         self.r = self.redis(tls=self.certificate("redis", begin=-3600, end=3 * self.DAY - 3600))
         d = self.daemon()
         d.advance("24h")
@@ -435,7 +440,7 @@ class Expiry(Tls):
 
 class Time(Tls):
     def test_it_runs_out(self):
-        """Open connections go on; new ones are refused; a new certificate is taken when it is there."""
+        """Open connections go on; new ones are refused; a new certificate is accepted when it is there."""
         life = 4 * harness.SLOW
         self.r = self.redis(tls=self.ca.certificate("short", end=life))
         over = time.monotonic() + life
@@ -452,14 +457,14 @@ class Time(Tls):
 
 
 class Files(Tls):
-    """What `rlockd -t` and a start say of the files, before any connection is made."""
+    """Errors of the files that `rlockd -t` and a start report, before any connection is made."""
 
     def setUp(self):
         super().setUp()
         self.cert, self.key = self.ca.certificate("me")
 
     def check(self, env=None, **keys):
-        """(status, what -t says)"""
+        """(status, output of -t)"""
         path = os.path.join(self.dir, "t.yaml")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
             f.write(self.conf("rediss://localhost:1", **keys))
@@ -507,7 +512,7 @@ class Files(Tls):
                      tls_cert_file=self.cert, tls_key_file=self.key)
 
     def test_a_key_with_a_passphrase(self):
-        """No user is asked, on whatever terminal."""
+        """No passphrase is asked for, on any terminal."""
         locked = os.path.join(self.dir, "locked.key")
         self.ca.openssl("ec", "-in", self.key, "-aes128", "-passout", "pass:word", "-out", locked)
         os.chmod(locked, 0o600)
@@ -515,7 +520,7 @@ class Files(Tls):
                      tls_cert_file=self.cert, tls_key_file=locked)
 
     def test_over_or_not_yet(self):
-        """A warning: it is Redis that decides, and by its own clock."""
+        """Only a warning: Redis decides, and by its own clock."""
         for life, want in (({"begin": -7200, "end": -3600}, "expired on "), ({"begin": 3600}, "not valid before ")):
             cert, key = self.ca.certificate("me", **life)
             status, reported = self.check(tls_cert_file=cert, tls_key_file=key)
@@ -557,7 +562,7 @@ class Files(Tls):
 
 class Reload(Tls):
     def hup(self, d, want, **keys):
-        """Exchanges the configuration, and waits for what the log says of it."""
+        """Exchanges the configuration, and waits for the line of the log about it."""
         d.write_conf(self.conf(**keys))
         n = len(re.findall('conf "?(?:not )?reloaded', d.log()))
         d.signal(signal.SIGHUP)
@@ -565,7 +570,7 @@ class Reload(Tls):
         self.assertIn(want, d.log().split("signal name=Hangup")[-1])
 
     def test_a_certificate_of_ours(self):
-        """In the same files: connections from then on have the new one, and what there is stays."""
+        """In the same files: new connections use the new certificate, and open ones stay."""
         mine, key = self.ca.certificate("first")
         self.r = self.redis(clients="yes")
         d = self.daemon(tls_cert_file=mine, tls_key_file=key)
@@ -576,7 +581,7 @@ class Reload(Tls):
             os.replace(new, mine)
             self.hup(d, "redis.tls_key_file: is not the key of the certificate", tls_cert_file=mine, tls_key_file=key)
             self.assertIn("not reloaded: the old configuration stays", d.log())
-            self.again(d)  # by what was read before
+            self.again(d)  # with the files that were read before
             os.replace(new_key, key)
             self.hup(d, "conf reloaded", tls_cert_file=mine, tls_key_file=key)
             was = d.info("stats")["redis_connects"]
@@ -593,14 +598,14 @@ class Reload(Tls):
             self.assertEqual(c.cmd("UNLOCK", "a"), 0)
 
     def again(self, d):
-        """Cuts what is there, and waits until all of it is there again."""
+        """Ends all links, and waits until they are up again."""
         until(lambda: d.info("redis")["redis_links_up"] == "3")
         was = int(d.info("stats")["redis_connects"])
         self.r.cut()
         until(lambda: int(d.info("stats")["redis_connects"]) >= was + 3)
 
     def test_the_authority_that_we_trust(self):
-        """Redis has moved to another authority: connections from then on ask for that one."""
+        """Redis has a certificate of another authority: new connections require that authority."""
         other = Authority(self.dir, "other")
         self.r = self.redis()
         d = self.daemon()
@@ -635,7 +640,7 @@ class Reload(Tls):
         self.assertNotIn("two", d.log())
 
     def test_another_url_needs_a_restart(self):
-        """... and the files that stand beside it are for that one."""
+        """... and the files beside the new URL are for that URL."""
         self.r = self.redis()
         d = self.daemon()
         self.hup(d, "needs a restart key=redis.url", url="redis://localhost:1", tls_ca_file=None)
@@ -644,7 +649,7 @@ class Reload(Tls):
         self.again(d)
 
     def test_another_password_in_the_url_needs_a_restart(self):
-        """... and another topology; until then what the URL stood for when the daemon began stays."""
+        """... and so does another topology; until then the URL in use stays."""
         self.r = self.redis(args=["--requirepass", "one"])
         d = self.daemon(password="one")
         with self.r.conn() as c:
@@ -694,7 +699,7 @@ class OverTls:
 
 
 class Kinds(OverTls, test_kinds.Kinds):
-    """As by plain connections."""
+    """The same as over connections without TLS."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Those who can have a name together come in together, and what an owner asks for together goes together: how many
-calls of scripts that takes, as Redis counts them."""
+"""Owners that can hold a name together are granted it together, and the requests of one owner go to Redis together: the
+number of calls of scripts, by Redis's own count.
+"""
 import re
 
 import harness
@@ -13,7 +14,7 @@ class Together(Case):
     def setUp(self):
         super().setUp()
         self.r = self.redis()
-        self.d = self.rlockd(redis=self.r.url, conf="handoff: { time: 10s }\n")  # no matter how slow all this is
+        self.d = self.rlockd(redis=self.r.url, conf="handoff: { time: 10s }\n")  # longer than any delay here
 
     def calls(self):
         stats = self.r.cmd("INFO", "commandstats")
@@ -23,7 +24,7 @@ class Together(Case):
         return int(re.search(r"total_reads_processed:(\d+)", self.r.cmd("INFO", "stats")).group(1))
 
     def queue_up(self, conns, *words):
-        """They wait, in this order, and Redis has been told all that it is told."""
+        """They wait in this order."""
         for i, c in enumerate(conns):
             c.ask(*words)
             until(lambda: (self.look("a") or {}).get("waiters", 0) == i + 1)
@@ -34,7 +35,7 @@ class Together(Case):
         return rows[0] if rows else None
 
     def come_in(self, conns):
-        """All are granted it, in the order in which they asked."""
+        """All are granted it, in the order of their requests."""
         last = 0
         for c in conns:
             token = c.read()
@@ -48,7 +49,7 @@ class Together(Case):
         before = self.calls()
         self.assertEqual(writer.cmd("UNLOCK", "a"), 0)
         self.come_in(readers)
-        self.assertLessEqual(self.calls() - before, 4)  # one release; 64 of them, and the rest
+        self.assertLessEqual(self.calls() - before, 4)  # one release; 64 attempts, and the rest
         self.assertEqual(self.look("a")["holders"], MANY)
 
     def test_permits(self):
@@ -62,12 +63,12 @@ class Together(Case):
         before = self.calls()
         holder.close()
         self.come_in(takers)
-        # Two calls free them; the first taker may ask between these, and again; then 64, and the rest.
+        # Two calls free the permits; the first waiter may try between these, and again; then 64 attempts, and the rest.
         self.assertLessEqual(self.calls() - before, 8)
         self.assertEqual(self.look("a")["holders"], MANY)
 
     def test_a_permit_goes_on_in_one_trip(self):
-        """What is given back and the next attempt leave together: Redis reads once for both."""
+        """The release and the next attempt leave together: Redis reads once for both."""
         semaphore = ("LOCK", "a", "KIND", "semaphore", "LIMIT", "1")
         conns = [self.conn(self.d) for _ in range(2)]
         conns[0].cmd(*semaphore)
@@ -89,10 +90,11 @@ class Together(Case):
             replies = [c.read() for _ in range(n)]
             self.assertEqual(replies == [0] * n, verb.startswith("UNLOCK"))
             self.assertTrue(all(isinstance(r, int) for r in replies), replies)
-            self.assertLessEqual(self.calls() - before, n // 8, verb)  # 64 at a time; one for each without that
+            # 64 names a call; else each name would be one call
+            self.assertLessEqual(self.calls() - before, n // 8, verb)
 
     def test_many_names_of_one_request(self):
-        """MLOCK takes one after the other, in everyone's order; given back they go together"""
+        """MLOCK takes the names one after the other, in a common order; MUNLOCK gives them back together"""
         c, names = self.conn(self.d), ["n%d" % i for i in range(60)]
         self.assertEqual(len(c.cmd("MLOCK", len(names), *names)), len(names))
         before = self.calls()

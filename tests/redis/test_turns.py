@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""While a name goes round among many at one daemon, who waits elsewhere gets his turn: at another daemon, or without
-one, as Redisson does it.
+"""While a name goes round among many sessions of one daemon, remote waiters get their turn: at another daemon, or in a
+client without a daemon, as Redisson's.
 
-No clock of ours is asked, which on a busy machine says little. Tokens tell it all: a run of hand-overs counts on by
-one, and the first token of a run is the time, by Redis's clock in us, at which Redis has granted it. So what is counted
-is how many runs begin at that daemon between the moment that somebody elsewhere asks, and the one at which he has it;
-and how long the runs are.
+The test uses no clock of its own, which is unreliable on a busy machine. Tokens are enough: in a run of hand-offs they
+rise by one, and the first token of a run is the time, by Redis's clock in us, of the grant by Redis. So the test counts
+how many runs begin at that daemon from the request of a remote waiter until its grant, and how long the runs are.
 """
 import json
 import os
@@ -46,7 +45,7 @@ def go_round(path):
 
 
 def runs_of(tokens):
-    """The first token of each run, and how many there are in it."""
+    """The first token of each run, and the number of tokens in it."""
     runs = []
     for t in sorted(tokens):
         if runs and runs[-1][0] + runs[-1][1] == t:
@@ -111,7 +110,7 @@ class Turns(Case):
             begun = sorted(sum(before < first < after for first, _ in runs) for before, after in some)
             print("turns: %s: runs begun before it: median %d, 9 of 10 at most %d, all at most %d; runs of %.1f" % (
                 which, begun[TURNS // 2], begun[TURNS * 9 // 10], begun[-1], len(tokens) / len(runs)), file=sys.stderr)
-            # One may begin before Redis knows that he waits, and more if he is not awake in time for his turn (5 ms).
+            # A run may begin before Redis knows of the waiter, and more if the waiter misses its turn (5 ms).
             self.assertLessEqual(begun[TURNS * 9 // 10], 3 * harness.SLOW, which)
         return int(self.a.info("stats")["handoff_yields"])
 
@@ -122,7 +121,7 @@ class Turns(Case):
         self.assertGreater(self.all_turns("handoff: { max: 100000, time: 3ms }\n", 100000), TURNS)
 
     def test_an_unfair_run_is_counted(self):
-        """A holder that takes its time while a remote waiter is there; and one that does not."""
+        """A holder that keeps the lock for long while a remote waiter is there; and one that does not."""
         self.world("handoff: { max: 1 }\n")
         a, b = self.conn(self.a), self.conn(self.b)
         for late in (0, 1):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Two daemons on one Redis: one owner at a time, no lost update, rising tokens, and a dead holder's lock is free at
-once."""
+"""Two daemons on one Redis: one owner at a time, no lost update, rising tokens, and the lock of a dead holder is free
+at once.
+"""
 import json
 import os
 import select
@@ -13,7 +14,7 @@ import harness
 from harness import Case, until
 
 ROUNDS = int(os.environ.get("RLOCKD_ROUNDS", "20000"))
-SESSIONS = 100  # on each
+SESSIONS = 100  # at each daemon
 
 
 class TwoDaemons(Case):
@@ -24,7 +25,7 @@ class TwoDaemons(Case):
         self.b = self.rlockd(redis=self.r.url, name="b")
 
     def cli(self, *words):
-        """redis-cli, as an operator would look."""
+        """redis-cli, as an operator would use it."""
         out = subprocess.run(["redis-cli", "-s", self.r.path, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                              check=True)
         return out.stdout.decode().split("\n")[:-1]
@@ -59,10 +60,10 @@ class TwoDaemons(Case):
         self.assertEqual(len(tokens), ROUNDS)
         falls = [i for i in range(1, ROUNDS) if tokens[i] <= tokens[i - 1]]
         self.assertEqual(falls, [], "tokens do not rise")
-        self.assertLessEqual(len(owners), 2)  # which of them a look finds is luck
+        self.assertLessEqual(len(owners), 2)  # chance decides which of them a look finds
         for d in (self.a, self.b):
             self.assertGreaterEqual(int(d.info("stats")["grants"]), ROUNDS // 2)
-        self.assertGreater(samples, 5)  # each starts a redis-cli or two: on a busy machine there are few
+        self.assertGreater(samples, 5)  # each sample starts a redis-cli or two: on a busy machine there are few
         self.assertGreater(owned, 2)
         until(lambda: self.r.cmd("EXISTS", "hot") == 0)
 
@@ -111,7 +112,7 @@ class TwoDaemons(Case):
 
 
 class Permits(Case):
-    """Permits of one semaphore go round at two daemons: by hand where all are at one of them, else by Redis."""
+    """Permits of one semaphore go round at two daemons: by hand-off where all are at one daemon, else through Redis."""
     LIMIT, CLIENTS, PAIRS = 3, 12, 6000
 
     def setUp(self):
@@ -121,7 +122,7 @@ class Permits(Case):
         self.out = self.highest = self.done = 0
 
     def step(self, conn, state):
-        """One answer of that client, and what it asks next."""
+        """Takes one answer of that client, and sends its next request."""
         answer = conn.read()
         if state["holds"]:
             self.assertEqual(answer, 0)
@@ -137,7 +138,7 @@ class Permits(Case):
 
     def ask(self, conn, state):
         if state["holds"]:
-            self.out -= 1  # from now on it may be another's
+            self.out -= 1  # from now on another client may have it
             conn.ask("UNLOCK", "pool")
         elif self.done < self.PAIRS:
             state["floor"] = self.highest
@@ -164,8 +165,8 @@ class Permits(Case):
         self.assertGreater(at_one, self.PAIRS * 3 // 4)
         self.assertEqual(none, 0)
         both = self.go_round(self.daemons)
-        # How often the second one has its turn is the scheduler's matter where a processor is busy; without turns it
-        # would be served when the first one's clients are done.
+        # On a busy processor the scheduler decides how often the second daemon has its turn; without turns its clients
+        # would be served only when those of the first daemon have finished.
         self.assertGreater(sum(int(d.info("stats")["grants"]) for d in self.daemons[1:]), 10 * self.CLIENTS)
         print("permits: %d of %d handed over at one daemon, %d at two" % (
             at_one, self.PAIRS, sum(both) - at_one), file=sys.stderr)
@@ -173,8 +174,10 @@ class Permits(Case):
 
 
 class TakenAway(Case):
-    """A name that is held at one daemon is taken away elsewhere: its holder hears of it at once. The next renewal,
-    which would find out, is minutes away."""
+    """
+    A lock that is held at one daemon is taken away at another: its holder is informed at once. The next renewal, which
+    would find the loss, is minutes away.
+    """
 
     def setUp(self):
         super().setUp()

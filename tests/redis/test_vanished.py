@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A TCP peer that vanishes without a word: its locks are free within `dead_peer`.
+"""A TCP peer that vanishes without FIN or RST: its locks are free within `dead_peer`.
 
-The daemon and its client live in two network namespaces joined by a veth pair; then the client's side drops what it
-would answer, as an unplugged host does. Needs root and iproute2, else it is skipped.
+The daemon and its client live in two network namespaces joined by a veth pair; then the client's side drops its own
+packets, as an unplugged host does. Needs root and iproute2, else it is skipped.
 """
 import os
 import shutil

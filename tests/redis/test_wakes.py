@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Rules that say whose waiters an UNLOCK wakes besides ours: through the daemon, also after a reload or a restart."""
+"""Rules that choose the waiters of other libraries which an UNLOCK wakes: through the daemon, also after a reload or a
+restart.
+"""
 import os
 import signal
 
@@ -42,7 +44,7 @@ class Wakes(Case):
                 self.assertEqual(sub.read(), ["message", "registry-channel:registry:spring/x", "registry:spring/x"])
 
     def test_what_a_killed_daemon_has_left(self):
-        """The next process frees it, and its rules say which library to wake."""
+        """The next process frees the lock, and its rules choose the library that it wakes."""
         with self.d.conn() as c:
             self.assertGreater(c.cmd("LOCK", "prl/x"), 0)
             self.d.kill()
