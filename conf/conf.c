@@ -127,7 +127,7 @@ conf_key_is_own(struct slice key)
  */
 static const struct {
     const char *front, *back;
-    bool counted; /* digits stand behind `back` */
+    bool counted; /* digits follow `back` */
     const char *what;
 } aux_keys[] = {
     {"redisson_lock_queue:", "", false, "would be the queue of another lock (kind fair)"},

@@ -53,7 +53,7 @@ conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; `least` of the 
 conf_check_fn conf_check_url;     /* of Redis, in a form that rlockd supports */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */
 
-/* Where the password in a URL stands; n == 0: it has none. */
+/* The password in a URL; n == 0: it has none. */
 struct slice conf_url_password(struct slice url);
 
 struct conf_key {

@@ -119,7 +119,7 @@ fail:
     return -1;
 }
 
-/* A password from its file: what stands there but for the newline at the end. */
+/* A password from its file: the contents without the newline at the end. */
 static bool
 read_secret(const char *path, char text[SECRET_BYTES_MAX + 1], size_t *n, struct buf *why)
 {

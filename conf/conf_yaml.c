@@ -3,7 +3,7 @@
  *
  * The text is parsed twice: as events, to refuse what a document no longer shows (aliases, anchors, tags, a second
  * document), then as a document, whose nodes know their line and column. The walk goes as deep as the table, however
- * deep the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
+ * deep the text. Rules are read last, wherever they are in the file: they begin as copies of `locks`.
  */
 #include "conf/conf_loader.h"
 

@@ -1,5 +1,6 @@
 /*
- * rlockd_sockets.h -- the sockets that rlockd serves at: taken before anything else, served when all the rest stands.
+ * rlockd_sockets.h -- the sockets that rlockd serves at: taken before anything else, served when the daemon is ready
+ * otherwise.
  */
 #ifndef RLOCKD_SOCKETS_H
 #define RLOCKD_SOCKETS_H

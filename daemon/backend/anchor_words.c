@@ -155,7 +155,7 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
         buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner_epoch[k]);
     }
     m.end[m.n++] = text->n;
-    n += derived_words(&m, words + n) - 2; /* `floor` and `owners` stand behind the lists of `brings` */
+    n += derived_words(&m, words + n) - 2; /* `floor` and `owners` follow the lists of `brings` */
     words[n + 2] = words[n];
     words[n + 3] = words[n + 1];
     words[n] = msg->brings[0];

@@ -73,7 +73,7 @@ cluster_map_at(const struct cluster_map *m, const char *host, int port)
 
 /* ---- words of a line ---- */
 
-/* Takes from `text` what stands before the next `mark`, and the mark; or all, if there is none. */
+/* Takes from `text` the part before the next `mark`, and the mark; or all, if there is none. */
 static struct slice
 take_until(struct slice *text, char mark)
 {

@@ -7,7 +7,7 @@
  *
  * If the ACL forbids a key that the script derives (the queue of kind fair), the script ends in the middle, and any
  * name of the call may have run. All of them are then sent alone until DENIED_US is over, even if one is accepted
- * meanwhile: a release may need fewer keys than an attempt. Keys stand as keyed hashes in tables of fixed size; no
+ * meanwhile: a release may need fewer keys than an attempt. Tables of fixed size have keyed hashes of the keys; no
  * link, no clock.
  */
 #ifndef RLOCKD_BACKEND_DENIED_H

@@ -1,5 +1,5 @@
 /*
- * link_private.h -- what the files of a link share; only link.c and link_*.c see it. Its rules stand in link.c.
+ * link_private.h -- what the files of a link share; only link.c and link_*.c see it. Its rules are in link.c.
  */
 #ifndef RLOCKD_BACKEND_LINK_PRIVATE_H
 #define RLOCKD_BACKEND_LINK_PRIVATE_H

@@ -17,7 +17,7 @@
 /*
  * A1  A node votes when it reports, in the epoch that this daemon knows, that it is established. The question leaves
  *     after the registration in that epoch was answered: scripts/quorum.lua then raises the clocks to the highest token
- *     that this daemon knew, by whichever link.
+ *     that this daemon knew, on any link.
  * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
  *     commands in flight. It begins when this daemon learns of the epoch, and is counted by the daemon's clock, since
  *     the node's may be set. Clients of other libraries are assumed to have no longer leases. Reclaims end no

@@ -2,7 +2,7 @@
  * quorum_core.c -- the events that a quorum posts to the core: a majority is up, votes, or a node may have lost held
  * locks.
  *
- * QC1 A server counts once, by whichever addresses it is named.
+ * QC1 A server counts once, even if several addresses name it.
  */
 #include <event2/event.h>
 #include <string.h>

@@ -441,7 +441,7 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
             p->release_until_us = done->guard_us;
         }
         break;
-    case CORE_GRACE: /* the deadline stands: the node gives no vote */
+    case CORE_GRACE: /* the deadline stays: the node gives no vote */
         p->clean = e->verb == CORE_ACQUIRE   ? e->was_clean
                    : e->verb == CORE_RELEASE ? done->sent_us >= p->acquire_until_us
                                              : p->clean;

@@ -42,7 +42,7 @@ struct quorum_part {
     int64_t release_until_us; /* ... and an UNKNOWN release until then */
 };
 
-/* One owner's entry for a name, on all nodes; the key stands behind the parts. */
+/* One owner's entry for a name, on all nodes; the key follows the parts. */
 struct quorum_entry {
     struct map_node by_hash; /* hash of key and owner */
     struct timer timer;

@@ -159,7 +159,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
         }
         o->asked_again |= 1u << i;
         open = true;
-        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote stands if the owner's key does */
+        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote counts while the key is there */
             vote_raising(&o->vote, i);
             quorum_part_push(qu, o, i, CORE_EXTEND, b->token_clock);
         } else {

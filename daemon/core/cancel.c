@@ -6,8 +6,9 @@
  * so is a ticket that is kept for the owner; a grant by an attempt in flight is given back (acquire_ok()).
  * UNLOCK and RENEW stay.
  *
- * CANCEL runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
- * requests no more than CANCEL_MAX are looked at; an owner that has more of them is refused, and nothing is done.
+ * CANCEL runs when it arrives: in its owner's order it would run behind the very wait that it is to end. So of the
+ * owner's requests no more than CANCEL_MAX are looked at; an owner that has more of them is refused, and nothing is
+ * done.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -87,7 +88,7 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
         }
         while (r->multilock != NULL && before != &o->fifo &&
                container_of(before, struct request, fifo_node)->multilock == r->multilock) {
-            before = before->prev; /* those of an MLOCK stand together, and go together */
+            before = before->prev; /* those of an MLOCK are adjacent, and end together */
         }
         cancel(c, r);
         n++;

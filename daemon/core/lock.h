@@ -20,7 +20,7 @@ struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* domain.locks */
     struct lock *dirty_next; /* behind it in core.dirty_locks; NULL: it is the last one, or not there */
-    struct list holders, rest; /* claim.node; in `rest` those that are to be freed stand in front */
+    struct list holders, rest; /* claim.node; in `rest` those that are to be freed come first */
     struct queue *queue;    /* owned, or core.empty_queue; never NULL */
     enum kind kind : 3;
     enum value_format value : 3;

@@ -108,7 +108,7 @@ static void
 undo(struct core *c, struct multilock *m)
 {
     size_t i = m->names_n;
-    bool last = false; /* m goes with it */
+    bool last = false; /* the last member frees m */
 
     while (!last) {
         struct request *r;

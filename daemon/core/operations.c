@@ -1,8 +1,8 @@
 /*
  * operations.c -- what a claim asks Redis for: acquire, renew, release.
  *
- * One operation at a time (claim.op), and beside it one renewal (claim.renew). Each has a serial, so that the answer
- * to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
+ * One operation at a time (claim.op), and beside it one renewal (claim.renew). Each has a serial, so that the answer to
+ * an operation that was overtaken is dropped. The meaning of the answers is in outcomes.c.
  */
 #include <assert.h>
 

@@ -14,8 +14,8 @@
 #include "daemon/core/state.h"
 
 /*
- * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
- *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
+ * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing behind a wait begins before the
+ *     wait is over, and an owner waits for one name at a time (deadlock.c).
  * O2  Of one name one request runs at a time.
  * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs whose releases are in flight: releases
  *     leave before attempts (shard_calls.c, SC3).

@@ -65,7 +65,7 @@ struct owner {
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
     uint32_t non_locks_n; /* requests on fifo that are no LOCKs */
-    uint32_t cached_n;    /* claims of it that are CACHED: given back, and no matter of the owner any more */
+    uint32_t cached_n;    /* claims of it that are CACHED: given back, so they count for the owner no more */
     struct list session_owners; /* session_owner.owner_node; named owners only */
     struct list dirty_node; /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */

@@ -1,5 +1,5 @@
 /*
- * owners.c -- how owners are found, made and freed; how they end stands in sessions.c.
+ * owners.c -- how owners are found, made and freed; sessions.c has how they end.
  */
 #include "daemon/core/owners.h"
 

@@ -215,7 +215,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoi
     return true;
 }
 
-/* Claims with a ticket stand before those that have none (I11). */
+/* Claims with a ticket come before those that have none (I11). */
 static int
 by_order(const void *left, const void *right)
 {

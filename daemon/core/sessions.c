@@ -177,7 +177,7 @@ end_time_to_wait(const struct core_session *s, uint64_t id)
     {
         struct request *r = container_of(pos, struct request, session_node);
 
-        if (r->id != id) { /* those of a multilock stand together */
+        if (r->id != id) { /* those of a multilock are adjacent */
             break;
         }
         r->crowded = true;

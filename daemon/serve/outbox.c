@@ -2,8 +2,7 @@
  * outbox.c -- bytes on their way to a client, and until when they are true.
  *
  * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
- * O1  Marks stand in the order of their bytes; those of one answer have the same bytes, and all but the last have
- *     `more`.
+ * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
  * O2  outbox.good_until_us is at most that of any mark.
  * O3  In bytes that have left in part (at < gone) only an "ms left" is changed of which no byte has left.
  * O4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
@@ -259,7 +258,8 @@ group_end(const struct outbox_marks *m, uint32_t i)
 }
 
 /*
- * True: the grant is over, though the bytes report it as held. If the grant stands, the mark gets its present deadline.
+ * True: the grant is over, though the bytes report it as held. If the grant is valid, the mark gets its present
+ * deadline.
  */
 static bool
 is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)

@@ -3,9 +3,9 @@
  *
  * Bytes that report a lock as held carry a mark for each grant they rely on: where they are, the grant, its deadline.
  * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
- * lock was lost since, outbox_fit() asks the core about each grant. If the grant stands, the bytes stay, and "ms left"
- * is written anew where it is less by now. If the grant is lost, a reply becomes -LOST, an event is dropped, and a
- * table shows "lost".
+ * lock was lost since, outbox_fit() asks the core about each grant. If the grant is still valid, the bytes stay, and
+ * "ms left" is written anew where it is less by now. If the grant is lost, a reply becomes -LOST, an event is dropped,
+ * and a table shows "lost".
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
  * No socket and no clock: the time is an argument.
@@ -32,7 +32,7 @@ enum { OUTBOX_LATE_BITS = 4, OUTBOX_FORM_BITS = 4, OUTBOX_PROTO_BITS = 2 };
 
 _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what late bytes become");
 
-/* One grant that some bytes rely on. The marks of one answer are a group: they stand together, and share its bytes. */
+/* One grant that some bytes rely on. The marks of one answer are a group: they are adjacent, and share its bytes. */
 struct outbox_mark {
     struct core_grant grant;
     int64_t left_ms;          /* "ms left" */

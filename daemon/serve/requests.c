@@ -209,7 +209,7 @@ requests_settle(struct session *s)
         if (limit == AUTH_LIMIT_WAIT) {
             return;
         }
-        /* The words leave the slot first: the handler may answer at once, and the slot goes with its bytes. */
+        /* The words leave the slot first: the handler may answer at once, which frees the slot and its bytes. */
         buf_init(&sl->box.bytes, 0);
         slots_count(s, sl);
         id = limit == AUTH_LIMIT_GO ? admit(s, sl, &w) : CMD_NONE;

@@ -2,10 +2,10 @@
  * tree.c -- INFO tree: which owner waits for which, as a forest. Waits and holds are noted here; tree_lines.c draws
  * them.
  *
- * A root is an owner that holds what others wait for, and waits for nothing itself. Below an owner stand the names that
+ * A root is an owner that holds what others wait for, and waits for nothing itself. Below an owner are the names that
  * it holds, below a name its queue, below a waiter the names that it holds in turn. Behind these trees come names
- * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark stands
- * in its place.
+ * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark replaces
+ * it.
  *
  * Each step copies some records, because the core lends its bytes for one callback only, and there may be a million
  * records.

@@ -22,7 +22,7 @@ struct contended {
     bool wanted;           /* it is to be printed */
     bool printed;
     bool open;             /* its queue is being printed */
-    bool deep;             /* its queue stands too far to the right: it is printed behind the trees */
+    bool deep;             /* its queue would be too far to the right: it is printed behind the trees */
 };
 
 struct wait {

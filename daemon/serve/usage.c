@@ -55,7 +55,7 @@ read_word(struct parser *p)
     bool value = n > 0 && word.p[0] >= 'a' && word.p[0] <= 'z';
     int i = new_arg(p, value ? USAGE_VALUE : USAGE_TOKEN);
 
-    p->bad = p->bad || n == 0 || word.p[0] == '.'; /* "..." stands behind something */
+    p->bad = p->bad || n == 0 || word.p[0] == '.'; /* "..." must follow an argument */
     p->at += n;
     p->u->arg[i].name = word;
     if (!value) {
@@ -172,7 +172,7 @@ read_brackets(struct parser *p)
     return first;
 }
 
-/* Outside of brackets: TOKEN value is one argument wherever it stands. */
+/* Outside of brackets: TOKEN value is one argument at any place. */
 static void
 fold_pairs(struct usage *u)
 {
