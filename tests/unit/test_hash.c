@@ -1,10 +1,8 @@
 /*
  * test_hash.c -- SipHash-1-3 against vectors that were not made by this code.
  *
- * `counting` was computed by a separate implementation in Python, which gives
- * the published vectors of SipHash-2-4 when told 2 and 4 rounds. `cpython` are
- * the hashes of CPython 3.11's own siphash13 with PYTHONHASHSEED=0 (a key of
- * zeros).
+ * `counting` was computed by a separate implementation in Python, which gives the published vectors of SipHash-2-4 with
+ * 2 and 4 rounds. `cpython` has the hashes of CPython 3.11's own siphash13 with PYTHONHASHSEED=0 (a key of zeros).
  */
 #include "daemon/base/hash.h"
 

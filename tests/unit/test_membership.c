@@ -488,7 +488,7 @@ START_TEST(a_report)
 }
 END_TEST
 
-/* After a time without answers about members the daemon may have missed newcomers, whatever else was answered. */
+/* Only an answer about members moves the time up to which the daemon knows all newcomers. */
 START_TEST(knowledge_of_members)
 {
     int64_t was_us = t.p.members_known_us, now_us;

@@ -70,7 +70,7 @@ take_array(void)
     mem_array(NULL, half / 8, 8);
 }
 
-/* 2^32 times 2^32 and 8 overflows to 8 bytes, which there are. */
+/* 2^32 + 1 times 2^32 bytes: the product overflows to 2^32, which may be there. */
 static void
 take_too_many(void)
 {

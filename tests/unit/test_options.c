@@ -1,7 +1,7 @@
 /*
  * test_options.c -- the words of LOCK, UNLOCK, RENEW, MLOCK and MUNLOCK; and the search in the command table.
  *
- * Lines go through the reader, so that a case reads as it would be typed.
+ * Lines go through the reader, so that a case reads as a user would type it.
  */
 #include "proto/options.h"
 
@@ -46,8 +46,8 @@ parse(struct reader *r, struct words *w, const char *line, struct lock_options *
 
 struct good {
     const char *line;
-    struct lock_options want; /* name and owner by their texts below */
-    const char *name, *owner; /* of several names the last */
+    struct lock_options want; /* name and owner are given as texts below */
+    const char *name, *owner; /* of several names the last one */
 };
 
 #define S(n) (INT64_C(n) * 1000000)
@@ -175,7 +175,7 @@ static const struct wrong wrong[] = {
     {"UNLOCK a 5", "UNLOCK has no option '5'"},
     {"RENEW a 5s ONCE", "RENEW has no option 'ONCE'"},
     {"RENEW a 5s LEASE 5s", "RENEW has no option 'LEASE'"},
-    /* twice, and together */
+    /* given twice, or together */
     {"LOCK a WAIT 5s WAIT 5s", "WAIT is given twice"},
     {"LOCK a FULL once full", "FULL is given twice"},
     {"LOCK a OWNER b ONCE OWNER b", "OWNER is given twice"},
@@ -264,7 +264,7 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* As many as a request can hold, and one that is announced and not there. */
+/* As many names as a request can hold; and one name that is announced, but missing. */
 START_TEST(most_names)
 {
     struct reader r;
@@ -286,7 +286,7 @@ START_TEST(most_names)
 }
 END_TEST
 
-/* Random words from the vocabulary: never a crash; an error is printable, and always ends with the whole usage line. */
+/* Random words from the vocabulary: no crash; an error is printable, and always ends with the whole usage line. */
 START_TEST(random_words)
 {
     static const char *const vocabulary[] = {"WAIT", "NOWAIT", "LEASE", "KIND",   "OWNER", "TOKEN", "ONCE",

@@ -1,6 +1,6 @@
 /*
- * test_output_turns.c -- the output of a turn has a bounded time: answers leave before events, who was not reached
- * goes first in the next turn, and is heard again when it has written.
+ * test_output_turns.c -- the output of a turn has a bounded time: answers leave before events; a session that was not
+ * reached goes first in the next turn, and is read again when it has written.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -13,12 +13,12 @@
 #ifdef RLOCKD_TEST_CLOCK
 
 /*
- * A send() of the daemon takes so long. The clock is looked at behind every eighth, and first behind the first eight:
- * 8 and 48 are more than the 4 ms of a turn's output, 16 more than the 1 ms for events besides.
+ * A send() of the daemon takes this long. The clock is read after the first eight, and then after every eighth: 8 + 48
+ * are more than the 4 ms of a turn's output, 16 more than the 1 ms for events besides.
  */
 enum { SEND_US = 100, OF_A_TURN = 56, OF_EVENTS = 16 };
 
-static int64_t send_us; /* 0: nothing */
+static int64_t send_us; /* 0: no time */
 static unsigned sent_n;
 
 ssize_t
@@ -29,7 +29,7 @@ send(int fd, const void *p, size_t n, int flags)
     return syscall(SYS_sendto, fd, p, n, flags, NULL, 0);
 }
 
-/* The loop has heard of all sockets where something came, which takes it some calls. */
+/* The loop has noticed all sockets with input, which takes it several calls. */
 static bool
 slow_turn(void)
 {
@@ -54,7 +54,7 @@ publish(const char *name)
     pubsub_news(engine->pubsub, &news);
 }
 
-/* How many bytes there are to read. */
+/* The number of bytes that the client can read. */
 static size_t
 received(const struct client *c)
 {
@@ -115,7 +115,7 @@ START_TEST(an_answer_leaves_before_the_events_of_others)
 }
 END_TEST
 
-/* However many answers there are in each turn. */
+/* A few events leave in each turn, however many answers there are. */
 START_TEST(events_leave_beside_answers)
 {
     struct client c[MANY], ear = come();
@@ -139,7 +139,7 @@ START_TEST(events_leave_beside_answers)
 }
 END_TEST
 
-/* And it hands nothing in meanwhile, so that its output does not grow. */
+/* And the session is not read meanwhile, so that its output does not grow. */
 START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
 {
     struct client c[MANY];
@@ -159,7 +159,7 @@ START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
             answered += n > 0 && bytes[i] == 0;
             bytes[i] += n;
             ck_assert_uint_le(c[i].s->out.bytes.n, strlen("+PONG\r\n"));
-            if (turns == 0) { /* those who have had their answer ask again, and the others ask for more */
+            if (turns == 0) { /* sessions with their answer ask again, and the others ask for more */
                 sends(&c[i], "PING\n");
             }
         }
@@ -174,7 +174,7 @@ START_TEST(a_session_that_was_not_reached_goes_first_in_the_next_turn)
 }
 END_TEST
 
-/* Many have their answers at once; half of the next turn's output is for who asks in it. */
+/* Many sessions are owed answers; half of the next turn's output is for requests that arrive in it. */
 START_TEST(new_requests_are_answered_beside_sessions_that_were_not_reached)
 {
     struct client c[MANY], guest = come();
@@ -192,7 +192,7 @@ START_TEST(new_requests_are_answered_beside_sessions_that_were_not_reached)
 }
 END_TEST
 
-/* Else more would be handed in by each turn than it can answer, and all who ask would wait for that. */
+/* Otherwise each turn would read more requests than it can answer, and all sessions would wait for that. */
 START_TEST(sessions_cut_short_are_read_in_every_other_turn_while_answers_are_owed)
 {
     struct client c[MANY];
@@ -215,7 +215,7 @@ START_TEST(sessions_cut_short_are_read_in_every_other_turn_while_answers_are_owe
 }
 END_TEST
 
-/* Its requests are too many to hand in more: nothing but the edge tells, and that came while it waited to write. */
+/* The session has too many requests to be read: only the edge shows its end, and that came while it waited to write. */
 START_TEST(the_end_of_a_session_that_was_not_reached_is_seen)
 {
     struct client c[MANY], holder = come(), ends = come();
@@ -242,7 +242,10 @@ START_TEST(the_end_of_a_session_that_was_not_reached_is_seen)
 }
 END_TEST
 
-/* Its output is over the limit, so nothing is read; that its socket takes more again is heard behind all answers. */
+/*
+ * The session's output is over its limit, so it is not read; its socket takes more again after all answers were
+ * handled.
+ */
 START_TEST(a_session_that_could_not_write_is_read_when_it_has_written)
 {
     struct client c = come();

@@ -1,5 +1,5 @@
 /*
- * test_owners_file.c -- the file `owners`: what is in it is there for the next process, if it counts.
+ * test_owners_file.c -- the file `owners`: the next process gets its records, if they still count.
  */
 #include "daemon/serve/state_file.h"
 #include "daemon/serve/owners_file.h"
@@ -9,7 +9,7 @@
 static struct core_restored a;
 static uint64_t torn;
 
-/* The next process, after it has loaded and adopted. */
+/* The next process, after it has loaded and restored them. */
 static struct state_file *
 next(const char *boot)
 {
@@ -29,7 +29,7 @@ keep(struct state_file *h, uint64_t id, const char *name, int64_t until_us)
     ck_assert(state_file_keep_owner(h, &(struct core_owner_checkpoint){id, slice_of(name), until_us}));
 }
 
-/* alice and bob are kept; nothing runs. */
+/* The file has alice and bob, and no process runs. */
 static void
 two_records(void)
 {
@@ -79,7 +79,7 @@ START_TEST(records_survive_a_restart)
     struct state_file *h;
 
     two_records();
-    for (int i = 0; i < 2; i++) { /* also where the process between has changed nothing */
+    for (int i = 0; i < 2; i++) { /* also if the process in between has changed nothing */
         h = next("boot");
         ck_assert_uint_eq(a.owners_n, 2);
         expect_owner(0, 11, "alice", 5000);
@@ -98,7 +98,7 @@ START_TEST(records_survive_a_restart)
 }
 END_TEST
 
-/* No clock goes on over a boot. */
+/* After a reboot the times cannot be compared. */
 START_TEST(not_of_another_boot)
 {
     struct state_file *h;
@@ -113,8 +113,8 @@ START_TEST(not_of_another_boot)
 END_TEST
 
 /*
- * A version that knows no such file has run since, and owners may have come back to it: what it left in the file is too
- * old to count.
+ * A version without this file has run since, and owners may have come back to that process: the records in the file are
+ * too old to count.
  */
 START_TEST(not_of_the_process_before_the_last)
 {
@@ -135,7 +135,7 @@ START_TEST(not_of_the_process_before_the_last)
 }
 END_TEST
 
-/* Whatever byte of a checkpoint is broken: it is dropped, and the other one counts. */
+/* If any byte of a checkpoint is damaged, it is dropped, and the other one counts. */
 START_TEST(a_broken_record_is_dropped)
 {
     two_records();
@@ -174,7 +174,7 @@ START_TEST(another_version_is_replaced)
 }
 END_TEST
 
-/* It grows and shrinks with the rest. */
+/* The file grows and shrinks as the table does. */
 START_TEST(as_many_as_there_are)
 {
     struct state_file *h = next("boot");

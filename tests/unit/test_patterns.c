@@ -1,6 +1,6 @@
 /*
- * test_patterns.c -- sessions with patterns: a turn spends a bounded time on them, who has few is not late for who has
- * many, and who can never follow is closed.
+ * test_patterns.c -- sessions with patterns: a turn spends a bounded time on them, a session with few is not late
+ * because of one with many, and a session that can never keep up is closed.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -11,7 +11,7 @@ enum { NAME = 500, SLOW = 1000 };
 
 static char hot[NAME + 1]; /* a name that the slow patterns go through to its end */
 
-/* A thousand of them, and behind them one that matches everything. */
+/* Subscribes to a thousand slow patterns, and last to one that matches everything. */
 static void
 subscribe_slowly(const struct client *c)
 {
@@ -51,7 +51,7 @@ START_TEST(a_session_with_one_is_not_late_for_a_session_with_a_thousand)
     ck_assert_int_eq(receive_events(&slow, &slow_token), 0);
     turn();
     ck_assert_int_eq(receive_events(&slow, &slow_token), 50);
-    publish(51); /* both are there again */
+    publish(51); /* both have no backlog */
     turn();
     ck_assert_int_eq(receive_events(&quick, &quick_token), 1);
     ck_assert_int_eq(receive_events(&slow, &slow_token), 1);
@@ -60,7 +60,7 @@ START_TEST(a_session_with_one_is_not_late_for_a_session_with_a_thousand)
 }
 END_TEST
 
-/* What a thousand patterns of 500 bytes cost is more than the share of one turn. */
+/* A thousand patterns of 500 bytes cost more than the share of one turn. */
 START_TEST(a_turn_spends_a_bounded_time)
 {
     struct client slow = come();
@@ -99,7 +99,7 @@ START_TEST(a_session_that_cannot_follow_is_closed)
             receive_events(&quick, &received);
         }
     }
-    ck_assert_ptr_null(session_find(engine, slow.id)); /* and not because its output is not read */
+    ck_assert_ptr_null(session_find(engine, slow.id)); /* and its output was read */
     turn();
     receive_events(&quick, &received);
     ck_assert_uint_eq(received, 6000);
@@ -129,9 +129,9 @@ START_TEST(subscriptions_change_meanwhile)
     }
     pubsub_unsubscribe(engine->pubsub, slow.s, SLICE_LIT("lock:*"), true);
     ck_assert_int_eq(pubsub_count(slow.s), 0);
-    pubsub_subscribe(engine->pubsub, slow.s, SLICE_LIT("lock:*"), true); /* hears what comes from now on */
+    pubsub_subscribe(engine->pubsub, slow.s, SLICE_LIT("lock:*"), true); /* for events from now on */
     publish(3);
-    leave(&other); /* behind, and gone */
+    leave(&other); /* it was behind, and goes */
     turn();
     token = 2;
     ck_assert_int_eq(receive_events(&slow, &token), 1);
@@ -139,7 +139,7 @@ START_TEST(subscriptions_change_meanwhile)
 }
 END_TEST
 
-/* What a turn leaves behind it has a next one, though nothing else happens. */
+/* Work that a turn leaves has another turn, though no other event comes. */
 START_TEST(the_loop_does_not_sleep_meanwhile)
 {
     struct client slow = come(), locker = come();

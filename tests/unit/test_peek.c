@@ -1,6 +1,6 @@
 /*
- * test_peek.c -- who is alone in its process is looked at, and read behind the answer: nothing is lost by it, nothing
- * heard twice, and who sleeps in recv() sleeps until it is answered.
+ * test_peek.c -- the daemon peeks at a session that is alone in its process, and reads after the answer: no byte is
+ * lost or read twice, and a client that sleeps in recv() sleeps until its answer.
  */
 #include <check.h>
 #include <errno.h>
@@ -21,11 +21,11 @@
 
 #include "daemon/serve/session_end.h"
 
-/* ---- what the daemon asks of the kernel for one of its sockets, in its order: look, read, write ---- */
+/* ---- the calls of the daemon for one of its sockets, in their order: look, read, write ---- */
 
 static int noted = -1; /* the socket */
 static char notes[32];
-static int fails[2];   /* the errno of its next reads, 0 = it does not fail */
+static int fails[2];   /* the errno of its next reads, 0 = success */
 static unsigned looked_at;
 
 static void
@@ -73,7 +73,7 @@ note_down(const struct client *c)
     looked_at = 0;
 }
 
-/* However slow the machine is, nobody is looked at before the next one is read. */
+/* The recheck must not come before the next read, however slow the machine is. */
 static void
 not_looked_at(void)
 {
@@ -92,7 +92,7 @@ START_TEST(a_session_alone_is_read_behind_the_answer)
 {
     struct client c = come();
 
-    stop_the_clock(); /* or a slow machine cuts the turn short */
+    stop_the_clock(); /* otherwise a slow machine cuts the turn short */
     settle();
     note_down(&c);
     sends(&c, "PING\n");
@@ -141,7 +141,7 @@ START_TEST(a_session_with_company_is_read_at_once)
 }
 END_TEST
 
-/* It has its room back soon, though it is not answered. */
+/* The kernel's buffer is free again soon, though the request is not answered. */
 START_TEST(a_waiting_session_alone_is_read_by_the_next_look)
 {
     struct client c = come();
@@ -163,7 +163,7 @@ START_TEST(a_waiting_session_alone_is_read_by_the_next_look)
 }
 END_TEST
 
-/* It does not sleep for one answer. */
+/* Such a client does not sleep until one answer comes. */
 START_TEST(a_session_that_asks_for_more_is_read_at_once)
 {
     struct client c = come();
@@ -187,7 +187,7 @@ START_TEST(a_session_that_asks_for_more_is_read_at_once)
 }
 END_TEST
 
-/* ---- each byte is heard once ---- */
+/* ---- each byte is read once ---- */
 
 START_TEST(pieces_are_read_once)
 {
@@ -208,7 +208,7 @@ START_TEST(pieces_are_read_once)
 }
 END_TEST
 
-/* More than is read at once, and more behind it. */
+/* More bytes than one read takes, and more behind them. */
 START_TEST(a_long_pipeline_is_read_once)
 {
     enum { TIMES = ENGINE_SCRATCH_BYTES / 4 };
@@ -271,14 +271,14 @@ START_TEST(a_peer_that_dies_with_something_unread_is_seen)
     sends(&c, "LOCK a OWNER x\n");
     settle();
     ck_assert_uint_gt(c.s->peeked, 0);
-    close(c.fd); /* and it has not read the token */
+    close(c.fd); /* the token was not read */
     dying = c.id;
     ck_assert(wait_for(has_died));
     ck_assert_uint_eq(redis->releases, 1);
 }
 END_TEST
 
-/* What a close() leaves unread is a reset to the other end. */
+/* Unread input at close() would be a reset to the other end. */
 START_TEST(the_end_is_no_reset)
 {
     struct client c = come();
@@ -309,7 +309,7 @@ START_TEST(an_interrupted_read_is_read_again)
 }
 END_TEST
 
-/* It would be heard a second time. */
+/* The input would be handled a second time. */
 START_TEST(input_that_peek_cannot_take_ends_the_session)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -318,7 +318,7 @@ START_TEST(input_that_peek_cannot_take_ends_the_session)
         note_down(&c);
         fails[0] = EINTR;
         fails[1] = EIO;
-        sends(&c, i == 0 ? "PING\n" : "LOCK"); /* behind the answer, or for it is not all of a request */
+        sends(&c, i == 0 ? "PING\n" : "LOCK"); /* after the answer, or because the request is incomplete */
         settle();
         ck_assert_ptr_null(session_find(engine, c.id));
         ck_assert_uint_eq(redis->acquires, 0);
@@ -328,9 +328,9 @@ START_TEST(input_that_peek_cannot_take_ends_the_session)
 }
 END_TEST
 
-/* ---- what it is for ---- */
+/* ---- the purpose ---- */
 
-/* Of /proc/PID/status. */
+/* Reads a value of /proc/PID/status. */
 static void
 status_of(pid_t pid, const char *key, char *value, size_t room)
 {
@@ -349,7 +349,7 @@ status_of(pid_t pid, const char *key, char *value, size_t room)
     fclose(f);
 }
 
-/* How often it went to sleep; it does so now, or is about to. */
+/* How often the process went to sleep; it sleeps now, or is about to. */
 static unsigned long
 sleeps_of(pid_t pid)
 {
@@ -365,7 +365,7 @@ sleeps_of(pid_t pid)
     return strtoul(value, NULL, 10);
 }
 
-/* Waits for a byte as a client does that blocks. */
+/* Waits for a byte, as a client with a blocking socket does. */
 static _Noreturn void
 sleep_for_answers(int fd)
 {

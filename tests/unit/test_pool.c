@@ -1,5 +1,5 @@
 /*
- * test_pool.c -- memory that goes round: what came back is given out again, and what does not fit is freed.
+ * test_pool.c -- memory that is used again: the pool lends what it has got back, and frees what does not fit.
  */
 #include "daemon/base/pool.h"
 
@@ -16,15 +16,15 @@ START_TEST(bufs_go_round)
 
     buf_init(&a, 0);
     buf_init(&b, 100);
-    pool_lend(&p, &a); /* there is none yet */
+    pool_lend(&p, &a); /* the pool has none yet */
     ck_assert_ptr_null(a.p);
     buf_adds(&a, "text");
     memory = a.p;
-    pool_lend(&p, &a); /* it has some */
+    pool_lend(&p, &a); /* the buffer has memory already */
     ck_assert_ptr_eq(a.p, memory);
     pool_take_back(&p, &a);
     ck_assert(a.p == NULL && a.n == 0 && a.room == 0);
-    pool_take_back(&p, &a); /* nothing to take */
+    pool_take_back(&p, &a); /* the buffer has none */
     ck_assert_uint_eq(p.bufs_n, 1);
     pool_lend(&p, &b);
     ck_assert_ptr_eq(b.p, memory);
@@ -32,7 +32,7 @@ START_TEST(bufs_go_round)
     buf_adds(&b, "other text");
     ck_assert_ptr_eq(b.p, memory);
     buf_adds(&b, " that is longer than what is dropped");
-    buf_drop(&b, 1); /* the rest begins behind the start of its memory */
+    buf_drop(&b, 1); /* the bytes begin after the start of the memory now */
     ck_assert_ptr_eq(b.p, memory + 1);
     b.failed = true;
     pool_take_back(&p, &b);
@@ -63,7 +63,7 @@ START_TEST(a_buffer_that_does_not_fit_is_freed)
     }
     ck_assert_uint_eq(p.bufs_n, POOL_BUFS);
     for (i = 0; i < POOL_RINGS + 10; i++) {
-        pool_take_back_ring(&p, malloc(1)); /* the sanitizer finds those that are lost */
+        pool_take_back_ring(&p, malloc(1)); /* the sanitizer reports any that leak */
     }
     ck_assert_uint_eq(p.rings_n, POOL_RINGS);
     free(pool_lend_ring(&p));

@@ -1,10 +1,9 @@
 /*
  * test_protocol_md.c -- PROTOCOL.md and the tables agree, and its examples are sound.
  *
- * Run from the top of the tree. What an example promises is tried against the
- * daemon elsewhere; here only what can be known without one: requests are
- * whole and name known commands, replies are RESP and their lengths are right,
- * errors have a known prefix, stand-ins are received before they are sent.
+ * Run from the top of the tree. Other tests run the examples against the daemon; this one checks what needs none:
+ * requests are whole and name known commands, replies are RESP and their lengths are right, errors have a known prefix,
+ * stand-ins are received before they are sent.
  */
 #include <check.h>
 #include <stdio.h>
@@ -90,7 +89,7 @@ section_of(const char *name)
     return (struct slice){from, strlen(from)};
 }
 
-/* Is `what` a whole line of the section? */
+/* Whether `what` is a whole line of the section. */
 static bool
 has_line(struct slice section, const char *what)
 {
@@ -104,7 +103,7 @@ has_line(struct slice section, const char *what)
     return false;
 }
 
-/* Is `what` in the section, if every run of blanks and line ends counts as one blank? */
+/* Whether `what` is in the section, with each run of blanks and line ends as one blank. */
 static bool
 has_words(struct slice section, const char *what)
 {
@@ -137,7 +136,7 @@ START_TEST(each_command_is_described)
 
 #ifdef RLOCKD_TEST_CLOCK
     if (_i == CMD_DEBUG) {
-        return; /* not in the daemon that people run */
+        return; /* it is not in the production daemon */
     }
 #endif
     section = section_of(row->name);
@@ -192,7 +191,7 @@ is_prefix(const char *p, size_t n)
     return false;
 }
 
-/* `-WORD wherever it stands, in a table, in a sentence or in an example, is a prefix that exists. */
+/* `-WORD anywhere, in a table, in a sentence or in an example, is a prefix that exists. */
 START_TEST(no_other_error_is)
 {
     const char *p;
@@ -219,7 +218,7 @@ START_TEST(each_kind_is_described)
 }
 END_TEST
 
-/* The limits of the code that are said as numbers. */
+/* The limits of the code that the document has as numbers. */
 START_TEST(limits_are_described)
 {
     char row[100];
@@ -261,13 +260,13 @@ END_TEST
 
 struct example {
     struct reader reader[CONNECTIONS];  /* what each connection sends ... */
-    struct buf received[CONNECTIONS];   /* ... and hears */
+    struct buf received[CONNECTIONS];   /* ... and receives */
     bool closed[CONNECTIONS];
-    struct buf seen; /* every stand-in received so far, each with a blank behind it */
+    struct buf seen; /* every stand-in received so far, each followed by a blank */
     unsigned requests, values;
 };
 
-/* The stand-in at p (`<word>`): its length, 0 = it is none. */
+/* The length of the stand-in at p (`<word>`); 0 = none. */
 static size_t
 stand_in(const char *p, const char *end)
 {
@@ -336,9 +335,7 @@ sends(struct example *ex, int c, struct slice line)
     ck_assert_msg(res == READER_MORE, "%s: %.*s", ex->reader[c].error, (int)line.n, line.p);
 }
 
-/*
- * Takes the head line of a value off p: its type is *p, its number goes to *n (-2: a stand-in). Returns what follows.
- */
+/* Takes the head line of a value off p: its type is *p, its number goes to *n (-2: a stand-in). Returns the rest. */
 static const char *
 take_head(const char *p, long *n)
 {

@@ -1,5 +1,5 @@
 /*
- * test_pubsub.c -- SUBSCRIBE and its family byte by byte, in both RESPs, and what happens when sessions go.
+ * test_pubsub.c -- SUBSCRIBE and its family byte by byte, in both RESPs, and the end of subscribed sessions.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -108,7 +108,7 @@ START_TEST(subscriptions_are_limited)
     expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n"
                "*3\r\n$10\r\npsubscribe\r\n$2\r\n*x\r\n:1024\r\n"
                "-LIMIT a session may have at most 1024 subscriptions\r\n");
-    ck_assert_int_eq(pubsub_count(c.s), 1024); /* nothing of a refused command was done */
+    ck_assert_int_eq(pubsub_count(c.s), 1024); /* a refused command subscribes to nothing */
     leave(&c);
 }
 END_TEST
@@ -129,7 +129,7 @@ START_TEST(channels_are_limited)
 }
 END_TEST
 
-/* A channel that no event has is refused at once, with all of its command. */
+/* A channel that no event has is refused at once, with its whole command. */
 START_TEST(channels_of_events)
 {
     static const struct {
@@ -204,7 +204,7 @@ START_TEST(news_words)
 }
 END_TEST
 
-/* Whatever an owner is called: its event is four words of a text line, or three and a name. */
+/* Whatever an owner's id is: an event is three words of a text line, or three and a name. */
 START_TEST(owners_are_one_word)
 {
     static const struct {
@@ -310,7 +310,7 @@ START_TEST(both_resps_subscribe_to_the_same_channel)
 }
 END_TEST
 
-/* From LOCK to message, and not one byte to those who did not ask. */
+/* From LOCK to message; the session that did not subscribe gets no byte. */
 START_TEST(locks_are_news)
 {
     struct client c = come(), locker = come();
@@ -356,7 +356,7 @@ START_TEST(a_session_that_goes_is_forgotten)
     turn();
     expect(&stays, "*" BODY);
     leave(&stays);
-    pubsub_news(engine->pubsub, &news); /* nobody: quick, and harmless */
+    pubsub_news(engine->pubsub, &news); /* without subscribers: no effect */
 }
 END_TEST
 

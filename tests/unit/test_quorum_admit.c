@@ -1,5 +1,5 @@
 /*
- * test_quorum_admit.c -- whose answer lets a node of a quorum vote (A1 of quorum_admit.c).
+ * test_quorum_admit.c -- which answers let a node of a quorum vote (A1 of quorum_admit.c).
  *
  * quorum_admit.c is compiled into this file: the questions to the nodes stay here until the test answers them.
  */
@@ -15,7 +15,7 @@
 
 enum { NODES = 3 };
 
-/* The last question to each node; its answer comes by any link, also behind the answers to later questions. */
+/* The last question to each node; its answer comes by any link, also after the answers to later questions. */
 struct question {
     link_reply_fn *fn;
     void *arg;
@@ -96,7 +96,7 @@ over(void)
     free(tested);
 }
 
-/* The node was registered, and is in this epoch: what enter_epoch() of quorum.c notes. */
+/* The node was registered, and is in this epoch: the notes of enter_epoch() in quorum.c. */
 static void
 enter(struct quorum_node *node, uint64_t epoch)
 {
@@ -104,7 +104,7 @@ enter(struct quorum_node *node, uint64_t epoch)
     node->epoch_us = clock_now_us();
 }
 
-/* The node says that it is established in this epoch. */
+/* The node answers that it is established in this epoch. */
 static void
 answer(struct question q, const char *epoch)
 {
@@ -117,8 +117,8 @@ answer(struct question q, const char *epoch)
 }
 
 /*
- * Its clocks are raised by the question behind the registration only. The one before it may have left by another link,
- * and its answer comes later.
+ * Only the question after the registration raises the node's token clocks. The one before may have left by another
+ * link, and its answer comes later.
  */
 START_TEST(a_question_before_the_registration_gives_no_vote)
 {
@@ -140,7 +140,7 @@ START_TEST(a_question_before_the_registration_gives_no_vote)
 }
 END_TEST
 
-/* The node has lost its data since, and was registered anew. */
+/* The node has lost its data since the question, and was registered again. */
 START_TEST(an_answer_of_another_epoch_gives_no_vote)
 {
     struct quorum_node *node = &tested->node[0];
@@ -172,7 +172,7 @@ main(void)
 int
 main(void)
 {
-    return 0; /* the clock cannot be moved */
+    return 0; /* the test needs RLOCKD_TEST_CLOCK */
 }
 
 #endif

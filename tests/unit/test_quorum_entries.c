@@ -1,6 +1,6 @@
 /*
  * test_quorum_entries.c -- errands that wait behind another one at their node, which may vote by the time they leave;
- * what the answer to a repair counts for.
+ * and what the answer to a repair proves.
  *
  * quorum_entries.c is compiled into this file: operations for the shards are kept here.
  */
@@ -95,7 +95,7 @@ go_on(void)
     quorum_part_launch(qu, &entry->part[0]);
 }
 
-/* A repair passes the grace period of a node that does not vote, whatever other nodes it goes to. */
+/* A repair of a node that does not vote passes its grace period, whatever other nodes it goes to. */
 START_TEST(a_repair_is_a_reclaim_where_the_node_does_not_vote)
 {
     o.sort = SORT_REPAIR;
@@ -120,7 +120,7 @@ START_TEST(a_reclaim_sets_no_key_at_a_node_that_votes_by_now)
     quorum_part_push(qu, &o, 1, CORE_ACQUIRE, 5);
     qu->node[0].voting = qu->node[1].voting = true;
     go_on();
-    ck_assert(sent_n[0] == 0 && !list_empty(&qu->unsent)); /* to be answered DOWN */
+    ck_assert(sent_n[0] == 0 && !list_empty(&qu->unsent)); /* will be answered DOWN */
     ck_assert(sent_n[1] == 1 && sent[1].reclaim);
 }
 END_TEST

@@ -1,9 +1,9 @@
 /*
- * test_quorum_servers.c -- daemons of a quorum tell each other the servers of their nodes: what is noticed, and how
- * many broadcasts that costs a fleet.
+ * test_quorum_servers.c -- daemons of a quorum broadcast the servers of their nodes: which differences they find, and
+ * how many broadcasts that costs a fleet.
  *
- * quorum_servers.c is compiled into this file: a broadcast is heard here by each other daemon that has a node in
- * common, by each of them after another time.
+ * quorum_servers.c is compiled into this file: each other daemon that has a node in common receives a broadcast here,
+ * after a time of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +158,7 @@ pass(unsigned seconds)
     pass_ms(seconds * 1000);
 }
 
-/* The broadcasts of so many seconds. */
+/* The number of broadcasts in so many seconds. */
 static unsigned
 sent_in(unsigned seconds)
 {
@@ -201,13 +201,13 @@ over(void)
     while (daemons_n > 0) {
         end_last();
     }
-    pass(1); /* frees what is underway */
+    pass(1); /* frees the messages that are under way */
     clock_stop(false);
 }
 
 static const unsigned fleets[] = {2, 10, 100, DAEMONS_MAX - 1};
 
-/* All daemons notice it; of 999, some 6 broadcast in 5 s (each of the 999 did so before one spoke for all). */
+/* All daemons warn; of 999, some 6 broadcast in 5 s (before one broadcast served for all, each of the 999 did). */
 START_TEST(one_daemon_with_another_node)
 {
     unsigned n = fleets[_i], broadcasts;
@@ -242,7 +242,7 @@ START_TEST(two_halves_with_other_nodes)
 }
 END_TEST
 
-/* A server is restarted: its run_id is another one, and each daemon learns of it within a second. */
+/* A server is restarted: it has another run_id, which each daemon learns within a second. */
 START_TEST(a_restarted_server)
 {
     unsigned n = fleets[_i];
@@ -271,7 +271,7 @@ START_TEST(a_restarted_server)
 }
 END_TEST
 
-/* A daemon whose changed list is told all the time in other words, until it is over. */
+/* A daemon whose list has changed receives the same list again and again in other words, until the end. */
 START_TEST(a_list_that_another_daemon_logged)
 {
     static const struct {
@@ -290,7 +290,7 @@ START_TEST(a_list_that_another_daemon_logged)
 }
 END_TEST
 
-/* There is no server by which one could tell the other. */
+/* No common server shows one group of daemons to the other. */
 START_TEST(lists_without_a_common_node_are_not_noticed)
 {
     start_many(2, "abc");
@@ -305,7 +305,7 @@ suite(void)
 {
     Suite *s = suite_create("quorum servers");
     TCase *t = tcase_create("all");
-    int n = rng_seeds(100) < 100 ? 3 : (int)(sizeof(fleets) / sizeof(fleets[0])); /* not the largest in valgrind */
+    int n = rng_seeds(100) < 100 ? 3 : (int)(sizeof(fleets) / sizeof(fleets[0])); /* without the largest in valgrind */
 
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, begin, over);
@@ -329,7 +329,7 @@ main(void)
 int
 main(void)
 {
-    return 0; /* the clock cannot be moved */
+    return 0; /* the test needs RLOCKD_TEST_CLOCK */
 }
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * test_reader.c -- framing: a table of inputs with what they mean, and properties over random bytes.
+ * test_reader.c -- framing: a table of inputs with their meaning, and properties over random bytes.
  *
- * What a reader makes of some bytes is written down as a transcript, one piece
- * per request: `L[word|word]` for a text line, `R[word|word]` for a RESP array,
- * words escaped, then `+n` (n bytes pending) or `!error`. Two runs are the same
- * when their transcripts are.
+ * The result of reading some bytes is written as a transcript, one piece per request: `L[word|word]` for a text line,
+ * `R[word|word]` for a RESP array, words escaped, then `+n` (n bytes pending) or `!error`. Two runs are the same when
+ * their transcripts are.
  */
 #include "proto/reader.h"
 
@@ -18,7 +17,7 @@
 static const struct reader_limits usual = {.line_bytes = 16384, .word_bytes = 16384, .words = 64};
 static const struct reader_limits small = {.line_bytes = 20, .word_bytes = 10, .words = 3};
 
-/* Appends what comes of the bytes fed so far; false after BAD. No ck_assert per request: it is a system call. */
+/* Appends the requests of the bytes fed so far; false after BAD. No ck_assert per request: it is a system call. */
 static bool
 take_all(struct reader *r, struct buf *transcript)
 {
@@ -59,8 +58,8 @@ finish(struct reader *r, struct buf *transcript)
 }
 
 /*
- * Feeds the bytes in chunks of at most `most` (0: in one); when `rng` is given, of random length, and some are lent
- * instead.
+ * Feeds the bytes in chunks of at most `most` (0: in one); with `rng` in chunks of random length, some of which are
+ * lent.
  */
 static void
 transcribe(const struct reader_limits *limits, const char *p, size_t n, size_t most, struct rng *rng, struct buf *out)
@@ -78,7 +77,7 @@ transcribe(const struct reader_limits *limits, const char *p, size_t n, size_t m
             chunk = 1 + rng_below(rng, (unsigned)chunk);
         }
         chunk = chunk < n ? chunk : n;
-        copy = malloc(chunk); /* its own block, so that ASan sees a read past it */
+        copy = malloc(chunk); /* a block of its own, so that ASan notices a read past its end */
         memcpy(copy, p, chunk);
         if (rng != NULL && reader_pending(&r) == 0 && rng_below(rng, 2) == 0) {
             reader_lend(&r, copy, chunk);
@@ -310,7 +309,7 @@ START_TEST(lent_bytes_are_not_copied)
     reader_lend(&r, bytes, sizeof(bytes) - 1);
     ck_assert_int_eq(reader_next(&r, &w), READER_READY);
     ck_assert_ptr_eq(w.word[0].p, bytes);
-    reader_keep(&r); /* in the middle: a request and a half */
+    reader_keep(&r); /* in the middle: one request and a half */
     memset(bytes, 'x', sizeof(bytes));
     ck_assert_int_eq(reader_next(&r, &w), READER_READY);
     ck_assert(slice_is(w.word[0], "LOCK"));
@@ -322,18 +321,18 @@ START_TEST(lent_bytes_are_not_copied)
     ck_assert_int_eq(reader_next(&r, &w), READER_MORE);
     ck_assert_ptr_null(r.in.p);
     reader_lend(&r, more, sizeof(more) - 1);
-    reader_fini(&r); /* frees nothing of it */
+    reader_fini(&r); /* frees no lent byte */
     reader_init(&r, &usual);
     feed(&r, "*x\r\n");
     ck_assert_int_eq(reader_next(&r, &w), READER_BAD);
-    reader_lend(&r, more, sizeof(more) - 1); /* not looked at */
+    reader_lend(&r, more, sizeof(more) - 1); /* is not read */
     ck_assert_int_eq(reader_next(&r, &w), READER_BAD);
     reader_keep(&r);
     reader_fini(&r);
 }
 END_TEST
 
-/* As before and after AUTH: the next request is judged by the limits of its time. */
+/* The limits change as with AUTH: they apply from the next request on. */
 START_TEST(limits_are_exchanged)
 {
     struct reader r;
@@ -418,7 +417,7 @@ START_TEST(linear_pipeline)
     }
     reader_init(&r, &usual);
     reader_feed(&r, p, MANY);
-    /* One is taken, one byte comes: what waits behind must not be moved each time. */
+    /* With each byte that comes one request is taken: the bytes behind it must not be moved each time. */
     while (n < MANY / 2 && reader_next(&r, &w) == READER_READY) {
         n++;
         reader_feed(&r, n % 2 == 1 ? "b" : "\n", 1);
@@ -431,7 +430,7 @@ END_TEST
 
 /* --- properties ----------------------------------------------------------------------------------- */
 
-/* Pieces that matter to the parser, so that random bytes get past its first check. */
+/* Pieces that matter to the parser, so that random bytes pass its first check. */
 static const char *const pieces[] = {
     "*",    "$",      "\r\n",      "\n",     "\r",   "1",   "2",      "3",      "10",      "-1",  "0",  "99999999",
     "PING", "LOCK a", "\"",        "'",      "\\",   "\\x", "\\x4f",  " ",      "\t",      "x",   "\"a b\" ",
@@ -485,7 +484,7 @@ START_TEST(any_chunking)
             }
         }
     }
-    /* The soup is worth something only while both happen. */
+    /* The test is useful only if both results occur. */
     ck_assert_uint_gt(ready, ROUNDS / 20);
     ck_assert_uint_gt(bad, ROUNDS / 20);
     buf_fini(&in);
@@ -523,7 +522,7 @@ encode_line_word(struct rng *rng, struct slice word, struct buf *out)
     buf_adds(out, "\"");
 }
 
-/* What is written by the rules comes back as it was: words of any bytes, in both forms, many on one connection. */
+/* Words that are written by the rules are read back unchanged: any bytes, in both forms, many on one connection. */
 START_TEST(round_trip)
 {
     struct rng rng = rng_of(_i);
@@ -569,7 +568,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Good requests with a few bytes changed, dropped or doubled: never a crash, and chunking still does not matter. */
+/* Good requests with a few bytes changed, dropped or doubled: no crash, and the chunking still does not matter. */
 START_TEST(mutations)
 {
     static const char good[] = "LOCK \"a b\" WAIT 5s\r\n*2\r\n$6\r\nUNLOCK\r\n$3\r\na b\r\nPING\n*1\r\n$4\r\nPING\r\n";

@@ -1,8 +1,8 @@
 /*
  * test_retarget.c -- a shard whose data moves to another server (shard_retarget()).
  *
- * The servers are two doors to one Redis, so that the data is the same at both, and what runs behind the one can be
- * seen behind the other. A door can keep back what Redis answers.
+ * The servers are two doors to one Redis, so that both have the same data, and the effect of a command through one door
+ * is seen through the other. A door can hold back Redis's answers.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -25,12 +25,12 @@ struct pair {
 static struct door {
     struct evconnlistener *listener;
     int port;
-    bool holds; /* answers are kept back */
+    bool holds; /* answers are held back */
     struct pair pair[PAIRS_MAX];
-    size_t pairs_n; /* ever accepted */
+    size_t pairs_n; /* all that were ever accepted */
 } door[DOORS];
 
-static struct link_address *address; /* the shard's */
+static struct link_address *address; /* of the shard */
 static struct backend_env env;
 static struct freelist freelist;
 static struct shard *sh;
@@ -53,7 +53,7 @@ on_end(struct bufferevent *bev, short what, void *arg)
     struct pair *p = arg;
 
     if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
-        if (bev == p->client && p->door->holds) { /* what was asked runs all the same */
+        if (bev == p->client && p->door->holds) { /* its requests run all the same */
             bufferevent_disable(bev, EV_READ);
         } else {
             cut(p);
@@ -100,7 +100,7 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, i
     bufferevent_socket_connect(p->server, (struct sockaddr *)&sun, sizeof(sun));
 }
 
-/* What was kept back comes, to whoever still listens. */
+/* The answers that were held back are sent to connections that are still open. */
 static void
 let_through(struct door *d)
 {
@@ -265,7 +265,7 @@ START_TEST(a_new_address_closes_all_links)
 }
 END_TEST
 
-/* They come in the same turn in which it is told to go, or later: none counts. */
+/* Answers of the former server come in the same turn as shard_retarget(), or later: none counts. */
 START_TEST(answers_of_the_server_before_do_not_count)
 {
     uint64_t op;
@@ -281,11 +281,14 @@ START_TEST(answers_of_the_server_before_do_not_count)
     shard_retarget(sh, "127.0.0.1", door[1].port);
     ck_assert_int_eq(outcome(op), CORE_UNKNOWN);
     turn_until_links(LINKS);
-    ck_assert_int_eq(outcome(ask("k")), CORE_OK); /* the same owner: it learns what became of it */
+    ck_assert_int_eq(outcome(ask("k")), CORE_OK); /* the same owner: it finds its own key */
 }
 END_TEST
 
-/* A server that hangs while it is greeted; then none, for an hour: the pause does not count for the next server. */
+/*
+ * A server hangs during the greeting; then there is none, with a pause of an hour, which does not count for the next
+ * server.
+ */
 START_TEST(a_server_that_never_answers_is_left)
 {
     const int64_t min_us = w.conf.backoff_min_us, max_us = w.conf.backoff_max_us;
@@ -308,7 +311,7 @@ START_TEST(a_server_that_never_answers_is_left)
 }
 END_TEST
 
-/* The time is over: whether it goes on is not known yet, so an acquisition waits to hear of it. */
+/* The time for grants has ended, and the topology has not extended it yet: an acquire waits until it knows. */
 START_TEST(acquires_wait_for_the_topology_after_the_grants_end)
 {
     uint64_t op;
@@ -333,7 +336,7 @@ START_TEST(acquires_wait_for_the_topology_after_the_grants_end)
     op = ask("other");
     shard_grant_until(sh, 0);
     ck_assert_int_eq(outcome(op), CORE_DOWN);
-    (void)ask("third"); /* waits when the shard ends */
+    (void)ask("third"); /* it waits when the shard ends */
     shard_grant_until(sh, 1);
     (void)ask("fourth");
 }

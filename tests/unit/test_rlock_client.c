@@ -1,13 +1,13 @@
 /*
- * test_rlock_client.c -- the connection of the command line: no call outlasts the time that it was given, and no
- * connection its daemon.
+ * test_rlock_client.c -- the connection of the command line: no call lasts longer than the time that it was given, and
+ * no connection longer than its daemon.
  */
 #undef fail /* a macro of Check */
 #include "daemon/rlock_client.c"
 
 #include "tests/unit/suite.h"
 
-/* A time that is over already, as of a process that was stopped before the call. */
+/* No time is left, as after a stop of the process before the call. */
 START_TEST(no_time_is_not_for_ever)
 {
     static const int64_t over_us[] = {0, -1, -5 * US_PER_S};
@@ -29,7 +29,7 @@ START_TEST(no_time_is_not_for_ever)
 }
 END_TEST
 
-/* The queue of the listening socket is full, so connect() waits: not at all if there is no time. */
+/* The queue of the listening socket is full, so connect() waits; without time it must not. */
 START_TEST(no_time_to_connect)
 {
     char dir[] = "/tmp/rlock-client.XXXXXX", addr[80];
@@ -74,7 +74,7 @@ option(int fd, int level, int name)
     return value;
 }
 
-/* `rlock run` waits for the lock without sending anything: only the kernel notices that the host has vanished. */
+/* `rlock run` waits for the lock without sending anything: only the kernel can notice that the host has vanished. */
 START_TEST(a_host_that_vanishes)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -1,5 +1,6 @@
 /*
- * test_roles.c -- who may do what: Unix socket or TCP, by which passwords, protected or not, before AUTH and after it.
+ * test_roles.c -- the role of a session: by Unix socket or TCP, by the passwords, protected or not, before AUTH and
+ * after it.
  */
 #include "tests/unit/house.h"
 
@@ -30,7 +31,7 @@ come_by(bool is_unix)
     return c;
 }
 
-/* The role at first, and what it comes to by the user's password, by the admin's, and without either. */
+/* The first role, and the role after the user's password and after the admin's. */
 START_TEST(roles_of_each_configuration)
 {
     static const struct {
@@ -38,21 +39,21 @@ START_TEST(roles_of_each_configuration)
         bool auth_unix, is_protected, is_unix;
         enum role first, by_user, by_admin;
     } rows[] = {
-        /* no password at all */
+        /* no password */
         {NULL, NULL, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
         {NULL, NULL, false, true, false, CLIENT, CLIENT, CLIENT},
         {NULL, NULL, false, false, false, IS_ADMIN, IS_ADMIN, IS_ADMIN},
-        /* the users' alone */
+        /* only the user's */
         {USER, NULL, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
         {USER, NULL, false, true, false, NONE, CLIENT, NONE},
         {USER, NULL, false, false, false, NONE, CLIENT, NONE},
         {USER, NULL, true, true, true, NONE, IS_ADMIN, NONE},
-        /* the admin's alone */
+        /* only the admin's */
         {NULL, ADMIN, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
         {NULL, ADMIN, false, true, false, CLIENT, CLIENT, IS_ADMIN},
         {NULL, ADMIN, false, false, false, CLIENT, CLIENT, IS_ADMIN},
         {NULL, ADMIN, true, true, true, CLIENT, CLIENT, IS_ADMIN},
-        /* both */
+        /* both passwords */
         {USER, ADMIN, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
         {USER, ADMIN, false, true, false, NONE, CLIENT, IS_ADMIN},
         {USER, ADMIN, false, false, false, NONE, CLIENT, IS_ADMIN},
@@ -86,7 +87,10 @@ START_TEST(roles_of_each_configuration)
 }
 END_TEST
 
-/* Who is in must be able to unlock: it stays in, but the admin's commands go with the password that gave them. */
+/*
+ * A session that is open must be able to unlock: it stays open, but loses the admin's commands with the password that
+ * gave them.
+ */
 START_TEST(a_reload_takes_the_admins_role_and_no_more)
 {
     struct conf was, *now = conf;
@@ -105,7 +109,7 @@ START_TEST(a_reload_takes_the_admins_role_and_no_more)
     roles_reload(engine, &was);
     ck_assert_int_eq(role_of(&t), CLIENT);
     ck_assert(list_empty(&engine->monitors));
-    ck_assert_int_eq(role_of(&u), IS_ADMIN); /* it could log in with that password, and be one */
+    ck_assert_int_eq(role_of(&u), IS_ADMIN); /* with that password it could log in, and be an admin */
     was = *now;
     now->auth_admin_password = strdup(ADMIN);
     roles_reload(engine, &was);
@@ -114,7 +118,7 @@ START_TEST(a_reload_takes_the_admins_role_and_no_more)
     settle();
     ck_assert_int_eq(role_of(&u), IS_ADMIN);
     was = *now;
-    roles_reload(engine, &was); /* nothing of that has changed */
+    roles_reload(engine, &was); /* no change */
     ck_assert_int_eq(role_of(&u), IS_ADMIN);
     now->auth_admin_password = strdup("another");
     roles_reload(engine, &was);

@@ -1,5 +1,5 @@
 /*
- * test_sentinel.c -- URLs of sentinels, and what their answers come to.
+ * test_sentinel.c -- URLs of sentinels, and the verdict from their answers.
  */
 #include <string.h>
 
@@ -67,7 +67,7 @@ END_TEST
 
 /* ---- votes ---- */
 
-/* "AAB" = two sentinels that name A, one that names B; - is silent, ? knows no master. Each knows `others` others. */
+/* "AAB" = two sentinels name A, one names B; - does not answer, ? knows no master. Each knows `others` others. */
 static struct sentinel_verdict
 count(const char *answered, unsigned others, unsigned least)
 {
@@ -98,7 +98,7 @@ named(const char *answered, unsigned others)
 START_TEST(a_majority_of_all_sentinels_names_the_master)
 {
     ck_assert_int_eq(named("A", 0), 'A');
-    ck_assert_int_eq(named("A", 1), 0); /* two of two */
+    ck_assert_int_eq(named("A", 1), 0); /* two of two are needed */
     ck_assert_int_eq(named("A", 2), 0); /* a minority beside an old master */
     ck_assert_int_eq(named("AA", 2), 'A');
     ck_assert_int_eq(named("A--", 2), 0);
@@ -113,7 +113,7 @@ START_TEST(a_majority_of_all_sentinels_names_the_master)
     ck_assert_int_eq(named("", 0), 0);
     ck_assert_uint_eq(count("A-?", 4, 0).electorate, 5);
     ck_assert_uint_eq(count("A-?", 4, 0).answering, 1);
-    ck_assert_ptr_null(count("A--", 0, 3).master); /* it has forgotten the others that the URL lists */
+    ck_assert_ptr_null(count("A--", 0, 3).master); /* it has forgotten the others in the URL */
     ck_assert_ptr_nonnull(count("AA-", 0, 3).master);
 }
 END_TEST
@@ -131,7 +131,7 @@ START_TEST(one_sentinel_has_one_vote_its_latest)
     ck_assert_uint_eq(v.answering, 1);
     sentinel_votes_count(each, 3, 0, NOW_US, &v);
     ck_assert_str_eq(v.master->host, "new");
-    a.asked_us = twice.asked_us; /* both at once: still one */
+    a.asked_us = twice.asked_us; /* both at once: still one vote */
     sentinel_votes_count(each, 2, 0, NOW_US, &v);
     ck_assert_uint_eq(v.answering, 1);
 }
@@ -148,7 +148,7 @@ START_TEST(a_sentinel_without_an_id_has_no_vote)
 }
 END_TEST
 
-/* The third of five counts: when it is too old, the majority is. */
+/* The third of five votes counts: when it is too old, so is the majority. */
 START_TEST(a_majority_is_as_old_as_its_oldest)
 {
     struct sentinel_vote vote[5];

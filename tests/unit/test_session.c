@@ -22,8 +22,8 @@ START_TEST(replies_come_in_order_of_requests)
 
     sends(&c, "PING one\nLOCK a\nPING two\nLOCK b OWNER x\nNONSENSE\nPING three\n");
     turn();
-    expect(&c, "$3\r\none\r\n"); /* nothing of what stands behind the LOCK, though NONSENSE is known to be wrong */
-    ck_assert_uint_eq(redis->acquires, 2); /* ... and though b is being locked already */
+    expect(&c, "$3\r\none\r\n"); /* no reply to a request behind the LOCK, though NONSENSE is known to be wrong */
+    ck_assert_uint_eq(redis->acquires, 2); /* ... and though the acquire for b has been sent */
     settle();
     expect(&c, ":101\r\n$3\r\ntwo\r\n:102\r\n-ERR unknown command 'NONSENSE', with args beginning with: \r\n"
                "$5\r\nthree\r\n");
@@ -82,7 +82,7 @@ START_TEST(an_unlock_behind_a_waiting_lock_runs)
 }
 END_TEST
 
-/* Whatever else stands between them; the replies are in order. */
+/* CANCEL runs at once, whatever stands between; the replies keep their order. */
 START_TEST(a_cancel_behind_a_waiting_lock_runs)
 {
     struct client holder = come(), c = come();
@@ -164,7 +164,7 @@ START_TEST(one_busy_session_does_not_hold_up_another)
     sends_times(&busy, "PING\n", 3000);
     sends(&other, "PING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    ck_assert(engine_turn_end(engine)); /* there is more of the busy one ... */
+    ck_assert(engine_turn_end(engine)); /* the busy one has more requests ... */
     expect(&other, "+PONG\r\n");        /* ... and the other one has its answer */
     ck_assert_uint_lt(busy.s->requests_n, 3000);
     settle();
@@ -248,7 +248,7 @@ START_TEST(a_release_by_a_vanished_peer_still_runs)
     settle();
     ck_assert(held("a"));
     sends(&c, "PING\nLOCK b OWNER x\nUNLOCK a OWNER x\n");
-    close(c.fd); /* nobody hears the PONG; UNLOCK is still to come, behind the LOCK of its owner */
+    close(c.fd); /* no client reads the PONG; UNLOCK still waits for the LOCK of its owner */
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert(held("b"));
@@ -257,7 +257,10 @@ START_TEST(a_release_by_a_vanished_peer_still_runs)
 }
 END_TEST
 
-/* Of who has closed the socket nothing is run that would be for itself; who has shut down one direction is answered. */
+/*
+ * If the client has closed the socket, commands for the session alone do not run; if it has only shut down one
+ * direction, all are answered.
+ */
 START_TEST(commands_for_a_closed_peer_alone_do_not_run)
 {
     static const char requests[] =

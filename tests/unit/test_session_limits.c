@@ -1,5 +1,5 @@
 /*
- * test_session_limits.c -- what a session may not do: bad framing, too much, too long, without AUTH.
+ * test_session_limits.c -- what the daemon does not let a session do: bad framing, too much, too long, without AUTH.
  */
 #include <check.h>
 #include <event2/event.h>
@@ -63,7 +63,7 @@ START_TEST(output_that_is_not_read_ends_the_session)
         }
     }
     settle();
-    ck_assert_ptr_nonnull(session_find(engine, c.id)); /* held up, not closed: it may only be slow */
+    ck_assert_ptr_nonnull(session_find(engine, c.id)); /* held up, not closed: the client may only be slow */
     ck_assert_uint_lt(session_find(engine, c.id)->out.bytes.n, 4096 + 64);
 #ifdef RLOCKD_TEST_CLOCK
     clock_advance_us(conf->dead_peer_us + US_PER_S);
@@ -114,7 +114,7 @@ START_TEST(too_many_unanswered_requests_are_not_read)
     settle();
     ck_assert_uint_eq(c.s->slots_n, (unsigned)limit);
     ck_assert_uint_eq(c.s->requests_n, (unsigned)limit);
-    shutdown(c.fd, SHUT_WR); /* heard, although we do not read: the wait ends, and all is answered */
+    shutdown(c.fd, SHUT_WR); /* EOF is noticed without a read: all requests are answered */
     settle();
     buf_init(&b, 0);
     receives(&c, &b);
@@ -152,9 +152,9 @@ START_TEST(reading_goes_on_when_there_are_fewer)
 }
 END_TEST
 
-/* ---- a connection that speaks for several owners ---- */
+/* ---- a connection with several owners ---- */
 
-/* How many times it was said. */
+/* How many times `what` is in the text. */
 static int
 times(const char *text, const char *what)
 {
@@ -168,7 +168,7 @@ times(const char *text, const char *what)
 
 #define CROWDED "-LIMIT too many requests of this connection wait behind this one\r\n"
 
-/* What would free the lock stands behind as many requests as the connection may have. */
+/* The UNLOCK of the lock stands behind as many requests as the connection may have. */
 START_TEST(a_shared_connection_never_locks_itself_out)
 {
     static const int limits[] = {1, 4, 256, 1024};
@@ -187,7 +187,7 @@ START_TEST(a_shared_connection_never_locks_itself_out)
     }
     ck_assert_int_eq(send(c.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
     settle();
-    ck_assert_uint_eq(c.s->slots_n, (unsigned)limit); /* the oldest are told at once that there are too many ... */
+    ck_assert_uint_eq(c.s->slots_n, (unsigned)limit); /* the oldest ones get LIMIT at once ... */
     buf_clear(&b, 0);
     receives(&c, &b);
     ck_assert_int_eq(strncmp(b.p, ":101\r\n" CROWDED, 6 + strlen(CROWDED)), 0);
@@ -197,7 +197,7 @@ START_TEST(a_shared_connection_never_locks_itself_out)
     buf_clear(&b, 0);
     receives(&c, &b);
     ck_assert_int_eq(times(b.p, CROWDED), 1);
-    ck_assert_int_eq(times(b.p, ":10"), limit > 1); /* who waits longest, of those that are left, has it */
+    ck_assert_int_eq(times(b.p, ":10"), limit > 1); /* of those that are left, the first waiter gets it */
     ck_assert_uint_eq(c.s->requests_n, (unsigned)(limit + more + 2));
     ck_assert_uint_eq(engine->metrics.limited, (unsigned)more + 1);
     buf_fini(&b);
@@ -205,7 +205,10 @@ START_TEST(a_shared_connection_never_locks_itself_out)
 }
 END_TEST
 
-/* An MLOCK gives way with all that it was granted; what stands behind its owner's wait elsewhere gives way, too. */
+/*
+ * An MLOCK that gives way releases the names that it has got; a request behind its owner's wait on another connection
+ * gives way, too.
+ */
 START_TEST(every_waiting_request_gives_way)
 {
     struct client other = come(), c = come();
@@ -217,13 +220,13 @@ START_TEST(every_waiting_request_gives_way)
     sends(&c, "MLOCK 2 free yours OWNER m\nPING\nPING\n");
     settle();
     expect(&c, "-LIMIT too many requests of this connection wait behind this one: \"yours\"\r\n+PONG\r\n+PONG\r\n");
-    sends(&other, "LOCK free NOWAIT\nLOCK hot\n"); /* it was given back */
+    sends(&other, "LOCK free NOWAIT\nLOCK hot\n"); /* the name was released */
     settle();
     expect(&other, ":103\r\n:104\r\n");
     sends(&other, "LOCK yours OWNER x\n");
     sends(&c, "LOCK hot OWNER x\nPING\n");
     settle();
-    expect(&c, ""); /* it has not begun: x waits for another lock, and the other connection speaks for it */
+    expect(&c, ""); /* it has not begun: x waits for another lock on the other connection */
     sends(&c, "PING\n");
     settle();
     expect(&c, CROWDED "+PONG\r\n+PONG\r\n");
@@ -232,7 +235,7 @@ START_TEST(every_waiting_request_gives_way)
 }
 END_TEST
 
-/* Nothing but Redis is waited for: that is as it always was, however much is to be read. */
+/* Requests that wait for Redis only do not give way, however much input is left. */
 START_TEST(a_request_at_redis_does_not_give_way)
 {
     struct client c = come();
@@ -249,10 +252,10 @@ END_TEST
 
 /* ---- memory ---- */
 
-/* Large requests, and large replies, behind a wait: what they may take is bounded, whatever they are. */
+/* Large requests, and large replies, behind a wait: their memory is bounded, whichever they are. */
 START_TEST(requests_behind_a_wait_are_bounded)
 {
-    static const char *const large[] = {"PING ", "MUNLOCK 1 "}; /* a request that is kept; a reply that is */
+    static const char *const large[] = {"PING ", "MUNLOCK 1 "}; /* a request that is kept; a reply that is kept */
     struct client holder = come(), c = come();
     size_t kib = 64, sent = 0;
     char line[4096];
@@ -288,7 +291,7 @@ START_TEST(requests_behind_a_wait_are_bounded)
 }
 END_TEST
 
-/* ---- who may come in ---- */
+/* ---- which connections are accepted ---- */
 
 START_TEST(too_many_sessions_are_refused_in_words)
 {
@@ -413,7 +416,7 @@ START_TEST(a_lost_lock_closes_the_session_by_rule)
 }
 END_TEST
 
-/* The kernel's patience with the peer of a session's socket, in milliseconds. */
+/* The kernel's timeout for the peer of a session's socket, in milliseconds. */
 static int
 user_timeout_ms(const struct session *s)
 {

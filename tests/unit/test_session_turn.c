@@ -1,5 +1,6 @@
 /*
- * test_session_turn.c -- what a session costs in a turn: one read, one write, a share; and that no end of it is missed.
+ * test_session_turn.c -- the cost of a session in a turn: one read, one write, a share; and each end of a session is
+ * noticed.
  */
 #include <check.h>
 #include <errno.h>
@@ -16,13 +17,13 @@
 
 #include "daemon/serve/replies.h"
 
-/* ---- what the daemon asks of the kernel for one of its sockets ---- */
+/* ---- the calls of the daemon for one of its sockets ---- */
 
 static int counted = -1; /* the socket */
 static unsigned reads, writes, asked;
-static unsigned looked_at; /* sockets, whichever; and processes of who comes */
+static unsigned looked_at; /* sockets of all sessions, and processes of new ones */
 static int last_written;   /* of all sockets */
-static bool members_unknown;         /* there is no memory to look at them */
+static bool members_unknown;         /* poll() fails, as without memory */
 
 ssize_t
 recv(int fd, void *p, size_t n, int flags)
@@ -42,7 +43,7 @@ send(int fd, const void *p, size_t n, int flags)
 int
 poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
-    struct pollfd *volatile first = p; /* gcc takes poll() for one that only writes there */
+    struct pollfd *volatile first = p; /* volatile, as gcc assumes that poll() only writes there */
 
     looked_at += (unsigned)n;
     asked += n == 1 && first->fd == counted && first->events == 0;
@@ -63,7 +64,7 @@ all_seen(void)
     return engine->recheck_us == CORE_FOREVER;
 }
 
-/* One of many of its process; who is alone is in test_unread.c. */
+/* The session is one of several of its process; for a session alone see test_peek.c. */
 START_TEST(one_read_and_one_write_for_a_request)
 {
     struct client other = come(), c = come();
@@ -82,7 +83,7 @@ START_TEST(one_read_and_one_write_for_a_request)
     expect(&c, ":101\r\n");
     ck_assert_uint_eq(reads, 11);
     ck_assert_uint_eq(writes, 11);
-    ck_assert(wait_for(all_seen)); /* who was answered was there: it is not looked at again */
+    ck_assert(wait_for(all_seen)); /* an answered session was there: no further look */
     ck_assert_uint_eq(reads, 11);
     counted = -1;
     leave(&c);
@@ -95,7 +96,7 @@ START_TEST(replies_of_a_turn_leave_in_one_write)
     struct client other = come(), c = come();
     struct buf b;
 
-    stop_the_clock(); /* or a slow machine cuts the turn short */
+    stop_the_clock(); /* otherwise a slow machine cuts the turn short */
     settle();
     count(&c);
     sends_times(&c, "PING\n", 100);
@@ -105,7 +106,7 @@ START_TEST(replies_of_a_turn_leave_in_one_write)
     sends(&c, "LOCK a\nLOCK b OWNER x\nLOCK c OWNER y\nUNLOCK a\n");
     settle();
     ck_assert_uint_eq(reads, 2);
-    ck_assert_uint_le(writes, 3); /* the LOCKs in one, and UNLOCK when Redis has answered that */
+    ck_assert_uint_le(writes, 3); /* the replies to the LOCKs in one write, and that to UNLOCK after Redis's answer */
     buf_init(&b, 0);
     receives(&c, &b);
     ck_assert_ptr_nonnull(strstr(b.p, "+PONG\r\n:101\r\n:102\r\n:103\r\n:0\r\n"));
@@ -116,7 +117,7 @@ START_TEST(replies_of_a_turn_leave_in_one_write)
 }
 END_TEST
 
-/* Nothing is sent to it, so it is looked at once more, and then it costs nothing. */
+/* A waiting session, which is sent nothing, is looked at once, and then costs nothing. */
 START_TEST(a_waiting_session_is_looked_at_once)
 {
     struct client holder = come(), c = come();
@@ -159,7 +160,7 @@ START_TEST(a_session_that_cannot_be_looked_at_is_read)
 }
 END_TEST
 
-/* More than one call of poll() takes. */
+/* More sessions than one call of poll() takes. */
 START_TEST(however_many_wait_each_is_looked_at)
 {
     enum { MANY = 150 };
@@ -189,7 +190,7 @@ START_TEST(however_many_wait_each_is_looked_at)
 }
 END_TEST
 
-/* Who is granted a lock is waited for; who has given it back has time. */
+/* A grant is urgent, for its lock stays unused meanwhile; the reply to UNLOCK has time. */
 START_TEST(a_grant_leaves_before_the_answer_that_brought_it)
 {
     struct client holder = come(), c = come();
@@ -221,12 +222,12 @@ has_died(void)
 }
 
 /*
- * It dies with a reply unread, and the last that it sent arrives together with the news of its death: the kernel then
- * tells of the error once, as something to read, and what was read was not the error.
+ * The client dies with a reply unread, and its last bytes arrive together with the reset: the kernel then reports the
+ * error once, as readable input, and the read returns the bytes, not the error.
  */
 START_TEST(a_holder_that_dies_saying_something_frees_in_no_time)
 {
-    static const char *const last_words[] = {"UNLOC", "LOCK b\n"}; /* nothing to be answered, that would find out */
+    static const char *const last_words[] = {"UNLOC", "LOCK b\n"}; /* no reply, whose write would fail */
     struct client other = come();
 
     sends(&other, "LOCK b\n");
@@ -236,7 +237,7 @@ START_TEST(a_holder_that_dies_saying_something_frees_in_no_time)
 
         sends(&c, "LOCK a\n");
         settle();
-        sends(&c, last_words[i]); /* and it has not read the token */
+        sends(&c, last_words[i]); /* the token was not read */
         close(c.fd);
         dying = c.id;
         ck_assert(wait_for(has_died));
@@ -246,7 +247,7 @@ START_TEST(a_holder_that_dies_saying_something_frees_in_no_time)
 }
 END_TEST
 
-/* The same, but what it said is answered: the answer finds out, in the same turn. */
+/* The same, but the last request has a reply: its write fails, in the same turn. */
 START_TEST(an_answer_finds_out_that_the_peer_is_gone)
 {
     struct client c = come();
@@ -261,7 +262,10 @@ START_TEST(an_answer_finds_out_that_the_peer_is_gone)
 }
 END_TEST
 
-/* Held up with more to say, so that nothing is read that could tell: each edge is asked about, and not each turn. */
+/*
+ * The session is held up with more input, so no read can show its end: the daemon asks at each edge, and not in each
+ * turn.
+ */
 START_TEST(the_end_of_a_session_that_is_held_up_is_seen)
 {
     struct client holder = come(), c = come();
@@ -273,24 +277,24 @@ START_TEST(the_end_of_a_session_that_is_held_up_is_seen)
     count(&c);
     sends(&c, "LOCK b\nPING\nLOCK d\nPING\nPING\nPING\n");
     settle();
-    ck_assert_uint_eq(c.s->requests_n, 5); /* one more has been read */
+    ck_assert_uint_eq(c.s->requests_n, 5); /* one more was read */
     sends(&c, "PING\n");                     /* ... and this is not */
     settle();
     ck_assert_uint_ge(asked, 1); /* whether the peer is gone */
-    ck_assert_uint_le(asked, 2); /* ... and when it is looked at again, if that is due already */
+    ck_assert_uint_le(asked, 2); /* ... and with the recheck, if that is due already */
     sends(&holder, "UNLOCK b\n");
     settle();
     ck_assert_uint_eq(c.s->slots_n, 4);
     ck_assert_uint_le(asked, 2);
     counted = -1;
-    close(c.fd); /* and it has read nothing: the connection breaks */
+    close(c.fd); /* the client has read nothing, so the connection breaks */
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
     leave(&holder);
 }
 END_TEST
 
-/* And what it said last holds it up: nothing more is read of it, but when it is looked at again, it is asked. */
+/* The last requests hold the session up: no more is read of it, but the recheck asks whether the peer is there. */
 START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
 {
     struct client other = come(), c = come();
@@ -300,7 +304,7 @@ START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
     sends(&c, "LOCK a\n");
     settle();
     sends(&c, "LOCK b\nPING\nPING\nPING\nPING\n");
-    close(c.fd); /* and it has not read the token */
+    close(c.fd); /* the token was not read */
     dying = c.id;
     ck_assert(wait_for(has_died));
     ck_assert_uint_eq(redis->releases, 1);
@@ -308,7 +312,7 @@ START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
 }
 END_TEST
 
-/* What it holds itself does not wait for what it has still said, be that ever so much. */
+/* The release of the session's own locks does not wait for its unread requests, however many there are. */
 START_TEST(a_holder_that_dies_with_much_unread_frees_in_no_time)
 {
     struct client c = come();
@@ -320,7 +324,7 @@ START_TEST(a_holder_that_dies_with_much_unread_frees_in_no_time)
     expect(&c, ":101\r\n");
     sends_times(&c, "UNLOCK b OWNER x\n", 5000);
     close(c.fd);
-    while (redis->n == 0) { /* who asks Redis for something: that is the release */
+    while (redis->n == 0) { /* the only operation: the release */
         ck_assert_int_lt(turns++, 3);
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         (void)engine_turn_end(engine);
@@ -329,7 +333,7 @@ START_TEST(a_holder_that_dies_with_much_unread_frees_in_no_time)
     settle();
     ck_assert_uint_eq(redis->releases, 1);
     ck_assert_ptr_null(session_find(engine, c.id));
-    ck_assert_uint_eq(engine->metrics.requests, 5001); /* all the same, all that is for others has been done */
+    ck_assert_uint_eq(engine->metrics.requests, 5001); /* all requests for named owners were executed all the same */
 }
 END_TEST
 
@@ -354,12 +358,12 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         more = engine_turn_end(engine);
         n = engine->metrics.requests;
-        ck_assert_uint_le(n - before, FLOODERS * 16 + 1); /* what the others can do while one waits for its turn */
+        ck_assert_uint_le(n - before, FLOODERS * 16 + 1); /* the others' requests before its turn */
         before = n;
-        if (turns == 3) { /* the loop hears of 32 sockets in its first turn, of 64 more in the second */
+        if (turns == 3) { /* the loop notices 32 sockets in its first turn, 64 more in the second */
             expect(&other, "+PONG\r\n");
         }
-        for (i = 0; i < FLOODERS; i++) { /* none is ahead of another by more than a share */
+        for (i = 0; i < FLOODERS; i++) { /* no session is ahead of another by more than a share */
             ck_assert_uint_le(flooder[i].s->requests_n, (uint64_t)32 + 16 * turns);
         }
     }
@@ -371,7 +375,7 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
 }
 END_TEST
 
-/* A socket that takes all that is sent: others have their turn between two pieces. */
+/* The socket takes all that is sent: other sessions have their turn between two pieces. */
 START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
 {
     enum { BYTES = 1000 };
@@ -412,8 +416,8 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /*
- * Requests that take long end the turn's input soon: everybody else may hand in one then. When the turn is late, the
- * session that was not reached is the first one in the next turn.
+ * Requests that take long end the turn's input soon: each of the other sessions may still hand in one request. When the
+ * turn is late, the session that was not reached is the first one in the next turn.
  */
 START_TEST(slow_requests_make_a_short_turn)
 {
@@ -429,7 +433,7 @@ START_TEST(slow_requests_make_a_short_turn)
     ck_assert_uint_eq(other.s->requests_n, 0);
     ck_assert(one_turn());
     ck_assert_uint_ge(other.s->requests_n, 8);
-    while (one_turn()) { /* all of them are answered in the end */
+    while (one_turn()) { /* all requests are answered in the end */
     }
     ck_assert_uint_eq(slow.s->requests_n, 301);
     ck_assert_uint_eq(other.s->requests_n, 300);
@@ -438,7 +442,10 @@ START_TEST(slow_requests_make_a_short_turn)
 }
 END_TEST
 
-/* However many there are who ask without end, and however slow that is. */
+/*
+ * A new request is read in each turn, however many sessions always have more input, and however slow their requests
+ * are.
+ */
 START_TEST(new_sessions_go_before_sessions_cut_short)
 {
     enum { SLOW = 5, TURNS = 20 };
@@ -453,7 +460,7 @@ START_TEST(new_sessions_go_before_sessions_cut_short)
     for (i = 0; i < SLOW; i++) {
         sends_times(&slow[i], "DEBUG ADVANCE 5ms\n", 300);
     }
-    for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
+    for (i = 0; i < SLOW; i++) { /* one of them is read in each turn */
         ck_assert(one_turn());
     }
     for (i = 1; i <= TURNS; i++) {
@@ -476,7 +483,7 @@ START_TEST(new_sessions_go_before_sessions_cut_short)
 }
 END_TEST
 
-/* Events, and grants, do not wait until it is their session's turn to ask for more. */
+/* Events and grants leave without waiting for the session's turn to be read. */
 START_TEST(output_to_a_session_cut_short_does_not_wait)
 {
     enum { SLOW = 5 };
@@ -493,7 +500,7 @@ START_TEST(output_to_a_session_cut_short_does_not_wait)
     for (i = 0; i < SLOW; i++) {
         sends_times(&slow[i], "DEBUG ADVANCE 5ms\n", 100);
     }
-    for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
+    for (i = 0; i < SLOW; i++) { /* one of them is read in each turn */
         ck_assert(one_turn());
     }
     sends(&guest, "UNLOCK x OWNER me\n");
@@ -517,7 +524,9 @@ START_TEST(output_to_a_session_cut_short_does_not_wait)
 }
 END_TEST
 
-/* The connections of a process end together, and each has waits to be ended: nobody waits for all of them. */
+/*
+ * The connections of a process end together, and each has waits to end: no other session has to wait for all of them.
+ */
 START_TEST(long_ends_let_others_through)
 {
     enum { ENDING = 5, WAITS = 100 };
@@ -543,7 +552,7 @@ START_TEST(long_ends_let_others_through)
         id[i] = ending[i].s->id;
         ck_assert_int_eq(shutdown(ending[i].fd, SHUT_WR), 0);
     }
-    stop_the_clock(); /* what is put off is too long for any turn, not for this one */
+    stop_the_clock(); /* the work that is put off is too long for any turn, only this one is not */
     sends(&guest, "PING\n");
     ck_assert(one_turn());
     ck_assert_uint_eq(guest.s->requests_n, 2);
@@ -553,7 +562,7 @@ START_TEST(long_ends_let_others_through)
     ck_assert_uint_eq(reported, 0);
     (void)one_turn();
     for (i = 0, reported = 0; i < ENDING; i++) {
-        s = session_find(engine, id[i]); /* NULL: it has ended, all of it */
+        s = session_find(engine, id[i]); /* NULL: it has ended completely */
         reported += s == NULL || s->eof_reported_below == WAITS;
     }
     ck_assert_uint_ge(reported, 1);
@@ -566,7 +575,7 @@ START_TEST(long_ends_let_others_through)
 END_TEST
 #endif
 
-/* Attempts that go to Redis: of one session at most a share stands before another's. */
+/* Of one session's LOCKs at most a share goes to Redis before those of another session. */
 START_TEST(a_flood_of_locks_lets_others_through)
 {
     struct client flooder = come(), other = come();
@@ -589,7 +598,7 @@ START_TEST(a_flood_of_locks_lets_others_through)
     settle();
     buf_clear(&b, SIZE_MAX);
     receives(&other, &b);
-    ck_assert_int_le(strtol(b.p + 1, NULL, 10), 100 + 256 + 1); /* tokens come in the order in which Redis is asked */
+    ck_assert_int_le(strtol(b.p + 1, NULL, 10), 100 + 256 + 1); /* tokens have the order in which Redis was asked */
     ck_assert_ptr_nonnull(strstr(b.p, "+PONG"));
     buf_fini(&b);
     leave(&flooder);
@@ -649,7 +658,10 @@ START_TEST(a_long_pipeline_goes_round_and_keeps_its_order)
 }
 END_TEST
 
-/* Who says KILL has more in the place that sessions read into; the end of the other one must not touch it. */
+/*
+ * The session that sends KILL has more requests in the shared read buffer; the end of the other session must not touch
+ * them.
+ */
 START_TEST(requests_behind_a_kill_are_still_there)
 {
     struct client c = come(), victim = come();

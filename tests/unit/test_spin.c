@@ -1,5 +1,5 @@
 /*
- * test_spin.c -- when the loop looks again at once.
+ * test_spin.c -- when the loop polls again at once, instead of sleeping.
  */
 #include "daemon/base/spin.h"
 
@@ -16,7 +16,7 @@ START_TEST(off)
 }
 END_TEST
 
-/* As long as something comes within the limit it is looked for, so long and no longer. */
+/* While input comes within the limit, the loop polls for as long as the limit, and no longer. */
 START_TEST(while_it_comes)
 {
     struct spin s = {.last_input_us = 1000};
@@ -32,7 +32,7 @@ START_TEST(while_it_comes)
 }
 END_TEST
 
-/* Where it seldom does it is not; and is again, as soon as it does. */
+/* Where input seldom comes in time the loop does not poll; it does again as soon as input comes in time. */
 START_TEST(where_it_is_of_no_use)
 {
     struct spin s = {.last_input_us = 1000};
@@ -49,7 +49,7 @@ START_TEST(where_it_is_of_no_use)
         busy++;
         ck_assert_int_lt(busy, 20);
     }
-    ck_assert_int_gt(busy, 1); /* one alone says nothing */
+    ck_assert_int_gt(busy, 1); /* one input in time is not enough */
 }
 END_TEST
 

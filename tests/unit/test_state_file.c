@@ -1,8 +1,7 @@
 /*
- * test_state_file.c -- the table of what Redis has: growth, versions, and every place at which a process may be killed.
+ * test_state_file.c -- the table of checkpoints: growth, versions, and each place at which a process may be killed.
  *
- * A process that is killed is one that stops storing: its files are copied, and cut or changed at the place in
- * question.
+ * A killed process is one that stops storing: its files are copied, and cut or changed at the place in question.
  */
 #include "daemon/serve/state_file.h"
 #include "tests/unit/state_fixture.h"
@@ -89,13 +88,13 @@ START_TEST(records_survive_a_restart)
     ck_assert_uint_eq(a.token, 113);
     state_file_loaded_free(&a);
     ck_assert_uint_eq(state_file_count(h).torn, 0);
-    state_file_forget(h, 11); /* what was loaded is found by its claim */
+    state_file_forget(h, 11); /* a loaded checkpoint is found by its claim */
     ck_assert_uint_eq(state_file_count(h).kept, 1);
     state_file_close(&h);
 }
 END_TEST
 
-/* Of another boot there are no deadlines; until all is adopted, it is of that boot. */
+/* After a reboot the deadlines are unknown; the table belongs to the earlier boot until state_file_restored(). */
 START_TEST(another_boot)
 {
     struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
@@ -115,7 +114,7 @@ START_TEST(another_boot)
         if (i == 0) {
             ck_assert(state_file_keep(h, &one));
         }
-        if (i != 1) { /* the second one is killed before it has adopted */
+        if (i != 1) { /* the second process is killed before that */
             state_file_restored(h);
         }
         state_file_close(&h);
@@ -146,7 +145,7 @@ START_TEST(ids_rise)
 }
 END_TEST
 
-/* Many, long and short, come and go; the table grows, and nothing gets mixed up. */
+/* Many checkpoints, long and short, come and go; the table grows, and none gets mixed up with another. */
 START_TEST(it_grows)
 {
     enum { N = 3000 };
@@ -176,7 +175,7 @@ START_TEST(it_grows)
         if (i % 4 == 2) {
             ck_assert_ptr_null(loaded(&a, (uint64_t)i + 1));
         } else {
-            k.part.deadline_us = 0; /* nobody has said state_file_restored() */
+            k.part.deadline_us = 0; /* state_file_restored() was not called */
             expect_same(loaded(&a, (uint64_t)i + 1), &k);
             kept++;
         }
@@ -208,7 +207,7 @@ START_TEST(longest_and_too_long)
 }
 END_TEST
 
-/* ---- it is as large as what is in it ---- */
+/* ---- the files are as large as their contents ---- */
 
 static const char *
 long_name(uint64_t id, size_t n)
@@ -257,7 +256,7 @@ START_TEST(long_names_take_no_more_than_they_need)
 }
 END_TEST
 
-/* Few of many are left, wherever they are: the files become small again, and these few are all there. */
+/* Few of many checkpoints are left, wherever they are: the files become small again, and these few are all there. */
 START_TEST(it_shrinks)
 {
     enum { N = 40000, EACH = 4000 };
@@ -280,10 +279,10 @@ START_TEST(it_shrinks)
     while (state_file_tidy(h)) {
         ck_assert_int_lt(++turns, 1000);
     }
-    ck_assert_int_gt(turns, 10); /* a bit each turn */
+    ck_assert_int_gt(turns, 10); /* a bit in each turn */
     ck_assert_uint_eq(state_file_count(h).bytes, least);
     ck_assert_uint_eq(bytes_on_disk(), least);
-    for (uint64_t id = N + 1; id <= N + 500; id++) { /* and it grows again */
+    for (uint64_t id = N + 1; id <= N + 500; id++) { /* and the table grows again */
         keep(h, id, 30);
         state_file_forget(h, id - 1);
     }
@@ -292,7 +291,7 @@ START_TEST(it_shrinks)
     state_file_close(&h);
     h = opened("boot");
     ck_assert(state_file_load(h, &a));
-    ck_assert_uint_eq(a.n, 2 * N / EACH - 1); /* id N has gone with the rest of the second lot */
+    ck_assert_uint_eq(a.n, 2 * N / EACH - 1); /* id N was forgotten */
     for (uint64_t id = 1; id < N; id++) {
         if (id % EACH == 0 || id % EACH == 77) {
             size_t n = id % 2 == 0 ? 30 : 450;
@@ -306,7 +305,7 @@ START_TEST(it_shrinks)
 }
 END_TEST
 
-/* Whatever comes and goes while the files shrink and grow, what is kept is there, and nothing else. */
+/* Whatever comes and goes while the files shrink and grow, the checkpoints that are kept are there, and no others. */
 START_TEST(it_shrinks_under_load)
 {
     enum { IDS = 6000 };
@@ -351,7 +350,7 @@ START_TEST(it_shrinks_under_load)
 }
 END_TEST
 
-/* ---- killed inside of a store ---- */
+/* ---- killed during a store ---- */
 
 static unsigned char *
 read_all(const char *file, size_t *n)
@@ -370,8 +369,8 @@ read_all(const char *file, size_t *n)
 }
 
 /*
- * The first `cut` of the bytes in which the two differ have been stored, lowest address first: as an update in place
- * is. The first word of a slot comes last when it is being filled (fills).
+ * Of the bytes in which both differ the first `cut` have been stored, lowest address first, as in an update in place.
+ * If a slot is being filled (fills), its first word comes last.
  */
 static void
 half_stored(const unsigned char *before, const unsigned char *after, unsigned char *out, size_t n, size_t cut,
@@ -400,7 +399,7 @@ differing(const unsigned char *a, const unsigned char *b, size_t n)
     return d;
 }
 
-/* The half that was broken is in order again: the next change may be torn as well. Closes h. */
+/* The torn half is in order again, so the next change may be torn as well. Closes h. */
 static void
 torn_again(struct state_file *h, const struct core_checkpoint *is)
 {
@@ -430,7 +429,7 @@ torn_again(struct state_file *h, const struct core_checkpoint *is)
     free(torn);
 }
 
-/* Whatever has been stored of a change: what was there before, or what is there then, and never anything else. */
+/* Whatever part of a change has been stored, the checkpoint is the old one or the new one, and never anything else. */
 START_TEST(torn_change)
 {
     struct core_checkpoint was = checkpoint(11, "name", "key", "alice"), is = was;
@@ -477,7 +476,7 @@ START_TEST(torn_change)
 }
 END_TEST
 
-/* A checkpoint was being moved, and is there twice: once is enough, and it goes when it is forgotten. */
+/* A checkpoint was being moved, and is there twice: it is loaded once, and forgotten with both copies. */
 START_TEST(killed_inside_of_a_move)
 {
     for (size_t from = 0; from < 2; from++) {
@@ -513,7 +512,7 @@ START_TEST(killed_inside_of_a_move)
 }
 END_TEST
 
-/* A slot that was used before, and is being filled anew: nothing, or the new one; never a mixture of both. */
+/* A used slot is being filled anew: it is empty, or has the new checkpoint; never a mixture of both. */
 START_TEST(torn_fill)
 {
     struct core_checkpoint old = checkpoint(11, "another-name", "another-key", "bob");
@@ -556,7 +555,7 @@ START_TEST(torn_fill)
 }
 END_TEST
 
-/* After a loss of power anything may be anywhere: a broken slot is dropped, and the others are there. */
+/* After a loss of power any bytes may be in the file: a damaged slot is dropped, and the others are there. */
 START_TEST(damaged)
 {
     struct core_checkpoint one = checkpoint(11, "name-one", "name-one", "alice");
@@ -580,7 +579,7 @@ START_TEST(damaged)
         ck_assert_uint_eq(a.n + state_file_count(h).torn, 2);
         if (a.n == 2) {
             one.part.deadline_us = 0;
-            expect_same(loaded(&a, 11), &one); /* it was a byte that nobody needs */
+            expect_same(loaded(&a, 11), &one); /* the byte is not used */
         }
         torn += state_file_count(h).torn;
         state_file_loaded_free(&a);
@@ -592,7 +591,7 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* Another version, or no table at all: begun anew; but ids go on. */
+/* A table of another version, or a file that is no table, is replaced by a new one; but the ids go on. */
 START_TEST(another_version)
 {
     struct core_checkpoint one = checkpoint(11, "a", "a", "");
@@ -613,7 +612,7 @@ START_TEST(another_version)
     state_file_loaded_free(&a);
     state_file_close(&h);
     p = read_all("held", &n);
-    p[32]++; /* its version, behind magic, ids, tokens and epoch */
+    p[32]++; /* its version, after magic, ids, tokens and epoch */
     write_all("held", p, n);
     h = opened("boot");
     ck_assert(state_file_load(h, &a));
@@ -651,7 +650,7 @@ START_TEST(epochs_of_domains)
     state_file_set_epoch(h, 0, 70);
     ck_assert(state_file_keep(h, &one));
     state_file_close(&h);
-    ck_assert(fstatat(dir, "epochs", &st, 0) != 0); /* as a version before domains has left it */
+    ck_assert(fstatat(dir, "epochs", &st, 0) != 0); /* as a version without domains would leave it */
     h = opened("boot");
     ck_assert_uint_eq(state_file_epoch(h, 0), 70);
     for (uint16_t i = 1; i < DOMAINS; i += 2) {
@@ -674,7 +673,7 @@ START_TEST(epochs_of_domains)
 }
 END_TEST
 
-/* A `held` of another version is begun anew, and the epochs with it; so is `epochs` of another version, alone. */
+/* If `held` has another version, it is replaced, and the epochs with it; if `epochs` has, it alone is replaced. */
 START_TEST(epochs_of_another_version)
 {
     static const char *const files[] = {"held", "epochs"};
@@ -706,7 +705,7 @@ START_TEST(epochs_of_another_version)
 }
 END_TEST
 
-/* A file that has no room (here: that is a pipe) keeps no epoch, and each further attempt leaves no descriptor open. */
+/* A file without room (here a pipe) keeps no epoch, and no attempt leaves a descriptor open. */
 START_TEST(epochs_that_cannot_be_kept)
 {
     struct state_file *h = state_file_open(dir, "boot", error);

@@ -1,5 +1,5 @@
 /*
- * test_tree.c -- INFO tree over worlds that are tables: this file is the core that is looked at, and knows no sessions.
+ * test_tree.c -- INFO tree over worlds that are tables: this file takes the place of the core, and has no sessions.
  */
 #include <check.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 /* One record: an owner (its number is its session's) that holds the name, or waits for it. */
 struct rec {
     const char *name;
-    uint64_t owner; /* 0 = nobody here: the name is taken elsewhere */
+    uint64_t owner; /* 0 = none here: another client has the name */
     char what;      /* 'h' holds, 's' holds shared, 'w' waits, 'r' waits shared, 'k' its place is kept, 'e' elsewhere */
     const char *id; /* of a named owner, or NULL */
 };
 
-/* What the core knows, the records of a name behind each other. */
+/* All records; those of one name follow each other. */
 static struct rec world[300];
 static size_t world_n;
 static enum kind kind;
@@ -56,7 +56,7 @@ core_cursor_end(struct core_cursor *w)
     (void)w;
 }
 
-/* All at once. */
+/* All waiters at once. */
 bool
 core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
                     core_waiter_fn *fn, void *ctx)
@@ -174,7 +174,7 @@ static const struct rec chain[] = {
     {"c", 9, 'h', NULL}, {"c", 8, 'w', NULL},
 };
 
-/* b is first in the core's order, but who holds a would move everybody. */
+/* b is first in the core's order, but its holder waits for a: so the holder of a is the root. */
 START_TEST(root_first)
 {
     set(chain, 7);
@@ -190,7 +190,7 @@ START_TEST(root_first)
 }
 END_TEST
 
-/* What matches, and what stands above it; nothing below that does not match. */
+/* The output has the names that match, and what stands above them; no other names below. */
 START_TEST(by_glob)
 {
     set(chain, 7);
@@ -248,7 +248,7 @@ START_TEST(elsewhere_comes_behind)
         {"b", 3, 'h', NULL},   {"b", 4, 'w', NULL},
     };
 
-    set(&recs[1], 5); /* the first record would wait as nobody */
+    set(&recs[1], 5); /* the record of the other client comes last */
     world[world_n++] = recs[0];
     draws("session 3\n"
           "  holds b for 3.0s, token 103\n"
@@ -260,7 +260,7 @@ START_TEST(elsewhere_comes_behind)
 }
 END_TEST
 
-/* Somebody hangs on the cycle as well; each queue is there once, and the end says where it goes on. */
+/* One more owner waits for a lock of the cycle; each queue is printed once, and the end points to the place above. */
 START_TEST(cycles)
 {
     static const struct rec recs[] = {
@@ -281,7 +281,7 @@ START_TEST(cycles)
 }
 END_TEST
 
-/* Only a place is left of owner 2: it waits for nothing, so it is a root. */
+/* Owner 2 has only a kept place: it does not wait, so it is a root. */
 START_TEST(kept_places_are_no_waits)
 {
     static const struct rec recs[] = {
@@ -309,7 +309,9 @@ START_TEST(lines_are_counted)
 }
 END_TEST
 
-/* A chain of 100 owners: where it gets too deep it goes on at the left; no name is left out or comes again. */
+/*
+ * In a chain of 100 owners the indentation starts again at the left when it gets too deep; each name is printed once.
+ */
 START_TEST(depth_is_bounded)
 {
     static char names[101][8];

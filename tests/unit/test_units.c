@@ -56,7 +56,7 @@ START_TEST(duration_bytes)
 {
     int64_t us = UNTOUCHED;
 
-    /* A slice is not terminated: what stands behind it does not count, and a NUL inside is no end. */
+    /* A slice has no terminator: the bytes after it do not count, and a NUL inside does not end it. */
     ck_assert(duration_parse((struct slice){"5s9", 2}, &us));
     ck_assert_int_eq(us, 5 * US_PER_S);
     ck_assert(!duration_parse((struct slice){"5s\0", 3}, &us));

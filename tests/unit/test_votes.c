@@ -1,6 +1,6 @@
 /*
  * test_votes.c -- votes over N nodes: the counterexamples to plainer rules, and random orders of events, each checked
- * against what the rule promises (votes.h; I1 .. I7 of tests/models/quorum.pml).
+ * against the promises of the rule (votes.h; I1 .. I7 of tests/models/quorum.pml).
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "rng.h"
 #include "suite.h"
 
-#define LATER_US INT64_C(1000000) /* a deadline that is not in question */
+#define LATER_US INT64_C(1000000) /* a deadline far away */
 
 static struct vote
 vote_of(unsigned n)
@@ -77,7 +77,7 @@ START_TEST(voters_below_are_raised_and_no_other_node)
     vote_ok(&v, 1, 10, 10, LATER_US);
     r = vote_result(&v, 0);
     ck_assert_int_eq(r.step, VOTE_RAISE);
-    ck_assert_uint_eq(r.raise, 1); /* the third one has not voted */
+    ck_assert_uint_eq(r.raise, 1); /* the third node has not voted */
     ck_assert_uint_eq(r.ceiling, 14);
     vote_raising(&v, 0);
     ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
@@ -114,7 +114,7 @@ START_TEST(refusals_carry_the_time_of_the_next_attempt)
     r = vote_result(&v, 0);
     ck_assert_int_eq(r.step, VOTE_REFUSED);
     ck_assert_int_eq(r.outcome, CORE_TAKEN);
-    ck_assert_int_eq(r.pttl_us, 200); /* with one that is free two of the others do */
+    ck_assert_int_eq(r.pttl_us, 200); /* when two of the others are free, a majority is */
 }
 END_TEST
 
@@ -131,7 +131,7 @@ START_TEST(a_node_without_a_vote_differs_from_a_node_that_is_away)
     vote_failed(&v, 0, CORE_UNKNOWN, -1);
     vote_ok(&v, 1, 5, 5, LATER_US);
     vote_failed(&v, 2, CORE_DOWN, -1);
-    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_DOWN); /* the key is taken back: nothing is unknown */
+    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_DOWN); /* the key is taken back, so the outcome is certain */
     v = vote_of(3);
     vote_failed(&v, 0, CORE_FOREIGN, -1);
     vote_failed(&v, 1, CORE_FOREIGN, 70);
@@ -154,7 +154,7 @@ START_TEST(a_taken_name_differs_from_a_node_that_is_away)
         v = vote_of(3);
         vote_failed(&v, 2, CORE_DOWN, -1);
         vote_failed(&v, 0, CORE_DOWN, -1);
-        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED); /* whatever the third one says */
+        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED); /* whatever the answer of the third node */
     }
 }
 END_TEST
@@ -167,9 +167,9 @@ START_TEST(a_hold_needs_a_majority_each_time)
     vote_ok(&v, 0, 0, 0, 0);
     vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
     ck_assert(!vote_confirmed(&v, false, &outcome));
-    ck_assert(!vote_confirmed(&v, true, &outcome)); /* the third may say that it was lost */
+    ck_assert(!vote_confirmed(&v, true, &outcome)); /* the third node may answer that it is lost */
     vote_failed(&v, 2, CORE_UNKNOWN, -1);
-    ck_assert(vote_confirmed(&v, true, &outcome)); /* given back is given back */
+    ck_assert(vote_confirmed(&v, true, &outcome)); /* a majority no longer has the hold */
     ck_assert_int_eq(outcome, CORE_OK);
     ck_assert(vote_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_UNKNOWN);
@@ -189,7 +189,7 @@ START_TEST(a_hold_needs_a_majority_each_time)
 }
 END_TEST
 
-/* V5: LOST has to be told when a majority says so, whatever was heard first. */
+/* V5: LOST has to be reported when a majority answers so, whatever answers came first. */
 START_TEST(a_lost_lock_differs_from_nodes_that_are_away)
 {
     enum core_outcome away[] = {CORE_DOWN, CORE_UNKNOWN, CORE_GRACE}, outcome;
@@ -199,7 +199,7 @@ START_TEST(a_lost_lock_differs_from_nodes_that_are_away)
 
         vote_failed(&v, 2, away[i], -1);
         vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
-        ck_assert(!vote_confirmed(&v, false, &outcome)); /* the third one may say the same */
+        ck_assert(!vote_confirmed(&v, false, &outcome)); /* the third node may answer the same */
         vote_failed(&v, 1, CORE_TAKEN, -1);
         ck_assert(vote_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
@@ -211,7 +211,7 @@ START_TEST(a_lost_lock_differs_from_nodes_that_are_away)
         v = vote_of(3);
         vote_failed(&v, 2, away[i], -1);
         vote_failed(&v, 1, away[i], -1);
-        ck_assert(vote_confirmed(&v, false, &outcome)); /* whatever the third one says */
+        ck_assert(vote_confirmed(&v, false, &outcome)); /* whatever the answer of the third node */
         ck_assert_int_eq(outcome, away[i]);
         v = vote_of(3);
         vote_failed(&v, 2, CORE_FOREIGN, -1);
@@ -265,7 +265,7 @@ START_TEST(of_guesses_the_middle_one_counts)
 }
 END_TEST
 
-/* ---- a world of nodes and daemons, where messages of one link come in order, as late as they like ---- */
+/* ---- a world of nodes and daemons: the messages of a link keep their order, and may be late ---- */
 
 enum { NODES = 5, DAEMONS = 3, MESSAGES = 64, NOBODY = 0 };
 
@@ -273,10 +273,10 @@ enum what { ASK, RAISE, RELEASE };
 
 struct message {
     enum what what;
-    unsigned attempt; /* whose */
+    unsigned attempt; /* whose message it is */
     uint64_t number;  /* token proposed, or counter to raise to */
     uint32_t room;
-    bool unheard;     /* the daemon has given up on its answer */
+    bool unheard;     /* the daemon no longer waits for its answer */
 };
 
 struct link {
@@ -289,19 +289,19 @@ struct node {
     unsigned key;      /* the attempt that has it */
     uint64_t covers_from, covers_to; /* while `key` has been there */
     bool votes;
-    unsigned empty_from; /* attempts up to this one began before it lost its data */
+    unsigned empty_from; /* attempts up to this one began before the loss of data */
 };
 
 struct asker {
     struct vote vote;
-    unsigned attempt; /* 0 = it does not ask */
-    bool holds, left; /* left: the release is on its way to all */
+    unsigned attempt; /* 0 = none */
+    bool holds, left; /* left: the release is on its way to all nodes */
 };
 
 struct world {
     struct rng rng;
     unsigned n, q, attempts, reported_n, refused_n, raised_n, emptied_n;
-    uint64_t reported; /* the last one, and the largest */
+    uint64_t reported; /* the last token, and the largest one */
     struct node node[NODES];
     struct asker asker[DAEMONS];
     struct link link[DAEMONS][NODES];
@@ -323,7 +323,7 @@ send_to(struct world *w, unsigned d, unsigned i, struct message m)
     l->to[(l->first + l->n++) % MESSAGES] = m;
 }
 
-/* I6: q established nodes have no counter that is smaller than what was told. */
+/* I6: fewer than q established nodes have a counter below the last reported token. */
 static void
 check_counters(const struct world *w)
 {
@@ -339,7 +339,7 @@ static void
 begin(struct world *w, unsigned d)
 {
     struct asker *a = &w->asker[d];
-    /* guesses of time are poor */
+    /* estimates of the time are poor */
     uint64_t proposal = w->reported / 2 + rng_below(&w->rng, (unsigned)w->reported / 2 + 8);
     uint32_t room = rng_below(&w->rng, 3);
 
@@ -363,7 +363,7 @@ leave(struct world *w, unsigned d)
     a->left = true;
 }
 
-/* I1, I2, I3 of what is told. */
+/* I1, I2, I3 of a reported grant. */
 static void
 tell(struct world *w, unsigned d, const struct vote_result *r)
 {
@@ -377,11 +377,11 @@ tell(struct world *w, unsigned d, const struct vote_result *r)
     for (unsigned other = 0; other < DAEMONS; other++) {
         ck_assert(!w->asker[other].holds);
     }
-    if (w->emptied_n == 0) { /* else a node may have covered it before it was emptied */
+    if (w->emptied_n == 0) { /* else a node may have covered it before its loss */
         ck_assert_uint_ge(covered, w->q);
     }
     ck_assert_uint_gt(r->token, w->reported);
-    w->reported = r->ceiling; /* hand-overs give all of them */
+    w->reported = r->ceiling; /* hand-offs give all of them */
     w->asker[d].holds = true;
     w->reported_n++;
     check_counters(w);
@@ -439,7 +439,7 @@ ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
     }
 }
 
-/* The next message of a link runs; its answer is heard in the same step, as nothing is done meanwhile. */
+/* The next message of a link runs; its answer arrives in the same step, as no other event comes in between. */
 static void
 run(struct world *w, unsigned d, unsigned i)
 {
@@ -476,7 +476,7 @@ run(struct world *w, unsigned d, unsigned i)
     }
 }
 
-/* The daemon does not wait any longer for what that node says; it may run all the same. */
+/* The daemon no longer waits for the answer of this node; the message may run all the same. */
 static void
 give_up(struct world *w, unsigned d, unsigned i)
 {
@@ -498,7 +498,7 @@ give_up(struct world *w, unsigned d, unsigned i)
     }
 }
 
-/* One node at most has no vote. What was asked for before it lost its data is over when it has one again. */
+/* At most one node has no vote. It gets one when all requests from before its loss of data have ended. */
 static void
 lose_or_admit(struct world *w)
 {
@@ -529,7 +529,7 @@ lose_or_admit(struct world *w)
     check_counters(w);
 }
 
-/* I7: what was left has nothing anywhere, when all that was said has run. */
+/* I7: after the release, when all messages have run, no node has the key of the attempt. */
 static void
 end(struct world *w, unsigned d)
 {
@@ -567,7 +567,7 @@ step(struct world *w)
         give_up(w, d, i);
         advance(w, d);
     } else if (what == 98) {
-        w->node[i].counter += rng_below(&w->rng, 12); /* another name shares it */
+        w->node[i].counter += rng_below(&w->rng, 12); /* another name shares the counter */
     } else if (what == 99) {
         lose_or_admit(w);
     }
@@ -592,9 +592,9 @@ START_TEST(tokens_rise_in_every_order_of_events)
 }
 END_TEST
 
-/* ---- what goes wrong with plainer rules ---- */
+/* ---- faults of plainer rules ---- */
 
-/* The next messages of the link, of so many. */
+/* Runs all messages of the link. */
 static void
 run_all(struct world *w, unsigned d, unsigned i)
 {
@@ -616,7 +616,9 @@ begin_with(struct world *w, unsigned d, uint64_t proposal)
     }
 }
 
-/* Counterexample 1: a write-back to a node that has not voted lets a smaller token be told behind a larger one. */
+/*
+ * Counterexample 1: a write-back to a node that has not voted would let a smaller token be reported after a larger one.
+ */
 START_TEST(a_write_back_does_not_go_to_any_majority)
 {
     struct world w = {.rng = rng_of(1), .n = 3, .q = 2};
@@ -628,7 +630,7 @@ START_TEST(a_write_back_does_not_go_to_any_majority)
     w.node[1].counter = 9;
     begin_with(&w, H, 5);
     run_all(&w, H, 0); /* a takes 5 */
-    run_all(&w, H, 1); /* b answers 10: a is raised to it, and c, which has not voted, is not */
+    run_all(&w, H, 1); /* b answers 10: a is raised to that, and c, which has not voted, is not */
     begin_with(&w, G, 8);
     run_all(&w, G, 2); /* c takes 8 */
     ck_assert_uint_eq(link_to(&w, H, 2)->n, 1);
@@ -647,7 +649,7 @@ START_TEST(a_write_back_does_not_go_to_any_majority)
 }
 END_TEST
 
-/* Counterexample 2: an emptied node that votes with its own counter gives a token twice. */
+/* Counterexample 2: an emptied node that votes with its own counter would give a token twice. */
 START_TEST(an_emptied_node_votes_with_the_tokens_of_others)
 {
     struct world w = {.rng = rng_of(1), .n = 3, .q = 2};
@@ -656,7 +658,7 @@ START_TEST(an_emptied_node_votes_with_the_tokens_of_others)
     for (unsigned i = 0; i < 3; i++) {
         w.node[i].votes = true;
     }
-    w.node[2].counter = 5; /* node 1 is the one that loses its data */
+    w.node[2].counter = 5; /* node 1 loses its data */
     begin_with(&w, G, 100);
     run_all(&w, G, 0);
     run_all(&w, G, 1);
@@ -666,9 +668,9 @@ START_TEST(an_emptied_node_votes_with_the_tokens_of_others)
     begin_with(&w, H, 50);
     run_all(&w, H, 1);
     run_all(&w, H, 2);
-    ck_assert(!w.asker[H].holds); /* an emptied node gives no vote */
+    ck_assert(!w.asker[H].holds); /* an emptied node does not vote */
     lose_or_admit(&w);
-    ck_assert(!w.node[1].votes); /* what G asked for may run yet */
+    ck_assert(!w.node[1].votes); /* the message of G may still run */
     for (unsigned i = 0; i < 3; i++) {
         run_all(&w, G, i);
         run_all(&w, H, i);

@@ -34,7 +34,7 @@ end(struct fixture *f, const char *want, size_t n)
 
 #define END(f, want) end((f), (want), sizeof(want) - 1)
 
-/* Forms that are the same in both. */
+/* Forms that are the same in both RESPs. */
 START_TEST(common_forms)
 {
     struct fixture f;
@@ -117,7 +117,7 @@ START_TEST(errors_are_escaped)
     struct fixture f;
 
     begin(&f, 2);
-    writer_int(&f.w, 7); /* what is there already stays as it is */
+    writer_int(&f.w, 7); /* earlier output stays as it is */
     writer_error(&f.w, ERR_SYNTAX, "'%s' %d", "a\r\n+OK\r\n\t\x01\x7f\xff\\\"~ ", 5);
     END(&f, ":7\r\n-ERR 'a\\x0d\\x0a+OK\\x0d\\x0a\\x09\\x01\\x7f\\xff\\\"~ ' 5\r\n");
 }
@@ -141,7 +141,7 @@ START_TEST(rows)
 }
 END_TEST
 
-/* Whatever the text: one line that starts with -ERR and has one CR and LF, at its end. */
+/* Whatever the text, an error is one line that starts with -ERR and has one CR and LF, at its end. */
 START_TEST(random_errors)
 {
     struct rng rng = rng_of(_i);
@@ -170,7 +170,7 @@ START_TEST(random_errors)
 }
 END_TEST
 
-/* A full buffer fails as a whole; nothing crashes, and the owner sees it. */
+/* A full buffer fails as a whole: no crash, and its owner can see the failure. */
 START_TEST(buffer_full)
 {
     struct buf out;
