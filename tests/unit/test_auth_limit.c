@@ -173,10 +173,7 @@ START_TEST(not_longer_than_the_time_to_log_in)
 END_TEST
 #endif
 
-/*
- * Where the users have no password, AUTH default takes any: a success of it must not offset wrong passwords of the
- * admin.
- */
+/* Where the users have no password, AUTH default takes any: that must not offset wrong passwords of the admin. */
 START_TEST(success_without_a_password_clears_no_failures)
 {
     struct client c;

@@ -296,9 +296,7 @@ has_accepted(const void *n)
     return redis_number(strchr(at, ':') + 1) >= *(const int64_t *)n;
 }
 
-/*
- * As long as one link is connected to our Redis, a Redis in an older epoch is refused; afterwards it is the only one.
- */
+/* While one link is connected to our Redis, a Redis in an older epoch is refused; then it is the only one. */
 START_TEST(an_older_redis_beside_ours)
 {
     uint64_t epoch = epoch_now();

@@ -1,6 +1,6 @@
 /*
- * test_core_behind.c -- what is given back, and the attempts of who is next right behind it: one trip to Redis for
- * both; and what becomes of them when the release did not run, or somebody waits elsewhere.
+ * test_core_behind.c -- a release, and the attempts of the next waiters right behind it: one trip to Redis for both;
+ * and what becomes of them when the release did not run, or there are remote waiters.
  */
 #include "tests/unit/core_world.h"
 
@@ -17,7 +17,7 @@ open_behind(struct world *w, uint32_t handoff_max)
     world_open_conf(w, &conf);
 }
 
-/* A new session has "a". */
+/* A new session takes "a". */
 static uint64_t
 has(struct world *w, struct ask how)
 {
@@ -29,7 +29,7 @@ has(struct world *w, struct ask how)
 
 #define HAS(w, ...) has(w, (struct ask){__VA_ARGS__})
 
-/* Another one waits for it; returns its request. */
+/* Another session waits for it; returns its request. */
 static uint64_t
 waits(struct world *w, struct ask how)
 {
@@ -55,7 +55,7 @@ START_TEST(permits)
         next[i] = WAITS(&w, THREE);
     }
     w.one_turn = true;
-    for (int i = 0; i < 2; i++) { /* as many as there are releases */
+    for (int i = 0; i < 2; i++) { /* an attempt for each release */
         id[i] = unlock(&w, s[i], "a");
         gives[i] = expect_op(&w, CORE_RELEASE, "a");
         op[i] = expect_op(&w, CORE_ACQUIRE, "a");
@@ -79,7 +79,7 @@ START_TEST(permits)
 }
 END_TEST
 
-/* A run of readers behind a writer; a writer behind the last of several readers. */
+/* Several readers behind a writer; a writer behind the last of several readers. */
 START_TEST(readers_and_writers)
 {
     struct world w;
@@ -105,7 +105,7 @@ START_TEST(readers_and_writers)
     }
     id = unlock(&w, reader[0], "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
-    quiet(&w); /* the other one goes on reading */
+    quiet(&w); /* the other reader goes on */
     op[0] = (unlock(&w, reader[1], "a"), redis_frees_for_next(&w, "a"));
     expect_reply(&w, id + 1, CORE_LEFT);
     redis_says(&w, gives, CORE_OK);
@@ -116,7 +116,10 @@ START_TEST(readers_and_writers)
 }
 END_TEST
 
-/* Redis has a queue, or knows its owner by the time: then it is told first. And nowhere if that is not wanted. */
+/*
+ * No attempt leaves behind the release where Redis keeps a queue (fair) or only the expiry proves the hold (counter),
+ * nor with handoff.max 0: the answer to the release comes first.
+ */
 START_TEST(not_there)
 {
     static const struct {
@@ -133,7 +136,7 @@ START_TEST(not_there)
         s = HAS(&w, .kind = rows[i].kind);
         pass(&w, MS(6));
         lock(&w, session(&w), "a", .kind = rows[i].kind);
-        skip_all(&w); /* a place is taken at once */
+        skip_all(&w); /* kind fair takes its place at once */
         if (rows[i].kind == KIND_FAIR) {
             redis_says(&w, w.flights[w.flights_n - 1], CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
             skip_all(&w);
@@ -150,7 +153,7 @@ START_TEST(not_there)
 }
 END_TEST
 
-/* The release did not run, or nobody knows; so the attempt is TAKEN, or was granted. Redis decides. */
+/* The release did not run, or its outcome is unknown, and the attempt behind it is TAKEN or granted: Redis decides. */
 START_TEST(release_failed)
 {
     static const enum core_outcome ends[] = {CORE_DOWN, CORE_UNKNOWN};
@@ -178,7 +181,7 @@ START_TEST(release_failed)
         }
         pass(&w, MS(20));
         gives = expect_op(&w, CORE_RELEASE, "a");
-        if (!ran) { /* this one is still to be heard of */
+        if (!ran) { /* the outcome of this release is still open */
             quiet(&w);
         }
         redis_says(&w, gives, ran ? CORE_GONE_IN_REDIS : CORE_OK);
@@ -193,7 +196,7 @@ START_TEST(release_failed)
 }
 END_TEST
 
-/* It is to be tried again, some time: until then there is nothing to be behind of. */
+/* A release that is put off is sent again later: until then there is none that an attempt could be behind. */
 START_TEST(release_put_off)
 {
     struct world w;
@@ -218,7 +221,7 @@ START_TEST(release_put_off)
 }
 END_TEST
 
-/* A release that had to be sent once more (its script was not loaded) comes behind the attempt. */
+/* A release that had to be sent twice, because its script was not loaded, comes behind the attempt. */
 START_TEST(overtaken)
 {
     struct world w;
@@ -241,7 +244,7 @@ START_TEST(overtaken)
 }
 END_TEST
 
-/* Somebody waits elsewhere. Who is let in as our run ends is the last of it: then they have their turn. */
+/* There are remote waiters. The attempt that leaves as our run ends is the last of it: then it is their turn. */
 START_TEST(last_of_a_run)
 {
     struct world w;
@@ -266,7 +269,7 @@ START_TEST(last_of_a_run)
     pass(&w, MS(1));
     id = unlock(&w, t, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
-    quiet(&w); /* what Redis says comes first */
+    quiet(&w); /* the answer of Redis comes first */
     redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(w.metrics.handoff_yields, 1);
@@ -278,7 +281,7 @@ START_TEST(last_of_a_run)
 }
 END_TEST
 
-/* Our run is not over yet: who waits elsewhere is not waited for. */
+/* Our run is not over yet: it does not wait for remote waiters. */
 START_TEST(in_a_run)
 {
     struct world w;
@@ -298,7 +301,7 @@ START_TEST(in_a_run)
 }
 END_TEST
 
-/* What an attempt may have left that was given up is swept up, and was not there: that says nothing of who listens. */
+/* The release for an attempt that was given up finds nothing: its answer proves nothing about remote waiters. */
 START_TEST(swept_up_meanwhile)
 {
     struct world w;
@@ -317,7 +320,7 @@ START_TEST(swept_up_meanwhile)
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     id = unlock(&w, s, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
-    quiet(&w); /* the owner has held it for long: others come first */
+    quiet(&w); /* our run is over: remote waiters come first */
     redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     quiet(&w);
@@ -327,7 +330,7 @@ START_TEST(swept_up_meanwhile)
 }
 END_TEST
 
-/* After so many grants, too. */
+/* Our run ends after handoff.max grants, too. */
 START_TEST(so_many)
 {
     struct world w;
@@ -364,7 +367,10 @@ START_TEST(so_many)
 }
 END_TEST
 
-/* Of permits one may be on its way when the others' turn begins: it is granted, and nobody follows it. */
+/*
+ * An attempt for a permit may be in flight when the turn of the remote waiters begins: it is granted, and no other
+ * attempt follows it in that turn.
+ */
 START_TEST(their_turn_stays)
 {
     struct world w;
@@ -401,7 +407,10 @@ START_TEST(their_turn_stays)
 }
 END_TEST
 
-/* What comes to be known in their turn is not forgotten: who has found the name taken asks again when it is over. */
+/*
+ * A hint, or a confirmed watch, is not lost in the turn of the remote waiters: a waiter whose attempt was TAKEN asks
+ * again when the turn is over.
+ */
 START_TEST(a_hint_in_their_turn)
 {
     for (int hints = 0; hints < 2; hints++) {
@@ -439,8 +448,8 @@ START_TEST(a_hint_in_their_turn)
 END_TEST
 
 /*
- * The nodes of a quorum may answer the attempt behind a release before the release. What was granted then is given back
- * in the turn of others: that does not end their turn.
+ * The nodes of a quorum may answer an attempt before the release in front of it. If the lock that was granted then is
+ * released in the turn of the remote waiters, their turn goes on.
  */
 START_TEST(released_in_their_turn)
 {
@@ -465,7 +474,7 @@ START_TEST(released_in_their_turn)
     redis_says(&w, gives[0], CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id[0], CORE_LEFT);
     ck_assert_uint_eq(w.metrics.handoff_yields, 1);
-    redis_says(&w, gives[1], CORE_OK); /* they are not subscribed any more: one of them has asked for it */
+    redis_says(&w, gives[1], CORE_OK); /* a remote waiter is not subscribed while its attempt is in flight */
     expect_reply(&w, id[1], CORE_LEFT);
     pass(&w, MS(5) - 1);
     quiet(&w);
@@ -475,7 +484,10 @@ START_TEST(released_in_their_turn)
 }
 END_TEST
 
-/* Readers leave one after the other: that Redis names nobody before the last has left does not begin a new run. */
+/*
+ * Readers leave one after the other: the answer of Redis without remote waiters, before the last reader has left,
+ * begins no new run.
+ */
 START_TEST(a_run_of_readers)
 {
     struct world w;

@@ -1,6 +1,6 @@
 /*
- * test_core_broadcast.c -- what daemons tell each other of a name. It is broken at one and held at another: that one
- * hears of it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
+ * test_core_broadcast.c -- broadcasts about one name. It is broken at one daemon and held at another: the latter asks
+ * Redis at once. It is wanted at one daemon and lingers at another: the latter gives it back at once.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ open_as(struct world *w, const char *daemon)
     world_open_conf(w, &conf);
 }
 
-/* `name` is broken at a daemon, and Redis answers so. What the daemon then says is in its w->said. */
+/* Breaks `name` at a daemon, with this outcome in Redis. What the daemon broadcasts is in w->broadcasts. */
 static void
 breaks(struct world *w, const char *daemon, const char *name, enum core_outcome outcome, int64_t were)
 {
@@ -28,7 +28,7 @@ breaks(struct world *w, const char *daemon, const char *name, enum core_outcome 
     expect_reply(w, id, outcome == CORE_OK ? CORE_LEFT : CORE_UNAVAILABLE);
 }
 
-/* Another daemon says that "a" was broken. */
+/* Another daemon has broadcast that "a" was broken. */
 static void
 receives_broken(struct world *w)
 {
@@ -42,11 +42,11 @@ START_TEST(a_break_is_broadcast)
     static const struct {
         enum core_outcome outcome;
         int64_t were;
-        const char *says; /* NULL: nothing */
+        const char *says; /* NULL: no broadcast */
     } cases[] = {
         {CORE_OK, 1, "B5:other,1:a,1:a,"},
         {CORE_UNKNOWN, 0, "B5:other,1:a,1:a,"}, /* it may have run */
-        {CORE_OK, 0, "B5:other,1:a,1:a,"}, /* one before may have run late */
+        {CORE_OK, 0, "B5:other,1:a,1:a,"}, /* an earlier BREAK may have run late */
         {CORE_DOWN, 0, NULL},
     };
 
@@ -78,7 +78,7 @@ START_TEST(lost_at_once)
     op = expect_op(&w, CORE_EXTEND, "a");
     t = lock(&w, session(&w), "a");
     id = unlock(&w, s, "a");
-    redis_says(&w, op, CORE_GONE_IN_REDIS); /* before anything is handed over */
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* before any hand-off */
     expect_news(&w, CORE_NEWS_LOST, "a");
     expect_reply(&w, id, CORE_WAS_LOST);
     ck_assert_uint_eq(w.metrics.handoffs, 0);
@@ -87,7 +87,7 @@ START_TEST(lost_at_once)
 }
 END_TEST
 
-/* Redis still has it, for it was taken after that: it goes on, but the run of hand-overs is over. */
+/* Redis still has the key, because it was taken after the break: the hold stays, but the run of hand-offs is over. */
 START_TEST(taken_since)
 {
     struct world w;
@@ -99,7 +99,7 @@ START_TEST(taken_since)
     take(&w, s, "a");
     waits = lock(&w, session(&w), "a");
     id = unlock(&w, s, "a");
-    op = redis_frees_for_next(&w, "a"); /* with tokens set aside now */
+    op = redis_frees_for_next(&w, "a"); /* with a reserve now */
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);
@@ -116,7 +116,7 @@ START_TEST(taken_since)
 }
 END_TEST
 
-/* What a renewal finds that was sent before is no news of what has happened since. */
+/* A renewal that was sent before the broadcast proves nothing about what came after: another one is sent. */
 START_TEST(renewed_before)
 {
     for (int answered = 0; answered < 2; answered++) {
@@ -143,7 +143,7 @@ START_TEST(renewed_before)
 }
 END_TEST
 
-/* It stays here for nobody: Redis hears that it is free. */
+/* A lingering lock has no owner: it is released at once. */
 START_TEST(cached)
 {
     struct world w;
@@ -162,7 +162,7 @@ START_TEST(cached)
 }
 END_TEST
 
-/* Redisson's forceUnlock: whoever waits here listens, so it is heard. */
+/* Redisson's forceUnlock publishes to the channel of the name: a daemon with waiters receives it as a hint. */
 START_TEST(received_from_others)
 {
     static const struct {
@@ -171,8 +171,8 @@ START_TEST(received_from_others)
     } cases[] = {
         {{.kind = KIND_REENTRANT}, true},
         {{.kind = KIND_FENCED}, true},
-        {{.kind = KIND_REENTRANT, .lease_us = SEC(60)}, false}, /* is not renewed */
-        {{.kind = KIND_SIMPLE, .tracking = true}, false},       /* the renewal itself would be heard, and so on */
+        {{.kind = KIND_REENTRANT, .lease_us = SEC(60)}, false}, /* is not renewed by the watchdog */
+        {{.kind = KIND_SIMPLE, .tracking = true}, false},       /* the renewal itself would bring a hint, and so on */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -189,7 +189,7 @@ START_TEST(received_from_others)
         hint(&w, op.op.queue);
         redis_grants(&w, "a", id);
         pass(&w, MS(15));
-        watching(&w, op.op.queue); /* that one says nothing */
+        watching(&w, op.op.queue); /* SUBSCRIBED brings no renewal */
         quiet(&w);
         hint(&w, op.op.queue);
         if (cases[i].asks) {
@@ -202,7 +202,7 @@ START_TEST(received_from_others)
 }
 END_TEST
 
-/* The renewal that a hint brings is no doubt, and is not one for each hint. */
+/* The hold is not in doubt during the renewal that a hint brings; and not every hint brings one. */
 START_TEST(received_from_others_in_vain)
 {
     struct world w;
@@ -218,7 +218,7 @@ START_TEST(received_from_others_in_vain)
     ck_assert(is_watched(&w, "a"));
     hint(&w, op.op.queue);
     redis_grants(&w, "a", id);
-    hint(&w, op.op.queue); /* the echo of our own release, say */
+    hint(&w, op.op.queue); /* perhaps that of our own release */
     pass(&w, MS(15) - 1);
     quiet(&w);
     pass(&w, 1);
@@ -228,13 +228,13 @@ START_TEST(received_from_others_in_vain)
     hint(&w, op.op.queue);
     quiet(&w);
     unlock(&w, s, "a");
-    expect_op(&w, CORE_RELEASE, "a"); /* nobody has to wait for an answer to that */
+    expect_op(&w, CORE_RELEASE, "a"); /* the release waits for no other answer */
     skip_all(&w);
     world_close(&w);
 }
 END_TEST
 
-/* It was broken between our acquire and its answer: whoever took it then has it. */
+/* The name was broken between our acquire and its answer: the owner that took it after the break has it. */
 START_TEST(answered_too_late)
 {
     struct world w;
@@ -246,14 +246,17 @@ START_TEST(answered_too_late)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     receives_broken(&w);
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* asked again at once */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* sent again at once */
     pass(&w, SEC(5) + MS(1));
     redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
 
-/* ... or it was taken behind the break: then it is ours, also for who does not wait. A place is not asked for twice. */
+/*
+ * The acquire ran after the break: then the lock is ours, also for a request that does not wait. An attempt of kind
+ * fair is not sent twice.
+ */
 START_TEST(answered_in_time)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_FAIR};
@@ -277,7 +280,7 @@ START_TEST(answered_in_time)
 }
 END_TEST
 
-/* Who asked for the break does not wait for the answer: the others hear of it all the same. */
+/* The session of the BREAK ends before the answer: the other daemons receive the broadcast all the same. */
 START_TEST(a_break_of_a_closed_session_is_broadcast)
 {
     struct world w;
@@ -298,7 +301,7 @@ END_TEST
 
 /* ---- wanted ---- */
 
-/* Another daemon says that somebody there waits for "a". */
+/* Another daemon has broadcast that a request there waits for "a". */
 static void
 receives_wanted(struct world *w)
 {
@@ -316,9 +319,9 @@ START_TEST(wanted_is_broadcast)
     } cases[] = {
         {{.linger_us = SEC(1)}, CORE_TAKEN, true},
         {{.linger_us = SEC(1), .kind = KIND_RW, .shared = true}, CORE_TAKEN, true},
-        {{.linger_us = 0}, CORE_TAKEN, false}, /* the rule is the same there, or Redis is asked */
-        {{.linger_us = SEC(1), .kind = KIND_FENCED}, CORE_TAKEN, false}, /* never lingers */
-        {{.linger_us = SEC(1), .nowait = true}, CORE_TAKEN, false},   /* waits no more */
+        {{.linger_us = 0}, CORE_TAKEN, false}, /* by the same rule nothing lingers at the other daemon */
+        {{.linger_us = SEC(1), .kind = KIND_FENCED}, CORE_TAKEN, false}, /* this kind never lingers */
+        {{.linger_us = SEC(1), .nowait = true}, CORE_TAKEN, false},   /* the request does not wait */
         {{.linger_us = SEC(1)}, CORE_UNKNOWN, false},
     };
 
@@ -342,7 +345,7 @@ START_TEST(wanted_is_broadcast)
 }
 END_TEST
 
-/* It goes back to Redis before its time, and does not stay here again before others had their turn. */
+/* The lock goes back to Redis before its time, and lingers here again only after the turn of the remote waiters. */
 START_TEST(wanted_while_it_lingers)
 {
     struct world w;
@@ -356,7 +359,7 @@ START_TEST(wanted_while_it_lingers)
     receives_wanted(&w);
     ck_assert_uint_eq(w.metrics.linger_yields, 1);
     op = expect_op(&w, CORE_RELEASE, "a");
-    receives_wanted(&w); /* once is enough */
+    receives_wanted(&w); /* a second broadcast changes nothing */
     quiet(&w);
     id = lock(&w, s, "a", .linger_us = SEC(1));
     redis_says(&w, op, CORE_OK, .remote_subscribers = 1);
@@ -382,17 +385,17 @@ START_TEST(wanted_while_it_is_held)
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
-    id = lock(&w, s, "a", .linger_us = SEC(1)); /* nobody waited here: they have their turn all the same */
+    id = lock(&w, s, "a", .linger_us = SEC(1)); /* no request waited here: the remote waiters still have their turn */
     quiet(&w);
     pass(&w, MS(5));
-    redis_grants(&w, "a", id); /* they had it, and it lingers again */
+    redis_grants(&w, "a", id); /* their turn is over, and the lock lingers again */
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     expect_state(&w, "a", "lingering");
     world_close(&w);
 }
 END_TEST
 
-/* The record of a name that others have their turn with goes with that turn. */
+/* A record that is only there for the turn of remote waiters is freed when the turn ends. */
 START_TEST(their_turn_ends)
 {
     struct world w;
@@ -408,7 +411,7 @@ START_TEST(their_turn_ends)
     ck_assert(known(&w, "a"));
     expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_NOT_GRANTED);
     pass(&w, MS(2));
-    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_NOT_GRANTED); /* that it was asked for ends no turn */
+    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_NOT_GRANTED); /* a request does not end the turn */
     pass(&w, MS(3));
     ck_assert(!known(&w, "a"));
     redis_grants(&w, "a", lock(&w, s, "a", .nowait = true));
@@ -416,7 +419,7 @@ START_TEST(their_turn_ends)
 }
 END_TEST
 
-/* Such a record is nobody's: it gives way to another kind of the name, and to another name or key. */
+/* Such a record refuses no request: it makes room for another kind of the name, and for another name or key. */
 START_TEST(their_turn_refuses_no_request)
 {
     static const struct {
@@ -447,7 +450,7 @@ START_TEST(their_turn_refuses_no_request)
 }
 END_TEST
 
-/* What is being broken is in use. */
+/* A record whose key is being broken is in use. */
 START_TEST(a_break_refuses_another_kind)
 {
     struct world w;
@@ -465,7 +468,7 @@ START_TEST(a_break_refuses_another_kind)
 }
 END_TEST
 
-/* Who waits for it as well has nothing to give back, and what it has later may linger. */
+/* A daemon that waits for the name as well has nothing to give back, and the lock may linger there later. */
 START_TEST(wanted_where_it_is_wanted)
 {
     struct world w;
@@ -487,7 +490,7 @@ END_TEST
 
 /* ---- */
 
-/* Of oneself, of other names, of the name with another key, and what is no such message. */
+/* Broadcasts of this daemon itself, of other names, of the name with another key, and malformed ones. */
 START_TEST(nothing_to_do)
 {
     static const char *const texts[] = {"B2:us,1:a,1:a,", "B5:other,1:b,1:b,", "B5:other,1:a,1:k,", "B5:other,1:a,1:a",

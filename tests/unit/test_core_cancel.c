@@ -1,17 +1,17 @@
 /*
- * test_core_cancel.c -- protocol.md, "CANCEL": whose waits end, in every state of what they wait for; what is given
- * back; tickets.
+ * test_core_cancel.c -- PROTOCOL.md, "CANCEL": which waits end, in every state of the attempt; what is given back;
+ * positions in the queue.
  */
 #include "tests/unit/core_world.h"
 
-/* Its reply comes in the same step, whatever stands before it. */
+/* CANCEL is answered in the same step, whatever requests are before it. */
 static int64_t
 cancels(struct world *w, uint64_t s, const char *name, const char *owner)
 {
     return expect_reply(w, world_ask(w, CORE_CANCEL, s, name, (struct ask){.owner = owner}), CORE_LEFT)->left;
 }
 
-/* A LOCK that waits behind who holds it here: from another session, by its owner's name only. */
+/* A LOCK waits behind a holder at this daemon: another session can cancel it by the name of its owner only. */
 START_TEST(by_its_owner_only)
 {
     struct world w;
@@ -32,12 +32,12 @@ START_TEST(by_its_owner_only)
     ck_assert_uint_eq(w.metrics.cancelled, 2);
     ck_assert_uint_eq(w.metrics.timeouts, 0);
     ck_assert_uint_eq(core_totals(w.core).waiters, 0);
-    ck_assert_uint_eq(core_totals(w.core).owners, 2); /* no record of alice is left, nor one of bob made */
+    ck_assert_uint_eq(core_totals(w.core).owners, 2); /* the record of alice is freed, and none was made for bob */
     world_close(&w);
 }
 END_TEST
 
-/* All of one owner, the repetition that joined and those that have not begun; what is no wait of it stays. */
+/* All waits of one owner for the name end: a repetition that joined, and those not begun. Other requests stay. */
 START_TEST(all_of_them)
 {
     struct world w;
@@ -66,7 +66,7 @@ START_TEST(all_of_them)
 }
 END_TEST
 
-/* The attempt is under way: null at once, exactly one answer, and what it brings is given back. */
+/* The attempt is in flight: the LOCK is answered at once, and only once, and what the attempt brings is given back. */
 START_TEST(grant_in_flight)
 {
     struct world w;
@@ -85,7 +85,7 @@ START_TEST(grant_in_flight)
     ck_assert(!known(&w, "a"));
     ck_assert_uint_eq(w.metrics.unclaimed, 1);
 
-    id = lock(&w, s, "a", .owner = "alice"); /* once more, and it comes back before the outcome does */
+    id = lock(&w, s, "a", .owner = "alice"); /* again, and the owner comes back before the outcome */
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_int_eq(cancels(&w, t, "a", "alice"), 1);
     expect_reply(&w, id, CORE_CANCELLED);
@@ -96,7 +96,7 @@ START_TEST(grant_in_flight)
 }
 END_TEST
 
-/* The answer of the attempt got lost: what it may have taken is given back, though the owner has a name. */
+/* The answer to the attempt was lost: what it may have taken is given back, although the owner has a name. */
 START_TEST(grant_unknown)
 {
     struct world w;
@@ -112,7 +112,7 @@ START_TEST(grant_unknown)
     expect_reply(&w, id, CORE_CANCELLED);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     pass(&w, SEC(2));
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it cannot run any more */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* the attempt cannot run any more */
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
@@ -139,7 +139,7 @@ START_TEST(kept_behind_a_straggler)
 }
 END_TEST
 
-/* A named owner's ticket is not kept; nor is one that was. */
+/* The position of a named owner ends, whether a request waits in it or it is kept. */
 START_TEST(ticket)
 {
     struct world w;
@@ -172,7 +172,7 @@ START_TEST(ticket)
 }
 END_TEST
 
-/* Of a kind with tickets: Redis is told, of one where somebody waits and of one that is kept. */
+/* A kind with tickets: the ticket is released in Redis, whether a request waits with it or it is kept. */
 START_TEST(place_in_redis)
 {
     struct world w;
@@ -201,7 +201,10 @@ START_TEST(place_in_redis)
 }
 END_TEST
 
-/* By a name that it waits for, one that it has, or one that it has not come to: it ends, and gives back what it has. */
+/*
+ * An MLOCK is cancelled by a name that it has, by one that it waits for, or by one that it has not come to: it ends,
+ * and gives back what it has.
+ */
 START_TEST(multilock)
 {
     static const char *const by[] = {"a", "b", "c"};
@@ -244,7 +247,7 @@ START_TEST(multilock)
 }
 END_TEST
 
-/* Nor is the ticket kept that it had for the name it waited for. */
+/* The position for the name that the MLOCK waited for is not kept. */
 START_TEST(multilock_ticket)
 {
     struct world w;
@@ -268,7 +271,7 @@ START_TEST(multilock_ticket)
 }
 END_TEST
 
-/* A re-entry that Redis is being asked for: not counted, and the hold that there was stays. */
+/* A re-entry is in flight: it is not counted, and the earlier hold stays. */
 START_TEST(reentry)
 {
     struct world w;
@@ -286,7 +289,7 @@ START_TEST(reentry)
     redis_says(&w, op, CORE_OK);
     id = unlock(&w, t, "a", .owner = "alice");
     ck_assert_int_eq(redis_frees(&w, "a", id)->left, 0);
-    ck_assert_int_eq(cancels(&w, t, "a", "alice"), 0); /* RENEW and UNLOCK are no waits */
+    ck_assert_int_eq(cancels(&w, t, "a", "alice"), 0); /* RENEW and UNLOCK do not wait */
     redis_grants(&w, "a", id = lock(&w, s, "a", .owner = "alice"));
     id = unlock(&w, s, "a", .owner = "alice");
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -297,7 +300,7 @@ START_TEST(reentry)
 }
 END_TEST
 
-/* Permits: each wait has a claim of its own. */
+/* Each wait for a permit has a claim of its own. */
 START_TEST(permits)
 {
     struct world w;
@@ -321,7 +324,7 @@ START_TEST(permits)
 }
 END_TEST
 
-/* Done in one step, so it is refused where that would be long; not where the owner waits for none of that name. */
+/* CANCEL is done in one step, so it is refused where that is long; but not for a name without a wait of the owner. */
 START_TEST(bounded)
 {
     struct world w;
@@ -344,7 +347,7 @@ START_TEST(bounded)
 }
 END_TEST
 
-/* Who asks has gone meanwhile: nobody is answered. */
+/* The session of the request has ended: there is no answer. */
 START_TEST(after_its_session_has_gone)
 {
     struct world w;

@@ -1,6 +1,6 @@
 /*
- * test_core_checkpoints.c -- checkpoints of a process before us that make no sense, or meet what is under way by now.
- * What is adopted as it should be stands in test_core_adopt.c.
+ * test_core_checkpoints.c -- checkpoints of an earlier process that contradict themselves or each other, or meet
+ * operations in flight. test_core_restore.c has the good ones.
  */
 #include "tests/unit/core_world.h"
 
@@ -48,7 +48,7 @@ restores(struct world *w, struct core_checkpoint *kept, size_t n)
     return a;
 }
 
-/* Redis is reached, and says of what is held that it is still there. */
+/* Redis is reached, and confirms the hold. */
 static void
 confirmed(struct world *w, const char *name)
 {
@@ -56,7 +56,7 @@ confirmed(struct world *w, const char *name)
     redis_says(w, expect_op(w, CORE_EXTEND, name), CORE_OK);
 }
 
-/* What nobody can come back for is given back. */
+/* A hold or a place that no owner can come back to is given back. */
 START_TEST(checkpoints_without_an_owner)
 {
     for (int i = 0; i < 4; i++) {
@@ -70,11 +70,11 @@ START_TEST(checkpoints_without_an_owner)
         case 1: /* ... without a count */
             k.part.holds = 0;
             break;
-        case 2: /* a place that nobody may come back to */
+        case 2: /* a place without a grace */
             k.part.state = CORE_CHECKPOINT_QUEUED;
             k.owner_grace_us = k.queue_grace_us = 0;
             break;
-        default: /* a name that does not stand for itself */
+        default: /* an owner without a name */
             k.part.named = false;
             break;
         }
@@ -87,7 +87,7 @@ START_TEST(checkpoints_without_an_owner)
 }
 END_TEST
 
-/* A place lives for the grace of the place, or of its owner where that is longer. */
+/* A restored place lives as long as its owner, whatever the grace of the place. */
 START_TEST(places_by_their_graces)
 {
     static const struct {
@@ -113,7 +113,7 @@ START_TEST(places_by_their_graces)
 }
 END_TEST
 
-/* One that Redis may have granted is in the way of others: without a grace for the place it goes at once. */
+/* An attempt that Redis may have granted delays other owners: without a queue grace it is released at once. */
 START_TEST(an_attempt_without_grace)
 {
     struct core_checkpoint k = checkpoint_of(10, "alice", "a");
@@ -124,16 +124,19 @@ START_TEST(an_attempt_without_grace)
     k.queue_grace_us = 0;
     ck_assert_uint_eq(restores(&w, &k, 1).positions, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
-    happens(&w, &(struct core_event){.type = CORE_REACHED}); /* is no reason to give it back at once again */
+    happens(&w, &(struct core_event){.type = CORE_REACHED}); /* that is no reason to release it again at once */
     quiet(&w);
-    pass(&w, 2 * world_conf.op_timeout_us); /* what was under way can run no more */
+    pass(&w, 2 * world_conf.op_timeout_us); /* operations of the earlier process can run no more */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }
 END_TEST
 
-/* Two holders of what one can hold: one of the checkpoints is wrong, and the later one is told that it has lost it. */
+/*
+ * Two holders of a lock that only one can hold: a checkpoint is wrong, and the owner of the later one learns that it
+ * has lost the lock.
+ */
 START_TEST(two_holders_of_one_name)
 {
     struct core_checkpoint kept[] = {checkpoint_of(10, "alice", "a"), checkpoint_of(11, "bob", "a"),
@@ -155,7 +158,7 @@ START_TEST(two_holders_of_one_name)
 }
 END_TEST
 
-/* Readers, and holders of permits, may be several; a writer beside readers is wrong. */
+/* Several readers or holders of permits are allowed; a writer beside readers is wrong. */
 START_TEST(several_holders_of_one_name)
 {
     struct core_checkpoint kept[] = {checkpoint_of(10, "alice", "r"), checkpoint_of(11, "bob", "r"),
@@ -170,7 +173,7 @@ START_TEST(several_holders_of_one_name)
         kept[i].part.shared = i != 2;
     }
     kept[3].kind = kept[4].kind = KIND_SEMAPHORE;
-    a = restores(&w, kept, 5); /* also more of them than the limit is now */
+    a = restores(&w, kept, 5); /* also more permits than the limit allows now */
     ck_assert(a.held == 4 && a.lost == 1);
     ck_assert_uint_eq(look(&w, "r").holders, 2);
     skip_all(&w);
@@ -178,7 +181,7 @@ START_TEST(several_holders_of_one_name)
 }
 END_TEST
 
-/* One name as two things: the first checkpoint counts, the other one is left to its lease. */
+/* Two checkpoints of one name disagree: the first one counts, the other one is left to its lease. */
 START_TEST(records_that_disagree)
 {
     for (int i = 0; i < 3; i++) {
@@ -207,7 +210,7 @@ START_TEST(records_that_disagree)
 }
 END_TEST
 
-/* What is under way already is not asked for twice when Redis is reached. */
+/* An operation in flight is not sent again when Redis is reached. */
 START_TEST(reached_twice)
 {
     struct core_checkpoint kept[] = {checkpoint_of(10, "", "a"), checkpoint_of(11, "alice", "b")};
@@ -224,7 +227,7 @@ START_TEST(reached_twice)
 }
 END_TEST
 
-/* What is due far ahead stays due then, and what was due and is under way is not asked for beside it. */
+/* When Redis is reached, a renewal that is due later stays due then, and one in flight is not sent again. */
 START_TEST(reached_while_all_is_well)
 {
     struct core_checkpoint k = checkpoint_of(10, "alice", "a");
@@ -235,7 +238,7 @@ START_TEST(reached_while_all_is_well)
     happens(&w, &(struct core_event){.type = CORE_REACHED});
     quiet(&w);
     session(&w);
-    lock(&w, w.session[0], "b", .owner = "alice"); /* she is back */
+    lock(&w, w.session[0], "b", .owner = "alice"); /* alice is back */
     redis_grants(&w, "b", w.request);
     pass(&w, SEC(10)); /* a third of the lease */
     expect_op(&w, CORE_EXTEND, "a");
@@ -247,8 +250,8 @@ START_TEST(reached_while_all_is_well)
 END_TEST
 
 /*
- * The process before us may have shortened the lease, and that may still run: a RENEW that is answered later than that
- * leaves nothing. That Redis may have lost it besides, which was heard of meanwhile, does not keep it alive.
+ * The earlier process may have shortened the lease, and that operation may still run: a RENEW that is answered after
+ * the shorter lease leaves nothing. A loss in Redis that is reported meanwhile does not keep the hold alive.
  */
 START_TEST(over_and_in_doubt)
 {
@@ -268,7 +271,7 @@ START_TEST(over_and_in_doubt)
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
     expect_news(&w, CORE_NEWS_LOST, "a");
-    ck_assert_uint_eq(w.reclaimed, 2); /* there is nothing left that it could be kept waiting for */
+    ck_assert_uint_eq(w.reclaimed, 2); /* no hold is left that RECLAIMED could wait for */
     expect_op(&w, CORE_RELEASE, "a");
     world_close(&w);
 }

@@ -1,13 +1,13 @@
 /*
- * test_core_corners.c -- what seldom comes together: long cycles, large crowds, and trails that lie.
+ * test_core_corners.c -- rare combinations: long cycles, large crowds, and false trails.
  */
 #include <stdio.h>
 
 #include "tests/unit/core_world.h"
 
-enum { TRAIL_BYTES = 8 * 1024 }; /* more is not said */
+enum { TRAIL_BYTES = 8 * 1024 }; /* longer broadcasts are not sent */
 
-/* s holds `name` of that kind. */
+/* s takes `name` on these terms. */
 static void
 has(struct world *w, uint64_t s, const char *name, struct ask a)
 {
@@ -20,7 +20,7 @@ has(struct world *w, uint64_t s, const char *name, struct ask a)
 
 /* ---- deadlocks in one daemon ---- */
 
-/* It is found, however long it is; of more than 16 owners the end is not spelled out. */
+/* A cycle of any length is found; of more than 16 owners only 16 are listed. */
 START_TEST(long_circle)
 {
     enum { N = 20, TOLD = 16 };
@@ -48,7 +48,7 @@ START_TEST(long_circle)
 }
 END_TEST
 
-/* A search that is too long for one step goes on in the next ones, and finds what there is. */
+/* A search that is too long for one step goes on in the next steps, and finds the cycle. */
 START_TEST(too_many_for_one_step)
 {
     enum { READERS = 4200 };
@@ -58,17 +58,17 @@ START_TEST(too_many_for_one_step)
     int slices;
 
     world_open(&w);
-    w.unchecked = true; /* or each step would look at all of them */
+    w.unchecked = true; /* a check looks at all of them */
     writer = session(&w);
     take(&w, writer, "w");
     for (int i = 0; i < READERS; i++) {
         first = session(&w);
         holds(&w, first, "r", .kind = KIND_RW, .shared = true);
     }
-    lock(&w, first, "w"); /* for who will wait for it */
+    lock(&w, first, "w"); /* the writer is going to wait for this session */
     id = lock(&w, writer, "r", .kind = KIND_RW);
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
-    for (slices = 0; core_next_us(w.core) <= w.now_us; slices++) { /* at once */
+    for (slices = 0; core_next_us(w.core) <= w.now_us; slices++) { /* no time passes */
         ck_assert_int_lt(slices, 8);
         world_step(&w, &(struct core_event){.type = CORE_TIME});
     }
@@ -85,7 +85,7 @@ START_TEST(too_many_for_one_step)
 }
 END_TEST
 
-/* Who is stuck behind somebody who may yet go on has no part in the cycle, although it waits for who asks as well. */
+/* An owner that may still go on has no part in the cycle: B waits for D, and D for A, but E may free a permit. */
 START_TEST(beside_the_cycle)
 {
     enum { A, B, C, D, E, F, OWNERS };
@@ -118,7 +118,7 @@ START_TEST(beside_the_cycle)
 }
 END_TEST
 
-/* A limit that was lowered can close a cycle; it is found when asked for again. A hold that is over is no part. */
+/* A lowered limit can close a cycle, which the next search finds. A hold whose lease is over has no part in it. */
 START_TEST(a_lowered_limit_closes_a_cycle)
 {
     struct core_conf conf = world_conf;
@@ -136,16 +136,16 @@ START_TEST(a_lowered_limit_closes_a_cycle)
     holds(&w, e, "pool", .kind = KIND_SEMAPHORE, .limit = 2);
     holds(&w, b, "read", .kind = KIND_RW, .shared = true, .lease_us = SEC(2));
     holds(&w, c, "read", .kind = KIND_RW, .shared = true);
-    lock(&w, c, "pool", .kind = KIND_SEMAPHORE, .limit = 2); /* asks at 1 s, and at 2 s */
+    lock(&w, c, "pool", .kind = KIND_SEMAPHORE, .limit = 2); /* searched for at 1 s, and at 2 s */
     pass(&w, MS(500));
-    id = lock(&w, a, "read", .kind = KIND_RW); /* asks at 1.5 s */
+    id = lock(&w, a, "read", .kind = KIND_RW); /* searched for at 1.5 s */
     pass(&w, MS(700));
     skip_all(&w);
     expect_reply(&w, lock(&w, b, "pool", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true), CORE_NOT_GRANTED);
     gone(&w, e);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "pool"), CORE_OK);
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
-    stall(&w, MS(790)); /* 1.99 s: the hold of b is over, and nobody has said so */
+    stall(&w, MS(790)); /* 1.99 s: the hold of b is over, which is not reported yet */
     happens(&w, &(struct core_event){.type = CORE_TIME});
     skip_all(&w);
     r = expect_reply(&w, id, CORE_DEADLOCK);
@@ -208,7 +208,7 @@ open_as(struct world *w, const char *daemon)
     world_open_conf(w, &conf);
 }
 
-/* Its number is not known from outside: `s` waits for "a" of somebody here by one of the serials up to this. */
+/* `s` waits for `name`. The number of its wait is not known from outside: it is one of the serials up to the result. */
 static uint64_t
 waits(struct world *w, uint64_t s, const char *name, uint64_t *id)
 {
@@ -216,7 +216,7 @@ waits(struct world *w, uint64_t s, const char *name, uint64_t *id)
     return core_totals(w->core).serial;
 }
 
-/* A verdict whose stop `which` has the right number of that wait, whichever it is; the others have it as they are. */
+/* Sends a verdict for each number that the wait may have; true: one of them has ended the request `id`. */
 static bool
 judged(struct world *w, uint64_t serial, uint64_t id, void (*stops)(struct text *, uint64_t, void *), void *ctx)
 {
@@ -238,7 +238,7 @@ struct two {
     const char *first, *second; /* daemons */
     uint64_t first_owner, second_owner;
     bool ours_second;
-    uint64_t other; /* number of the other one's wait */
+    uint64_t other; /* the number of the other wait */
     const char *name;
 };
 
@@ -251,7 +251,7 @@ two_stops(struct text *t, uint64_t wait, void *ctx)
     add_stop(t, v->second, v->second_owner, v->ours_second ? wait : v->other, v->name);
 }
 
-/* All who look at a cycle name the same victim, wherever they begin, also if one's id is the beginning of another's. */
+/* All daemons of a cycle choose one victim, wherever they begin, also if one id is the beginning of another one. */
 START_TEST(one_victim)
 {
     static const struct {
@@ -280,7 +280,7 @@ START_TEST(one_victim)
 }
 END_TEST
 
-/* A verdict that speaks of a wait of ours that is over, or of one for another name, is none. */
+/* A verdict about a wait of ours that is over, or about another name, has no effect. */
 START_TEST(verdicts_that_lie)
 {
     struct world w;
@@ -299,7 +299,7 @@ START_TEST(verdicts_that_lie)
     ck_assert(judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", u, 7, false, 5, "a"}));
     world_close(&w);
 
-    open_as(&w, "d1"); /* she has a place for "a", and waits for "b" */
+    open_as(&w, "d1"); /* alice has a place for "a", and waits for "b" */
     s = session(&w);
     t = session(&w);
     u = session(&w);
@@ -332,7 +332,7 @@ many_stops(struct text *t, uint64_t wait, void *ctx)
     }
 }
 
-/* Sixteen owners are followed, one more is no trail. */
+/* A trail has at most sixteen owners. */
 START_TEST(trails_have_an_end)
 {
     struct world w;
@@ -349,7 +349,7 @@ START_TEST(trails_have_an_end)
 }
 END_TEST
 
-/* s holds "a", and waits for "b" that somebody elsewhere has. */
+/* s holds "a", and waits for "b", which is held elsewhere. */
 static void
 on_the_way(struct world *w)
 {
@@ -361,7 +361,7 @@ on_the_way(struct world *w)
     ck_assert(is_watched(w, "b"));
 }
 
-/* A way is told whole or not at all: names that are too long for it are left to time out. */
+/* A trail is broadcast as a whole or not at all: a deadlock with names that are too long ends with the waits. */
 START_TEST(a_trail_too_long_for_a_broadcast)
 {
     size_t silent = 0, published = 0;
@@ -389,10 +389,10 @@ START_TEST(a_trail_too_long_for_a_broadcast)
             continue;
         }
         published++;
-        ck_assert_uint_eq(silent, 0); /* a longer one is none either */
+        ck_assert_uint_eq(silent, 0); /* a longer trail is not sent either */
         ck_assert_uint_eq(w.broadcasts_n, before + 1);
         ck_assert_uint_le(w.broadcasts[before].n, TRAIL_BYTES);
-        ck_assert(memcmp(w.broadcasts[before].p, t.p, t.n) == 0); /* and our own owner behind it, to the last word */
+        ck_assert(memcmp(w.broadcasts[before].p, t.p, t.n) == 0); /* and our own owner behind it, complete */
         ck_assert(memcmp(w.broadcasts[before].p + w.broadcasts[before].n - 8, "1:b,1:b,", 8) == 0);
     }
     ck_assert(published > 20 && silent > 20);
@@ -400,7 +400,7 @@ START_TEST(a_trail_too_long_for_a_broadcast)
 }
 END_TEST
 
-/* Of a crowd of readers so many are followed as one step may look at. */
+/* Of a crowd of readers only as many are followed as one step may look at. */
 START_TEST(crowds_are_not_followed)
 {
     enum { READERS = 100, FOLLOWED = 63 };
@@ -426,7 +426,7 @@ START_TEST(crowds_are_not_followed)
 }
 END_TEST
 
-/* One permit that somebody has elsewhere is followed there; of several nobody could say whether all are stuck. */
+/* One permit that is held elsewhere is followed there; of several, no daemon can know whether all holders are stuck. */
 START_TEST(one_permit_elsewhere)
 {
     for (uint32_t n = 1; n <= 2; n++) {
@@ -436,7 +436,7 @@ START_TEST(one_permit_elsewhere)
         open_as(&w, "d1");
         s = session(&w);
         take(&w, s, "a");
-        lock(&w, session(&w), "a"); /* so that there may be a cycle at all */
+        lock(&w, session(&w), "a"); /* so that a cycle is possible at all */
         lock(&w, s, "pool", .kind = KIND_SEMAPHORE, .limit = n);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), CORE_TAKEN, .pttl_us = SEC(30), .holders = n);
         pass(&w, MS(1500));

@@ -1,6 +1,6 @@
 /*
- * test_core_crowd.c -- what is many. Renewals by the ten thousand: as many at a time as Redis can answer, the others in
- * their turn. Two names with one hash.
+ * test_core_crowd.c -- large numbers. Renewals by the ten thousand: as many at a time as Redis can answer, the others
+ * in their turn. Two names with one hash.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { CROWD_N = WINDOW_MAX + 1000 };
 
-/* So many names held by one session, all granted at once. The core is checked where a test says so. */
+/* One session takes so many names, each `apart_us` after the last. The core is checked where a test asks for it. */
 static uint64_t
 crowd_under(struct world *w, int64_t op_timeout_us, int n, int64_t apart_us)
 {
@@ -42,7 +42,7 @@ crowd_of(struct world *w, int n, int64_t apart_us)
     return crowd_under(w, SEC(1), n, apart_us);
 }
 
-/* Operations of this sort that were asked for since the last time; where they begin. */
+/* The number of operations of this sort that the test has not asked for yet, and the index of the first operation. */
 static size_t
 count_of(struct world *w, enum core_action_type verb, size_t *from)
 {
@@ -56,7 +56,7 @@ count_of(struct world *w, enum core_action_type verb, size_t *from)
     return n;
 }
 
-/* Which names the operations between these two are on. */
+/* The names of the operations `from` to `to` - 1. */
 static void
 note_names(const struct world *w, size_t from, size_t to, bool asked[CROWD_N])
 {
@@ -66,7 +66,7 @@ note_names(const struct world *w, size_t from, size_t to, bool asked[CROWD_N])
     }
 }
 
-/* A name that waits for its turn: no operation from there on is on its key. Which of them it is, is no promise. */
+/* A name that waits for its turn: no operation from `from` on is on its key. Which name that is, is no promise. */
 static const char *
 waiting_one(const struct world *w, size_t from)
 {
@@ -83,7 +83,7 @@ waiting_one(const struct world *w, size_t from)
     return name;
 }
 
-/* Redis confirms one after the other, until the renewal of this name leaves. */
+/* Redis confirms one operation after the other, until the renewal of this name leaves. */
 static struct flight
 renewed_until(struct world *w, size_t from, const char *name)
 {
@@ -99,7 +99,7 @@ renewed_until(struct world *w, size_t from, const char *name)
     return w->flights[from];
 }
 
-/* Renewals. */
+/* The same for renewals. */
 static size_t
 count_asked(struct world *w, size_t *from)
 {
@@ -123,7 +123,7 @@ crowd_goes(struct world *w)
     world_close(w);
 }
 
-/* What is not due yet fills a batch, and no more. */
+/* Renewals that are not due yet fill up a batch, and no more. */
 START_TEST(early_by_the_batch)
 {
     struct world w;
@@ -140,7 +140,7 @@ START_TEST(early_by_the_batch)
 }
 END_TEST
 
-/* All are due; those who have to wait are renewed as the others are answered, in order, and nothing is lost. */
+/* All renewals are due; those that have to wait leave as others are answered, in order, and no lock is lost. */
 START_TEST(in_turn)
 {
     struct world w;
@@ -150,7 +150,7 @@ START_TEST(in_turn)
     pass(&w, REPORTED_30S / 3);
     ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     core_check(w.core, w.now_us);
-    ck_assert_int_gt(core_next_us(w.core), w.now_us); /* nobody is busy waiting */
+    ck_assert_int_gt(core_next_us(w.core), w.now_us); /* no busy waiting */
     redis_says(&w, w.flights[from], CORE_OK);
     ck_assert_str_eq(expect_op(&w, CORE_EXTEND, "n08192").key, "n08192");
     quiet(&w);
@@ -168,7 +168,7 @@ START_TEST(in_turn)
 }
 END_TEST
 
-/* Fewer where Redis has less time, but never less than a batch; never more than there is a use for. */
+/* Fewer renewals at a time where Redis has less time, but at least a batch; and no more than there are locks. */
 START_TEST(as_many_as_are_answered_in_time)
 {
     static const struct {
@@ -188,7 +188,7 @@ START_TEST(as_many_as_are_answered_in_time)
 }
 END_TEST
 
-/* Who failed comes behind who has not had a turn yet. */
+/* A renewal that failed comes behind those that have not had a turn yet. */
 START_TEST(failed_behind_the_others)
 {
     struct world w;
@@ -228,7 +228,7 @@ START_TEST(waiting_does_not_outlast_the_lease)
 }
 END_TEST
 
-/* What is given back while it waits is not renewed any more; and what was asked for makes room when it is. */
+/* A lock that is given back while its renewal waits is not renewed; one whose renewal is in flight makes room. */
 START_TEST(given_back_meanwhile)
 {
     struct world w;
@@ -250,7 +250,7 @@ START_TEST(given_back_meanwhile)
 }
 END_TEST
 
-/* A clock has jumped: nothing is said of what waits before it is confirmed. */
+/* A clock has jumped: a hold that waits for its turn is reported as held only when it is confirmed. */
 START_TEST(doubts_in_turn)
 {
     struct world w;
@@ -267,7 +267,7 @@ START_TEST(doubts_in_turn)
     quiet(&w);
     core_check(w.core, w.now_us);
     redis_says(&w, w.flights[from], CORE_OK);
-    expect_op(&w, CORE_EXTEND, w.flights[from].key); /* what it found may be of before the second jump */
+    expect_op(&w, CORE_EXTEND, w.flights[from].key); /* the answer may be from before the second jump */
     redis_says(&w, renewed_until(&w, from + 1, name), CORE_OK);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, name), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
@@ -275,7 +275,7 @@ START_TEST(doubts_in_turn)
 }
 END_TEST
 
-/* A RENEW counts as one operation: a waiting claim is checked again when its turn comes. */
+/* A RENEW replaces the renewal that waits for its turn: the turn goes to the next claim. */
 START_TEST(renewed_by_hand_meanwhile)
 {
     struct world w;
@@ -294,7 +294,7 @@ START_TEST(renewed_by_hand_meanwhile)
 }
 END_TEST
 
-/* Redis has lost its data: no more holds are asserted at a time than it answers, in order, and nothing is lost. */
+/* Redis has lost its data: no more reclaims are in flight than Redis can answer, in order, and no lock is lost. */
 START_TEST(reclaims_in_turn)
 {
     struct world w;
@@ -302,10 +302,10 @@ START_TEST(reclaims_in_turn)
     uint64_t s, id;
 
     s = crowd_of(&w, CROWD_N, 0);
-    pass(&w, REPORTED_30S / 3); /* the last of them wait to be renewed */
+    pass(&w, REPORTED_30S / 3); /* the last ones wait for their renewal */
     ck_assert_uint_eq(count_asked(&w, &renewals), WINDOW_MAX);
     reclaims(&w, 9);
-    ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), CROWD_N - WINDOW_MAX); /* of the others first what is heard */
+    ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), CROWD_N - WINDOW_MAX); /* others renew first */
     answer_from(&w, renewals, WINDOW_MAX, CORE_OK);
     ck_assert_uint_eq(w.flights_n - from, WINDOW_MAX);
     core_check(w.core, w.now_us);
@@ -320,7 +320,7 @@ START_TEST(reclaims_in_turn)
 }
 END_TEST
 
-/* So many that are due, and behind them one whose lease ends soon: it is the first one that Redis is asked about. */
+/* A full window of reclaims, and behind it a lock whose lease ends soon: its reclaim is the first to leave. */
 START_TEST(short_leases_first)
 {
     struct world w;
@@ -333,7 +333,7 @@ START_TEST(short_leases_first)
     f = expect_op(&w, CORE_ACQUIRE, "short");
     skip_all(&w);
     ck_assert_uint_eq(w.core->window[WINDOW_RECLAIM].n, WINDOW_MAX);
-    redis_says(&w, f, CORE_UNKNOWN, .guard_us = w.now_us); /* also again, as soon as it may be asked again */
+    redis_says(&w, f, CORE_UNKNOWN, .guard_us = w.now_us); /* the first again, as soon as it may be repeated */
     skip_all(&w);
     pass(&w, MS(20));
     ck_assert_uint_eq(w.flights_seen, w.flights_n);
@@ -343,7 +343,7 @@ START_TEST(short_leases_first)
 }
 END_TEST
 
-/* The same of renewals: an outage has made all of them due. */
+/* The same for renewals: a clock jump has made all of them due. */
 START_TEST(short_leases_are_renewed_first)
 {
     struct world w;
@@ -357,7 +357,7 @@ START_TEST(short_leases_are_renewed_first)
     redis_grants(&w, "short", lock(&w, s, "short", .spec_lease_us = MS(1500)));
     suspects(&w);
     redis_says(&w, w.flights[from], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, w.flights[from].key), CORE_OK); /* it may have found what was before */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, w.flights[from].key), CORE_OK); /* it may be from before the jump */
     expect_op(&w, CORE_EXTEND, "short");
     for (size_t i = from + 1; i < w.flights_n; i++) {
         skip_all(&w);
@@ -369,7 +369,7 @@ START_TEST(short_leases_are_renewed_first)
 }
 END_TEST
 
-/* A lease that is shortened while it waits for its turn has an earlier one. */
+/* A lease that is shortened while its renewal waits gets an earlier turn. */
 START_TEST(a_shortened_lease_comes_sooner)
 {
     struct world w;
@@ -387,7 +387,7 @@ START_TEST(a_shortened_lease_comes_sooner)
 }
 END_TEST
 
-/* Redis refuses them all, again and again: there are never more in flight, and each comes to its turn. */
+/* Redis answers no reclaim in time, again and again: the window stays full, and each reclaim gets its turn. */
 START_TEST(reclaims_that_fail)
 {
     struct world w;
@@ -397,7 +397,7 @@ START_TEST(reclaims_that_fail)
     reclaims(&w, 9);
     ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), WINDOW_MAX);
     answer_from(&w, from, CROWD_N - WINDOW_MAX, CORE_UNKNOWN);
-    ck_assert_uint_eq(w.flights_n - from, CROWD_N); /* for each one that was answered one of those that waited */
+    ck_assert_uint_eq(w.flights_n - from, CROWD_N); /* each answer lets a waiting one leave */
     core_check(w.core, w.now_us);
     answer_from(&w, from + CROWD_N - WINDOW_MAX, WINDOW_MAX, CORE_OK);
     skip_all(&w);
@@ -409,8 +409,8 @@ START_TEST(reclaims_that_fail)
 END_TEST
 
 /*
- * A session ends with very many locks: their releases leave a few at a time. What a request waits for is not behind
- * them: neither an UNLOCK, nor what a LOCK waits for; nor is a renewal.
+ * A session with very many locks ends: their releases leave a few at a time. They do not delay an UNLOCK, nor a release
+ * that a LOCK waits for, nor a renewal.
  */
 START_TEST(releases_in_turn)
 {
@@ -427,7 +427,7 @@ START_TEST(releases_in_turn)
     pass(&w, SEC(1));
     waiting = lock(&w, other, "n09000");
     gone(&w, s);
-    ck_assert_uint_eq(count_of(&w, CORE_RELEASE, &from), owed + 1); /* one is waited for already */
+    ck_assert_uint_eq(count_of(&w, CORE_RELEASE, &from), owed + 1); /* a LOCK waits for one more */
     core_check(w.core, w.now_us);
     ck_assert_int_gt(core_next_us(w.core), w.now_us + MS(1));
     for (op = w.flights[from]; strcmp(op.key, "n09000") != 0;) {
@@ -436,15 +436,15 @@ START_TEST(releases_in_turn)
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "n09000", waiting);
     name = waiting_one(&w, from);
-    waiting = lock(&w, other, name); /* somebody comes for one that has not left yet */
+    waiting = lock(&w, other, name); /* a LOCK for a name whose release has not left yet */
     redis_says(&w, expect_op(&w, CORE_RELEASE, name), CORE_OK);
     redis_grants(&w, name, waiting);
     id = unlock(&w, other, "mine");
     redis_does(&w, CORE_RELEASE, "mine", id, CORE_LEFT);
     pass(&w, REPORTED_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), 2); /* of those two */
+    ck_assert_uint_eq(count_asked(&w, &from), 2); /* of the two locks of `other` */
     core_check(w.core, w.now_us);
-    for (size_t i = 0; i < w.flights_n; i++) { /* each answer lets the next one go */
+    for (size_t i = 0; i < w.flights_n; i++) { /* each answer lets the next one leave */
         skip_all(&w);
         if (w.flights[i].verb == CORE_RELEASE && !w.flights[i].answered) {
             redis_says(&w, w.flights[i], CORE_OK);
@@ -455,7 +455,7 @@ START_TEST(releases_in_turn)
 }
 END_TEST
 
-/* Redis does not answer them: no more leave, and what waits for its turn is done when it does. */
+/* The outcome of the releases is unknown: those that had no turn yet leave before any is repeated. */
 START_TEST(releases_that_fail)
 {
     struct world w;
@@ -471,7 +471,7 @@ START_TEST(releases_that_fail)
     answer_from(&w, from, owed, CORE_UNKNOWN);
     ck_assert_uint_eq(w.flights_n - from, 2 * owed);
     note_names(&w, from, from + owed, failed);
-    for (size_t i = from + owed; i < w.flights_n; i++) { /* those that had no turn yet, first */
+    for (size_t i = from + owed; i < w.flights_n; i++) { /* first those that had no turn yet */
         ck_assert(!failed[atoi(w.flights[i].key + 1)]);
     }
     core_check(w.core, w.now_us);
@@ -479,7 +479,7 @@ START_TEST(releases_that_fail)
 }
 END_TEST
 
-/* Releases that were asked for have a window, too; of those who are told that nobody knows each is still done. */
+/* UNLOCKs have a window, too, and each of them is answered. */
 START_TEST(unlocks_in_turn)
 {
     struct world w;
@@ -514,7 +514,7 @@ START_TEST(unlocks_in_turn)
 }
 END_TEST
 
-/* It happens to two of 2^32 names: each is found all the same. */
+/* Two of 2^32 names may have one hash: each is found all the same. */
 START_TEST(names_that_hash_alike)
 {
     struct lock *a, *b;
@@ -538,7 +538,7 @@ START_TEST(names_that_hash_alike)
 }
 END_TEST
 
-/* A writer that comes again and again makes no news of each of very many readers. */
+/* A writer brings news for only some of very many readers. */
 START_TEST(wanted_from_many)
 {
     enum { READERS = 200, TOLD = 64 };
@@ -558,7 +558,7 @@ START_TEST(wanted_from_many)
 }
 END_TEST
 
-/* The key is no lock: who waits hears that, some of them in each step; who was left out asks again. */
+/* The key is no lock: each step refuses some of the waiters, and those that are left ask again. */
 START_TEST(refused_by_and_by)
 {
     enum { WAITERS = 2 * REFUSED_MAX + 10 };

@@ -1,5 +1,5 @@
 /*
- * test_core_cursor.c -- looking at all names, or at all who wait, some at a time, while they come and go.
+ * test_core_cursor.c -- a walk over all locks, or over all waiters, a part at a time, while they come and go.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,14 +85,14 @@ START_TEST(all_that_there_are_when_it_begins)
 
     world_open(&w);
     s = session(&w);
-    core_cursor_begin(w.core, &look); /* there is none */
+    core_cursor_begin(w.core, &look); /* there is no lock */
     ck_assert(!walk(&w, &look, "", 4, &seen));
     ck_assert_str_eq(seen.text, "");
     take_names(&w, s, 0, NAMES);
     core_cursor_begin(w.core, &look);
     ck_assert(walk(&w, &look, "", 4, &seen));
     ck_assert_str_eq(seen.text, "n0 n1 n2 n3 ");
-    take_names(&w, s, NAMES, NAMES + 2); /* come too late */
+    take_names(&w, s, NAMES, NAMES + 2); /* these come too late */
     ck_assert(walk(&w, &look, "*[57]", 4, &seen)); /* four are looked at, two match */
     ck_assert_str_eq(seen.text, "n5 n7 ");
     ck_assert(!walk(&w, &look, "", 4, &seen));
@@ -102,7 +102,7 @@ START_TEST(all_that_there_are_when_it_begins)
 }
 END_TEST
 
-/* The next one goes, the last one, those before, those behind, all. */
+/* The next lock of the walk goes, the last one, those before, those behind, all. */
 START_TEST(names_go_meanwhile)
 {
     struct core_cursor look, other;
@@ -131,7 +131,7 @@ START_TEST(names_go_meanwhile)
     ck_assert_str_eq(seen.text, "");
     core_cursor_end(&other);
     core_cursor_begin(w.core, &other);
-    core_cursor_end(&other); /* and once more is harmless */
+    core_cursor_end(&other); /* a second end is harmless */
     core_cursor_end(&other);
     world_close(&w);
 }
@@ -159,10 +159,10 @@ START_TEST(waiters_come_and_go_meanwhile)
 #define WALK(n) core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
     ck_assert(WALK(3));
     ck_assert_str_eq(seen.text, "hot:o0:1 hot:o1:2 ");
-    pass(&w, SEC(2)); /* o2, who was next, gives up, and o3 */
+    pass(&w, SEC(2)); /* o2, the next one of the walk, gives up, and o3 */
     expect_reply(&w, ids[2], CORE_NOT_GRANTED);
     expect_reply(&w, ids[3], CORE_NOT_GRANTED);
-    pass(&w, SEC(3)); /* nor are their places kept any longer */
+    pass(&w, SEC(3)); /* their positions end, too */
     lock(&w, s, "hot", .owner = "o7");
     seen.text[0] = '\0';
     ck_assert(WALK(2));
@@ -175,7 +175,7 @@ START_TEST(waiters_come_and_go_meanwhile)
 }
 END_TEST
 
-/* However many wait, or hold it: a view looks at some, and says how many there are. */
+/* A view has the number of waiters, however many they are, but looks at few of them. */
 START_TEST(a_view_does_not_walk_a_queue)
 {
     struct core_lock_view v;
@@ -240,13 +240,13 @@ START_TEST(a_walk_does_not_look_for_its_place)
         snprintf(want, sizeof(want), "hot:g%d:%d ", 2 * i + 1, FRONT + i + 1);
         ck_assert_str_eq(seen.text, want);
     }
-    /* 0.4 ms; 97 ms if each time all in front are looked at. */
+    /* 0.4 ms; 97 ms if each look passed all waiters in front. */
     ck_assert_msg(is_slowed() || spent < CLOCKS_PER_SEC / 100, "%ld us", (long)spent);
     world_close(&w);
 }
 END_TEST
 
-/* The last one goes while a walk stands at it: its queue is over, and who comes then is not of this walk. */
+/* The last waiter leaves while a walk stands at it: the walk leaves this queue, and does not see later waiters. */
 START_TEST(a_queue_ends_under_a_walk)
 {
     struct core_cursor look;
@@ -275,7 +275,7 @@ START_TEST(a_queue_ends_under_a_walk)
 }
 END_TEST
 
-/* Leases that have run out, and were not come to yet: some of the first and of the last are looked at. */
+/* Leases that are over, but have not been handled yet: a view looks at some of the first and of the last holders. */
 START_TEST(a_view_does_not_walk_holders)
 {
     enum { OVER = 70, ALL = 2 * OVER + 1 };
@@ -284,7 +284,7 @@ START_TEST(a_view_does_not_walk_holders)
     uint64_t s, id[ALL];
     char owner[8];
 
-    for (int stands = 0; stands <= ALL; stands += OVER) { /* the first one, the middle one, the last one; nobody */
+    for (int stands = 0; stands <= ALL; stands += OVER) { /* the lasting one: the first, the middle, the last, none */
         world_open(&w);
         s = session(&w);
         for (int i = 0; i < ALL; i++) {

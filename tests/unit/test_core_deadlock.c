@@ -1,6 +1,6 @@
 /*
- * test_core_deadlock.c -- waits that could never end: in one daemon when they begin, over several a little later; and
- * waits that look like it.
+ * test_core_deadlock.c -- waits that could never end: found in one daemon when they begin, over several daemons a
+ * little later; and waits that only look like them.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ enum { LONGEST = 10 };
 
 /* ---- inside one daemon ---- */
 
-/* Who asks for what it holds, and may not have it twice. */
+/* An owner asks for a lock that it holds and may not have twice. */
 START_TEST(self)
 {
     struct world w;
@@ -38,7 +38,7 @@ START_TEST(self)
 }
 END_TEST
 
-/* Owner i holds name i and waits for the next one; the last one, who closes the circle, is told, and nobody else. */
+/* Owner i holds name i and waits for the next one: only the last owner, which closes the cycle, gets DEADLOCK. */
 START_TEST(circles)
 {
     for (size_t n = 2; n <= LONGEST; n++) {
@@ -64,14 +64,14 @@ START_TEST(circles)
             ck_assert_uint_eq(hop(r, i)->hop.owner, s[o]);
             ck_assert_str_eq(hop(r, i)->name, names[(o + 1) % n]);
         }
-        give(&w, s[n - 1], names[n - 1]); /* it makes way, and the others go on */
+        give(&w, s[n - 1], names[n - 1]); /* it makes room, and the others go on */
         redis_grants(&w, names[n - 1], id[n - 2]);
         world_close(&w);
     }
 }
 END_TEST
 
-/* A chain that ends at one who does not wait, or with Redis, is none, however long. */
+/* A chain that ends at an owner that does not wait, or in Redis, is no cycle, however long it is. */
 START_TEST(chains)
 {
     struct world w;
@@ -87,7 +87,7 @@ START_TEST(chains)
     lock(&w, s[LONGEST - 1], "x");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "x"), CORE_TAKEN, .pttl_us = SEC(1));
     ck_assert(is_watched(&w, "x"));
-    for (size_t i = 0; i < LONGEST; i++) { /* into the chain, from outside */
+    for (size_t i = 0; i < LONGEST; i++) { /* requests from outside wait for the chain */
         lock(&w, session(&w), names[i]);
     }
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
@@ -95,7 +95,7 @@ START_TEST(chains)
 }
 END_TEST
 
-/* What is being given back is waited for by nobody for ever. */
+/* A lock that is being released closes no cycle. */
 START_TEST(freeing)
 {
     struct world w;
@@ -142,7 +142,7 @@ START_TEST(named_owners)
 }
 END_TEST
 
-/* A request that waits behind another of its owner waits for nothing itself; its turn comes. */
+/* A request behind another one of its owner does not wait for its own name yet; its turn comes. */
 START_TEST(in_order)
 {
     struct world w;
@@ -152,7 +152,7 @@ START_TEST(in_order)
     t = session(&w);
     take(&w, t, "b");
     id = lock(&w, s, "b", .wait_us = SEC(1));
-    unlock(&w, s, "a"); /* only when that wait is over */
+    unlock(&w, s, "a"); /* it runs when that wait is over */
     expect_reply(&w, lock(&w, t, "a"), CORE_DEADLOCK);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
@@ -161,11 +161,11 @@ START_TEST(in_order)
 }
 END_TEST
 
-/* ---- against a reference, by dice ---- */
+/* ---- random requests against a reference ---- */
 
 enum { PARTIES = 9, THINGS = LONGEST, ROUNDS = 400, LOCKS = 500 };
 
-/* What must be true of a daemon whose Redis grants everything at once. */
+/* A model of a daemon whose Redis grants everything at once. */
 struct party {
     uint64_t s, id;
     int wants; /* -1: does not wait */
@@ -176,11 +176,11 @@ struct market {
     struct rng rng;
     struct party party[PARTIES];
     int owner[THINGS], queue[THINGS][PARTIES], queued[THINGS];
-    bool ordered; /* nobody asks for what comes before what it has */
+    bool ordered; /* an owner asks only for names behind those that it has */
     unsigned locks, deadlocks;
 };
 
-/* The length of the circle that closes when this one waits for that; 0 = none does. */
+/* The length of the cycle that closes when `who` waits for `what`; 0: no cycle. */
 static size_t
 reference(const struct market *m, int who, int what)
 {
@@ -276,7 +276,7 @@ market(struct market *m, int seed, bool ordered)
     return m->deadlocks;
 }
 
-/* Every wait that closes a circle is reported, with its length, and no other. */
+/* Every wait that closes a cycle is reported, with the length of the cycle, and no other wait. */
 START_TEST(exactly_the_circles)
 {
     static struct market m;
@@ -290,7 +290,7 @@ START_TEST(exactly_the_circles)
 }
 END_TEST
 
-/* Two hundred thousand LOCKs of names in one order for everyone: none is ever reported. */
+/* Two hundred thousand LOCKs, by each owner in the order of the names: no deadlock is reported. */
 START_TEST(none_in_order)
 {
     static struct market m;
@@ -303,7 +303,7 @@ END_TEST
 
 /* ---- several holders ---- */
 
-/* s holds `name` of that kind. */
+/* s takes `name`, of that kind. */
 static void
 has(struct world *w, uint64_t s, const char *name, enum kind kind, bool shared)
 {
@@ -311,7 +311,7 @@ has(struct world *w, uint64_t s, const char *name, enum kind kind, bool shared)
     redis_grants(w, name, w->request);
 }
 
-/* Two hold "a". As long as one of them does not wait, somebody may get a permit; then nobody can. */
+/* Two owners hold "a". As long as one of them does not wait, a permit may become free; then none can. */
 START_TEST(permits)
 {
     enum kind kind = KIND_SEMAPHORE;
@@ -341,7 +341,7 @@ START_TEST(permits)
 }
 END_TEST
 
-/* Who wants to write needs every reader to leave: one that waits for it is enough. */
+/* A writer needs every reader to leave: one reader that waits for the writer is enough. */
 START_TEST(readers)
 {
     struct world w;
@@ -366,7 +366,7 @@ START_TEST(readers)
 }
 END_TEST
 
-/* Stuck because of each other, but not because of who asks: that is told to one of them, and not to it. */
+/* u waits for t, and t for s: no cycle. Then s closes a cycle with t, and gets DEADLOCK; u has no part in it. */
 START_TEST(stuck_elsewhere)
 {
     struct world w;
@@ -381,14 +381,14 @@ START_TEST(stuck_elsewhere)
     take(&w, u, "u");
     has(&w, t, "a", KIND_RW, true);
     lock(&w, t, "s");
-    lock(&w, u, "a", .kind = KIND_RW); /* t waits for s, who does not wait */
+    lock(&w, u, "a", .kind = KIND_RW); /* s does not wait */
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
     expect_reply(&w, lock(&w, s, "a", .kind = KIND_RW), CORE_DEADLOCK);
     world_close(&w);
 }
 END_TEST
 
-/* All permits are its own: nobody else can make room. With one out elsewhere, or none, Redis may yet say yes. */
+/* An owner that holds all permits waits for itself alone. If a permit is held elsewhere, Redis may still grant it. */
 START_TEST(own_permits)
 {
     struct world w;
@@ -415,7 +415,10 @@ START_TEST(own_permits)
 }
 END_TEST
 
-/* The daemon has slept: who still seems to hold a name has lost it, and its waiter is looked at before that is said. */
+/*
+ * The daemon stood still: the owner that seems to hold a name has lost it, and its waiter is searched before that is
+ * reported.
+ */
 START_TEST(holds_that_are_over)
 {
     static const int64_t leases[] = {SEC(2), SEC(60)};
@@ -437,7 +440,7 @@ START_TEST(holds_that_are_over)
         lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = -1, .holders = 2);
         lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true);
-        expect_reply(&w, w.request, CORE_NOT_GRANTED); /* with this limit it is a circle, but no wait begins */
+        expect_reply(&w, w.request, CORE_NOT_GRANTED); /* with this limit there is a cycle, but no wait begins */
         stall(&w, SEC(3));
         world_step(&w, &(struct core_event){.type = CORE_TIME});
         ck_assert_uint_eq(w.metrics.deadlocks, i);
@@ -448,7 +451,7 @@ START_TEST(holds_that_are_over)
 }
 END_TEST
 
-/* Who wants to read does not wait for those who read, whatever they wait for. */
+/* A reader does not wait for readers, whatever these wait for. */
 START_TEST(reader_beside_readers)
 {
     struct world w;
@@ -465,7 +468,7 @@ START_TEST(reader_beside_readers)
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
     world_close(&w);
 
-    world_open(&w); /* ... but for who writes */
+    world_open(&w); /* ... but it waits for a writer */
     s = session(&w);
     t = session(&w);
     has(&w, s, "a", KIND_RW, false);
@@ -513,7 +516,7 @@ fleet_close(struct fleet *f)
     }
 }
 
-/* A report may come at any time; reports() counts them. */
+/* A DEADLOCK may come at any time; reports() counts them. */
 static void
 see_reports(struct world *w)
 {
@@ -529,7 +532,7 @@ take_text(struct world *w, const char *p, size_t n)
     see_reports(w);
 }
 
-/* What one has said comes to all of them, itself included. */
+/* A broadcast comes to all daemons, the sender included. */
 static void
 deliver(struct fleet *f, struct broadcast_copy *s)
 {
@@ -542,7 +545,7 @@ deliver(struct fleet *f, struct broadcast_copy *s)
     }
 }
 
-/* All that has been said is heard, and what is said to that, until nobody says anything. */
+/* All broadcasts are received, and those that they bring, until there are no more. */
 static void
 talk(struct fleet *f)
 {
@@ -562,7 +565,7 @@ talk(struct fleet *f)
     }
 }
 
-/* Redis: what is waited for stays taken, what is held stays held, what is given back is given back. */
+/* Redis: a name that is asked for is taken, renewals and releases succeed. */
 static void
 fleet_serve(struct world *w)
 {
@@ -617,7 +620,7 @@ reports(struct fleet *f, const struct core_reply **last, size_t *where)
     return n;
 }
 
-/* One of a circle: its daemon, session, and the request it waits with. */
+/* One owner of a cycle: its daemon, its session, and the request that waits. */
 struct link {
     size_t at;
     uint64_t s, id;
@@ -638,7 +641,7 @@ make_circle(struct fleet *f, struct link *link, size_t length)
     }
 }
 
-/* It is the cycle, from the victim on. */
+/* The reply lists this cycle, from the victim on. */
 static void
 expect_circle(const struct core_reply *r, size_t where, const struct link *link, size_t length)
 {
@@ -663,7 +666,7 @@ expect_circle(const struct core_reply *r, size_t where, const struct link *link,
     }
 }
 
-/* Reported once, to one, when the delay is over. Whoever is no victim waits on. */
+/* The cycle is reported once, to one owner, when the delay is over. The other owners wait on. */
 static void
 over_daemons(size_t daemons, size_t length)
 {
@@ -703,7 +706,7 @@ START_TEST(three_daemons)
 }
 END_TEST
 
-/* Without the delay's end, or with delay 0, nobody is asked; nor for who holds nothing. */
+/* No trail is sent with delay 0, nor for an owner that holds nothing. */
 START_TEST(not_asked)
 {
     struct core_conf conf = world_conf;
@@ -730,7 +733,7 @@ START_TEST(not_asked)
 }
 END_TEST
 
-/* A chain over several daemons that ends is asked about less and less, and never reported. */
+/* For a chain over several daemons that ends, trails are sent less and less often, and nothing is reported. */
 START_TEST(chain_over_daemons)
 {
     struct link link[LONGEST];
@@ -755,7 +758,7 @@ START_TEST(chain_over_daemons)
 }
 END_TEST
 
-/* Words get lost: it is found later. They come twice, or in another order: it is reported once all the same. */
+/* Broadcasts get lost: the cycle is found later. They come twice, or in another order: it is still reported once. */
 START_TEST(bad_weather)
 {
     struct link link[LONGEST];
@@ -775,7 +778,7 @@ START_TEST(bad_weather)
 }
 END_TEST
 
-/* The message that ends the first walk comes again, when one of its waits is over: that is no second walk. */
+/* The broadcast that ends the first walk comes again, after one of the waits has ended: that is no second walk. */
 START_TEST(echo_of_the_first_walk)
 {
     struct link link[3];
@@ -785,23 +788,23 @@ START_TEST(echo_of_the_first_walk)
 
     fleet_open(&fleet, 3);
     make_circle(&fleet, link, 3);
-    pass(&fleet.d[0], SEC(1)); /* only this one asks */
+    pass(&fleet.d[0], SEC(1)); /* only this daemon searches */
     take_text(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
     take_text(&fleet.d[2], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
     back = fleet.d[2].broadcasts[0];
-    gone(&fleet.d[1], link[1].s); /* neither who asks nor who would be the victim */
+    gone(&fleet.d[1], link[1].s); /* neither the owner that searches nor the one that would be the victim */
     fleet_serve(&fleet.d[1]);
     for (int i = 0; i < 3; i++) {
         take_text(&fleet.d[0], back.p, back.n);
     }
-    ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it has set out again, once */
+    ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* the second walk has begun, once */
     fleet_pass(&fleet, SEC(30));
     ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
     fleet_close(&fleet);
 }
 END_TEST
 
-/* The circle is real when it is walked for the first time, and one of its waits ends before the second. */
+/* The cycle is real during the first walk, and one of its waits ends before the second. */
 START_TEST(ended_between_the_walks)
 {
     for (size_t who = 0; who < 2; who++) {
@@ -815,7 +818,7 @@ START_TEST(ended_between_the_walks)
         pass(&fleet.d[1], SEC(1) - 1);
         take_text(&fleet.d[1], fleet.d[0].broadcasts[0].p, fleet.d[0].broadcasts[0].n);
         take_text(&fleet.d[0], fleet.d[1].broadcasts[0].p, fleet.d[1].broadcasts[0].n);
-        ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* it sets out again */
+        ck_assert_uint_eq(fleet.d[0].broadcasts_n, 2); /* the second walk begins */
         fleet.received[0] = fleet.received[1] = 1;
         gone(&fleet.d[who], link[who].s);
         fleet_serve(&fleet.d[who]);
@@ -826,9 +829,7 @@ START_TEST(ended_between_the_walks)
 }
 END_TEST
 
-/*
- * Who wants to read does not wait for a reader at another daemon either: only Redis has not said so yet. A writer does.
- */
+/* A reader does not wait for a reader at another daemon either: Redis only has not granted it yet. A writer waits. */
 START_TEST(reader_elsewhere)
 {
     for (int writes = 0; writes < 2; writes++) {
@@ -853,7 +854,7 @@ START_TEST(reader_elsewhere)
 }
 END_TEST
 
-/* A key that has the same name but is another one here, or is held by several: not the way. */
+/* The name has another key at this daemon, so it is another lock: the trail ends there. */
 START_TEST(another_key)
 {
     const struct core_reply *r = NULL;
@@ -876,7 +877,7 @@ START_TEST(another_key)
 }
 END_TEST
 
-/* The circle has a tail: who waits for it is no part of it. */
+/* The cycle has a tail: an owner that waits for the cycle is no part of it. */
 START_TEST(tail)
 {
     struct link link[3];
@@ -898,7 +899,7 @@ START_TEST(tail)
 }
 END_TEST
 
-/* Longer than what is followed: it is not found, and nothing else happens. */
+/* A cycle that is longer than a trail can be is not found, and nothing else happens. */
 START_TEST(too_long)
 {
     struct link link[17];
@@ -927,7 +928,7 @@ START_TEST(too_long)
 }
 END_TEST
 
-/* What others say may be anything. */
+/* A broadcast may contain anything. */
 START_TEST(garbage)
 {
     static const char *const texts[] = {"", "W", "V", "X", "W1:", "W1:0", "W1:0,", "V1:0,", "W999999:x,", "W-1:,",
@@ -951,7 +952,7 @@ START_TEST(garbage)
         take_text(&fleet.d[1], real.p, n);
         ck_assert_uint_eq(fleet.d[1].broadcasts_n, before);
     }
-    for (int i = 0; i < 2000; i++) { /* a byte or a few are others */
+    for (int i = 0; i < 2000; i++) { /* one to three bytes are changed */
         char text[1024];
         size_t n = real.n;
 
@@ -967,7 +968,7 @@ START_TEST(garbage)
 }
 END_TEST
 
-/* Names so long that their trail can not be told: nothing is said. */
+/* A broadcast of 512 bytes that are no message brings no answer. */
 START_TEST(as_long_as_can_be)
 {
     char name[513] = "";

@@ -1,5 +1,5 @@
 /*
- * test_core_domains.c -- what happens to one domain is no matter of the locks in another one.
+ * test_core_domains.c -- the events of one domain do not affect the locks of another one.
  */
 #include <stdio.h>
 
@@ -73,7 +73,7 @@ next_turn(struct world *w)
     world_step(w, &(struct core_event){.type = CORE_TIME});
 }
 
-/* Whatever is under way is done. */
+/* Redis does all operations in flight. */
 static void
 redis_does_all(struct world *w)
 {
@@ -86,7 +86,7 @@ redis_does_all(struct world *w)
     skip_all(w);
 }
 
-/* The locks of the other domain are granted, renewed and given back; those of this one wait for their assertion. */
+/* The locks of the other domain are granted, renewed and released; those of this one wait for their reclaim. */
 START_TEST(one_is_lost)
 {
     struct world w;
@@ -114,7 +114,7 @@ START_TEST(one_is_lost)
 }
 END_TEST
 
-/* Nothing is held in it: that is said at once, and what is held in another one is not asked about. */
+/* A domain without holds reports RECLAIMED at once, and the holds of another domain are not reclaimed. */
 START_TEST(nothing_is_held_in_it)
 {
     struct world w;
@@ -134,7 +134,7 @@ START_TEST(nothing_is_held_in_it)
 }
 END_TEST
 
-/* Each has its own epoch, and is done when its own locks are asserted or lost. */
+/* Each domain has its own epoch, and reports RECLAIMED when its own locks are reclaimed or lost. */
 START_TEST(two_are_lost)
 {
     struct world w;
@@ -158,7 +158,7 @@ START_TEST(two_are_lost)
 }
 END_TEST
 
-/* The last lock in doubt goes by its deadline. */
+/* The last lock in doubt ends at its deadline. */
 START_TEST(its_last_one_runs_out)
 {
     struct world w;
@@ -193,7 +193,7 @@ START_TEST(a_clock_of_one_has_jumped)
 }
 END_TEST
 
-/* Who waits in the domain tries; who waits in another one goes on waiting. */
+/* The waiters of this domain try again; those of another domain go on waiting. */
 START_TEST(one_grants_again)
 {
     struct world w;
@@ -213,14 +213,14 @@ START_TEST(one_grants_again)
 }
 END_TEST
 
-/* What was put off until Redis is there is done where it is. */
+/* Releases that were put off are sent in the domain where Redis is reached. */
 START_TEST(one_can_be_reached)
 {
     struct world w;
     open_holding(&w);
     gone(&w, w.session[0]);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
-    gone(&w, w.session[0]); /* the other one */
+    gone(&w, w.session[0]); /* the session of "b" */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_DOWN);
     quiet(&w);
     of_domain(&w, CORE_REACHED, 1, 0);
@@ -232,7 +232,7 @@ START_TEST(one_can_be_reached)
 }
 END_TEST
 
-/* A drain sends away who waits in any domain. */
+/* A drain refuses the waiters of all domains. */
 START_TEST(all_are_drained)
 {
     struct world w;
@@ -251,7 +251,7 @@ START_TEST(all_are_drained)
 }
 END_TEST
 
-/* The process after us has a lock in the domain that its key is in now. */
+/* A restored lock is in the domain that its key is in now. */
 START_TEST(a_restored_lock_is_in_its_domain)
 {
     struct core_conf conf = keeping;
@@ -275,7 +275,7 @@ START_TEST(a_restored_lock_is_in_its_domain)
 }
 END_TEST
 
-/* A review of one domain is on its way, in slices: the other one is done without it. */
+/* The review of one domain goes on in slices: that of the other domain does not wait for it. */
 START_TEST(reviews_side_by_side)
 {
     struct world w;
@@ -316,7 +316,7 @@ START_TEST(reviews_side_by_side)
 }
 END_TEST
 
-/* The same where one lock has very many claims: its round is no matter of the other domain. */
+/* The same where one lock has very many claims: its round does not delay the other domain. */
 START_TEST(a_round_of_another_domain)
 {
     struct world w;
@@ -351,7 +351,7 @@ START_TEST(a_round_of_another_domain)
 }
 END_TEST
 
-/* All locks are asserted before the review has come to the last ones: RECLAIMED is said when it has. */
+/* All locks are reclaimed before the review has come to the last ones: RECLAIMED is reported at its end. */
 START_TEST(the_review_ends_last)
 {
     static const char *const names[] = {"n0", "n1", "n2", "n3"};
@@ -406,7 +406,7 @@ see(struct world *w, struct core_cursor *walk, unsigned n, struct seen *s)
     return core_cursor_locks(w->core, walk, w->now_us, (struct slice){NULL, 0}, n, see_lock, s);
 }
 
-/* Whoever looks at all locks sees those of every domain, whichever go meanwhile. */
+/* A walk over all locks sees those of every domain, whichever end meanwhile. */
 START_TEST(all_can_be_looked_at)
 {
     static const char *const names[] = {"a0", "a3", "b3", "a5", "b0"};
@@ -426,7 +426,7 @@ START_TEST(all_can_be_looked_at)
     core_cursor_begin(w.core, &look);
     ck_assert(see(&w, &look, 3, &seen));
     ck_assert_str_eq(seen.text, "a0 b0 a3 ");
-    give(&w, s, "b3"); /* the last one of its domain: on to the next domain */
+    give(&w, s, "b3"); /* the last one of its domain: the walk goes on in the next domain */
     ck_assert(see(&w, &look, 0, &seen));
     ck_assert(!see(&w, &look, 9, &seen));
     ck_assert_str_eq(seen.text, "a5 ");

@@ -5,7 +5,7 @@
 
 /* ---- places ---- */
 
-/* A named owner that timed out is still before those who came later: short waits in a loop stay fair. */
+/* A named owner whose wait has timed out is still before later waiters: short waits in a loop stay fair. */
 START_TEST(place_is_kept)
 {
     struct world w;
@@ -33,7 +33,7 @@ START_TEST(place_is_kept)
 }
 END_TEST
 
-/* Nobody is kept from a free lock by a place that nobody waits in; and it is there when its owner comes back. */
+/* A place without a waiting request keeps no owner from a free lock; it is there when its owner comes back. */
 START_TEST(place_is_passed_over)
 {
     struct world w;
@@ -47,7 +47,7 @@ START_TEST(place_is_passed_over)
     id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
     second = lock(&w, u, "a");
     third = lock(&w, v, "a");
-    gone(&w, t); /* lost its connection; the wait is over, the place is not */
+    gone(&w, t); /* the connection is lost: the wait is over, the place is not */
     give(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_eq(op.op.owner, u);
@@ -88,7 +88,7 @@ START_TEST(place_expires)
 }
 END_TEST
 
-/* Its attempt was in flight when it left: what that brings is given back, the place stays. */
+/* The attempt was in flight when the session ended: what it brings is given back, and the place stays. */
 START_TEST(place_of_an_attempt)
 {
     struct world w;
@@ -108,7 +108,7 @@ START_TEST(place_of_an_attempt)
     redis_says(&w, op, CORE_OK);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_eq(op.op.owner, t);
-    id = lock(&w, t, "a", .owner = "alice"); /* back in time, but the other's attempt is under way */
+    id = lock(&w, t, "a", .owner = "alice"); /* back in time, but the attempt of the other owner is in flight */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = MS(10));
     ck_assert(is_watched(&w, "a"));
     pass(&w, MS(11));
@@ -170,7 +170,7 @@ START_TEST(grace_then_released)
     pass(&w, 1);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 0);
-    id = lock(&w, t, "b", .owner = "alice"); /* too late: a new one of that name */
+    id = lock(&w, t, "b", .owner = "alice"); /* too late: this is a new owner of that name */
     ck_assert_uint_ne(redis_grants(&w, "b", id)->owner, op.op.owner);
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "a", next);
@@ -200,7 +200,7 @@ START_TEST(grace_came_back)
 }
 END_TEST
 
-/* Nobody looked when the grace was over: what is over is over before the one who comes back is heard. */
+/* The grace ended without an event: it counts as over before the request of the returning owner is handled. */
 START_TEST(grace_over_unseen)
 {
     struct world w;
@@ -214,7 +214,7 @@ START_TEST(grace_over_unseen)
     stall(&w, SEC(12));
     id = lock(&w, session(&w), "a", .owner = "alice", .once = true);
     op = expect_op(&w, CORE_RELEASE, "a");
-    quiet(&w); /* it is no repetition */
+    quiet(&w); /* the request is no repetition */
     redis_says(&w, op, CORE_OK);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(!op.op.reentry);
@@ -224,7 +224,7 @@ START_TEST(grace_over_unseen)
 }
 END_TEST
 
-/* Without grace a named owner ends with its last session, and its place with it. */
+/* Without a grace a named owner ends with its last session, and its place with it. */
 START_TEST(grace_of_nothing)
 {
     struct world w;
@@ -247,7 +247,7 @@ START_TEST(grace_of_nothing)
 }
 END_TEST
 
-/* The longest grace of what it has counts for all. */
+/* The longest grace of the owner's locks counts for all of them. */
 START_TEST(grace_of_several)
 {
     struct world w;
@@ -271,7 +271,7 @@ START_TEST(grace_of_several)
 }
 END_TEST
 
-/* A token's bearer acts for an owner whose grace ends under it. */
+/* A session acts by the token for an owner whose grace ends meanwhile. */
 START_TEST(grace_ends_under_a_token)
 {
     struct world w;
@@ -293,7 +293,7 @@ START_TEST(grace_ends_under_a_token)
 }
 END_TEST
 
-/* The session that asked has gone, its owner has not. */
+/* The session that asked has ended, its owner has not. */
 START_TEST(asker_gone_owner_stays)
 {
     struct world w;
@@ -307,7 +307,7 @@ START_TEST(asker_gone_owner_stays)
     token = redis_grants(&w, "a", id)->token;
     lock(&w, s, "a", .owner = "alice");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    gone(&w, s); /* its re-entry does not count: nobody knows of it */
+    gone(&w, s); /* its re-entry does not count: no client has an answer to it */
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(look(&w, "a").holds, 1);
     s = session(&w);
@@ -319,7 +319,7 @@ START_TEST(asker_gone_owner_stays)
     s = session(&w);
     unlock(&w, s, "a", .token = token);
     op = expect_op(&w, CORE_RELEASE, "a");
-    gone(&w, s); /* its UNLOCK does */
+    gone(&w, s); /* its UNLOCK counts */
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(expect_news(&w, CORE_NEWS_RELEASED, "a")->token, token);
     expect_reply(&w, unlock(&w, t, "a", .owner = "alice"), CORE_NOT_HELD);
@@ -327,7 +327,7 @@ START_TEST(asker_gone_owner_stays)
 }
 END_TEST
 
-/* What a holder was granted under is not changed by what somebody else asks for after a reload. */
+/* The request of another owner, after a reload, does not change the grace that the holder was granted under. */
 START_TEST(grace_of_an_earlier_owner)
 {
     struct world w;
@@ -337,7 +337,7 @@ START_TEST(grace_of_an_earlier_owner)
     s = session(&w);
     t = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .spec_lease_us = SEC(60)));
-    id = lock(&w, t, "a", .no_owner_grace = true, .nowait = true); /* the rule is another one now */
+    id = lock(&w, t, "a", .no_owner_grace = true, .nowait = true); /* the rule has changed */
     expect_reply(&w, id, CORE_NOT_GRANTED);
     gone(&w, s);
     pass(&w, SEC(9));

@@ -1,6 +1,6 @@
 /*
- * test_core_graph.c -- the search for deadlocks in slices: against a simple reference, by dice, with anything happening
- * between two slices; and of sizes at which only what is linear ends.
+ * test_core_graph.c -- the search for deadlocks in slices: random requests against a simple reference, with any event
+ * between two slices; and sizes at which only a linear search ends.
  */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ struct edge {
     bool shared, goes_on;
 };
 
-/* Who holds and who waits, as the daemon itself says. */
+/* The holders and the waiters, as the daemon reports them. */
 struct picture {
     const struct world *w;
     int thing;
@@ -35,7 +35,7 @@ struct market {
     enum kind kind[THINGS];
     uint32_t limit[THINGS];
     size_t served_n;
-    unsigned deadlocks, late; /* reported; not in the event that closed them */
+    unsigned deadlocks, late; /* reported; not in the event that closed the cycle */
 };
 
 static int
@@ -87,7 +87,7 @@ is_stuck(const struct picture *p, uint64_t owner)
     return false;
 }
 
-/* Of permits one that is given back is enough, of others all have to be. */
+/* One permit that is given back is enough; of other kinds all holders have to leave. */
 static bool
 can_go_on(const struct market *m, const struct picture *p, const struct edge *wait)
 {
@@ -132,7 +132,7 @@ holds_it(const struct picture *p, uint64_t owner, int thing)
     return false;
 }
 
-/* Each one waits for the name that is said, and the next one holds it; all are stuck. It waits no more then. */
+/* Each owner waits for the name of its hop, and the next owner holds it; all are stuck. The first one waits no more. */
 static void
 check_cycle(const struct market *m, struct picture *p, const struct core_reply *r)
 {
@@ -153,7 +153,7 @@ check_cycle(const struct market *m, struct picture *p, const struct core_reply *
     ck_abort_msg("the victim did not wait");
 }
 
-/* Redis does everything; each DEADLOCK must be one in the picture of the moment before. */
+/* Redis does every operation; each DEADLOCK must be true in the picture of the moment before. */
 static void
 serve(struct market *m, struct picture *p)
 {
@@ -168,7 +168,7 @@ serve(struct market *m, struct picture *p)
             m->deadlocks++;
         }
     }
-    skip_all(w); /* they are answered in their order: */
+    skip_all(w); /* operations are answered in their order */
     while (m->served_n < w->flights_n) {
         struct flight f = w->flights[m->served_n++];
 
@@ -244,7 +244,7 @@ one_acts(struct market *m)
     }
 }
 
-/* When all slices are done nobody is left who is stuck. */
+/* When all slices are done, no owner is stuck. */
 static void
 all_waits_are_searched(struct market *m)
 {
@@ -300,7 +300,7 @@ market(struct market *m, int seed)
     world_close(&m->w);
 }
 
-/* None is reported that is none, with whatever happens between two slices; and none is forgotten. */
+/* Whatever happens between two slices, every deadlock is reported, and nothing else. */
 START_TEST(every_deadlock_and_no_other)
 {
     static struct market m;
@@ -319,7 +319,7 @@ END_TEST
 
 /* ---- large ones ---- */
 
-/* So many slices as the core wants at once; time does not pass. */
+/* The number of slices that the core wants at once; time does not pass. */
 static int
 slices(struct world *w)
 {
@@ -359,8 +359,8 @@ gets(struct world *w, uint64_t s, int owner, int name)
 }
 
 /*
- * Each one who comes waits for the head of the chain that is there. One search for all of them walks it once, so the
- * slices count as its owners do, and not as their square. What closes it is found, and told to who did.
+ * Each new owner waits for the head of the chain so far. One search for all of them walks the chain once, so the number
+ * of slices grows as that of its owners, and not as the square. The request that closes the chain gets DEADLOCK.
  */
 START_TEST(long_chain)
 {
@@ -399,7 +399,7 @@ START_TEST(long_chain)
 }
 END_TEST
 
-/* While it is looked at, one of its waits ends: then it was none. */
+/* One of the waits ends during the search: there is no deadlock any more. */
 START_TEST(broken_up_meanwhile)
 {
     enum { N = 3000 };
@@ -420,7 +420,7 @@ START_TEST(broken_up_meanwhile)
     (void)slices(&w);
     asks(&w, s, 0, N - 1);
     world_step(&w, &(struct core_event){.type = CORE_TIME});
-    ck_assert_int_eq(core_next_us(w.core), w.now_us); /* not done yet */
+    ck_assert_int_eq(core_next_us(w.core), w.now_us); /* the search goes on */
     gone(&w, t);
     (void)slices(&w);
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
@@ -430,8 +430,8 @@ START_TEST(broken_up_meanwhile)
 END_TEST
 
 /*
- * After so many slices of a search that would find a cycle, what closes it is handed over to somebody who waits for
- * nothing else: the claim, its name and its place in Redis stay, only the owner and the token are others. False: the
+ * After `n` slices of a search that would find a cycle, the lock that closes it is handed over to an owner that waits
+ * for nothing else: the claim, its name and its owner in Redis stay, only the owner and the token change. False: the
  * cycle was found before that.
  */
 static bool
@@ -452,7 +452,7 @@ handed_over_after(int n, enum kind kind)
         s[i] = session(&w);
     }
     redis_grants(&w, "pool", world_ask(&w, CORE_LOCK, s[3], "pool", pool));
-    id = world_ask(&w, CORE_LOCK, s[0], "pool", pool); /* so that tokens are set aside when it is granted this */
+    id = world_ask(&w, CORE_LOCK, s[0], "pool", pool); /* so that this grant has a reserve */
     world_ask(&w, CORE_UNLOCK, s[3], "pool", pool);
     grant = redis_frees_for_next(&w, "pool");
     w.answers_seen = w.answers_n;
@@ -475,7 +475,7 @@ handed_over_after(int n, enum kind kind)
         (void)slices(&w);
         ck_assert_uint_eq(w.metrics.deadlocks, 0);
     }
-    for (int i = 0; i < 3; i++) { /* what one leaves may go to the next */
+    for (int i = 0; i < 3; i++) { /* the lock of one may pass to the next */
         gone(&w, s[i]);
         skip_all(&w);
         w.answers_seen = w.answers_n;
@@ -494,12 +494,12 @@ START_TEST(handed_over_meanwhile)
         while (handed_over_after(n, kinds[i])) {
             ck_assert_int_lt(++n, 1000);
         }
-        ck_assert_int_gt(n, 2); /* some of them between what is seen and what is answered */
+        ck_assert_int_gt(n, 2); /* some hand-offs come between the search and its answer */
     }
 }
 END_TEST
 
-/* Two pools, each holder of one waits for the other: nobody can go on once the last one waits. */
+/* Two pools, each holder of one waits for the other: no owner can go on once the last one waits. */
 START_TEST(two_pools)
 {
     enum { N = 600 };
@@ -526,7 +526,7 @@ START_TEST(two_pools)
 }
 END_TEST
 
-/* The search rests as long as it took, however much is asked. */
+/* The search rests as long as it took, however many requests come. */
 START_TEST(rests)
 {
     enum { N = 3000 };

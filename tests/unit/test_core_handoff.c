@@ -1,5 +1,5 @@
 /*
- * test_core_handoff.c -- a lock that passes from one owner here to the next, without a word to Redis; and when it must
+ * test_core_handoff.c -- a lock that passes from one owner here to the next without a trip to Redis; and when it must
  * not.
  */
 #include "tests/unit/core_world.h"
@@ -13,14 +13,14 @@ open_handing(struct world *w)
     world_open_conf(w, &conf);
 }
 
-/* s holds "a" and may hand it over; t waits for it (its request). */
+/* s holds "a" and may hand it over; t waits for it with the request `waits`. */
 struct pair {
     uint64_t s, t, waits;
-    struct flight acquired; /* how Redis knows the hold */
+    struct flight acquired; /* the hold in Redis */
     uint64_t token;
 };
 
-/* As `how` says. The first of them is granted it when the other waits already. */
+/* Two sessions with these terms. The first one is granted the lock when the second one waits already. */
 static struct pair
 pair(struct world *w, struct ask how, struct ask then)
 {
@@ -59,7 +59,7 @@ START_TEST(handed)
         open_handing(&w);
         p = PAIR(&w, .kind = kinds[i], .limit = 1);
         ck_assert_int_eq(expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT)->left, 0);
-        r = expect_reply(&w, p.waits, CORE_GRANTED); /* and not a word to Redis */
+        r = expect_reply(&w, p.waits, CORE_GRANTED); /* without a trip to Redis */
         ck_assert_uint_eq(r->token, p.token + 1);
         ck_assert_uint_eq(r->holds, 1);
         ck_assert_int_eq(r->lease_us, REPORTED_30S);
@@ -73,13 +73,13 @@ START_TEST(handed)
         expect_reply(&w, lock(&w, p.s, "a", .kind = kinds[i], .limit = 1, .nowait = true), CORE_NOT_GRANTED);
         ck_assert_uint_eq(look(&w, "a").owner.session, p.t);
         id = unlock(&w, p.t, "a");
-        op = expect_op(&w, CORE_RELEASE, "a"); /* what Redis knows it by */
+        op = expect_op(&w, CORE_RELEASE, "a"); /* with the numbers that the hold has in Redis */
         ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
         ck_assert_uint_eq(op.op.owner, p.acquired.op.owner);
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id, CORE_LEFT);
         id = lock(&w, p.s, "a", .kind = kinds[i], .limit = 1);
-        op = expect_op(&w, CORE_ACQUIRE, "a"); /* by no number that another hold may still have there */
+        op = expect_op(&w, CORE_ACQUIRE, "a"); /* with a number that no other hold may still have there */
         ck_assert_uint_ne(op.op.owner, p.acquired.op.owner);
         ck_assert_uint_ge(op.op.token_floor, p.token + 1);
         redis_says(&w, op, CORE_OK);
@@ -89,7 +89,7 @@ START_TEST(handed)
 }
 END_TEST
 
-/* Those are for Redis: who wins them is known by more than an owner. */
+/* Redis identifies the holder of these kinds by more than an owner: it has to decide on each grant. */
 START_TEST(kinds_that_are_not)
 {
     static const enum kind kinds[] = {KIND_COUNTER, KIND_FAIR, KIND_FENCED};
@@ -116,7 +116,7 @@ START_TEST(kinds_that_are_not)
 }
 END_TEST
 
-/* Its first holder did not know that anybody would wait: Redis has set no tokens aside. */
+/* The first holder was granted the lock before there was a waiter, so without a reserve. */
 START_TEST(reserve_denied)
 {
     struct world w;
@@ -141,7 +141,7 @@ START_TEST(reserve_denied)
 }
 END_TEST
 
-/* It was asked for, and Redis has set none aside. */
+/* A reserve was asked for, and Redis has denied it. */
 START_TEST(no_room_in_redis)
 {
     struct world w;
@@ -170,7 +170,10 @@ START_TEST(no_room_in_redis)
 }
 END_TEST
 
-/* Two who pipeline LOCK, UNLOCK: in turns, tokens rise, and after so many grants Redis is asked again. */
+/*
+ * Two sessions pipeline LOCK and UNLOCK: they have the lock in turns, tokens rise, and after handoff.max grants Redis
+ * is asked again.
+ */
 START_TEST(to_and_fro)
 {
     enum { N = 6 };
@@ -200,7 +203,7 @@ START_TEST(to_and_fro)
         }
     }
     ck_assert_uint_eq(w.metrics.handoffs, 7);
-    ck_assert_uint_eq(p.acquired.op.reserve, 8); /* enough for them */
+    ck_assert_uint_eq(p.acquired.op.reserve, 8); /* enough for this run */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     expect_reply(&w, unlock_of[0][3], CORE_LEFT);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
@@ -219,7 +222,7 @@ START_TEST(to_and_fro)
 }
 END_TEST
 
-/* Its holder has gone, killed or not: whoever is next has it at once. */
+/* The session of the holder ends, killed or not: the next waiter has the lock at once. */
 START_TEST(holder_goes)
 {
     struct world w;
@@ -234,7 +237,7 @@ START_TEST(holder_goes)
 }
 END_TEST
 
-/* Any session may unlock it by its token; not by the old one. */
+/* Any session may unlock it by its token, but not by the old one. */
 START_TEST(by_token)
 {
     struct world w;
@@ -255,7 +258,7 @@ START_TEST(by_token)
 }
 END_TEST
 
-/* What is kept for the next process says whose it is now. */
+/* The checkpoint for the next process names the new owner. */
 START_TEST(named_owners)
 {
     static const struct {
@@ -289,17 +292,20 @@ START_TEST(named_owners)
 }
 END_TEST
 
-/* With the lease that is left of it: of one that we renew a half is enough, of another one all of it must be there. */
+/*
+ * The lock passes with the rest of its lease: half of it is enough if we renew it, a lease that the waiter requested
+ * must be there as a whole.
+ */
 START_TEST(lease_left)
 {
     static const struct {
-        int64_t lease_us, spec_us; /* of who has it; spec: of who waits, too */
+        int64_t lease_us, spec_us; /* of the holder; spec_us: of the waiter, too */
         int64_t then_us, after_us;
         bool handed;
     } rows[] = {
         {0, SEC(30), 0, MS(5), true},
         {0, SEC(30), SEC(2), MS(5), true},
-        {0, SEC(30), SEC(30), MS(5), false},   /* a little of it is over */
+        {0, SEC(30), SEC(30), MS(5), false},   /* a little of the lease is over */
         {SEC(10), SEC(30), 0, MS(5), false},   /* it has to be renewed at once */
         {SEC(20), SEC(30), 0, MS(5), true},
         {SEC(10), SEC(30), SEC(10), MS(5), false},
@@ -329,7 +335,7 @@ START_TEST(lease_left)
         expect_reply(&w, w.request, CORE_LEFT);
         r = expect_reply(&w, p.waits, CORE_GRANTED);
         ck_assert_int_eq(r->lease_us, rows[i].then_us != 0 ? reported_us : reported_us - rows[i].after_us);
-        if (rows[i].then_us != 0) { /* it ends when it was to end */
+        if (rows[i].then_us != 0) { /* it ends at the requested time */
             pass(&w, r->lease_us);
             expect_op(&w, CORE_RELEASE, "a");
             expect_reply(&w, unlock(&w, p.t, "a"), CORE_WAS_LOST);
@@ -343,7 +349,7 @@ START_TEST(lease_left)
 }
 END_TEST
 
-/* A renewal that was under way is that of the new holder, whatever comes of it. */
+/* A renewal in flight counts for the new holder, with any outcome. */
 START_TEST(renewed_meanwhile)
 {
     for (int gone = 0; gone < 2; gone++) {
@@ -370,7 +376,7 @@ START_TEST(renewed_meanwhile)
 }
 END_TEST
 
-/* Redis has lost what it had: it is asserted as it was known there, and nothing is handed over meanwhile. */
+/* Redis has lost its data: the hold is reclaimed as Redis had it, and nothing is handed over meanwhile. */
 START_TEST(reclaimed)
 {
     struct world w;
@@ -397,7 +403,7 @@ START_TEST(reclaimed)
 }
 END_TEST
 
-/* Redis has lost what it had set aside: as much may be handed over as it has set aside anew, if any. */
+/* Redis has lost the reserve: hand-offs go as far as the reserve that the reclaim got, if any. */
 START_TEST(reclaimed_with_less_room)
 {
     static const struct {
@@ -440,7 +446,7 @@ START_TEST(reclaimed_with_less_room)
 }
 END_TEST
 
-/* Its last hold is given back, and Redis has to be told. */
+/* The last hold is given back by a release in Redis. */
 static void
 goes_by_redis(struct world *w, uint64_t id)
 {
@@ -475,7 +481,7 @@ START_TEST(not_to_another_sort)
 }
 END_TEST
 
-/* A writer that reads as well, and only reads by now: others may read beside it, and have had tokens since. */
+/* A writer that also read has given up writing: other owners may read beside it, and have got tokens since. */
 START_TEST(not_by_a_former_writer_that_reads)
 {
     for (int beside = 0; beside < 2; beside++) {
@@ -522,7 +528,7 @@ START_TEST(not_through_long_pipelines)
 }
 END_TEST
 
-/* A release of a hold before the last one may yet run; of a writer that reads as well, at any time. */
+/* The release of an earlier hold may still run; that of a writer that also reads, at any time. */
 START_TEST(not_while_a_release_may_run)
 {
     for (int rw = 0; rw < 2; rw++) {
@@ -548,7 +554,7 @@ START_TEST(not_while_a_release_may_run)
 }
 END_TEST
 
-/* A RENEW to less may yet run. */
+/* A RENEW that shortens the lease may still run. */
 START_TEST(not_while_a_renew_may_run)
 {
     struct world w;
@@ -567,7 +573,7 @@ START_TEST(not_while_a_renew_may_run)
 }
 END_TEST
 
-/* It was reclaimed, twice: the first time may yet run. */
+/* The lock was reclaimed twice: the first reclaim may still run. */
 START_TEST(not_while_a_reclaim_may_run)
 {
     struct world w;
@@ -585,7 +591,7 @@ START_TEST(not_while_a_reclaim_may_run)
 }
 END_TEST
 
-/* It could not be reclaimed yet. */
+/* The reclaim has not succeeded yet. */
 START_TEST(not_in_doubt)
 {
     struct world w;
@@ -603,7 +609,7 @@ START_TEST(not_in_doubt)
 }
 END_TEST
 
-/* An attempt of who is next was given up, and may yet run. */
+/* An attempt of the next waiter was given up, and may still run. */
 START_TEST(not_to_a_waiter_that_may_have_it)
 {
     struct world w;
@@ -631,7 +637,7 @@ START_TEST(not_to_a_waiter_that_may_have_it)
 }
 END_TEST
 
-/* Who ends gives back all at once, and all that is still being asked for. */
+/* The end of an owner gives back all its holds at once, with the re-entry that is in flight. */
 START_TEST(no_handoff_of_several_holds)
 {
     for (int done = 0; done < 2; done++) {
@@ -656,7 +662,7 @@ START_TEST(no_handoff_of_several_holds)
 }
 END_TEST
 
-/* Somebody else has asked for something by its token, and waits for an answer of Redis. */
+/* Another session has sent a request by the token, and waits for the answer of Redis. */
 START_TEST(not_while_more_is_asked)
 {
     for (int ends = 0; ends < 2; ends++) {
@@ -673,7 +679,7 @@ START_TEST(not_while_more_is_asked)
         if (ends) {
             pass(&w, REPORTED_30S / 3);
             expect_op(&w, CORE_EXTEND, "a");
-            renew(&w, u, "a", SEC(40), .token = p.token); /* behind the watchdog's */
+            renew(&w, u, "a", SEC(40), .token = p.token); /* behind the renewal of the watchdog */
             gone(&w, p.s);
             op = redis_frees_for_next(&w, "a");
             expect_reply(&w, w.request, CORE_NOT_HELD);
@@ -697,7 +703,7 @@ START_TEST(not_while_more_is_asked)
 }
 END_TEST
 
-/* For who wants a lease of its own while the watchdog's renewal may make it a longer one. */
+/* The waiter wants a lease of its own, and the renewal of the watchdog may make it longer. */
 START_TEST(not_a_lease_that_is_being_renewed)
 {
     struct world w;
@@ -730,7 +736,7 @@ START_TEST(not_in_jeopardy)
 }
 END_TEST
 
-/* What a bundle was granted is given up as a whole. */
+/* The locks of an MLOCK are given up as a whole. */
 START_TEST(not_from_within_a_bundle)
 {
     for (int by = 0; by < 2; by++) {
@@ -763,7 +769,7 @@ START_TEST(not_from_within_a_bundle)
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, waits, CORE_GRANTED);
         ck_assert_uint_eq(w.metrics.handoffs, 0);
-        if (by) { /* of its bundle only when that is whole */
+        if (by) { /* the MLOCK checks its locks only when all are granted */
             give(&w, t, "a");
             unlock(&w, h, "b");
             skip_all(&w);

@@ -1,17 +1,17 @@
 /*
- * test_core_handoff_permits.c -- a permit passes to the next one here while all there are are held here; and not when
+ * test_core_handoff_permits.c -- a permit passes to the next owner here while all permits are held here; and not when
  * Redis may have granted one elsewhere since.
  */
 #include "tests/unit/core_world.h"
 
 #define TWO .kind = KIND_SEMAPHORE, .limit = 2
 
-/* Both permits of "a" are held here, and others wait. */
+/* Both permits of "a" are held here, and two sessions wait. */
 struct hall {
-    uint64_t old, newest;         /* who holds them; the newest was granted when others waited: with tokens behind it */
-    uint64_t next[2], waits[2];   /* who wait, in order, and their requests */
-    struct flight old_op, newest_op; /* how Redis knows them */
-    uint64_t token;               /* the newest */
+    uint64_t old, newest;         /* the holders; the newest one was granted while others waited: with a reserve */
+    uint64_t next[2], waits[2];   /* the waiters in their order, and their requests */
+    struct flight old_op, newest_op; /* their holds in Redis */
+    uint64_t token;               /* that of the newest */
 };
 
 static void
@@ -31,7 +31,7 @@ hall_open(struct world *w, struct hall *h, struct ask old, struct ask newest)
     redis_says(w, h->old_op, CORE_OK);
     expect_reply(w, id, CORE_GRANTED);
     id = world_ask(w, CORE_LOCK, h->newest, "a", newest);
-    unlock(w, before, "a"); /* all are here, but no tokens: nobody waited when they were granted */
+    unlock(w, before, "a"); /* all are here, but without a reserve: there was no waiter when they were granted */
     h->newest_op = redis_frees_for_next(w, "a");
     expect_reply(w, w->request, CORE_LEFT);
     ck_assert_uint_eq(h->newest_op.op.reserve, 8);
@@ -57,7 +57,7 @@ gives_and_next_has_it(struct world *w, uint64_t gives, uint64_t waits)
     return expect_reply(w, waits, CORE_GRANTED)->token;
 }
 
-/* What else is said, and asked of Redis, is not looked at. */
+/* The test does not look at other replies and operations. */
 static void
 skip_rest(struct world *w)
 {
@@ -67,7 +67,7 @@ skip_rest(struct world *w)
     }
 }
 
-/* Whoever came last goes first: nobody is handed anything. */
+/* The last session ends first: nothing is handed over. */
 static void
 hall_close(struct world *w)
 {
@@ -100,7 +100,7 @@ redis_has(struct world *w, uint64_t s, struct flight acquired)
     expect_reply(w, id, CORE_LEFT);
 }
 
-/* Whichever is given back: the next token is that behind the newest, and Redis keeps what it has. */
+/* Whichever permit is given back: the next token is the one behind the newest, and the holds in Redis stay. */
 START_TEST(handed)
 {
     for (int older_first = 0; older_first < 2; older_first++) {
@@ -120,7 +120,10 @@ START_TEST(handed)
 }
 END_TEST
 
-/* To and fro between four, until the run is over; then Redis is asked, and it goes on from what that says. */
+/*
+ * Permits pass between four sessions until the run is over; then Redis is asked, and the next run begins with its
+ * answer.
+ */
 START_TEST(in_runs)
 {
     struct hall h;
@@ -138,7 +141,7 @@ START_TEST(in_runs)
         last = token;
         id[i % 4] = lock(&w, s[i % 4], "a", TWO);
     }
-    unlock(&w, s[3], "a"); /* eight in a row are enough */
+    unlock(&w, s[3], "a"); /* eight in a row are a run */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     expect_reply(&w, w.request, CORE_LEFT);
     redis_grants(&w, "a", id[1]);
@@ -148,7 +151,7 @@ START_TEST(in_runs)
 }
 END_TEST
 
-/* A run may be longer by now than Redis knew: it has set no more tokens aside. */
+/* handoff.max was raised since the grant: hand-offs go only as far as its reserve. */
 START_TEST(as_far_as_tokens_last)
 {
     struct hall h;
@@ -170,7 +173,7 @@ START_TEST(as_far_as_tokens_last)
 }
 END_TEST
 
-/* One of them is held elsewhere, or is free: Redis may grant it there with a later token at any time. */
+/* One permit is held elsewhere, or is free: Redis may grant it there with a later token at any time. */
 START_TEST(not_while_one_is_elsewhere)
 {
     struct hall h;
@@ -191,7 +194,7 @@ START_TEST(not_while_one_is_elsewhere)
 }
 END_TEST
 
-/* What Redis granted under another limit says nothing of this one, also if it is what it was by now. */
+/* A grant under another limit proves nothing about this limit, even if the limit is the old one again by now. */
 START_TEST(not_under_another_limit)
 {
     for (int more = 0; more < 2; more++) {
@@ -208,7 +211,7 @@ START_TEST(not_under_another_limit)
 }
 END_TEST
 
-/* ... nor what it was asked for then, and grants now. */
+/* Nor does a grant that was asked for under the old limit. */
 START_TEST(no_handoff_under_another_limit)
 {
     struct hall h;
@@ -217,7 +220,7 @@ START_TEST(no_handoff_under_another_limit)
     uint64_t id;
 
     open_hall(&w, &h);
-    w.conf.handoff_max = 1; /* the next one by Redis */
+    w.conf.handoff_max = 1; /* the next one goes through Redis */
     core_configure(w.core, &w.conf);
     id = unlock(&w, h.old, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -233,7 +236,7 @@ START_TEST(no_handoff_under_another_limit)
 }
 END_TEST
 
-/* Redis may have lost one of them, and granted it elsewhere; until it says that it has not. */
+/* Redis may have lost one of the permits and granted it elsewhere, until it has confirmed both. */
 START_TEST(not_in_doubt_of_another)
 {
     for (int both = 0; both < 2; both++) {
@@ -260,7 +263,7 @@ START_TEST(not_in_doubt_of_another)
 }
 END_TEST
 
-/* The daemon was stopped: when it goes on, what ends first is the wait for an owner, and then another one's lease. */
+/* The daemon stood still: when it goes on, the grace of one owner ends first, and then the lease of the other. */
 START_TEST(not_behind_a_lease_that_is_over)
 {
     for (int over = 0; over < 2; over++) {
@@ -270,11 +273,11 @@ START_TEST(not_behind_a_lease_that_is_over)
         hall_open(&w, &h, (struct ask){TWO, .lease_us = over ? SEC(11) : SEC(20)}, (struct ask){TWO, .owner = "x"});
         w.conf.handoff_time_us = SEC(60);
         core_configure(w.core, &w.conf);
-        gone(&w, h.newest); /* for ten seconds */
+        gone(&w, h.newest); /* its grace is ten seconds */
         w.conf.slice = 1;
         core_configure(w.core, &w.conf);
         w.now_us += SEC(11);
-        do { /* the owner's end comes before the slice of the other one's lease */
+        do { /* the end of the owner comes before the slice that ends the other lease */
             core_end_turn(w.core);
             world_step(&w, &(struct core_event){.type = CORE_TIME});
         } while (core_next_us(w.core) <= w.now_us);
@@ -284,7 +287,7 @@ START_TEST(not_behind_a_lease_that_is_over)
 }
 END_TEST
 
-/* Who holds one, wants another, and has the one given back. */
+/* An owner holds a permit and waits for another one; the first is given back by its token. */
 START_TEST(not_to_its_own_owner)
 {
     struct hall h;
@@ -301,7 +304,7 @@ START_TEST(not_to_its_own_owner)
 }
 END_TEST
 
-/* An owner who has several gives one, by its token, and then the other; Redis has each of them as it was granted. */
+/* An owner of two permits gives back one by its token, then the other; Redis has each of them as it was granted. */
 START_TEST(several_of_one_owner)
 {
     static const char *const names[][2] = {{NULL, NULL}, {"alice", "bob"}, {"alice", NULL}};
@@ -348,7 +351,7 @@ START_TEST(several_of_one_owner)
 }
 END_TEST
 
-/* Tokens are set aside behind the one with which all are here: behind others nobody would need them. */
+/* Only the last permit that comes here has a reserve: with any other it would be of no use. */
 START_TEST(room_with_the_last_one)
 {
     struct core_conf conf = world_conf;
@@ -376,7 +379,7 @@ START_TEST(room_with_the_last_one)
 }
 END_TEST
 
-/* All of them are looked at for each, so they must not be too many. */
+/* Each hand-off looks at all permits, so they must not be too many. */
 START_TEST(not_too_many)
 {
     for (uint32_t limit = 64; limit < 66; limit++) {
@@ -407,7 +410,7 @@ START_TEST(not_too_many)
 }
 END_TEST
 
-/* A permit that nobody waits for here is free, whatever the rule says of others. */
+/* A permit without a waiter here is released, whatever the rule has for linger. */
 START_TEST(none_lingers)
 {
     struct core_conf conf = world_conf;
@@ -426,13 +429,13 @@ START_TEST(none_lingers)
     give(&w, s, "a");
     lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 1, .linger_us = MS(500));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
-    ck_assert(is_watched(&w, "a")); /* and nothing is said */
+    ck_assert(is_watched(&w, "a")); /* and nothing is broadcast */
     ck_assert_uint_eq(w.metrics.lingers, 0);
     hall_close(&w);
 }
 END_TEST
 
-/* As of any run: Redis says whether others wait, and while nobody does the time begins anew. */
+/* As in any run: Redis is asked for remote waiters, and without any the time of the run begins anew. */
 START_TEST(run_is_asked_about)
 {
     for (int others = 0; others < 2; others++) {
@@ -446,7 +449,7 @@ START_TEST(run_is_asked_about)
         ck_assert_uint_eq(w.waiter_poll.n, 1);
         ck_assert_str_eq(w.waiter_poll.key[0], "a");
         happens(&w, &(struct core_event){.type = CORE_WAITERS_POLLED, .polled = {w.waiter_poll.op, listeners, 1}});
-        pass(&w, MS(3)); /* handoff.time is over since it began */
+        pass(&w, MS(3)); /* handoff.time has passed since the run began */
         unlock(&w, h.newest, "a");
         ck_assert_uint_eq(w.metrics.handoffs, others ? 1 : 2);
         hall_close(&w);
@@ -454,7 +457,7 @@ START_TEST(run_is_asked_about)
 }
 END_TEST
 
-/* While one is free nothing stays here. */
+/* While a permit is free there is no run, and no poll. */
 START_TEST(not_asked_about_without_a_run)
 {
     struct hall h;
