@@ -981,7 +981,7 @@ START_TEST(names_are_bytes)
 }
 END_TEST
 
-/* ---- what only some kinds are asked for ---- */
+/* ---- operations of some kinds only ---- */
 
 START_TEST(a_ticket_is_requested_and_reported)
 {
@@ -999,7 +999,7 @@ START_TEST(a_ticket_is_requested_and_reported)
     ck_assert_str_eq(redis("LRANGE redisson_lock_queue:{f} 0 -1"), UUID ":2 ");
     op.op = ++w.serial;
     must(run(&op, CORE_EXTEND), CORE_OK);
-    must(extend("f", KIND_FAIR, 2, 0, LEASE_US, false), CORE_GONE_IN_REDIS); /* of the lock, which is another's */
+    must(extend("f", KIND_FAIR, 2, 0, LEASE_US, false), CORE_GONE_IN_REDIS); /* owner 2 has a ticket only */
     must(release("f", KIND_FAIR, 2, 0), CORE_OK);
     ck_assert_str_eq(redis("EXISTS redisson_lock_queue:{f} redisson_lock_timeout:{f}"), "0");
 }

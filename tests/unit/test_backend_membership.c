@@ -103,7 +103,7 @@ is_reclaiming(const void *n)
     return times >= *(const size_t *)n;
 }
 
-/* Until all holds are reclaimed Redis grants only reclaims, with the epoch of this grace period. */
+/* Until all holds are reclaimed Redis grants only reclaims. */
 START_TEST(a_grace_period_grants_reclaims_only)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);

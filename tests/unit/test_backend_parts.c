@@ -66,7 +66,7 @@ START_TEST(bytes_leave_at_once_and_in_order)
     ck_assert_int_eq(memcmp(in, out, N), 0);
     ck_assert_int_eq(what, 0);
     close(fd[1]);
-    signal(SIGPIPE, SIG_IGN); /* as in the daemon: the bufferevent's own write gets one */
+    signal(SIGPIPE, SIG_IGN); /* as in the daemon: the write of the bufferevent itself raises it */
     push_bytes(bev, "e", 1); /* the error is reported in a later turn */
     ck_assert_int_eq(what, 0);
     while (what == 0) {

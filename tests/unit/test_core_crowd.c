@@ -207,7 +207,7 @@ START_TEST(failed_behind_the_others)
 }
 END_TEST
 
-/* Redis does not answer: a holder whose renewal waits for its turn is warned, and loses at its deadline like others. */
+/* Redis does not answer: a holder whose renewal waits is warned, and loses its lock at its deadline like others. */
 START_TEST(waiting_does_not_outlast_the_lease)
 {
     struct world w;

@@ -600,7 +600,7 @@ fleet_pass(struct fleet *f, int64_t us)
     }
 }
 
-/* The replies of DEADLOCK so far; the last of them, and its daemon. */
+/* The number of DEADLOCK replies so far; the last of them, and its daemon. */
 static size_t
 reports(struct fleet *f, const struct core_reply **last, size_t *where)
 {
