@@ -1,5 +1,6 @@
 /*
- * bench.c -- how many script calls the simulated Redis does in a second of processor time: acquire, renew, release.
+ * bench.c -- the number of script calls that the simulated Redis runs in a second of processor time: acquire, renew,
+ * release.
  */
 #include <inttypes.h>
 #include <stdio.h>

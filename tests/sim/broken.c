@@ -1,8 +1,8 @@
 /*
  * broken.c -- controls of the shapes sentinel and cluster: rules of daemon/backend that are left out on purpose.
  *
- * The linker gives rlsim these functions in the place of those of that name (--wrap, see world.mk); without a control
- * they change nothing.
+ * The linker gives rlsim these functions in place of the functions with these names (--wrap, see world.mk); without a
+ * control they change nothing.
  */
 #include "daemon/backend/cluster_slots.h"
 #include "daemon/backend/generation_marks.h"
@@ -45,7 +45,7 @@ let_grant(struct slot_state *out)
     record_value(out->number, true, out->value);
 }
 
-/* Of a name's slot: whether that node has never been asked for it. */
+/* For the slot of a name: whether the last node that was good for it was another one than `node`. */
 static bool
 is_first(uint16_t slot, uint16_t node)
 {
@@ -124,7 +124,9 @@ __wrap_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us)
     return is_control(CONTROL_NO_REGISTRATION) || __real_cluster_slots_fresh(s, now_us);
 }
 
-/* Called just before the call's generation is compared with the present one. The caller has the call without const. */
+/*
+ * Called just before the backend compares the call's generation with the present one. Its caller has the call as const.
+ */
 void
 __wrap_shard_accepted(struct shard *sh, const struct call *c)
 {
@@ -137,7 +139,7 @@ __wrap_shard_accepted(struct shard *sh, const struct call *c)
     __real_shard_accepted(sh, c);
 }
 
-/* A connection to the former master goes on; only the next one leads to the new master. */
+/* A link to the former master goes on; only the next link leads to the new master. */
 void
 __wrap_link_retarget(struct redis_link *l)
 {

@@ -1,5 +1,5 @@
 /*
- * calls.c -- a Redis as its connections see it: commands in, replies out, and what goes wrong with one command.
+ * calls.c -- a Redis as its connections see it: commands in, replies out, and the faults of one command.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ number(const char **p)
     return n;
 }
 
-/* What hiredis formats: an array of bulks. */
+/* An array of bulks, as hiredis formats it. */
 static int
 read_words(const struct parcel *p, struct slice *word)
 {
@@ -129,7 +129,7 @@ put_reply(struct buf *out, const struct reply *r)
     }
 }
 
-/* A control: whatever has happened, Redis says that there is no grace. */
+/* A control: Redis ends each grace period at once. */
 static void
 end_grace(struct server *s)
 {
@@ -152,7 +152,7 @@ is_any_epoch(const struct world *w)
     return w->options->control == CONTROL_LOSSES_NO_GRACE || w->options->control == CONTROL_VOTES_AT_ONCE;
 }
 
-/* Controls: what is done to a call of a script of ours on its way. */
+/* Controls that change a call of a script on its way. */
 static void
 break_call(struct server *s, int script, int words, struct slice *word)
 {
@@ -172,7 +172,7 @@ break_call(struct server *s, int script, int words, struct slice *word)
     }
 }
 
-/* Controls: and to its reply. Tokens are second of the four numbers that are said of some names in a row. */
+/* Controls that change a reply. The token is the second of the four numbers that a row of names has in the reply. */
 static void
 break_reply(struct conn *c, int script, const struct reply *r)
 {
@@ -216,7 +216,7 @@ note_reply(struct conn *c, int script, const struct reply *r)
     }
 }
 
-/* A script with its whole text that Redis has already is the same as by its digest, and that need not be made anew. */
+/* A script that Redis already has: its whole text is as good as its digest, and needs no digest of its own. */
 static const struct reply *
 call_server(struct server *s, int script, int words, struct slice *word)
 {
@@ -335,7 +335,7 @@ send_text(struct conn *c, const char *text)
     conn_reply(c, text, strlen(text), false);
 }
 
-/* Replicas acknowledge what the master has, all of them at once; or one is missing, and Redis says so at the end. */
+/* Replicas acknowledge the master's data, all of them at once; or one is missing, and the answer comes at the end. */
 static void
 wait_for_replicas(struct conn *c, struct slice wanted, struct slice ms)
 {
@@ -363,7 +363,7 @@ wait_for_replicas(struct conn *c, struct slice wanted, struct slice ms)
     }
 }
 
-/* Somebody has changed the rights of our user; a little later they are as they were. */
+/* The rights of the daemon's user are changed, and are restored a little later. */
 static bool
 denies(const struct server *s, struct slice verb)
 {

@@ -1,11 +1,11 @@
 /*
- * cancel.c -- a session ends waits: its own, or those of an owner with a name, whoever began them. S9 of check.c.
+ * cancel.c -- a session ends waits: its own, or those of a named owner, whichever session began them. S9 of check.c.
  *
- * No dice are thrown for it: whom it strikes follows from numbers of requests.
+ * No dice are thrown: the numbers of requests decide which waits are ended.
  */
 #include "tests/sim/sim.h"
 
-#define CANCEL_ID (UINT64_MAX - 1) /* of the request */
+#define CANCEL_ID (UINT64_MAX - 1) /* the id of the request */
 
 static bool
 is_wait(const struct session *s, const struct asked *a)
@@ -24,7 +24,7 @@ is_about(const struct asked *a, int name)
     return false;
 }
 
-/* Waits of that owner (n == 0: of session s itself) for the name. */
+/* The number of waits of that owner (n == 0: of session s itself) for the name. */
 static int64_t
 count_waits(const struct daemon *d, const struct session *s, struct slice owner, int name)
 {
@@ -42,7 +42,7 @@ count_waits(const struct daemon *d, const struct session *s, struct slice owner,
     return n;
 }
 
-/* One that s may end, from somewhere on; NULL: there is none. */
+/* A wait that s may end, searched from a slot that depends on s; NULL: there is none. */
 static const struct asked *
 find_wait(const struct daemon *d, const struct session *s)
 {
@@ -82,7 +82,7 @@ cancels_act(struct daemon *d, const struct session *s)
                                         .request = {.session = s->id, .id = CANCEL_ID, .owner = owner,
                                                     .name = slice_of(d->world->name[name].text)}});
     if (d->dying) {
-        return; /* what it said is not heard */
+        return; /* the client does not receive the answer */
     }
     if (count_waits(d, s, owner, name) != 0) {
         violated(d->world, "S9", "%s is waited for behind a CANCEL", d->world->name[name].text);

@@ -14,60 +14,61 @@
 /*
  * The promises:
  *
- *   S1  of a name at most one holder, or only readers, or as many as there are permits, whose reported deadline
- *       has not passed in true time
+ *   S1  a name has at most one holder, or only readers, or as many holders as there are permits, whose reported
+ *       deadline has not passed in true time
  *   S2  tokens of a name rise
  *   S3  one answer per request, and none to a session that has gone (client.c)
  *   S4  holds are grants minus releases; a re-entry has the same token, also after a restart of the daemon
  *   S5  first come, first served among the waiters at one daemon
  *   S6  no reply says "held" past the deadline; a lock is lost only if its owner received LOST
  *   S7  no daemon changes or takes away a stranger's lock in Redis (ours.c)
- *   S8  a name whose key another name has in use at its daemon is refused (client.c)
- *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and says how many it has ended (cancel.c)
- *   S10 requests of one owner are answered in the order in which they were asked, but for those that go side by side
+ *   S8  a name whose key is in use by another name at its daemon is refused (client.c)
+ *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and reports how many it has ended (cancel.c)
+ *   S10 requests of one owner are answered in the order in which they were sent, except those that go side by side
  *       (pipeline.c)
- *   G1  nothing takes a lock past its guard
- *   G2  an attempt that runs past its guard, for Redis's clock was set back while it was under way, is one that its
- *       daemon still reckons with
+ *   G1  no command takes a lock past its guard
+ *   G2  an attempt that runs past its guard, because Redis's clock was set back while it was under way, is one that its
+ *       daemon still expects
  *   A1  a process restores all checkpoints that the process before it left (state.c)
  *   L1  a free lock is granted to a waiter, once faults have stopped
- *   L2  no key is left in Redis that its daemon does not know of (ours.c, left.c)
+ *   L2  Redis keeps no key that its daemon does not know of (ours.c, left.c)
  *   L3  without a fault no lock is lost
  *   L4  the locks of a process that ended are free when the next process has reached Redis (left.c)
  *   L5  a waiter at one daemon has its turn while the owners at another daemon hand the name round (turns.c)
- *   Q1  a lock that is held has its key at a majority of a quorum's nodes, but for those that lost it and give no vote
- *       yet
+ *   Q1  a lock that is held has its key at a majority of a quorum's nodes; a node that lost the key and does not vote
+ *       yet is excepted
  *   Q2  a token clock of a node never goes back, unless the node has lost data (masters.c)
- *   Q3  so few established nodes are behind a reported token, by the clock of its name, that no majority is
+ *   Q3  the established nodes whose clock of the name is behind a reported token are too few for a majority
  *   R1  a daemon has no more records than requests, and none when all clients have gone (left.c)
  *
- * S7 is asserted of strangers. Of two daemons S1 covers it: a daemon that takes another's key away lets a third have it
- * while the promise lasts; if no third comes meanwhile, the next renewal finds the key gone, which is L3.
+ * S7 is asserted of strangers. Between daemons S1 covers it: if a daemon takes away the key of another daemon, a third
+ * can get the lock while the promise lasts; if none does, the next renewal finds the key gone, which is L3.
  *
- * What is not asserted, and why:
- *   S1, S2 after Redis's clock has jumped ahead, or, of one name, has evicted its key (excused_us, counted): nothing
- *      tells before the next renewal, which is why neither is promised (S2: seed 17650).
- *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
- *      alone, and one that is reclaimed may end in the same 2 ms as what was granted since with another lease (see
- *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
- *   S1 of what an owner with a name has given back over one session while the answer that granted it was on its way to
- *      another one. Where that was a part of it, the rest goes on, of a read-write lock at least as a reader's (seeds
- *      20182 and 21861); where it was a RENEW, the lease is the one that was told before.
- *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
- *      granted it in: until a daemon reports a rollback (presence.lua) nothing says that data was lost (seed 21149;
- *      10381, where the first one's process had died).
- *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. The former holder receives
- *      LOST with its next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the
- *      next.
- *   L2 for a lease after Redis has gone back to older data (ghosts_us): keys that were released since are back, and
- *      no daemon asks for them.
- *   S1, S2, Q1 of a name of a quorum whose key ends early on a node, for its clock is set forward, where no majority of
- *      other nodes has it for as long (masters_jumped; seed 5435: one had refused the last renewal): for a lease.
- *      Nothing else is excused there: nodes die, are emptied, stand still, and are cut off, several at a time.
- *   L5 and G2 of a quorum: at a hint all daemons ask all nodes, and who is first at most of them is chance; an attempt
- *      that was given up is reckoned with in the backend (quorum_entries.c), and what it leaves is L2.
- *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
- *      guard was over already: nothing that Redis says then speaks of later.
+ * These are not asserted, for the reasons given:
+ *   S1, S2 after Redis's clock has jumped ahead, or for one name whose key Redis has evicted (excused_us, counted): no
+ *      answer shows that before the next renewal, so neither is promised (S2: seed 17650).
+ *   S1 of counters for a lease after the former master has come back (failback_us): only their expiry identifies them,
+ *      and a reclaimed counter may expire in the same 2 ms as a counter that was granted since with another lease (see
+ *      scripts/counter.lua; seed 9617 of other dice). Any loss of data could cause that; only this one has caused it.
+ *   S1 of a name that a named owner has given back over one session while the answer with the grant was on its way to
+ *      another session. If it has given back a part, the rest stays, of a read-write lock at least as a reader's (seeds
+ *      20182 and 21861); if the answer is that of a RENEW, the lease is the one that was reported before.
+ *   S1 for a lease after the former master has come back, between a holder in a later epoch and a grant of an earlier
+ *      one: until a daemon reports a rollback (presence.lua) Redis does not show that data was lost (seed 21149; 10381,
+ *      where the process of the first holder had died).
+ *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): BREAK causes that. The former holder receives LOST
+ *      with its next renewal. And S2: a BREAK may come before the answer of a grant, which then arrives after the next
+ *      grant.
+ *   L2 for a lease after Redis has gone back to older data (ghosts_us): keys that were released since are back, and no
+ *      daemon asks for them.
+ *   S1, S2, Q1 of a name of a quorum whose key ends early on a node, because the node's clock is set forward, if no
+ *      majority of other nodes has the key for as long (masters_jumped; seed 5435: a node had refused the last
+ *      renewal): for a lease. Nothing else is excused there: nodes die, are emptied, stand still, and are cut off,
+ *      several at once.
+ *   L5 and G2 of a quorum: after a hint all daemons ask all nodes, and chance decides which of them is first at most
+ *      nodes; an attempt that was given up is kept in the backend (quorum_entries.c), and its traces are L2.
+ *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 if it was set back when the
+ *      guard was over already: no later answer of Redis shows that.
  */
 
 enum { CORE_CHECK_EVERY = 64 };
@@ -97,14 +98,15 @@ is_excused(const struct world *w, const struct name *n)
     return w->now_us < w->domain[n->domain].excused_us || w->now_us < n->excused_us;
 }
 
-/* Daemon a has, or had told, it in that epoch; b has it, too. */
+/* Daemon a has it, or its client does, by a grant in that epoch; b has it, too. */
 void
 double_grant(struct world *w, const char *how, struct name *n, int a, uint64_t epoch, int b)
 {
     int64_t failback_us = w->domain[n->domain].failback_us;
 
     if (w->now_us < failback_us && epoch != epoch_of(&w->daemon[b])) {
-        n->excused_us = n->excused_us > failback_us ? n->excused_us : failback_us; /* also when they have met */
+        /* also after both clients have received their answers */
+        n->excused_us = n->excused_us > failback_us ? n->excused_us : failback_us;
     }
     if (is_excused(w, n) || (n->kind == KIND_COUNTER && w->now_us < failback_us)) {
         w->totals->excused++;
@@ -119,8 +121,8 @@ double_grant(struct world *w, const char *how, struct name *n, int a, uint64_t e
 /* ---- news ---- */
 
 /*
- * S2. Of those who share a name, the replies may overtake each other; what is exclusive comes behind all before, and so
- * does a permit that was handed over: nobody else had one to be told of then.
+ * S2. Replies to owners that share a name may overtake each other; an exclusive grant has a token above all before it,
+ * and so does a permit that was handed over: at that moment no other grant of a permit was under way.
  */
 static void
 check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
@@ -133,7 +135,7 @@ check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
         alone = core_lock_info(d->core, daemon_clock(d, w->now_us), slice_of(n->text), &v) && !v.shared;
     }
     if (token <= (alone ? n->last_token : n->last_exclusive) && is_excused(w, n)) {
-        w->totals->excused++; /* who had it before may hand it over until he hears of it */
+        w->totals->excused++; /* a former holder may hand it over until its daemon learns of the loss */
     } else if (token <= (alone ? n->last_token : n->last_exclusive) && !n->broken) {
         violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
                  (unsigned long long)n->last_token);
@@ -144,9 +146,9 @@ check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
 }
 
 /*
- * What is not renewed in time cannot have been renewed at any moment of a third of its lease: a link that failed is up
- * again within two seconds, and a renewal that failed is tried again every second. What has gone from Redis is found
- * with the next renewal only; in a grace not even then, for that Redis does not have it proves nothing there.
+ * A lock that was "not renewed in time" cannot have been renewed at any moment of a third of its lease: a link that
+ * failed is up again within two seconds, and a renewal that failed is tried again every second. A key that Redis has
+ * lost is missed at the next renewal; in a grace period not even then, since a missing key proves nothing there.
  */
 static int64_t
 lost_after_us(const struct daemon *d, const char *reason)
@@ -196,7 +198,7 @@ check_news(struct daemon *d, const struct core_publish *p)
     }
     sight(w, SIGHT_LOST);
     if (strcmp(p->reason, "gone in Redis") == 0 && n->row.daemon == d) {
-        turns_taken(n); /* others may have had it since; and whose attempt is the first behind that is chance */
+        turns_taken(n); /* other owners may have had it since; and chance decides which attempt is the next */
     }
     if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&
         strcmp(p->reason, "lease over") != 0 && strcmp(p->reason, "granted too late to be told") != 0) {
@@ -208,8 +210,8 @@ check_news(struct daemon *d, const struct core_publish *p)
 /* ---- commands that were given up ---- */
 
 /*
- * G1. Redis may run what was under way when its link was given up, but past its guard nothing that takes a lock. The
- * guard is a second behind the sending; that is by Redis's clock as the daemon knew it.
+ * G1. Redis may run commands that were under way when their link was given up, but none of them takes a lock past its
+ * guard. The guard is a second after the sending, by Redis's clock as the daemon knew it.
  */
 void
 check_zombie(const struct conn *c, int script, const struct reply *r)
@@ -232,7 +234,7 @@ is_known(const struct daemon *d, const struct name *n)
     return core_lock_info(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), &v);
 }
 
-/* G2. Each row of the answer is of some names in their order, and how many they are stands last. */
+/* G2. Each row of the answer has some names in their order; the last number of a row is their number. */
 void
 check_moved_guard(const struct conn *c, const struct slice *word, const struct reply *r)
 {
@@ -281,7 +283,7 @@ look_at_holder(void *ctx, const struct core_holder_view *v)
     }
 }
 
-/* S1, as the daemons see it: renewals are known here, too. */
+/* S1, as the daemons see it: it includes renewals. */
 static void
 check_holders(struct world *w, struct name *n)
 {
@@ -314,7 +316,7 @@ check_holders(struct world *w, struct name *n)
     }
 }
 
-/* A permit has no promise that others would meet, so its holders are looked at whenever one is granted. */
+/* A permit has no promise that excludes others, so a name's holders are counted whenever one is granted. */
 void
 check_step(struct daemon *d)
 {
@@ -349,7 +351,7 @@ note_waiter(void *ctx, const struct core_waiter_view *v)
     }
 }
 
-/* Who is not waited for: Redis has it as somebody's. */
+/* Redis has the name for some owner, so a waiter may go on waiting. */
 static bool
 is_taken(struct world *w, const struct name *n)
 {
@@ -367,8 +369,8 @@ is_taken(struct world *w, const struct name *n)
 }
 
 /*
- * L1. What nobody has is not waited for longer than it takes to ask again. A holder at another daemon hears of a BREAK
- * when it renews, and until then those behind it wait.
+ * L1. No waiter waits for a free name for longer than a daemon needs to ask again. A holder at another daemon learns of
+ * a BREAK at its renewal, and until then the waiters behind it wait.
  */
 void
 check_calm(struct world *w)

@@ -1,6 +1,6 @@
 /*
- * client.c -- sessions at their daemons: they lock, hold, unlock, renew, wait, give up and vanish, each as the seed's
- * habits have it.
+ * client.c -- sessions at their daemons: they lock, hold, unlock, renew, wait, give up and vanish, with the habits of
+ * the seed.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 static const char *const owners[] = {"alice", "bob", "carol"};
 
-#define BY_ANOTHER_NAME UINT64_MAX /* id of a request, see asks_by_another_name() */
+#define BY_ANOTHER_NAME UINT64_MAX /* the id of a request, see asks_by_another_name() */
 
 static bool
 name_has(const struct name *n, unsigned flag)
@@ -28,9 +28,9 @@ clients_owner(struct slice name)
     return (struct slice){NULL, 0};
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* Where to note a request; NULL: there are enough, or nothing more may be asked. */
+/* A slot for a new request; NULL: there are enough, or the session may send no more. */
 static struct asked *
 free_slot(struct session *s)
 {
@@ -60,7 +60,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                              .name = slice_of(n->text),
                              .spec = {.kind = n->kind,
                                       .limit = n->limit,
-                                      .declared = n->limit == 2, /* else by the request's own word */
+                                      .declared = n->limit == 2, /* else a KIND of the request itself */
                                       .lease_us = w->habit.lease_us,
                                       .linger_us = w->habit.linger_us,
                                       .replicas = (n - w->name) % 2 == 1 ? (uint32_t)w->habit.replicas : 0,
@@ -105,7 +105,7 @@ note_asked(struct asked *a, const struct core_request *r)
     a->owner = r->owner;
 }
 
-/* It may have no more requests unanswered, and has one more: the oldest gives way if it waits. */
+/* The session has as many unanswered requests as it may, and sends one more: the oldest is refused if it waits. */
 static void
 crowds(struct daemon *d, const struct session *s)
 {
@@ -119,7 +119,7 @@ crowds(struct daemon *d, const struct session *s)
     }
 }
 
-/* owner NULL, wait_us < 0: as the habits have it. */
+/* owner NULL, wait_us < 0: drawn by the habits. */
 static void
 ask(struct daemon *d, struct session *s, enum core_event_type type, int name, const struct slice *owner,
     int64_t wait_us)
@@ -147,7 +147,7 @@ ask(struct daemon *d, struct session *s, enum core_event_type type, int name, co
     a->queued = has_ticket(d, &w->name[name], s->id);
 }
 
-/* owner n == 0: as the habits have it. */
+/* owner n == 0: drawn by the habits. */
 void
 clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
 {
@@ -161,7 +161,7 @@ clients_ask_at_once(struct daemon *d, struct session *s, enum core_event_type ty
     ask(d, s, type, name, &owner, 0);
 }
 
-/* In the middle of an MLOCK of a named owner its session may end, or the daemon. */
+/* The session of a named owner, or its daemon, may end in the middle of an MLOCK. */
 static void
 draw_doom(struct daemon *d, const struct session *s, const struct asked *a)
 {
@@ -176,7 +176,7 @@ draw_doom(struct daemon *d, const struct session *s, const struct asked *a)
     }
 }
 
-/* Several names, one owner, wait and lease. */
+/* Several names with one owner, wait and lease. */
 static void
 ask_many(struct daemon *d, struct session *s, enum core_event_type type)
 {
@@ -227,7 +227,7 @@ session_ends(struct daemon *d, struct session *s)
     trace(w, d->clients, "session %d goes", (int)s->id);
     check_session_ends(d, s);
     replies_drop(s);
-    memset(s, 0, sizeof(*s)); /* from now on a reply for it is an error */
+    memset(s, 0, sizeof(*s)); /* from now on a reply to it is an error */
     daemon_step(d, &ev);
 }
 
@@ -286,7 +286,7 @@ clients_lost(struct daemon *d)
 
 /* ---- acting ---- */
 
-/* A name that it holds, from somewhere on; -1: none. */
+/* A name that the session holds, searched from a random one on; -1: none. */
 static int
 held_name(struct world *w, const struct session *s)
 {
@@ -325,8 +325,8 @@ clients_open(struct daemon *d, struct session *s)
 }
 
 /*
- * A name by another one that has its key, while it is in use there: it must be refused, and nothing else may come of
- * it. No dice are thrown, so that all else goes on as it would have.
+ * A request for a name by another name with the same key, while the key is in use: it must be refused, and have no
+ * other effect. No dice are thrown, so that all other events stay the same.
  */
 static void
 asks_by_another_name(struct daemon *d, struct session *s, const struct name *n)
@@ -394,7 +394,7 @@ session_acts(struct daemon *d, struct session *s)
     }
 }
 
-/* Owners with a name that the process before has told that they hold something: they ask again. */
+/* Named owners that the process before has granted something come back, and ask again. */
 static void
 named_ones_return(struct daemon *d)
 {
@@ -435,7 +435,7 @@ clients_return(struct daemon *d)
     }
 }
 
-/* One session, or in a burst several of one daemon at the same moment. */
+/* Acts for one session, or in a burst for several sessions of one daemon at the same moment. */
 void
 clients_act(struct world *w)
 {
@@ -459,7 +459,7 @@ clients_act(struct world *w)
     }
 }
 
-/* ---- hearing ---- */
+/* ---- replies ---- */
 
 static void
 receives_answer(struct daemon *d, struct session *s, struct asked *a, const struct core_reply *r)

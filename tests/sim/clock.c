@@ -1,8 +1,8 @@
 /*
  * clock.c -- preloaded into a real redis-server: the time of day is a number in a file that the test has mapped.
  *
- * So both, the real one and the simulated one, run every command at the very same microsecond, and the test moves the
- * clock by days where it wants to. The monotonic clock, by which the event loop waits, stays as it is.
+ * So the real and the simulated Redis run each command at the same microsecond, and the test can move the clock by
+ * days. The monotonic clock, by which the event loop waits, stays as it is.
  */
 #include <fcntl.h>
 #include <stddef.h>

@@ -1,10 +1,11 @@
 /*
  * cluster.c -- the shape of a Redis Cluster: masters are replaced without their last writes and serve on for a while,
- * nodes lose their data, slots move key by key, are opened and closed where they were, and anchors are among them.
+ * nodes lose their data, slots move key by key, are opened, and closed where they were; anchors are among these nodes.
  *
- * Nothing is excused of S1 and S2 for that. What proto/PROTOCOL.md says that rlockd does not cover does not happen
- * here: one master is replaced at a time, and the next one when the one before knows; an old master serves for half a
- * lease at most; a slot that lost keys while it was open, and closes where it was, is open until a daemon was told.
+ * Nothing of S1 and S2 is excused for that. The cases that rlockd does not cover (proto/PROTOCOL.md) do not happen
+ * here: masters are replaced one at a time, each after the former one knows that; an old master serves for half a lease
+ * at most; a slot that lost keys while it was open, and closes where it was, stays open until a daemon has learned that
+ * it is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,9 @@
 
 #define REGISTERED_US (6 * US_PER_S) /* a registered lease is longer by the age that a registration may have */
 
-/* ---- the world at its beginning ---- */
+/* ---- the beginning of a world ---- */
 
-/* Half of the rows of this shape are left out; what single servers have to themselves is not there. */
+/* Draws half of the rows of this shape, and none of the faults that only single servers have. */
 static void
 draw_rates(struct world *w)
 {
@@ -36,26 +37,26 @@ draw_rates(struct world *w)
     }
 }
 
-/* What makes a difference. */
+/* Draws faults that make the control visible. */
 static void
 draw_control(struct world *w)
 {
     if (w->options->control == CONTROL_NO_REGISTRATION) {
         w->rate[FAULT_CLUSTER_CUT] = 3 * fault_rows[FAULT_CLUSTER_CUT].rate;
-        w->habit.strict = false; /* for the node timeout is longer than it may be */
+        w->habit.strict = false; /* since the node timeout is longer than `strict` permits */
     } else if (w->options->control == CONTROL_OPEN_UNSEEN) {
         w->rate[FAULT_CLUSTER_DROP] = 6 * fault_rows[FAULT_CLUSTER_DROP].rate;
         w->rate[FAULT_CLUSTER_MOVE] = w->rate[FAULT_CLUSTER_ANCHOR_MOVE] = w->rate[FAULT_CLUSTER_BACK] = 0;
         w->habit.strict = true;
         w->habit.think_us = 200 * US_PER_MS;
-    } else if (w->options->control == CONTROL_MARK_UNSEEN) { /* and nothing else, so that moves follow each other */
+    } else if (w->options->control == CONTROL_MARK_UNSEEN) { /* no other faults, so that moves follow each other */
         memset(w->rate, 0, sizeof(w->rate));
         w->rate[FAULT_CLUSTER_FORMER] = fault_rows[FAULT_CLUSTER_FORMER].rate;
         w->habit.strict = true;
         w->habit.names = w->habit.names < 4 ? w->habit.names : 4;
         w->habit.think_us = 6400 * US_PER_MS;
         w->habit.lease_us = 12 * US_PER_S;
-    } else if (w->options->control == CONTROL_OLD_NODE) { /* and nothing else, so that grace periods are short */
+    } else if (w->options->control == CONTROL_OLD_NODE) { /* no other faults, so that grace periods are short */
         memset(w->rate, 0, sizeof(w->rate));
         w->rate[FAULT_CLUSTER_BY_HAND] = 2 * fault_rows[FAULT_CLUSTER_BY_HAND].rate;
         w->habit.daemons = w->habit.busy = DAEMONS;
@@ -68,7 +69,7 @@ draw_control(struct world *w)
     }
 }
 
-/* Without losses it need not be waited for a lease before what is empty is believed. */
+/* Without losses no daemon has to wait for a lease before it trusts an empty Redis. */
 void
 cluster_draw(struct world *w)
 {
@@ -80,7 +81,7 @@ cluster_draw(struct world *w)
         w->rate[f] = fault_rows[f].loss || f == FAULT_CLUSTER_EMPTIED ? 0 : w->rate[f];
     }
     w->sentinels.lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
-    if (w->rate[FAULT_CLUSTER_OLD_KEYS] > 0 || w->rate[FAULT_CLUSTER_FORMER] > 0) { /* to be renewed at both nodes */
+    if (w->rate[FAULT_CLUSTER_OLD_KEYS] > 0 || w->rate[FAULT_CLUSTER_FORMER] > 0) { /* for renewals at both nodes */
         w->habit.think_us = 3200 * US_PER_MS;
     }
     draw_control(w);
@@ -126,9 +127,9 @@ cluster_close(struct world *w)
     w->cluster = NULL;
 }
 
-/* ---- what is not blamed on a daemon ---- */
+/* ---- excuses of a daemon ---- */
 
-/* Where two anchors lost their data nothing is granted for one and a half of the longest lease. */
+/* After two anchors have lost their data, nothing is granted for one and a half of the longest lease. */
 void
 cluster_trouble(struct world *w, int64_t for_us)
 {
@@ -154,7 +155,9 @@ anchors_at(const struct server *s)
     return n;
 }
 
-/* What it has ends before its time; where it has two anchors, so do the leases that daemons have registered there. */
+/*
+ * The node's keys end before their time; where it has two anchors, so do the leases that daemons have registered there.
+ */
 void
 cluster_jumped(struct server *s)
 {
@@ -200,7 +203,7 @@ cluster_next_epoch(const struct cluster_world *c)
     return most + 1;
 }
 
-/* One that was replaced does not know it yet. */
+/* A master was replaced and does not know it yet. */
 static bool
 one_is_old(const struct world *w)
 {
@@ -257,7 +260,10 @@ promote(struct server *s)
     }
 }
 
-/* Whom no other master reaches for the node timeout is replaced, some time later, by a replica that both hear. */
+/*
+ * A master that no other master reaches for the node timeout is replaced, some time later, by a replica that all others
+ * reach.
+ */
 static void
 failover_ticks(struct world *w, struct server *s)
 {
@@ -301,7 +307,7 @@ cluster_tick(struct world *w)
     moves_tick(w);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static struct server *
 some_master(struct world *w)
@@ -309,7 +315,7 @@ some_master(struct world *w)
     return &w->server[w->cluster->map.master[below(w, CLUSTER_SERVERS)]];
 }
 
-/* Nothing reaches it, but of the daemons that are cut off with it; these reach no other node. */
+/* Cuts the master off, together with some of the daemons; these reach no other node. */
 static bool
 part(struct world *w, struct server *s, int64_t for_us)
 {
@@ -347,7 +353,9 @@ dies(struct server *s, bool empty, int64_t for_us)
     }
 }
 
-/* CLUSTER FAILOVER: nothing is lost, unless the replica has only just been added. TAKEOVER asks nobody. */
+/*
+ * CLUSTER FAILOVER loses nothing, unless the replica was added only just now. TAKEOVER needs no other node's consent.
+ */
 static bool
 switch_by_hand(struct world *w)
 {

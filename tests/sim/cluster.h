@@ -1,6 +1,7 @@
 /*
- * cluster.h -- a world's Redis Cluster: three masters with a replica each, who has which slot, and what each node knows
- * of it. nodes.c has what nodes know and answer, cluster.c what happens to them, moves.c what happens to slots.
+ * cluster.h -- a world's Redis Cluster: three masters with a replica each, the owners of slots, and each node's
+ * knowledge of them. nodes.c has the knowledge and the answers of nodes, cluster.c their faults, moves.c the moves of
+ * slots.
  */
 #ifndef RLOCKD_TESTS_SIM_CLUSTER_H
 #define RLOCKD_TESTS_SIM_CLUSTER_H
@@ -11,11 +12,11 @@
 
 enum { CLUSTER_MASTERS = 3, CLUSTER_SERVERS = 6 };
 
-/* Who has what: as it is, or as a node knows it. */
+/* The owners of slots: in truth, or as a node knows them. */
 struct slot_map {
     uint64_t version;                  /* how often it has changed */
     uint64_t epoch[CLUSTER_SERVERS];   /* config epochs */
-    uint8_t master[CLUSTER_SERVERS];   /* whom it follows; itself: it is one */
+    uint8_t master[CLUSTER_SERVERS];   /* the master that it follows; itself: it is a master */
     uint8_t owner[SLOTS];
 };
 
@@ -23,47 +24,47 @@ struct slot_map {
 struct node {
     struct slot_map map;
     struct sim_slots slots;
-    struct buf nodes_text;     /* CLUSTER NODES, of: */
-    uint64_t answer_of[2]; /* its map's version, and what is open */
-    int64_t receive_us;    /* it takes in then how things are; 0 = it knows, or nobody tells */
+    struct buf nodes_text;     /* CLUSTER NODES, made from: */
+    uint64_t answer_of[2]; /* the version of its map, and its open slots */
+    int64_t receive_us;    /* then it learns the present map; 0 = it has it, or no node informs it */
     int64_t alone_us;    /* since when it reaches no majority of the masters; 0 = it does */
-    int64_t settled_us;  /* not before that it serves again */
-    int64_t down_after_us; /* so long alone, and it serves no more */
+    int64_t settled_us;  /* it serves again from then on */
+    int64_t down_after_us; /* after this time alone it stops serving */
     int64_t unseen_us;   /* since when no other master reaches it; 0 = some do */
-    int64_t elect_us;    /* so long unseen, and it is replaced */
-    int64_t replaced_us; /* when another one got its slots, and it does not know yet; 0 = it does */
+    int64_t elect_us;    /* after this time unseen it is replaced */
+    int64_t replaced_us; /* when another one got its slots, and it does not know that yet; 0 = it does */
 };
 
 enum move_end {
     MOVE_DONE,
     MOVE_BACK,
     MOVE_DROPS,
-    MOVE_AGAIN,  /* it is opened anew at who was promoted */
-    MOVE_FORMER, /* as DONE; then `from` comes back with its old keys, and these are brought to the owner: */
-    MOVE_FIXED,  /* ... it has moved, and `from` is not back yet, or is */
+    MOVE_AGAIN,  /* it is opened again at the promoted node */
+    MOVE_FORMER, /* as DONE; then `from` comes back with its old keys, and these are moved to the owner: ... */
+    MOVE_FIXED,  /* ... the slot has moved, and `from` is not back yet, or is */
 };
 
-/* One slot at a time goes from one master to another, key by key. */
+/* One slot at a time moves from one master to another, key by key. */
 struct move {
     bool on;
     uint16_t slot;
     struct server *from, *to;
     enum move_end end;
     int64_t opened_us, next_us, close_us;
-    int64_t informed_us;     /* a daemon was told that it is open; 0 = none was */
-    unsigned moved, most; /* keys; most: so many are moved at most */
-    struct sim_redis *before; /* the keys of `from` as they were then, with which it comes back; NULL: it does not */
-    int64_t old_us;           /* when it does */
-    int64_t fix_us;           /* FIXED: so long after a daemon was told that the slot is open there */
+    int64_t informed_us;     /* a daemon has learned that it is open; 0 = none has */
+    unsigned moved, most; /* keys; most: at most this many are moved */
+    struct sim_redis *before; /* the former keys of `from`, with which it comes back; NULL: it does not */
+    int64_t old_us;           /* the time of that */
+    int64_t fix_us;           /* FIXED: this time after a daemon has learned that the slot is open there */
     bool is_back;             /* FIXED: `from` is back, and has the slot open */
 };
 
 struct cluster_world {
-    struct slot_map map; /* as it is */
+    struct slot_map map; /* the truth */
     struct node node[CLUSTER_SERVERS];
-    struct server *server; /* of the world, the first of them */
+    struct server *server; /* the first of them in the world's list */
     int64_t timeout_us;  /* cluster-node-timeout */
-    int64_t old_us;      /* so long an old master may serve beside the new one */
+    int64_t old_us;      /* the longest time that an old master may serve beside the new one */
     struct move move;
     char place[40];
 };
@@ -72,14 +73,15 @@ struct cluster_world {
 
 struct node *node_of(const struct server *s);
 struct server *cluster_owner(const struct world *w, uint16_t slot); /* a master */
-bool cluster_is_master(const struct server *s); /* as it is; an old one is none */
+bool cluster_is_master(const struct server *s); /* in truth; an old master is none */
 void nodes_open(struct world *w);
 void nodes_tick(struct world *w);
-void node_receives(struct server *s);              /* how things are */
-bool cluster_answers(struct conn *c, int words, struct slice *word); /* true: the command is not for its data */
+void node_receives(struct server *s);              /* the present map */
+/* true: the command is not about the node's data */
+bool cluster_answers(struct conn *c, int words, struct slice *word);
 void cluster_informs(const struct conn *c, int words, const struct slice *word, const struct reply *r);
-bool cluster_has_open(struct world *w, const struct name *n); /* a node that gets its slot has it */
-int64_t cluster_delay(const struct server *s); /* of a control: what an old master answers comes late */
+bool cluster_has_open(struct world *w, const struct name *n); /* the node that gets its slot has its key */
+int64_t cluster_delay(const struct server *s); /* of a control: late answers of an old master */
 
 /* ---- cluster.c ---- */
 
@@ -92,10 +94,10 @@ void cluster_strike(struct world *w, enum fault f);
 void cluster_jumped(struct server *s);                         /* its clock is about to be set forward */
 void cluster_restarts(struct server *s);                       /* all its connections have ended */
 
-uint64_t cluster_next_epoch(const struct cluster_world *c); /* above those of all nodes */
-void cluster_begins_anew(struct server *s, struct sim_redis *data, int64_t for_us); /* NULL: without any */
+uint64_t cluster_next_epoch(const struct cluster_world *c); /* above the epochs of all nodes */
+void cluster_begins_anew(struct server *s, struct sim_redis *data, int64_t for_us); /* NULL: without data */
 
-/* Something was lost, or may have been: for_us from now on, and as long as that may be felt. In a cluster only. */
+/* Data was lost, or may have been: for_us from now on, and as long as that may have effects. In a cluster only. */
 void cluster_trouble(struct world *w, int64_t for_us);
 
 /* ---- moves.c ---- */

@@ -1,5 +1,5 @@
 /*
- * commands.c -- the table of commands, what they are made of, and those that any key has.
+ * commands.c -- the table of commands, their common parts, and the commands for keys of any type.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,7 +22,7 @@ command_at(size_t i)
     return i < COMMANDS ? &table[i] : NULL;
 }
 
-/* Scripts ask with the same few Lua strings again and again, which lua.c remembers: a walk is fast enough. */
+/* Scripts use a few Lua strings for their commands, which lua.c remembers: a linear search is fast enough. */
 const struct command *
 command_find(struct slice name)
 {
@@ -40,7 +40,7 @@ command_arity_ok(const struct command *c, int n)
     return c->arity > 0 ? n == c->arity : n >= -c->arity;
 }
 
-/* ---- what commands are made of ---- */
+/* ---- common parts of commands ---- */
 
 struct key *
 key_seen(struct sim_redis *r, struct slice name)
@@ -210,7 +210,7 @@ cmd_type(struct sim_redis *r, int n, const struct slice *w)
     return out_status(&r->out, slice_of(k == NULL ? "none" : names[k->type]));
 }
 
-/* -2: no key, -1: no expiry, else what is left of it. */
+/* -2: no key, -1: no expiry, else the ms that are left. */
 static int64_t
 left_ms(struct sim_redis *r, struct slice name)
 {
@@ -249,7 +249,7 @@ cmd_pexpiretime(struct sim_redis *r, int n, const struct slice *w)
 
 enum { IF_NX = 1, IF_XX = 2, IF_GT = 4, IF_LT = 8 };
 
-/* NX, XX, GT, LT; an error, or NULL. */
+/* Reads NX, XX, GT, LT; an error, or NULL. */
 static const struct reply *
 expire_options(struct sim_redis *r, int n, const struct slice *w, unsigned *flags)
 {
@@ -350,7 +350,7 @@ cmd_persist(struct sim_redis *r, int n, const struct slice *w)
     return out_int(&r->out, had);
 }
 
-/* In the order of their names, where Redis has none. */
+/* In the order of names, where Redis has no order. */
 const struct reply *
 cmd_keys(struct sim_redis *r, int n, const struct slice *w)
 {
@@ -431,7 +431,7 @@ cmd_spublish(struct sim_redis *r, int n, const struct slice *w)
     return out_int(&r->out, r->publish == NULL ? 0 : r->publish(r->publish_ctx, w[1], w[2], true));
 }
 
-/* NUMSUB and SHARDNUMSUB alone: who asks for it is not heard. */
+/* NUMSUB and SHARDNUMSUB alone: the subscriber that asks is not counted. */
 const struct reply *
 cmd_pubsub(struct sim_redis *r, int n, const struct slice *w)
 {

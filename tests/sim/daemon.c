@@ -1,5 +1,5 @@
 /*
- * daemon.c -- a daemon without its sockets: core and backend, put together as engine.c does it.
+ * daemon.c -- a daemon without its sockets: core and backend, connected as engine.c connects them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ trace_op(const struct daemon *d, const struct core_action *a)
           a->op.exact ? " exact" : "");
 }
 
-/* Whether it leaves in one turn with others of its name, see core/attempts.c. */
+/* Notes whether operations on one name leave in the same turn, see core/attempts.c. */
 static void
 see_attempt(struct daemon *d, const struct core_action *a)
 {
@@ -38,7 +38,7 @@ see_attempt(struct daemon *d, const struct core_action *a)
     }
 }
 
-/* The name of a cluster whose slot is that domain; NAMES: none. */
+/* The index of the name whose slot is that domain, in a cluster; NAMES: none. */
 static int
 name_in(const struct world *w, uint16_t domain)
 {
@@ -90,7 +90,7 @@ sink(void *ctx, const struct core_action *a)
         break;
     case CORE_REPLY:
         if (d->dying) {
-            break; /* sockets are written to at the end of a turn */
+            break; /* sockets are written at the end of a turn */
         }
         note(d->world, a->reply.id, (uint64_t)a->reply.answer);
         replies_note(d, &a->reply);
@@ -123,7 +123,7 @@ sink(void *ctx, const struct core_action *a)
     }
 }
 
-/* A process that dies in this turn does a little more; what it would have done after that never happens. */
+/* A process that dies in this turn still does some actions; the actions after these never happen. */
 bool
 daemon_does(struct daemon *d)
 {
@@ -138,7 +138,7 @@ daemon_does(struct daemon *d)
     return true;
 }
 
-/* First what the clock says, as core_step() promises; then whatever must be true is. */
+/* One step of the core, by the daemon's clock; then the checks of each step. */
 void
 daemon_step(struct daemon *d, const struct core_event *ev)
 {
@@ -184,7 +184,7 @@ on_post(void *ctx, const struct core_event *ev)
         return;
     }
     if (d->world->shape == SHAPE_CLUSTER && ev->type == CORE_REACHED && name_in(d->world, ev->domain) == NAMES) {
-        return; /* one of thousands of slots, where nobody has asked for anything */
+        return; /* a slot that has none of the names, among thousands of slots */
     }
     if (ev->type == CORE_RECLAIM) {
         trace(d->world, d->name, "epoch %" PRIu64, ev->epoch);
@@ -305,7 +305,7 @@ daemon_start(struct daemon *d)
                              .locks_max = 100,
                              .domains = d->world->shape == SHAPE_CLUSTER ? SLOTS : 0, /* backend_domains() */
                              .one_link = d->world->habit.links == 1 && d->world->shape != SHAPE_CLUSTER,
-                             .search_steps = (uint32_t)(d->world->seed % 5), /* 0: as the daemon has it */
+                             .search_steps = (uint32_t)(d->world->seed % 5), /* 0: the daemon's own value */
                              .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
                              .keeps_checkpoints = d->keeps};
     if (d->world->options->control == CONTROL_NO_POLL) {
@@ -385,7 +385,7 @@ daemon_turn_end(struct daemon *d)
     backend_flush(d->backend);
     core_end_turn(d->core);
     replies_write(d);
-    backend_flush(d->backend); /* what they left behind whose connections were closed, or who were told too late */
+    backend_flush(d->backend); /* operations of sessions that were closed meanwhile, or whose replies came too late */
     core_end_turn(d->core);
     d->asked = d->freed = 0;
     state_turn(d);

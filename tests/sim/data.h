@@ -1,8 +1,8 @@
 /*
  * data.h -- the key space of the simulated Redis: names, expiries, and five types on one sort of array.
  *
- * Values are small here (a lock, a queue, some permits): everything is found by walking along an array, and the order
- * of an array is the order of arrival (of a sorted set: the one it is sorted by). Aborts when out of memory.
+ * Values are small here (a lock, a queue, some permits): each access walks along an array, and the order of an array is
+ * the order of arrival (of a sorted set: its sort order). Aborts when out of memory.
  */
 #ifndef RLOCKD_TESTS_SIM_DATA_H
 #define RLOCKD_TESTS_SIM_DATA_H
@@ -13,12 +13,14 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/slice.h"
 
-/* What Redis keeps in the order of arrival: a hash of more entries, or with a longer one, comes in any order. */
+/*
+ * Up to these sizes Redis keeps the order of arrival: a hash of more entries, or with a longer one, has no fixed order.
+ */
 enum { SMALL_ENTRIES = 128, SMALL_BYTES = 64 };
 
 struct str {
     size_t n;
-    char p[]; /* NUL behind */
+    char p[]; /* with a NUL at the end */
 };
 
 struct str *str_new(struct slice s);
@@ -49,9 +51,9 @@ struct key {
     UT_hash_handle hh;
     int64_t expire_ms; /* by this Redis's clock; -1 = never */
     enum type type;
-    bool large;        /* has outgrown SMALL_*: Redis gives a hash back in any order, and keeps -0 as a score */
+    bool large;        /* has outgrown SMALL_*: Redis returns a hash in any order, and keeps -0 as a score */
     struct str *text;  /* STRING */
-    struct entries of;   /* the others; never empty between two commands */
+    struct entries of;   /* the other types; never empty between two commands */
     size_t name_n;
     char name[];
 };
@@ -68,7 +70,7 @@ key_name(const struct key *k)
 
 void *data_alloc(void *p, size_t n); /* realloc, or abort */
 
-/* For uthash: quick, and the same in every run. Nobody attacks a simulation. */
+/* For uthash: quick, and the same in every run. A simulation has no attackers. */
 unsigned data_hash(struct slice s);
 
 struct key *data_find(const struct data *d, struct slice name); /* or NULL; expired ones too */
@@ -78,20 +80,20 @@ void data_clear(struct data *d);
 struct key *data_copy_key(struct data *to, const struct key *k); /* `to` has none of that name */
 void data_copy(struct data *to, const struct data *from); /* `to` is empty */
 
-/* All of them in the order of their names; freed by the caller. */
+/* All keys in the order of their names; freed by the caller. */
 struct key **data_sorted(const struct data *d, size_t *n);
 
 void key_set_text(struct key *k, struct slice text);
 void str_free(struct str **s);
 
-/* Where `name` is, or its n. */
+/* The index of `name`, or its n. */
 size_t entries_find(const struct entries *is, struct slice name);
 
-/* Makes room for one at `at` and puts `name` there; its other half is zero. */
+/* Makes room for an entry at `at` and puts `name` there; the rest of the entry is zero. */
 struct entry *entries_insert(struct entries *is, size_t at, struct slice name);
 void entries_remove(struct key *k, size_t at, size_t n);
 
-/* Puts a member where it belongs; moves it if it is there already (at < n). */
+/* Puts a member at its place in the order; moves it if it is there already (at < n). */
 void zset_put(struct entries *is, size_t at, struct slice name, double score);
 
 #endif

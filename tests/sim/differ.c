@@ -3,10 +3,10 @@
  * microsecond. Every reply, every published message and, again and again, the whole key space must be the same.
  *
  *   differ CLOCK.so SEED COMMANDS     0 = the same, 1 = a difference, 2 = no test (no redis-server, ...)
- *   differ CLOCK.so prove             first of all: that it finds what is wrong
+ *   differ CLOCK.so prove             proves first that the test finds deliberate faults
  *
- * Commands go out in batches; the clock stands still within one. What is sent depends on the seed alone, so that a
- * difference can be seen again by its seed and number.
+ * Commands go out in batches, and within a batch the clock stands still. The commands depend on the seed alone, so a
+ * difference can be reproduced by its seed and number.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 enum { OUTCOMES = 8, ALL_LINES = 100000, BATCH_MAX = 64, PHASE_LINES = 1500, CHECK_LINES = 500, FLAT_MAX = 8192 };
 
-/* What the simulated one is made to do wrong, to see that it is found. */
+/* Deliberate faults of the simulated Redis, which the test must find. */
 enum wrong { RIGHT, WRONG_CLOCK, WRONG_LOST_WRITE, WRONG_NEVER_FULL, WRONG_SCRIPTS_KEPT, WRONG_MESSAGE, WRONGS };
 
 static const char *const wrong_names[WRONGS] = {
@@ -38,7 +38,7 @@ struct test {
     uint64_t outcomes[VERBS][KINDS][OUTCOMES]; /* of shipped scripts: OK to GRACE, see call.c; the last: an error */
     enum wrong wrong;
     bool full, listening;
-    struct buf published, received; /* messages since the last look: channel NUL message NUL ... */
+    struct buf published, received; /* messages since the last comparison: channel NUL message NUL ... */
     bool differs;
 };
 
@@ -75,7 +75,7 @@ print_reply(struct buf *out, const struct reply *r)
     buf_adds(out, r->type == REPLY_TEXT ? "\"" : r->type == REPLY_ARRAY ? "]" : "");
 }
 
-/* All texts and numbers of it, in whatever order they come: what is left of a reply that Redis gives in any order. */
+/* All texts and numbers of a reply, in the order in which they come: for a reply that Redis gives in any order. */
 static size_t
 flatten(const struct reply *r, const struct reply **flat, size_t n)
 {
@@ -119,7 +119,7 @@ same_in_any_order(const struct reply *a, const struct reply *b)
     return true;
 }
 
-/* Whether a word of the line is KEYS, or a key that Redis gives back in an order of its own. */
+/* Whether a word of the line is KEYS, or a key that Redis returns in an order of its own. */
 static bool
 unordered(const struct test *t, const struct line *l)
 {
@@ -165,7 +165,7 @@ print_difference(struct test *t, const struct line *l, const struct reply *real,
 
 /* ---- one command ---- */
 
-/* What the simulated one answers, with what is to be wrong about it. */
+/* The reply of the simulated Redis, with the deliberate fault. */
 static const struct reply *
 simulate(struct test *t, const struct line *l)
 {
@@ -215,7 +215,7 @@ compare(struct test *t, const struct line *l)
     reply_free(real);
 }
 
-/* Every line of the batch, to both. */
+/* Each line of the batch, to both. */
 static void
 run_batch(struct test *t, int lines)
 {
@@ -235,7 +235,7 @@ run_one(struct test *t, int words, const struct slice *word)
     run_batch(t, 1);
 }
 
-/* To the real one alone; it must say what it should. */
+/* To the real one alone, which must not answer an error. */
 static void
 steer(redisContext *c, int words, const struct slice *word)
 {
@@ -281,7 +281,7 @@ compare_keys(struct test *t)
         line_of(&t->line[0], 2, words);
         words[0] = SLICE_LIT("PEXPIRETIME");
         line_of(&t->line[1], 2, words);
-        /* Of the five only one can read it; the others are errors on either side. */
+        /* One of the five commands can read the key; the others get errors on both sides. */
         for (unsigned i = 0; i < 5; i++) {
             const struct slice read[5][5] = {{SLICE_LIT("GET"), key},
                                              {SLICE_LIT("HGETALL"), key},
@@ -311,7 +311,8 @@ on_publish(void *ctx, struct slice channel, struct slice message, bool sharded)
 {
     struct test *t = ctx;
 
-    if (sharded || !t->listening || message.p == NULL) { /* NUMSUB: it listens to a pattern, which does not count */
+    /* NUMSUB: the subscriber has a pattern, which does not count */
+    if (sharded || !t->listening || message.p == NULL) {
         return 0;
     }
     buf_add_slice(&t->published, channel);
@@ -333,7 +334,7 @@ listen_or_not(struct test *t, bool listening)
     }
 }
 
-/* What was said here must come there, all of it, and in this order. */
+/* Every message that was published here must arrive there, in this order. */
 static void
 compare_messages(struct test *t)
 {
@@ -371,7 +372,7 @@ set_full(struct test *t, bool full)
     }
 }
 
-/* What INFO of the real one says, 40 digits. */
+/* Reads an id of 40 digits from the INFO of the real one. */
 static void
 read_id(const struct reply *info, const char *field, char id[41])
 {
@@ -384,7 +385,7 @@ read_id(const struct reply *info, const char *field, char id[41])
     snprintf(id, 41, "%s", at + strlen(field));
 }
 
-/* A simulated one that is the same: scripts ask who they run in. */
+/* A simulated Redis with the same ids, which scripts can read. */
 static struct sim_redis *
 twin(struct test *t)
 {
@@ -401,7 +402,7 @@ twin(struct test *t)
     return sim;
 }
 
-/* Mostly a little; now and then a day, or back. */
+/* Mostly forward by a little; now and then by a day, or back. */
 static void
 move_clock(struct test *t)
 {
@@ -424,7 +425,7 @@ begin_phase(struct test *t)
     if (rng_below(&t->words.rng, 8) == 0) {
         run_one(t, 1, (const struct slice[]){SLICE_LIT("FLUSHALL")});
     }
-    for (int i = 0; i < 3 * UUIDS; i++) { /* each hears which epoch it is, then has what it held, then that all have */
+    for (int i = 0; i < 3 * UUIDS; i++) { /* each learns the epoch, then has its locks again; then all have */
         words_membership(&t->words, &t->line[0], i % UUIDS);
         run_batch(t, 1);
     }
@@ -443,7 +444,7 @@ try_odd(struct test *t)
     }
 }
 
-/* Runs at least so many commands, or up to the first difference: true = there was one. */
+/* Runs at least so many commands, or until the first difference: true = there was one. */
 static bool
 run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum wrong wrong)
 {
@@ -503,7 +504,7 @@ print_outcomes(const struct test *t)
     printf("\n");
 }
 
-/* A long run must have seen each shipped script do what it is for. */
+/* In a long run each shipped script must have had each outcome that it can have. */
 static bool
 saw_all(const struct test *t)
 {

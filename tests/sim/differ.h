@@ -1,5 +1,6 @@
 /*
- * differ.h -- what the parts of the differential test share: a real redis-server with our clock, and random commands.
+ * differ.h -- declarations that the parts of the differential test share: a real redis-server with the test's clock,
+ * and random commands.
  */
 #ifndef RLOCKD_TESTS_SIM_DIFFER_H
 #define RLOCKD_TESTS_SIM_DIFFER_H
@@ -20,15 +21,15 @@ struct server {
     char dir[64], sock[96], clock[96];
     pid_t pid;
     volatile int64_t *now_us; /* its time of day */
-    redisContext *to;         /* replies are struct reply */
+    redisContext *to;         /* its replies are struct reply */
     redisContext *subscriber;      /* PSUBSCRIBE * */
 };
 
-/* preload: the path of clock.so. Exits with a message when it can not be started. */
+/* preload: the path of clock.so. Exits with a message if the server cannot be started. */
 void server_start(struct server *s, const char *preload, int64_t now_us);
 void server_stop(struct server *s);
 
-/* One command and its answer, freed by the caller. Exits when the server is gone. */
+/* One command and its answer, freed by the caller. Exits when the server has ended. */
 struct reply *server_ask(redisContext *c, int words, const struct slice *word);
 struct reply *server_read(redisContext *c);
 void server_append(redisContext *c, int words, const struct slice *word);
@@ -37,27 +38,29 @@ void server_append(redisContext *c, int words, const struct slice *word);
 
 enum { NAMES = 6, OWNERS = 4, UUIDS = 3 };
 
-/* A command of the test's; the words point into text, into literals, or into `call`. */
+/* A command of the test; its words point into `text`, to literals, or into `call`. */
 struct line {
     struct buf text;
     struct slice word[LINK_WORDS_MAX];
     int words;
-    size_t end[LINK_WORDS_MAX]; /* while it is made: where each ends in text; 0 = is a literal or a key */
-    struct call call;           /* of a shipped script; n = 0: something else */
+    /* while the line is made: the end of each word in `text`; 0 = it is a literal or a key */
+    size_t end[LINK_WORDS_MAX];
+    struct call call;           /* of a shipped script; n = 0: another command */
     bool look;                  /* the script of LOCKINFO */
-    struct epoch *membership;     /* whose it is, if it is the script of who is there */
-    struct members *members;      /* ... and what it knows of the others */
-    struct epoch then;          /* as it was when the words were made: they point into it; answers change the other */
+    struct epoch *membership;     /* of the daemon, if the script is presence.lua */
+    struct members *members;      /* ... and its knowledge of the others */
+    /* its state when the words were made: they point into it, and answers change the other one */
+    struct epoch then;
     int name;                   /* of the first lock of the call */
 };
 
-/* What is random for a while. */
+/* The chances of a phase. */
 struct phase {
     unsigned raw, scripted, shipped; /* parts of 100; the rest is housekeeping */
     unsigned names, owners, uuids;   /* 1 to as many as there are */
     enum value_format value;
     bool last_failure;                    /* Redis loses its data, daemons come and go */
-    unsigned foreign;                /* parts of 100: a raw command meets a lock's key, a script another kind */
+    unsigned foreign;                /* parts of 100: a raw command takes the key of a lock, a script another kind */
     enum kind kind[NAMES];
 };
 
@@ -65,11 +68,11 @@ struct words {
     struct rng rng;
     struct phase phase;
     int64_t now_us;
-    int64_t expiry_ms[NAMES];            /* the last that the script of the name gave */
+    int64_t expiry_ms[NAMES];            /* the last expiry that the script of the name returned */
     char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
     char inspect_sha[SHA1_HEX_BYTES + 1];
-    struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
-    struct members members[UUIDS];   /* ... and of the others */
+    struct epoch daemon[UUIDS];      /* each daemon's knowledge of Redis's epoch */
+    struct members members[UUIDS];   /* ... and of the other daemons */
     char uuids[UUIDS * MEMBERS_UUID_BYTES + 1];
 };
 
@@ -77,20 +80,20 @@ void words_init(struct words *g, uint64_t seed);
 void words_fini(struct words *g);
 void words_phase(struct words *g);
 
-/* What the simulated one answered to the line: later ones go on from there. */
+/* Takes the simulated Redis's answer to the line, on which later lines depend. */
 void words_answer(struct words *g, const struct line *l, const struct reply *r);
 
-/* A daemon says that it is there. */
+/* A daemon registers. */
 void words_membership(struct words *g, struct line *l, int daemon);
 
-/* The next command. line_fini when it is done. */
+/* The next command. The caller ends it by line_fini. */
 void words_next(struct words *g, struct line *l);
 
-/* NAME WORD WORD ...: literals and whatever is borrowed. */
+/* NAME WORD WORD ...: literals and borrowed words. */
 void line_of(struct line *l, int words, const struct slice *word);
 void line_fini(struct line *l);
 
-/* NULL, or a command of the table that is never tried. */
+/* NULL, or a command of the table that no test tries. */
 const char *words_missing(void);
 
 /* Names and owners that all commands share. */
@@ -99,7 +102,7 @@ extern const char *const uuids[UUIDS];
 
 void line_init(struct line *l);
 void add_word(struct line *l, struct slice word); /* borrowed */
-void end_word(struct line *l);                    /* what was appended to the text since the word before */
+void end_word(struct line *l);                    /* ends a word: the text that was appended since the word before */
 void line_done(struct line *l);                   /* the text does not move any more */
 
 /* ---- differ_raw.c ---- */
@@ -109,12 +112,12 @@ void line_done(struct line *l);                   /* the text does not move any 
 bool one_in(struct words *g, unsigned n);
 void put_key(struct words *g, struct line *l);
 
-/* A command of the table at the end of the line; how many words it has. */
+/* Appends a command of the table to the line; returns the number of its words. */
 int put_raw(struct words *g, struct line *l);
 
 /* ---- differ_lua.c ---- */
 
-/* The scripts that every run tries once; NULL behind the last. */
+/* The scripts that every run tries once; NULL after the last. */
 const char *lua_odd(size_t i);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * differ_lua.c -- scripts that ask for every conversion and every error of the sandbox, once in each run.
+ * differ_lua.c -- scripts for every conversion and every error of the sandbox, once in each run.
  *
- * Each is run as it stands, with one key (k) and the arguments a, 2 and "".
+ * Each runs as it stands, with one key (k) and the arguments a, 2 and "".
  */
 #include "tests/sim/differ.h"
 
 static const char *const odd[] = {
-    /* what comes back */
+    /* return values */
     "return", "return nil", "return true", "return false", "return 3.99", "return -3.99", "return 1e300",
     "return -1e300", "return 0/0", "return 2^53", "return 9007199254740993", "return ''", "return 'a\\0b\\r\\nc'",
     "return {}", "return {1, 2, nil, 4}", "return {1, false, true, 'x', {2, {3}}}", "return {ok = 'fine\\r\\n!'}",
@@ -21,7 +21,7 @@ static const char *const odd[] = {
     /* keys and arguments */
     "return {KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]}", "return {#KEYS, #ARGV}", "return ARGV[2] * 2",
     "return ARGV[2] .. 1", "return ARGV[1] + 1", "return {type(KEYS), type(ARGV), type(redis), type(redis.call)}",
-    /* numbers as words */
+    /* numbers as words of commands */
     "return redis.call('ECHO', 1)", "return redis.call('ECHO', 1.5)", "return redis.call('ECHO', -0)",
     "return redis.call('ECHO', 1e15)", "return redis.call('ECHO', 1e16)", "return redis.call('ECHO', 1e17)",
     "return redis.call('ECHO', 1e18)", "return redis.call('ECHO', 2^63)", "return redis.call('ECHO', 0.1)",
@@ -55,7 +55,7 @@ static const char *const odd[] = {
     "return redis.call('CLUSTER', 'NODES')", "return redis.call('SETBIT', KEYS[1], 16384, 1)",
     "return bit.bor('6', 1)", "return bit.bor()", "return bit.bor({})", "return bit.bor(2^32 + 5, 2)",
     "local a = {} for w in ('a b c'):gmatch('%a') do a[#a + 1] = w end return a", "return rawset(_G, 'x', 1)",
-    /* what there is, but for what we leave out */
+    /* the globals, without those that the simulator leaves out */
     "local no = {bit = 1, cjson = 1, cmsgpack = 1, struct = 1, getfenv = 1, setfenv = 1, newproxy = 1}\n"
         "local t = {} for k in pairs(_G) do if not no[k] and k:sub(1, 2) ~= '__' then t[#t + 1] = k end end "
         "table.sort(t) return t",
@@ -84,7 +84,7 @@ static const char *const odd[] = {
     "coroutine.wrap(function() error('c') end)()",
     "return coroutine.wrap(function() return redis.call('ECHO', 'c') end)()",
     "local function deep(n) return deep(n + 1) + 1 end deep(1)",
-    /* what is out in a command */
+    /* results of commands */
     "return {redis.call('SET', 'k', 'v'), redis.call('GET', 'k'), redis.call('GET', 'none'), redis.call('DEL', 'k')}",
     "return redis.call('SET', 'k', 'v').ok", "return redis.call('TYPE', 'none')",
     "return redis.call('TYPE', 'none').ok", "return type(redis.call('GET', 'none'))",

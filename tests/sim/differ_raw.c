@@ -7,7 +7,7 @@
 #include "tests/sim/differ.h"
 #include "tests/sim/inside.h"
 
-/* Beside a lock's own key: %s is its name. */
+/* Auxiliary keys of a lock: %s is its name. */
 static const char *const beside[] = {
     "redisson_lock_queue:{%s}", "redisson_lock_timeout:{%s}", "redisson_lock_token:{%s}", "{%s}:timeout",
     "{%s}:0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64:1:rwlock_timeout:1",
@@ -145,10 +145,9 @@ put_ms(struct words *g, struct line *l, bool absolute)
 }
 
 /*
- * How the words of each command look: k key, m member or field, v value, i integer, s score, b bound, t ms from now,
- * T a time in ms, c a channel, P a pattern; * goes on with the last two of these some more times; O some of the
- * options.
- * Options are words, each perhaps with such letters behind a colon.
+ * The forms of the words of each command: k key, m member or field, v value, i integer, s score, b bound, t ms from
+ * now, T a time in ms, c a channel, P a pattern; * repeats the last two of these some more times; O some of the
+ * options. Options are words, some with such letters behind a colon.
  */
 static const struct {
     const char *name, *form, *options;
@@ -177,8 +176,8 @@ static const struct {
 };
 
 /*
- * Of the table, but not of chance: differ.c looks at INFO, and empties the key space; HSCAN is as rw.lua says it, and
- * CLUSTER is of nodes of a cluster.
+ * Commands of the table that are not drawn: differ.c compares INFO, and empties the key space; rw.lua has the one form
+ * of HSCAN, and CLUSTER is for nodes of a cluster.
  */
 static const char *const elsewhere[] = {"eval", "evalsha", "script", "info", "flushall", "pubsub", "hscan", "cluster"};
 
@@ -245,7 +244,7 @@ put_options(struct words *g, struct line *l, const char *options)
     }
 }
 
-/* A command of the table at the end of the line; how many words it has. */
+/* Appends a command of the table to the line; returns the number of its words. */
 int
 put_raw(struct words *g, struct line *l)
 {
@@ -253,7 +252,7 @@ put_raw(struct words *g, struct line *l)
     const char *form = forms[f].form;
     int from = l->words;
 
-    for (size_t i = 0; forms[f].name[i] != '\0'; i++) { /* upper case, as everybody writes it, or as it stands there */
+    for (size_t i = 0; forms[f].name[i] != '\0'; i++) { /* upper case, as usual, or as the table has it */
         char c = forms[f].name[i];
 
         buf_add(&l->text, (char[]){(char)((f + g->phase.names) % 4 == 0 ? c : c - 'a' + 'A')}, 1);
@@ -271,7 +270,7 @@ put_raw(struct words *g, struct line *l)
             put_letter(g, l, form[i]);
         }
     }
-    if (one_in(g, 60) && l->words > from + 1) { /* one too few, or too many */
+    if (one_in(g, 60) && l->words > from + 1) { /* one word too few, or too many */
         if (one_in(g, 2)) {
             put_value(g, l);
         } else if (l->end[l->words - 1] == 0) {

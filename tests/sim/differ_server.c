@@ -1,5 +1,6 @@
 /*
- * differ_server.c -- a redis-server of the test's own: private directory, Unix socket, our clock, ends with the test.
+ * differ_server.c -- a redis-server for the test: private directory, Unix socket, the test's clock; it ends with the
+ * test.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -57,7 +58,7 @@ become_redis(const struct server *s, const char *preload, pid_t parent)
     _exit(97);
 }
 
-/* A connection; NULL while nobody listens. */
+/* A connection; NULL while the server does not listen. */
 static redisContext *
 dial(const struct server *s)
 {
@@ -132,7 +133,7 @@ server_start(struct server *s, const char *preload, int64_t now_us)
     } else if (s->pid == 0) {
         become_redis(s, preload, parent);
     }
-    for (int i = 0; (s->to = dial(s)) == NULL; i++) { /* nothing but its socket says that it is there */
+    for (int i = 0; (s->to = dial(s)) == NULL; i++) { /* only its socket shows that it is there */
         if (waitpid(s->pid, NULL, WNOHANG) == s->pid || i == 10000) {
             give_up("redis-server does not start");
         }
@@ -142,7 +143,8 @@ server_start(struct server *s, const char *preload, int64_t now_us)
     if (s->subscriber == NULL) {
         give_up("no second connection");
     }
-    r = server_ask(s->to, 3, lazy); /* expired keys go when they are met, and only then: as in the simulated one */
+    /* expired keys are deleted by the next access, and not before: as in the simulated one */
+    r = server_ask(s->to, 3, lazy);
     if (r->type != REPLY_STATUS) {
         give_up("no DEBUG");
     }

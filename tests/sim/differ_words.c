@@ -1,8 +1,8 @@
 /*
- * differ_words.c -- random commands: those of the table (differ_raw.c), the same from within scripts, and the shipped
+ * differ_words.c -- random commands: those of the table (differ_raw.c), the same within scripts, and the shipped
  * scripts.
  *
- * Few names, few members and short lives, so that they meet; now and then a word that does not belong there.
+ * Few names, few members and short lives, so that commands meet the same keys; now and then a word of another sort.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@ const struct slice lock_names[NAMES] = {
 };
 
 const char *const uuids[UUIDS] = {
-    "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", /* a daemon's */
+    "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", /* of a daemon */
     "1f9b8a76-1c2d-4e3f-8a9b-726c6f636b64",
-    "2f9b8a76-1c2d-4e3f-8a9b-012345678901", /* a client's of Redisson */
+    "2f9b8a76-1c2d-4e3f-8a9b-012345678901", /* of a client of Redisson */
 };
 
 /* ---- making a line ---- */
@@ -54,7 +54,7 @@ add_word(struct line *l, struct slice word)
     l->word[l->words++] = word;
 }
 
-/* What was appended to the text since the word before. */
+/* Ends a word: the text that was appended since the word before. */
 void
 end_word(struct line *l)
 {
@@ -62,7 +62,7 @@ end_word(struct line *l)
     l->end[l->words++] = l->text.n + 1;
 }
 
-/* The text does not move any more. */
+/* Ends the line: the text does not move any more. */
 void
 line_done(struct line *l)
 {
@@ -100,7 +100,7 @@ static const char *const wrappers[] = {
     "return tostring(r == false)",
 };
 
-/* Several in one script, which is how a full Redis differs. */
+/* Several commands in one script: a full Redis treats them differently. */
 static const char several[] = "local out, at = {}, 1\n"
                               "while at <= #ARGV do\n"
                               "local n = tonumber(ARGV[at])\n"
@@ -121,7 +121,7 @@ make_scripted(struct words *g, struct line *l)
         struct line part;
         int n;
 
-        if (many) { /* the number goes in front of words that are not there yet: made apart */
+        if (many) { /* the number of words comes before them, so these are made apart */
             line_init(&part);
             n = put_raw(g, &part);
             line_done(&part);
@@ -138,7 +138,7 @@ make_scripted(struct words *g, struct line *l)
     }
 }
 
-/* Many entries of one key: what was kept in order is not any more. */
+/* Many entries of one key: the order of arrival is lost. */
 static void
 make_large(struct words *g, struct line *l)
 {
@@ -219,7 +219,7 @@ make_shipped(struct words *g, struct line *l)
     l->words = call_words(c, &sender, &l->text, l->word);
 }
 
-/* A daemon says that it is there; in troubled times now and then as another process, or as one that leaves. */
+/* A daemon registers; in troubled times now and then as another process, or as one that leaves. */
 static void
 make_membership(struct words *g, struct line *l, struct epoch *e)
 {
@@ -232,7 +232,7 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
         e->nonce = rng_next(&g->rng);
     }
     if (last_failure && one_in(g, 12)) {
-        e->number = e->reclaimed = 0; /* a process that knows nothing */
+        e->number = e->reclaimed = 0; /* a new process without any knowledge */
         e->until_ms = 0;
         e->granting_value[0] = e->last_value[0] = '\0';
         e->list_epoch = e->since = e->cursor = 0;
@@ -262,7 +262,7 @@ words_membership(struct words *g, struct line *l, int daemon)
     make_membership(g, l, &g->daemon[daemon]);
 }
 
-/* What an old snapshot or a replica would bring: the epoch of another process, and older. */
+/* The epoch of an old snapshot or of a replica: that of another process, and older. */
 static void
 make_old(struct words *g, struct line *l)
 {
@@ -324,7 +324,7 @@ words_next(struct words *g, struct line *l)
         make_scripted(g, l);
     } else if (d < p->raw + p->scripted + p->shipped) {
         make_shipped(g, l);
-        return; /* call_words has made them all */
+        return; /* call_words has made all words */
     } else if (one_in(g, 12)) {
         make_load(g, l);
     } else if (one_in(g, 10)) {

@@ -1,8 +1,8 @@
 /*
- * fleet.c -- fleets of daemons in a world where nothing goes wrong but what is measured: `rlsim --fleet`.
+ * fleet.c -- fleets of daemons in a world without faults except the measured ones: `rlsim --fleet`.
  *
  * In a cluster one master of three loses its data, and an anchor with it. Redis takes no time here; the cost of a call
- * is counted in commands that its script runs, and in bytes.
+ * is the number of commands that its script runs, and its bytes.
  */
 #include <inttypes.h>
 
@@ -21,7 +21,7 @@
  */
 
 enum { DEAD = 3, LEASE_S = 8, REGISTERED_S = LEASE_S + GENERATION_FRESH_BEATS * GENERATION_BEAT_MS / 1000 };
-enum { BEATS = 10, BEAT_S = 2 }; /* that are measured, one behind the other */
+enum { BEATS = 10, BEAT_S = 2 }; /* that are measured, one after the other */
 
 #define STEP_US (5 * US_PER_MS)
 #define NEVER_US (INT64_C(1) << 50)
@@ -29,7 +29,7 @@ enum { BEATS = 10, BEAT_S = 2 }; /* that are measured, one behind the other */
 struct figures {
     int64_t start_us, alive_us, dead_us;
     int64_t seen_us;    /* F5 */
-    int64_t granted_us; /* a name of the dead, behind the loss; NEVER_US: never */
+    int64_t granted_us; /* of a name of the dead, from the loss on; NEVER_US: never */
     double messages, calls, bytes;                   /* of a heartbeat of one daemon */
     double reports;                                  /* messages of one daemon in a grace period with all alive */
 };
@@ -47,14 +47,14 @@ fleet_draw(struct world *w)
     h->names = NAMES;
     h->sessions = DEAD;
     h->keeps = h->rates = false;
-    h->strict = w->shape != SHAPE_CLUSTER; /* there it has all wait for a lease and a half before the first grant */
+    h->strict = w->shape != SHAPE_CLUSTER; /* in a cluster `strict` would delay the first grant by a lease and a half */
     w->sentinels.lag_us = 10 * US_PER_MS;
     h->replicas = h->strangers = h->monitors = h->rush = 0;
     h->leased = h->nowait = h->named = h->many = 0;
     h->forever = 100000;
 }
 
-/* Two anchors know it, and the slots of all names have their data, and no grace period. */
+/* Two anchors know the daemon, and the slots of all names have their data, and no grace period. */
 static bool
 serves_slots(const struct daemon *d)
 {
@@ -74,7 +74,7 @@ serves_slots(const struct daemon *d)
     return true;
 }
 
-/* Each that lives is up, and may grant. */
+/* Each living daemon is up, and may grant. */
 static bool
 all_serve(const struct world *w)
 {
@@ -111,14 +111,14 @@ goes_on(struct world *w, int64_t for_us)
     world_goes(w, w->now_us + for_us);
 }
 
-/* The one that will lose its data: in a cluster the master with the most names. */
+/* The server that will lose its data: in a cluster the master with the most names. */
 static struct server *
 loser(const struct world *w)
 {
     return server_of(w, &w->name[name_find(w, SLICE_LIT("plain"))]);
 }
 
-/* The n-th name that it has. */
+/* The n-th name that this server has. */
 static int
 name_there(const struct world *w, int n)
 {
@@ -131,7 +131,7 @@ name_there(const struct world *w, int n)
     return i;
 }
 
-/* It has lost everything, and is back at once. */
+/* The server loses all data, and is back at once. */
 static void
 empty(struct world *w)
 {
@@ -149,7 +149,7 @@ ask_for(struct daemon *d, int n)
     clients_ask(d, &d->session[n], CORE_LOCK, name_there(d->world, n), (struct slice){NULL, 0});
 }
 
-/* The first daemons hold a name each, and die; then Redis loses its data, and another one asks for the names. */
+/* The first daemons hold a name each, and die; then Redis loses its data, and another daemon asks for the names. */
 static void
 three_die(struct world *w, struct figures *f)
 {
@@ -178,7 +178,7 @@ three_die(struct world *w, struct figures *f)
     }
 }
 
-/* Each daemon connects again at a time of its own, from which on its beats count. */
+/* Each daemon connects again at a different time, which is the time of its beats from then on. */
 static void
 spread_beats(struct world *w)
 {
@@ -201,7 +201,7 @@ spread_beats(struct world *w)
     goes_on(w, 10 * US_PER_S);
 }
 
-/* From when the first daemon has noticed. */
+/* The time from the moment at which the first daemon has noticed. */
 static int64_t
 joined_by_a_replica(struct world *w)
 {
@@ -234,10 +234,10 @@ measure(const struct options *o, enum shape shape, int daemons, bool *failed)
     one.daemons = daemons;
     world_begin(&w, o->seed, &one, &t);
     w.faults_on = false;
-    w.trouble_us = NEVER_US; /* what is measured is checked here */
+    w.trouble_us = NEVER_US; /* fleet.c checks the measured times itself */
     unschedule(&w, &w.act);
     for (int i = 0; i < NAMES; i++) {
-        w.name[i].broken = false; /* S1 is asserted of all */
+        w.name[i].broken = false; /* S1 is asserted of all names */
     }
     f.start_us = until_all_serve(&w);
     goes_on(&w, 10 * US_PER_S);
@@ -265,7 +265,7 @@ seconds(int64_t us)
     return (double)us / US_PER_S;
 }
 
-/* What it may take; `few`: figures of the smallest fleet. */
+/* Bounds of the figures; `few`: figures of the smallest fleet. */
 static bool
 is_in_bounds(const struct figures *f, const struct figures *few, enum shape shape)
 {

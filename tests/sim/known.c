@@ -1,5 +1,5 @@
 /*
- * known.c -- our scripts by text and by digest, so that their kilobytes need not be hashed for each of a million
+ * known.c -- the shipped scripts by text and by digest, so that their kilobytes are not hashed for each of a million
  * connections.
  */
 #include "daemon/backend/call.h"
@@ -7,7 +7,10 @@
 #include "daemon/backend/sha1.h"
 #include "tests/sim/sim.h"
 
-/* Those of a verb and a kind first; then the others; then the forms of the former: of a cluster, then of a quorum. */
+/*
+ * Scripts of a verb and a kind come first; then the other scripts; then the first ones' forms: for a cluster, for a
+ * quorum.
+ */
 enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, OF_QUORUM = FORMS + 2 * CALLS, SCRIPTS_N = OF_QUORUM + CALLS };
 
 static struct {
@@ -33,7 +36,7 @@ text_of(const struct script_forms *forms, int i)
 static void
 make(void)
 {
-    static struct script_forms forms; /* whose texts live as long as the rows */
+    static struct script_forms forms; /* its texts live as long as the rows */
 
     _Static_assert((int)SCRIPTS_N <= (int)SCRIPTS, "server.loaded has a place for each");
     script_forms_init(&forms, true, false);

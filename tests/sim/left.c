@@ -1,5 +1,6 @@
 /*
- * left.c -- what may be left when everybody has gone: L2 in Redis, R1 in the daemons; and L4, when a process has.
+ * left.c -- the state that may be left when all sessions have gone: L2 in Redis, R1 in the daemons; and after the end
+ * of a process: L4.
  */
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
-/* An operation that is not answered, a link that is made anew, and then it is done. */
+/* An operation without an answer, a new link, and the operation on it. */
 enum { FREED_US = 3500 * 1000 };
 
 struct left_over {
@@ -15,7 +16,7 @@ struct left_over {
     bool all;
 };
 
-/* The sorted set that says how long what is in this key is good: permits, or places. False: it is neither. */
+/* The sorted set with the expiries of this key's entries: permits, or places. False: the key is neither. */
 static bool
 set_of(struct slice key, char out[96], size_t *n)
 {
@@ -33,7 +34,7 @@ set_of(struct slice key, char out[96], size_t *n)
     return made > 0 && made < 96;
 }
 
-/* Nothing in it is good any more. Who comes next clears it away; if nobody does, the key's own time runs out. */
+/* All its entries have expired. The next client deletes the key; without a client, the key itself expires. */
 static bool
 is_dead(struct server *s, struct slice key)
 {
@@ -49,7 +50,7 @@ is_dead(struct server *s, struct slice key)
     return r->type == REPLY_ARRAY && r->count == 0;
 }
 
-/* It says that such a number was left by us. */
+/* The mark that rlockd has left this number of permits. */
 static bool
 is_mark_of(const struct name *n, struct slice key)
 {
@@ -60,15 +61,16 @@ is_mark_of(const struct name *n, struct slice key)
 }
 
 /*
- * L2. Fences and clocks stay. A counter whose acquire went unanswered runs out by itself, and so does the number of a
- * semaphore on which somebody listened when its last permit was given back, with its mark (scripts/semaphore.lua).
+ * L2. Fences and clocks stay. A counter whose acquire got no answer expires by itself, and so does the number of a
+ * semaphore that had a subscriber when its last permit was given back, with its mark (scripts/semaphore.lua).
  */
 static void
 see_key(void *ctx, struct slice key)
 {
     struct left_over *lo = ctx;
     struct world *w = lo->server->world;
-    bool stays = (w->shape == SHAPE_CLUSTER && cluster_owner(w, slot_of(key)) != lo->server) || /* nobody asks there */
+    /* no daemon asks there */
+    bool stays = (w->shape == SHAPE_CLUSTER && cluster_owner(w, slot_of(key)) != lo->server) ||
                  (key.n > 6 && memcmp(key.p, "rlock:", 6) == 0) ||
                  (key.n > 19 && memcmp(key.p, "redisson_lock_token", 19) == 0);
 
@@ -90,7 +92,7 @@ see_keys(struct world *w, bool all)
         struct left_over lo = {&w->server[i], all};
 
         if ((w->shape == SHAPE_SENTINEL && lo.server != w->master) || lo.server->follows != NULL) {
-            continue; /* it has what the master has, or had */
+            continue; /* it has the data of the master, or had it */
         }
         sim_redis_keys(lo.server->redis, server_clock(lo.server), see_key, &lo);
     }
@@ -103,9 +105,8 @@ check_left_behind(struct world *w)
 }
 
 /*
- * L4. Of what its clients held or waited for when a process ended, the next one frees what is nobody's any more as soon
- * as it reaches Redis, and not when a lease is over; but for counters that may have been given back before: those are
- * left to their expiry.
+ * L4. A process frees the locks and places that the sessions of the former process left as soon as it reaches Redis,
+ * and not when a lease is over; except counters that may have been given back before, which are left to their expiry.
  */
 void
 check_freed(struct world *w)
@@ -122,7 +123,7 @@ check_freed(struct world *w)
     }
 }
 
-/* Names that are asked for. */
+/* The number of names in the session's requests. */
 static size_t
 count_asked(const struct session *s)
 {
@@ -134,7 +135,7 @@ count_asked(const struct session *s)
     return asked;
 }
 
-/* R1, after each step: a core has no more than it was asked for and has not answered. */
+/* R1, after each step: a core has no more waiters than requests without an answer. */
 void
 check_caps(struct daemon *d)
 {
@@ -151,7 +152,7 @@ check_caps(struct daemon *d)
     }
 }
 
-/* R1. Everybody has gone: nothing is left in a core, and nothing on its way to Redis. */
+/* R1. All sessions have gone: nothing is left in a core, and nothing on its way to Redis. */
 void
 check_end(struct world *w)
 {

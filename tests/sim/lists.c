@@ -154,7 +154,7 @@ cmd_lrange(struct sim_redis *r, int n, const struct slice *w)
     return reply;
 }
 
-/* RANK, COUNT, MAXLEN; an error, or NULL. */
+/* Reads RANK, COUNT, MAXLEN; an error, or NULL. */
 static const struct reply *
 lpos_options(struct sim_redis *r, int n, const struct slice *w, int64_t *rank, int64_t *count, int64_t *most)
 {
@@ -203,7 +203,7 @@ cmd_lpos(struct sim_redis *r, int n, const struct slice *w)
     reply = out_array(&r->out, (size_t)all);
     reply->count = 0;
     back = rank < 0;
-    rank = back ? -(rank + 1) : rank - 1; /* so many matches are passed over */
+    rank = back ? -(rank + 1) : rank - 1; /* the number of matches to skip */
     for (int64_t i = 0; i < all && (most == 0 || i < most); i++) {
         int64_t at = back ? all - 1 - i : i;
 

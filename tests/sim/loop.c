@@ -1,9 +1,9 @@
 /*
- * loop.c -- what the daemon takes from libevent, the clock and the dice, for daemons that live in a simulated world.
+ * loop.c -- libevent's functions, the clock and the dice of the daemons, for daemons in a simulated world.
  *
- * The linker finds these here and does not look for them in libevent: the backend above them is the one of the daemon.
- * Whose clock and whose dice they are is known from the daemon whose turn it is (loop_enter), or from the event_base,
- * which is the daemon itself.
+ * The linker finds the functions here and does not look for them in libevent: the backend above them is that of the
+ * daemon. The daemon in turn (loop_enter), or the event_base, which is the daemon itself, decides whose clock and dice
+ * they use.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -142,7 +142,7 @@ loop_event(struct happening *h)
     ev->fn(-1, EV_TIMEOUT, ev->arg);
 }
 
-/* ---- what came in ---- */
+/* ---- input ---- */
 
 struct evbuffer {
     char *p;
@@ -255,21 +255,21 @@ bufferevent_getfd(struct bufferevent *bev)
     return -1;
 }
 
-/* The words of a command, behind `at`. */
+/* The words of a command, from `at` on. */
 static const char *
 command_end(const char *at)
 {
     char *p;
 
     for (long words = strtol(at + 1, &p, 10); words > 0; words--) {
-        long bytes = strtol(p + 3, &p, 10); /* behind CR LF $ */
+        long bytes = strtol(p + 3, &p, 10); /* after CR LF $ */
 
         p += 2 + bytes;
     }
     return p + 2;
 }
 
-/* Each command is a parcel of its own: what happens to one on its way need not happen to all that left with it. */
+/* Each command is a parcel of its own: a fault of one need not concern the others that left with it. */
 void
 push_bytes(struct bufferevent *bev, const char *p, size_t n)
 {
@@ -281,7 +281,7 @@ push_bytes(struct bufferevent *bev, const char *p, size_t n)
     }
 }
 
-/* The last number of 10.0.0.N, from 0 on; a path is that of the one Redis there is. */
+/* The last number of 10.0.0.N, counted from 0; a path is that of the only Redis. */
 static int
 node_at(const struct sockaddr *to)
 {
@@ -302,11 +302,11 @@ bufferevent_socket_connect(struct bufferevent *bev, const struct sockaddr *to, i
     if (net_can_connect(bev->to, d, &bev->refused)) {
         delay_us = 2 * net_delay(w, d);
         schedule(w, &bev->connect, w->now_us + delay_us);
-    } /* else the link gives up by itself */
+    } /* else the link itself gives up */
     return 0;
 }
 
-/* Whether Redis takes it is seen when the connection is made. */
+/* The answer of Redis shows whether the connection is accepted. */
 void
 loop_connected(struct happening *h)
 {
@@ -338,7 +338,7 @@ loop_ended(struct conn *c)
 /* ---- addresses: all hosts are numbers ---- */
 
 struct found {
-    struct evutil_addrinfo info; /* first: it is given out */
+    struct evutil_addrinfo info; /* first: callers get a pointer to it */
     struct sockaddr_in at;
 };
 

@@ -1,11 +1,11 @@
 /*
  * lua.c -- scripts of the simulated Redis: liblua5.1 with the sandbox, the conversions and the errors of 7.0.15.
  *
- * One Lua state serves all simulated Redis of a thread, so that each script is compiled once and not with every seed;
- * which scripts a Redis knows is its own (bits by script.id). Nothing a script does stays in the state: what is there
- * can not be written, KEYS and ARGV are set anew. Not as in Redis: a script may overwrite what exists (`redis = 1`)
- * instead of being stopped; pairs() comes in another order; there are no cjson, cmsgpack and struct, no
- * bit but bit.bor, no math.random, no redis.setresp, breakpoint, debug and acl_check_cmd, and no shebang.
+ * One Lua state serves all simulated Redis of a thread, so a script is compiled once and not with every seed; each
+ * Redis has its own bits of the scripts that it knows (by script.id). A script leaves no trace in the state: globals
+ * cannot be written, KEYS and ARGV are set anew. Differences to Redis: a script may overwrite an existing global
+ * (`redis = 1`) and is not stopped; pairs() has another order; there are no cjson, cmsgpack and struct, no bit but
+ * bit.bor, no math.random, no redis.setresp, breakpoint, debug and acl_check_cmd, and no shebang.
  */
 #include <lualib.h>
 #include <stdlib.h>
@@ -16,20 +16,20 @@
 
 enum { NAMES = 1024, NAMES_SHIFT = 64 - 10, WORDS = 64, SIZES = 32, SIZE_STEP = 16, SLAB_BYTES = 65536 };
 
-/* Memory of Lua: blocks of up to SIZES steps from slabs that are never given back, as the state never ends. */
+/* Memory of Lua: blocks of up to SIZES steps from slabs that are never freed, since the state lives for ever. */
 struct pool {
     void *free[SIZES + 1];
     char *slab;
     size_t left;
 };
 
-/* A Lua string that the registry keeps: its address is its name. */
+/* A Lua string that the registry keeps: its address identifies it. */
 struct name {
     const char *p;
     const struct command *command;
 };
 
-/* One per thread, and for good. */
+/* One per thread, never freed. */
 static _Thread_local struct engine engine;
 static _Thread_local struct pool pool;
 static _Thread_local struct name names[NAMES];
@@ -166,7 +166,7 @@ push_reply(lua_State *lua, const struct reply *r)
 
 /* ---- redis.call ---- */
 
-/* The command of a Lua string, which is known again by its address. */
+/* The command of a Lua string, identified by its address. */
 static const struct command *
 command_named(lua_State *lua, int at, struct slice name)
 {
@@ -178,7 +178,7 @@ command_named(lua_State *lua, int at, struct slice name)
     }
     c = command_find(name);
     if (c != NULL && lua_type(lua, at) == LUA_TSTRING) {
-        lua_pushvalue(lua, at); /* kept for ever, so that no other string comes to stand there */
+        lua_pushvalue(lua, at); /* kept for ever, so that its address is not used again */
         lua_pushboolean(lua, 1);
         lua_rawset(lua, LUA_REGISTRYINDEX);
         names[slot].p = name.p;
@@ -208,7 +208,7 @@ take_words(lua_State *lua, struct out *out, int n, struct slice *few)
     return word;
 }
 
-/* Why Redis does not run it for a script, or NULL. */
+/* The reason why Redis does not run the command for a script, or NULL. */
 static const char *
 refused(struct sim_redis *r, const struct command *c, int n, const struct slice *w)
 {
@@ -344,7 +344,7 @@ redis_true(lua_State *lua)
     return 1;
 }
 
-/* Lua's pcall, but an error of Redis's is its text, as it was before 7.0. */
+/* Lua's pcall, except that an error of Redis is its text, as before 7.0. */
 static int
 plain_pcall(lua_State *lua)
 {
@@ -380,14 +380,14 @@ no_new_global(lua_State *lua)
     return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
-/* What a function of Lua's is wrapped around goes on in our frame, so that its errors name it. */
+/* A wrapped function of Lua continues in the wrapper's frame, so that its errors name that frame. */
 static int
 go_on(lua_State *lua)
 {
     return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
-/* string.format as Lua has it, but for what the scripts do most: a whole number as "%.0f". */
+/* string.format of Lua, with a short way for its most frequent use in scripts: a whole number as "%.0f". */
 static int
 fast_format(lua_State *lua)
 {
@@ -404,7 +404,7 @@ fast_format(lua_State *lua)
     return go_on(lua);
 }
 
-/* tonumber as Lua has it, but for what the scripts do most: some digits, which Lua would read twice. */
+/* tonumber of Lua, with a short way for its most frequent use in scripts: some digits, which Lua would read twice. */
 static int
 fast_tonumber(lua_State *lua)
 {
@@ -423,7 +423,7 @@ fast_tonumber(lua_State *lua)
     return 1;
 }
 
-/* setmetatable and rawset: the globals stay as they are. */
+/* setmetatable and rawset, which leave the globals as they are. */
 static int
 not_of_globals(lua_State *lua)
 {
@@ -434,7 +434,7 @@ not_of_globals(lua_State *lua)
     return go_on(lua);
 }
 
-/* bit.bor, of what the library of that name has: it takes numbers as 32 bits, and gives a signed one back. */
+/* bit.bor, the only function of its library here: it takes numbers as 32 bits, and returns a signed number. */
 static int
 bit_or(lua_State *lua)
 {
@@ -467,7 +467,7 @@ static const struct {
     {"REPL_AOF", 1},    {"REPL_SLAVE", 2},  {"REPL_REPLICA", 2}, {"REPL_ALL", 3}, {"REDIS_VERSION_NUM", 0x0007000f},
 };
 
-/* Redis's own, word for word: what it finds on the stack gets into the error. */
+/* Redis's own, word for word: the error contains the stack that it finds. */
 static const char error_handler[] = "local dbg = debug\n"
                                     "debug = nil\n"
                                     "return function(err)\n"
@@ -565,7 +565,7 @@ start(void)
     lua_pushcfunction(lua, no_new_global);
     lua_setfield(lua, -2, "__newindex");
     lua_setmetatable(lua, LUA_GLOBALSINDEX);
-    /* What lives is little and lives for good: collect at once, and so early that what comes again is warm. */
+    /* The few live objects live for ever: collect at once, and so often that new objects reuse warm memory. */
     lua_gc(lua, LUA_GCSETPAUSE, 150);
     lua_gc(lua, LUA_GCSETSTEPMUL, 1000);
 }

@@ -9,17 +9,17 @@
 
 #include "tests/sim/inside.h"
 
-/* What lies on its stack all the time. */
+/* The values that are always on its stack. */
 enum { AT_HANDLER = 1, AT_KEYS, AT_ARGV };
 
 struct engine {
     lua_State *lua;
     struct script *scripts;    /* uthash, by sha: scripts.c */
     struct script *by_text;    /* the same, by text */
-    struct sim_redis *running; /* whose script runs */
+    struct sim_redis *running; /* the Redis whose script runs */
 };
 
-/* That of this thread; made with the first use. */
+/* The engine of this thread; made at the first use. */
 struct engine *lua_engine(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * main.c -- rlsim: many seeds in several processes, added up; or one seed, told.
+ * main.c -- rlsim: many seeds in several processes, with their counts added up; or the trace of one seed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,11 +13,11 @@
 
 #include "tests/sim/sim.h"
 
-enum { SEED_S = 30 }; /* a seed that takes so much of a processor for ten daemons hangs: SIGPROF ends its process */
+enum { SEED_S = 30 }; /* a seed that takes so much processor time for ten daemons hangs: SIGPROF ends its process */
 
-/* Shared with a child, so that what it did is known even when it aborts. */
+/* Shared with a child, so that its counts are known even when it aborts. */
 struct share {
-    uint64_t next; /* the seed it is at */
+    uint64_t next; /* its present seed */
     struct totals totals;
 };
 
@@ -45,7 +45,7 @@ run_seeds(const struct options *o, struct share *sh, uint64_t step)
         (void)world_run(sh->next, o, &sh->totals, &failed);
         sh->next += step;
         if (failed && o->control != CONTROL_NONE) {
-            return; /* it was noticed; that is enough */
+            return; /* the control was noticed; that is enough */
         }
     }
 }
@@ -69,7 +69,7 @@ begin_child(const struct options *o, struct share *sh)
     return pid;
 }
 
-/* An abort (an assertion of the core) is a violation of the seed it was at; the child goes on behind it. */
+/* An abort (an assertion of the core) is a violation of the present seed; the child goes on with the next one. */
 static void
 run_children(const struct options *o, struct share *share)
 {
@@ -124,17 +124,20 @@ run_all(const struct options *o)
 
 /* ---- the report ---- */
 
-/* In so many worlds all that can happen does, where all sorts of names are: what only one shape has, in those of it. */
+/*
+ * So many worlds with all sorts of names show every fault and sight; those of one shape need so many worlds of the
+ * shape.
+ */
 static bool
 shows(const struct options *o, const struct totals *t, enum shape shape)
 {
-    uint64_t worlds = shape == SHAPE_CLUSTER ? 200 : 400; /* a cluster's take ten times as long */
+    uint64_t worlds = shape == SHAPE_CLUSTER ? 200 : 400; /* worlds of a cluster take ten times as long */
     bool enough = shape == SHAPE_STANDALONE ? t->seeds >= 1000 : t->shapes[shape] >= worlds;
 
     return enough && o->control == CONTROL_NONE && !o->one_kind && o->daemons == 0;
 }
 
-/* Returns how many of them never came, though they should have. */
+/* Returns how many never came, though they should have. */
 static int
 report(const struct options *o, const struct totals *t, double real_s)
 {
@@ -188,7 +191,7 @@ run_one(const struct options *o)
     return failed;
 }
 
-/* Each seed twice: the second time its hash must be the same. */
+/* Runs each seed twice: the second time its hash must be the same. */
 static int
 run_twice(const struct options *o)
 {
@@ -211,7 +214,7 @@ run_twice(const struct options *o)
     return different > 0;
 }
 
-/* What is broken on purpose must be noticed. */
+/* Each control must be noticed. */
 static int
 run_controls(const struct options *o)
 {
@@ -268,7 +271,7 @@ shape_of(const char *name)
     exit(usage());
 }
 
-/* So many from --seed on, or FIRST..LAST. Anything else is 0 seeds, which main() refuses. */
+/* --seed and the following seeds, or FIRST..LAST. Anything else is 0 seeds, which main() refuses. */
 static void
 take_seeds(struct options *o, const char *text)
 {

@@ -1,10 +1,10 @@
 /*
  * masters.c -- the shape of a quorum: three masters, sometimes five, that know nothing of each other.
  *
- * A name is held where a majority has it: what one node alone has, or has lost, is no news of the name. What goes wrong
- * goes wrong with single nodes, and several of them may be in trouble at a time; nothing is excused for that, but for a
- * clock that is set forward under a key that, without that node, has no majority for as long (masters_jumped). Q1, Q2
- * and Q3: check.c.
+ * A name is held where a majority has its key: a key at one node alone, or a key that one node has lost, changes
+ * nothing. Faults concern single nodes, several of them at a time; nothing is excused for that, except a clock that is
+ * set forward under a key that, without that node, has no majority for as long (masters_jumped). Q1, Q2 and Q3:
+ * check.c.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "daemon/backend/sha1.h"
 #include "tests/sim/check.h"
 
-/* A node that has lost its data has no vote for the longest lease; then it is looked at, and admitted. */
+/* A node that has lost its data does not vote for the longest lease; then it is examined, and admitted. */
 enum { ADMITTED_US = 4 * 1000 * 1000 };
 
 static int
@@ -23,16 +23,16 @@ majority(const struct world *w)
     return w->servers_n / 2 + 1;
 }
 
-/* ---- the world at its beginning ---- */
+/* ---- the beginning of a world ---- */
 
-/* A control: what is to be raised is not. */
+/* A control: clocks that should be raised are not. */
 static bool
 of_tokens(const struct world *w)
 {
     return w->options->control == CONTROL_WRITE_BACK || w->options->control == CONTROL_UNCOVERED;
 }
 
-/* Half of the rows of this shape are left out; what single servers have to themselves is not there. */
+/* Draws half of the rows of this shape, and none of the faults that only single servers have. */
 static void
 draw_rates(struct world *w)
 {
@@ -58,14 +58,14 @@ masters_draw(struct world *w)
     bool loses = w->options->losses && (chance(w, 70000) || w->options->control == CONTROL_VOTES_AT_ONCE);
 
     draw_rates(w);
-    if (!loses) { /* and then a quorum that is new need not be waited for */
+    if (!loses) { /* then a new quorum need not be waited for */
         w->habit.strict = false;
         w->rate[FAULT_NODE_EMPTIED] = 0;
         for (int f = 0; f < FAULTS; f++) {
             w->rate[f] = fault_rows[f].loss ? 0 : w->rate[f];
         }
     }
-    if (of_tokens(w)) { /* what makes a difference */
+    if (of_tokens(w)) { /* faults that make the control visible */
         w->rate[FAULT_NODE_AHEAD] = fault_rows[FAULT_NODE_AHEAD].rate;
     }
     if (w->options->control == CONTROL_VOTES_AT_ONCE) {
@@ -83,7 +83,7 @@ masters_open(struct world *w)
     }
 }
 
-/* A majority of nodes says nothing of kinds that count, or that keep more than one key. */
+/* A quorum lacks the kinds that count, or that keep more than one key. */
 enum kind
 masters_kind(const struct world *w, enum kind kind, int name)
 {
@@ -93,9 +93,9 @@ masters_kind(const struct world *w, enum kind kind, int name)
     return name % 3 == 0 ? KIND_SIMPLE : KIND_REENTRANT;
 }
 
-/* ---- who has a name ---- */
+/* ---- holders of a name ---- */
 
-/* Who has it on this node; n == 0: nobody. Lives until the next command on the node. */
+/* The holder of the name on this node; n == 0: none. Valid until the next command on the node. */
 static struct slice
 holder_at(struct server *s, const struct name *n)
 {
@@ -110,7 +110,7 @@ holder_at(struct server *s, const struct name *n)
     return r->type == REPLY_ARRAY && r->count > 0 ? r->item[0]->text : (struct slice){NULL, 0};
 }
 
-/* Those of the nodes that have the key as `holder` has it, without this one. */
+/* The number of nodes, without `but`, on which `holder` has the key. */
 static int
 others_with(struct world *w, const struct server *but, const struct name *n, struct slice holder)
 {
@@ -122,7 +122,7 @@ others_with(struct world *w, const struct server *but, const struct name *n, str
     return nodes;
 }
 
-/* So many nodes have it that nobody else gets a majority. */
+/* The name has a holder on so many nodes that no other owner can get a majority. */
 bool
 masters_have(struct world *w, const struct name *n)
 {
@@ -134,7 +134,7 @@ masters_have(struct world *w, const struct name *n)
     return w->servers_n - taken < majority(w);
 }
 
-/* The first node on which this holder is one of a majority. */
+/* s is the first node on which this holder has the key, and the holder has a majority. */
 bool
 masters_first(struct world *w, const struct server *s, const struct name *n, struct slice holder)
 {
@@ -146,7 +146,7 @@ masters_first(struct world *w, const struct server *s, const struct name *n, str
     return 1 + others_with(w, s, n, holder) >= majority(w);
 }
 
-/* Its clock was set forward within a lease: what it has may end sooner than its owner reckons with. */
+/* The clock of s was set forward within a lease: its keys may end sooner than their owners expect. */
 static bool
 is_early(const struct server *s)
 {
@@ -160,8 +160,8 @@ pttl_at(struct server *s, const struct name *n)
 }
 
 /*
- * For how long the owner of this key of s may rely on s, at most. After s was set back its key lives longer than the
- * owner was told: then for no longer than any other node has the key.
+ * For how long the owner of this key of s may rely on s, at most. After the clock of s was set back, its key lives
+ * longer than the owner knows: then for no longer than any other node has the key.
  */
 static int64_t
 relied_on_ms(struct server *s, const struct name *n)
@@ -176,13 +176,13 @@ relied_on_ms(struct server *s, const struct name *n)
         elsewhere_ms = ms > elsewhere_ms ? ms : elsewhere_ms;
     }
     here_ms = set_back && elsewhere_ms < here_ms ? elsewhere_ms : here_ms;
-    return here_ms - here_ms / 100 - 1; /* less the margin of a deadline, 1 % and 2 ms, and what PTTL rounds */
+    return here_ms - here_ms / 100 - 1; /* less the margin of a deadline, 1 % and 2 ms, and the rounding of PTTL */
 }
 
 /*
- * The clock of s is about to be set forward: the keys of s end sooner than their owners know. That costs a name nothing
- * if a majority without s has the key for as long as the owner may rely on s. A node whose last renewal failed has it
- * for a shorter time, and does not count.
+ * The clock of s is about to be set forward: the keys of s end sooner than their owners know. A name loses nothing by
+ * that if a majority without s has the key for as long as the owner may rely on s. A node whose last renewal failed has
+ * the key for a shorter time, and does not count.
  */
 void
 masters_jumped(struct server *s)
@@ -208,9 +208,9 @@ masters_jumped(struct server *s)
     last_failure(w, 0);
 }
 
-/* ---- what must be true ---- */
+/* ---- invariants ---- */
 
-/* MGET, and the token clocks behind it. */
+/* MGET with all token clocks. */
 static const struct slice *
 read_of_clocks(void)
 {
@@ -226,7 +226,7 @@ read_of_clocks(void)
     return word;
 }
 
-/* The clock of a name with that key, as scripts/clocks.lua finds it. */
+/* The clock of a name with that key, as scripts/clocks.lua computes it. */
 static struct slice
 clock_of(struct slice key)
 {
@@ -237,7 +237,7 @@ clock_of(struct slice key)
     return read_of_clocks()[1 + strtoul(digest, NULL, 16) % TOKEN_CLOCKS];
 }
 
-/* Q2. Called before each script of ours, and so behind the one before it. */
+/* Q2. Called before each shipped script, and so after the one before it. */
 static void
 check_tokens(struct server *s)
 {
@@ -254,7 +254,7 @@ check_tokens(struct server *s)
     }
 }
 
-/* It has lost data, and its votes are no other owner's yet. */
+/* The node has lost data, and does not vote yet. */
 static bool
 is_in_quarantine(const struct server *s)
 {
@@ -263,7 +263,7 @@ is_in_quarantine(const struct server *s)
     return s->lost_us != 0 && s->world->now_us < s->lost_us + quarantine_us;
 }
 
-/* What is left of older data may say so, too, until a daemon has registered. */
+/* Older data may say that it is established, too, until a daemon has registered. */
 static bool
 is_established(struct server *s)
 {
@@ -294,7 +294,7 @@ masters_reported(struct world *w, const struct name *n, uint64_t token)
     }
 }
 
-/* Or its keys may have ended before their time. */
+/* A node that has lost its data, or whose keys may have ended before their time. */
 static bool
 may_lack(const struct server *s)
 {
@@ -311,7 +311,7 @@ check_has(struct world *w, const struct name *n, const struct promise *p)
              (unsigned)p->daemon);
     for (int i = 0; i < w->servers_n; i++) {
         struct slice holder = holder_at(&w->server[i], n);
-        bool ours = n->kind == KIND_SIMPLE ? holder.n > 0 /* by its value nobody is known */
+        bool ours = n->kind == KIND_SIMPLE ? holder.n > 0 /* a value does not name its owner */
                                            : holder.n > strlen(owner) && memcmp(holder.p, owner, strlen(owner)) == 0;
 
         has += ours;
@@ -337,9 +337,9 @@ masters_check(struct world *w)
     }
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
-/* A node begins anew, or has lost its data: it gives no vote for some time, and the others must all be there. */
+/* A node begins anew, or has lost its data: it does not vote for some time, so no other node may fail. */
 void
 masters_lost(struct world *w)
 {
@@ -356,7 +356,7 @@ masters_emptied(struct server *s)
     masters_lost(s->world);
 }
 
-/* Nothing reaches it, but of the daemons that are cut off with it; these reach no other node. */
+/* Cuts the node off, together with some of the daemons; these reach no other node. */
 static bool
 part(struct world *w, struct server *s, int64_t for_us)
 {
@@ -419,7 +419,7 @@ masters_strike(struct server *s, enum fault f)
 
 /* ---- tokens, and controls ---- */
 
-/* The tokens of the name at a node are at least there from now on, as those of other names may bring them. */
+/* Raises the token clock of the key at a node, as other names with that clock would. */
 static void
 raise_clock(struct server *s, struct slice key, int64_t to)
 {
@@ -434,7 +434,7 @@ raise_clock(struct server *s, struct slice key, int64_t to)
     (void)server_command(s, 3, set);
 }
 
-/* The tokens of nodes come apart, so that there is something to write back; by a control nothing is raised. */
+/* Moves the token clocks of nodes apart, so that write-backs are needed; by a control no clock is raised. */
 void
 masters_call(struct server *s, int verb, struct slice key, struct slice *floor)
 {

@@ -1,6 +1,6 @@
 /*
  * moves.c -- slots of a simulated cluster that are opened, moved key by key, and closed at the other node or where they
- * were; and what nodes lose meanwhile. One slot at a time.
+ * were; and losses of nodes meanwhile. One slot at a time.
  */
 #include <limits.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct one_key {
     char text[96];
 };
 
-/* Any of them, as a node names them in no order. */
+/* Chooses one of the keys by chance, since a node lists them in no order. */
 static void
 see_one(void *ctx, struct slice key)
 {
@@ -32,7 +32,7 @@ see_one(void *ctx, struct slice key)
     }
 }
 
-/* False: it has none in that slot. */
+/* False: the source has no key in that slot. */
 static bool
 migrate_one(struct server *from, struct server *to, uint16_t slot)
 {
@@ -58,7 +58,7 @@ close_slot(struct server *s, uint16_t slot)
     open->gets = open->gets == slot ? SIM_NO_SLOT : open->gets;
 }
 
-/* SETSLOT NODE at the target; the source is told a little later. */
+/* SETSLOT NODE at the target; the source learns of it a little later. */
 static void
 move_done(struct world *w)
 {
@@ -81,7 +81,7 @@ move_done(struct world *w)
     cluster_trouble(w, US_PER_S);
 }
 
-/* SETSLOT STABLE at both. */
+/* SETSLOT STABLE at both nodes. */
 static void
 move_undone(struct world *w)
 {
@@ -136,7 +136,7 @@ move_begins(struct world *w, uint16_t slot, enum move_end end)
 
 /* ---- the former owner ---- */
 
-/* redis-cli --cluster fix: the slot is open at the former owner alone. Its keys go to the owner, one by one. */
+/* redis-cli --cluster fix: the slot is open at the former owner alone, and its keys go to the owner, one by one. */
 static void
 fix_ticks(struct world *w)
 {
@@ -145,7 +145,7 @@ fix_ticks(struct world *w)
     struct server *owner = cluster_owner(w, m->slot);
     uint64_t *older = &w->totals->faults[FAULT_CLUSTER_OLDER], was = *older;
 
-    if (!cluster_is_master(m->from) || owner == m->from) { /* it has the data of a master now */
+    if (!cluster_is_master(m->from) || owner == m->from) { /* its data is that of a master now */
         close_slot(m->from, m->slot);
         m->on = false;
         return;
@@ -178,8 +178,8 @@ fix_ticks(struct world *w)
 }
 
 /*
- * One of both was replaced: who is promoted knows nothing of open slots. The other one is told later. Or the slot is
- * moved on from who is promoted, which may have keys anew that went to the other one.
+ * One of the two nodes was replaced: the promoted node has no open slot, and the other one learns of it later. Or the
+ * slot moves on from the promoted node, which may again have keys that went to the other one.
  */
 void
 moves_break(struct world *w, const struct server *old)
@@ -189,7 +189,7 @@ moves_break(struct world *w, const struct server *old)
     if (m->on && m->end != MOVE_FIXED && (m->from == old || m->to == old)) {
         w->totals->faults[FAULT_CLUSTER_MOVE_BROKEN]++;
         m->end = m->from == old && chance(w, 80000) ? MOVE_AGAIN : MOVE_DROPS;
-        m->informed_us = m->from == old ? m->opened_us : m->informed_us; /* its origin has changed: that is enough */
+        m->informed_us = m->from == old ? m->opened_us : m->informed_us; /* the change of its origin informs daemons */
         m->close_us = m->end == MOVE_AGAIN ? w->now_us + between(w, 10, 4000) * US_PER_MS : m->close_us;
         forget_before(m);
     }
@@ -236,7 +236,7 @@ moves_close(struct world *w)
     forget_before(&w->cluster->move);
 }
 
-/* Whether it may close where it was, although keys of it are elsewhere. */
+/* Whether the slot may close where it was, although some of its keys are at the other node. */
 static bool
 may_drop(const struct world *w, const struct move *m)
 {
@@ -289,9 +289,9 @@ moves_tick(struct world *w)
     cluster_trouble(w, US_PER_S);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
-/* Slots in use, and those of anchors. */
+/* A slot of a name, or of an anchor. */
 static uint16_t
 some_slot(struct world *w, bool anchor)
 {
@@ -301,7 +301,7 @@ some_slot(struct world *w, bool anchor)
     return slot_of(slice_of(w->name[below(w, w->habit.names)].text));
 }
 
-/* The flaws (a) and (b) of a copy that moves with its slot: one of both nodes loses its data meanwhile. */
+/* The flaws (a) and (b) of a copy that moves with its slot: one of the two nodes loses its data meanwhile. */
 static void
 lose_open(struct world *w)
 {
@@ -335,7 +335,7 @@ held_slot(struct world *w, bool *held)
     return slot_of(slice_of(name));
 }
 
-/* Flaw (d): keys that have gone will be there anew, as they were, and go once more. */
+/* Flaw (d): keys that have moved appear again at the source with their old values, and move once more. */
 static void
 move_with_old_keys(struct world *w)
 {
@@ -351,7 +351,7 @@ move_with_old_keys(struct world *w)
     }
 }
 
-/* So quickly that some of its keys still live when it is back. */
+/* The move is quick, so that some old keys still live when the former owner is back. */
 static void
 move_from_former(struct world *w)
 {
@@ -379,7 +379,7 @@ moves_strike(struct world *w, enum fault f)
         lose_open(w);
         return;
     } else if (f == FAULT_CLUSTER_OLD_KEYS) {
-        w->totals->faults[f]--; /* it is counted when it has come to that */
+        w->totals->faults[f]--; /* counted when the old keys are back */
         move_with_old_keys(w);
         return;
     } else if (f == FAULT_CLUSTER_FORMER) {

@@ -1,12 +1,12 @@
 /*
- * nature.c -- what goes wrong by itself, tick by tick, at the rates that the seed has drawn.
+ * nature.c -- the faults that come by themselves, tick by tick, at the rates that the seed has drawn.
  */
 #include <stdlib.h>
 
 #include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
 
-/* From now on, and for so long, a lock may be lost for which nobody is to blame. */
+/* From now on, for for_us, the loss of a lock is no violation. */
 void
 last_failure(struct world *w, int64_t for_us)
 {
@@ -22,9 +22,9 @@ longest_lease_us(const struct world *w)
 }
 
 /*
- * What is assumed of clocks (until_us of the world), or of a Redis that keeps what it has (of the name), does not hold:
- * Redis grants a lock that another owner still holds. No reply shows that before the next renewal, or the
- * deadline if there is none. Until then S1 is counted and not failed.
+ * An assumption about clocks (until_us of the world), or about the data that Redis keeps (of the name), is broken:
+ * Redis grants a lock that another owner still holds. No reply shows that before the next renewal, or the deadline if
+ * there is none. Until then S1 is counted and not failed.
  */
 static void
 excuse(struct world *w, int64_t *until_us)
@@ -33,9 +33,9 @@ excuse(struct world *w, int64_t *until_us)
     last_failure(w, 0);
 }
 
-enum { GUARDED_US = 15 * 1000 * 1000 }; /* longer than the network keeps anything */
+enum { GUARDED_US = 15 * 1000 * 1000 }; /* longer than the network keeps any parcel */
 
-/* Short ones mostly, and some that outlast a lease. */
+/* Mostly short times, and some that outlast a lease. */
 static int64_t
 draw_while(struct world *w, int64_t most_ms)
 {
@@ -70,7 +70,7 @@ some_daemon(struct world *w)
     return &w->daemon[below(w, w->habit.daemons)];
 }
 
-/* Where there is one, no dice are thrown; of a master and its replicas it is mostly the master. */
+/* With one server no dice are thrown; of a master and its replicas it is mostly the master. */
 static struct server *
 some_server(struct world *w)
 {
@@ -137,7 +137,7 @@ lose(struct server *s, enum fault how, struct sim_redis *old)
     nature_lost(s);
 }
 
-/* So that it happens in the middle of something: when daemons greet, restore, reclaim. */
+/* So that the loss comes while daemons greet, restore, reclaim. */
 static void
 lose_soon(struct server *s, enum fault why)
 {
@@ -157,8 +157,9 @@ lose_soon(struct server *s, enum fault why)
 }
 
 /*
- * It starts while all others stand still, for longer than a Redis that hangs is waited for (membership.c), and they are
- * back first. Shorter than that, or behind a link that they saw go down, nobody would know: no other fault is there.
+ * The newcomer starts while all other daemons stand still, for longer than a hanging Redis is waited for
+ * (membership.c), and they are back first. After a shorter time, or after a link that they saw go down, they would not
+ * notice the loss: there is no other fault.
  */
 static void
 newcomer_comes(struct world *w)
@@ -177,7 +178,7 @@ newcomer_comes(struct world *w)
     last_failure(w, until_us - w->now_us + 10 * US_PER_S);
 }
 
-/* A daemon that may hold locks, and cannot say so before the data is lost once more. */
+/* A daemon that may hold locks, and cannot register before the data is lost once more. */
 static void
 lose_again(struct server *s)
 {
@@ -256,7 +257,7 @@ evict(struct world *w)
     excuse(w, &n->excused_us);
 }
 
-/* No trouble of its own: the others are there, and renewals go by them. */
+/* No failure that may cost a lock: the other links are up, and renewals use them. */
 static void
 no_links(struct server *s, struct daemon *d)
 {
@@ -269,7 +270,7 @@ no_links(struct server *s, struct daemon *d)
 
         if (c->id == d->renewed_on && c->daemon == d && c->bev != NULL && c->open) {
             d->no_links_us = w->now_us + between(w, 2000, 14000) * US_PER_MS;
-            last_failure(w, 0); /* what is under way there */
+            last_failure(w, 0); /* for operations on this link */
             conn_cut(c, true);
             return;
         }
@@ -281,7 +282,7 @@ nature_jumps(struct server *s, int64_t sign, int64_t us)
 {
     struct world *w = s->world;
 
-    strangers_lost(s, false); /* what was over stays over */
+    strangers_lost(s, false); /* expired locks stay expired */
     if (sign > 0 && w->shape == SHAPE_QUORUM) {
         masters_jumped(s);
     } else if (sign > 0 && w->shape == SHAPE_CLUSTER) {
@@ -289,22 +290,23 @@ nature_jumps(struct server *s, int64_t sign, int64_t us)
     }
     s->wall_us += sign * us;
     if (sign > 0 && w->shape != SHAPE_QUORUM && w->shape != SHAPE_CLUSTER) {
-        excuse(w, &w->domain[s->domain].excused_us); /* keys expire before their time; back, they only live longer */
-    } else if (sign < 0) { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
+        /* keys expire before their time; after a step back they only live longer */
+        excuse(w, &w->domain[s->domain].excused_us);
+    } else if (sign < 0) { /* a guard is too late by as much as Redis's clock was set back after the daemon read it */
         s->late_guards_us = w->now_us + us + GUARDED_US;
         s->set_back_us = w->now_us;
         last_failure(w, us);
     }
 }
 
-/* Under an acquire that the network keeps for so long that it is given up, and its guard over. */
+/* Sets the clock back while the network keeps an acquire until after its guard, and the acquire has been given up. */
 void
 nature_set_back(struct conn *c)
 {
     struct world *w = c->world;
     uint64_t usual = w->rng;
 
-    w->rng = ~usual; /* all other dice stay what they were */
+    w->rng = ~usual; /* all other dice stay the same */
     c->held_until_us = w->now_us + between(w, 1100, 5000) * US_PER_MS;
     last_failure(w, c->held_until_us - w->now_us + 2 * US_PER_S);
     nature_jumps(c->server, -1, c->server->back_under_us);
@@ -326,7 +328,7 @@ nature_crash(struct daemon *d)
     }
 }
 
-/* Redis does not know that the process before has ended: not before that one has been silent for three beats. */
+/* Redis learns of the end of the former process only when that has been silent for three beats. */
 static void
 lose_power(struct daemon *d)
 {
@@ -366,7 +368,7 @@ loses_now(struct server *s, enum fault f)
 {
     struct world *w = s->world;
 
-    s = s->follows != NULL ? s->follows : s; /* what a replica loses it gets again */
+    s = s->follows != NULL ? s->follows : s; /* a replica gets its data again from its master */
     switch (f) {
     case FAULT_RESTART_STALE:
     case FAULT_FAILOVER_LOSSY:
@@ -377,7 +379,7 @@ loses_now(struct server *s, enum fault f)
         lose(s, f, NULL);
         break;
     case FAULT_LOST_ANSWERED:
-        w->totals->faults[f]--; /* when it happens */
+        w->totals->faults[f]--; /* counted when it happens */
         w->loss_behind = true;
         break;
     case FAULT_EVICTION:
@@ -490,7 +492,7 @@ nature_strikes(struct daemon *d, enum fault f)
     }
 }
 
-/* ---- what comes to its end ---- */
+/* ---- ends of faults ---- */
 
 /* As all_answered() of rlockd.c. */
 static void
@@ -581,11 +583,11 @@ nature_rests(struct world *w)
     } else if (w->shape == SHAPE_CLUSTER) {
         cluster_rest(w);
     }
-    last_failure(w, 15 * US_PER_S); /* what is under way may come late yet */
+    last_failure(w, 15 * US_PER_S); /* parcels under way may arrive late */
     for (int d = 0; d < w->habit.daemons; d++) {
         struct daemon *dm = &w->daemon[d];
 
-        if (dm->paused_until_us > w->now_us) { /* what has come to it meanwhile waits until then all the same */
+        if (dm->paused_until_us > w->now_us) { /* its input waits until then all the same */
             last_failure(w, dm->paused_until_us - w->now_us + longest_lease_us(w) + 2 * US_PER_S);
         }
         dm->paused_until_us = dm->no_there_us = dm->no_back_us = dm->slow_until_us = w->now_us;

@@ -1,10 +1,10 @@
 /*
- * net.c -- the network between daemons and Redis: bytes in order, late, or never; and what is under way when somebody
- * hangs up.
+ * net.c -- the network between daemons and Redis: bytes in order, late, or lost; and the bytes under way when one end
+ * closes a connection.
  *
  * I1  On a connection parcels arrive in the order they were sent, each direction by itself.
- * I2  A connection lives until neither end has it and nothing is under way on it; the end of the daemon's side always
- *     arrives at Redis at last, for there is keep-alive.
+ * I2  A connection lives until neither end has it and no parcel is under way on it; the end of the daemon's side always
+ *     arrives at Redis in the end, by TCP keep-alive.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { KEEP_ALIVE_US = 60 * 1000 * 1000 };
 
-/* One way, mostly what is usual for this seed; now and then much more. */
+/* A delay in one direction, mostly usual for this seed; now and then much longer. */
 int64_t
 net_delay(struct world *w, struct daemon *d)
 {
@@ -34,7 +34,7 @@ net_delay(struct world *w, struct daemon *d)
     return us;
 }
 
-/* One link may be away for long, and nothing is lost by it; if more are, who knows which. */
+/* One link may be away for long without a loss; if more links are away, locks may be lost. */
 static void
 no_more_links(struct server *s, struct daemon *d)
 {
@@ -48,19 +48,19 @@ no_more_links(struct server *s, struct daemon *d)
 
         links += c->daemon == d && c->life == d->life && c->bev != NULL && c->open && !c->waits;
     }
-    if (links < w->habit.links + 1) { /* of those of locks, that of renewals, and the subscriptions' */
+    if (links < w->habit.links + 1) { /* links of locks, the link of renewals, the link of subscriptions */
         last_failure(w, d->no_links_us - w->now_us + 4 * US_PER_S);
     }
 }
 
-/* Until when nothing gets through between them: of the daemon's own trouble, or because they are parted. */
+/* The time until which the two cannot reach each other: by the daemon's own trouble, or a partition. */
 static int64_t
 cut_until_us(const struct server *s, const struct daemon *d, int64_t own_us)
 {
     return s->apart != d->apart && s->world->parted_until_us > own_us ? s->world->parted_until_us : own_us;
 }
 
-/* A paused Redis lets itself be connected to: its kernel does it. */
+/* A paused Redis accepts connections: its kernel does that. */
 bool
 net_can_connect(struct server *s, struct daemon *d, bool *refused)
 {
@@ -164,7 +164,7 @@ send_back(struct conn *c, struct parcel *p, int64_t at_us)
     schedule(c->world, &p->h, at_us);
 }
 
-/* ---- there ---- */
+/* ---- to the server ---- */
 
 void
 conn_send(struct conn *c, const void *bytes, size_t n)
@@ -187,7 +187,8 @@ conn_send(struct conn *c, const void *bytes, size_t n)
 }
 
 /*
- * What is under way mostly arrives; it may be lost, and the network or a Redis that does not read may keep it for long.
+ * Parcels under way mostly arrive; they may be lost, and the network or a Redis that does not read may keep them for
+ * long.
  */
 void
 conn_close(struct conn *c)
@@ -246,7 +247,7 @@ arrives(struct conn *c, struct parcel *p)
     }
 }
 
-/* I1: the first of them, whichever was waited for; its own time is then for the other one. */
+/* I1: takes the first parcel, whichever parcel's time it is; that time becomes the time of the other one. */
 static struct parcel *
 take_first(struct list *parcels, struct happening *h)
 {
@@ -280,9 +281,9 @@ net_there(struct happening *h)
     free_if_done(c);
 }
 
-/* ---- back ---- */
+/* ---- back to the daemon ---- */
 
-/* `pushed`: nobody asked for it. A reply may be swallowed, and then nothing more comes; or cut at any byte. */
+/* `pushed`: a message, no reply. A reply may be swallowed, after which no more come; or cut at any byte. */
 void
 conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
 {
@@ -313,7 +314,7 @@ conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
     }
 }
 
-/* I1 holds: the order on it stays. */
+/* I1 holds: the order on the connection stays. */
 void
 conn_late(struct conn *c, int64_t for_us)
 {
