@@ -72,10 +72,7 @@ START_TEST(across_kinds)
 }
 END_TEST
 
-/*
- * The key is in use while a request asks or waits for the lock, during its release, and while a straggler may still
- * run.
- */
+/* The key is in use while the lock is requested, waited for or released, and while a straggler may still run. */
 START_TEST(as_long_as_redis_may_have_it)
 {
     struct world w;

@@ -107,10 +107,7 @@ START_TEST(renewed_before_all_are_there)
 }
 END_TEST
 
-/*
- * A release by TOKEN does not wait for earlier requests of its session; one with an owner waits for that owner's
- * requests.
- */
+/* A release by TOKEN does not wait for its session's earlier requests; one with an owner waits for that owner's. */
 START_TEST(gone_past_a_wait)
 {
     for (int named = 0; named < 2; named++) {

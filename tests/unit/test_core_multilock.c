@@ -246,10 +246,7 @@ START_TEST(no_deadlock_of_two)
 }
 END_TEST
 
-/*
- * An MLOCK and a LOCK can form a cycle: the victim's reply has the cycle, and the names that the MLOCK has got are
- * released.
- */
+/* An MLOCK and a LOCK can form a cycle: the victim's reply has it, and an MLOCK as the victim releases its names. */
 START_TEST(deadlock)
 {
     struct world w;
@@ -478,10 +475,7 @@ START_TEST(lost_member_and_a_repetition)
 }
 END_TEST
 
-/*
- * A `fresh` MLOCK (the acquire script of redlock) asks for new grants: the unreported loss of one name is not its
- * answer.
- */
+/* A `fresh` MLOCK (the acquire script of redlock) asks for new grants: an unreported loss is not its answer. */
 START_TEST(fresh_after_a_loss)
 {
     struct world w;
@@ -534,10 +528,7 @@ START_TEST(undo_leaves_earlier_holds)
 }
 END_TEST
 
-/*
- * So does the hold that an earlier wait was granted, which outlived the LOCK that it repeated: the MLOCK begins behind
- * that wait.
- */
+/* So does a hold by a wait that outlived the LOCK that it repeated: the MLOCK begins behind that wait. */
 START_TEST(undo_leaves_the_grant_of_an_earlier_wait)
 {
     struct world w;

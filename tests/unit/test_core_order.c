@@ -141,10 +141,7 @@ START_TEST(a_wait_begins_last)
 }
 END_TEST
 
-/*
- * An UNLOCK behind a LOCK begins when the LOCK is answered: an owner that moves from one name to the next always has
- * one.
- */
+/* An UNLOCK behind a LOCK waits for its answer: an owner that moves from name to name always holds one of them. */
 START_TEST(unlock_behind_lock)
 {
     struct world w;
@@ -360,10 +357,7 @@ START_TEST(bound)
 }
 END_TEST
 
-/*
- * CANCEL ends the request that it names; the end of the session ends all of them. Locks that they are granted later are
- * released.
- */
+/* CANCEL ends one request, the end of the session all of them. Locks that are granted later are released. */
 START_TEST(ends)
 {
     struct world w;

@@ -72,10 +72,7 @@ START_TEST(over_while_no_daemon_ran)
 }
 END_TEST
 
-/*
- * The session was there until the process was killed: the grace begins with the next process, and goes on with the
- * processes after that.
- */
+/* The session was there until the kill: the grace begins with the next process, and goes on with those after it. */
 START_TEST(begins_with_the_first_start)
 {
     struct world w;

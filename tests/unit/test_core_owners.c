@@ -84,10 +84,7 @@ START_TEST(other_owners_go_on)
 }
 END_TEST
 
-/*
- * The patience of a request (the time that Redis has to answer) begins with its turn, not while it waits behind
- * another.
- */
+/* A request's patience (the time for Redis's answer) begins with its turn, not while it waits behind another. */
 START_TEST(patience_begins_with_the_turn)
 {
     struct world w;
@@ -420,10 +417,7 @@ END_TEST
 
 /* ---- the client is unreachable ---- */
 
-/*
- * The session's own lock is released at once; that of a named owner is not, and the session can still act for the
- * owner.
- */
+/* The session's own lock is released at once; a named owner's is not, and the session can still act for it. */
 START_TEST(unheard_holding)
 {
     struct world w;

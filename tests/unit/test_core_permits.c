@@ -73,10 +73,7 @@ START_TEST(room_for_requests_that_do_not_wait)
 }
 END_TEST
 
-/*
- * As many LOCKs are granted as the limit allows; the next one waits here without asking Redis, and gets the permit that
- * is released next.
- */
+/* As many LOCKs are granted as the limit allows; the next one waits without asking Redis, and gets a freed permit. */
 START_TEST(up_to_the_limit)
 {
     struct world w;
@@ -292,10 +289,7 @@ START_TEST(churn)
 }
 END_TEST
 
-/*
- * The limit of the newest LOCK counts: with a lower one no permit is granted until enough are released; none is taken
- * away.
- */
+/* The limit of the newest LOCK counts: a lower one stops grants until enough permits are released; it takes none. */
 START_TEST(limit_lowered)
 {
     struct world w;
@@ -320,10 +314,7 @@ START_TEST(limit_lowered)
 }
 END_TEST
 
-/*
- * ... with a higher one waiters get in that are there already, also when Redis has just reported that no permit is
- * left.
- */
+/* ... with a higher one waiters get in, also when Redis has just reported that no permit is left. */
 START_TEST(limit_raised)
 {
     struct world w;
@@ -492,10 +483,7 @@ expect_ops(struct world *w, struct flight *op, int n)
     quiet(w);
 }
 
-/*
- * LOCKs that arrive in one turn ask in one turn, as many as there are permits; the others ask when a permit is free
- * again.
- */
+/* LOCKs that arrive in one turn ask in one turn, up to the number of permits; the others when one is free again. */
 START_TEST(together)
 {
     struct world w;
@@ -518,10 +506,7 @@ START_TEST(together)
 }
 END_TEST
 
-/*
- * Redis could grant to a later waiter what it has refused to an earlier one: so the later one asks when the outcomes
- * are known.
- */
+/* Redis could grant to a later waiter what it refused to an earlier one: so the later one waits for the outcomes. */
 START_TEST(asked_later)
 {
     struct world w;
@@ -577,10 +562,7 @@ START_TEST(later_in_the_same_turn)
 }
 END_TEST
 
-/*
- * Some attempts are granted, others are not: then one waiter asks at its time, and when it is granted the others
- * follow.
- */
+/* Some attempts are granted, others are not: then one waiter asks at its time, and the others follow its grant. */
 START_TEST(some_taken)
 {
     struct world w;
@@ -613,10 +595,7 @@ START_TEST(some_taken)
 }
 END_TEST
 
-/*
- * Of several attempts that failed together the earliest time for the next one counts; a grant to a waiter behind makes
- * it now.
- */
+/* Several attempts fail: the earliest time for the next one counts; after a grant to a waiter behind, it is now. */
 START_TEST(earliest_retry)
 {
     struct world w;

@@ -7,10 +7,7 @@
 #include "tests/unit/core_each.h"
 #include "tests/unit/core_world.h"
 
-/*
- * Another client has the key: the daemon subscribes, asks again on confirmation, and once more when the key's time
- * ends.
- */
+/* Another client has the key: the daemon subscribes, asks again on confirmation, and when the key's time ends. */
 START_TEST(taken_elsewhere)
 {
     struct world w;

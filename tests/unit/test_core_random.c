@@ -565,10 +565,7 @@ link_dies(struct world *w, int d)
     }
 }
 
-/*
- * A DEADLOCK is right only if its owner could never go on. If several daemons take part, the cycle may have ended
- * since.
- */
+/* A DEADLOCK is right only if its owner could never go on. If it names several daemons, the cycle may have ended. */
 static void
 check_deadlock(struct world *w, int d, const struct core_reply *r, bool shared)
 {

@@ -209,8 +209,7 @@ START_TEST(a_key_of_another_owner_is_lost)
 END_TEST
 
 /*
- * Redis does not answer, or cannot reclaim yet: the reclaim is repeated, with growing pauses, up to the deadline; then
- * LOST.
+ * Redis does not answer, or refuses for now: the reclaim is repeated, ever less often, up to the deadline; then LOST.
  */
 START_TEST(again_until_the_deadline)
 {
@@ -314,8 +313,7 @@ START_TEST(an_explicit_lease_is_not_lengthened)
 END_TEST
 
 /*
- * Redis loses its data again before all locks are reclaimed: all are reclaimed anew, with one report, for the last
- * epoch.
+ * Redis loses its data again before all is reclaimed: all locks are reclaimed anew, with one report, of the last epoch.
  */
 START_TEST(a_second_loss_during_the_first)
 {
@@ -559,10 +557,7 @@ START_TEST(over_during_an_attempt)
 }
 END_TEST
 
-/*
- * A clock has jumped: each lock is verified before a request about it is answered, and is lost if Redis does not have
- * it.
- */
+/* A clock has jumped: each lock is verified before requests about it are answered, and lost if Redis has it no more. */
 START_TEST(a_jump_is_confirmed)
 {
     struct world w;
@@ -629,10 +624,7 @@ START_TEST(jeopardy_once_per_lease)
 }
 END_TEST
 
-/*
- * Fewer nodes of a quorum than a majority may have the lock for as long as was reported: its deadline comes nearer, and
- * JEOPARDY precedes LOST.
- */
+/* A majority of a quorum may have the lock for less time than reported: JEOPARDY precedes LOST all the same. */
 START_TEST(jeopardy_before_an_end_that_has_come_nearer)
 {
     struct world w;
@@ -810,8 +802,7 @@ START_TEST(the_wait_behind_one_that_was_lost)
 END_TEST
 
 /*
- * A late reclaim would be a hold of the other sort, by which Redis refuses this owner: it is released before the LOCK
- * asks.
+ * A late reclaim would be a hold of the other sort, which would refuse the LOCK: it is released before the LOCK asks.
  */
 START_TEST(the_other_sort_behind_one_that_was_lost)
 {
@@ -836,8 +827,7 @@ START_TEST(the_other_sort_behind_one_that_was_lost)
 END_TEST
 
 /*
- * The reclaim may put the key back after the release: it is released again; but LOST is reported without waiting for
- * that.
+ * The reclaim may put the key back after the release: it is released again; LOST is reported without waiting for that.
  */
 START_TEST(an_assertion_that_runs_late_is_swept_up)
 {

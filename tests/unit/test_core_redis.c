@@ -30,10 +30,7 @@ END_TEST
 
 /* ---- an acquire without an answer ---- */
 
-/*
- * The same owner asks again and gets the lock that it has already. The straggler is released again when its guard has
- * ended.
- */
+/* The same owner asks again and gets its own lock. The straggler is released when its guard has ended. */
 START_TEST(unknown_acquire)
 {
     struct world w;
@@ -100,8 +97,7 @@ START_TEST(unknown_acquire_given_up)
 END_TEST
 
 /*
- * The ACL forbids a key that the script makes: the command may have run, so it is released; requests get FORBIDDEN at
- * once.
+ * The ACL forbids a key that the script makes: it may have run, so a release follows; requests get FORBIDDEN at once.
  */
 START_TEST(forbidden_inside)
 {
@@ -362,10 +358,7 @@ START_TEST(unknown_then_taken_unheard)
 }
 END_TEST
 
-/*
- * A second attempt is refused while the first one may still run: the first one is released after its guard all the
- * same.
- */
+/* A second attempt is refused while the first one may still run: the first one is released after its guard. */
 START_TEST(unknown_acquire_asked_again)
 {
     struct world w;
@@ -453,10 +446,7 @@ START_TEST(unknown_acquire_unknown_release)
 }
 END_TEST
 
-/*
- * A LOCK of the same owner comes meanwhile: it gets its turn, and neither the straggler nor its release can affect its
- * hold.
- */
+/* A LOCK of the same owner comes meanwhile: neither the straggler nor its release can affect its hold. */
 START_TEST(unknown_acquire_unknown_release_again)
 {
     struct world w;
@@ -948,10 +938,7 @@ START_TEST(stamped_release_behind_a_loss)
 }
 END_TEST
 
-/*
- * ... also when the lease ended before the core learned that: the release may still run, and find the owner's next
- * hold.
- */
+/* ... also when the lease ended before that answer: the release may still run, and find the owner's next hold. */
 START_TEST(unanswered_release_behind_the_lease)
 {
     struct world w;

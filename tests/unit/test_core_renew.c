@@ -142,10 +142,7 @@ START_TEST(renew_failed_with_a_nearer_end)
 }
 END_TEST
 
-/*
- * The lease ends during a RENEW to a longer one, which may have run: the release is repeated for as long as that lease
- * lasts.
- */
+/* The lease ends during a RENEW to a longer one, which may have run: the release is repeated for that longer lease. */
 START_TEST(renew_overtaken_by_the_end)
 {
     struct world w;
@@ -203,8 +200,7 @@ START_TEST(renew_beside_a_renewal)
 END_TEST
 
 /*
- * Redis does not answer: RENEW is repeated, and then UNAVAILABLE; a lease that it may have shortened counts as
- * shortened.
+ * Redis does not answer: RENEW is repeated, and then UNAVAILABLE; a lease that it may have shortened counts as short.
  */
 START_TEST(renew_unanswered)
 {
@@ -321,10 +317,7 @@ START_TEST(long_over)
 }
 END_TEST
 
-/*
- * A renewal's answer counts only for the lease of a RENEW that could still shorten it when the renewal was sent,
- * whatever came between.
- */
+/* If a RENEW could still shorten the lease when a renewal was sent, the renewal counts only for the RENEW's lease. */
 START_TEST(overtaken_by_a_renew)
 {
     struct world w;
@@ -440,10 +433,7 @@ START_TEST(sweep_then_lock_attempt_over)
 }
 END_TEST
 
-/*
- * UNLOCK during a renewal, and Redis is down afterwards: the renewal may have run, so the release is repeated for the
- * lease of the renewal.
- */
+/* UNLOCK during a renewal, and then no Redis: the renewal may have run, so the release is repeated for its lease. */
 START_TEST(overtaken_renewal_and_no_redis)
 {
     static const enum core_outcome outcomes[] = {CORE_OK, CORE_UNKNOWN};

@@ -204,10 +204,7 @@ END_TEST
 
 /* ---- hand-off ---- */
 
-/*
- * s holds "a", and t waits for it, under a rule that requires so many replicas now. Sends the UNLOCK of s, which may
- * hand off the lock.
- */
+/* s holds "a", and t waits, under a rule that wants so many replicas now. Sends the UNLOCK of s, for a hand-off. */
 static uint64_t
 gives(struct world *w, uint32_t got, uint32_t wanted, uint64_t *waits)
 {
@@ -245,10 +242,7 @@ START_TEST(handed_over)
 }
 END_TEST
 
-/*
- * Fewer replicas than the rule requires now: the lock is not handed off, and the next owner's attempt asks the
- * replicas.
- */
+/* Fewer replicas than the rule wants now: no hand-off; the next owner's attempt asks the replicas. */
 START_TEST(not_handed_over)
 {
     struct world w;

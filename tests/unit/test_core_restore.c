@@ -611,8 +611,7 @@ START_TEST(places_that_are_passed)
 END_TEST
 
 /*
- * The acquire of a named owner may have got the lock: others wait no longer than the place is kept; an owner that comes
- * back has it.
+ * The acquire of a named owner may have got the lock: it is released with the place; an owner that comes back has it.
  */
 START_TEST(acquire_of_a_named_owner)
 {

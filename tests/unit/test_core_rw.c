@@ -653,10 +653,7 @@ START_TEST(taken_elsewhere)
 }
 END_TEST
 
-/*
- * A repetition outlives the LOCK that it repeats, and a LOCK for the other sort waits behind it: the two are not
- * granted together.
- */
+/* A repetition outlives its LOCK, and a LOCK for the other sort waits behind it: the two are not granted together. */
 START_TEST(once_outlives_its_lock)
 {
     struct world w;
@@ -680,8 +677,7 @@ START_TEST(once_outlives_its_lock)
 END_TEST
 
 /*
- * A LOCK's wait ends during an attempt of its owner; when that is granted, the LOCK re-enters, whatever the outcome of
- * others.
+ * A LOCK's wait ends during an attempt of its owner; with that grant the LOCK re-enters, whatever others are answered.
  */
 START_TEST(hurried_into_a_hold)
 {

@@ -75,10 +75,7 @@ START_TEST(a_session_has_its_own_bound)
 }
 END_TEST
 
-/*
- * Of a limit of 100 one user gets 90, each later user about half of the rest; a user without any gets one while any is
- * left.
- */
+/* Of a limit of 100 one user gets 90, each later user about half of the rest, and one at least while any is left. */
 START_TEST(most_of_a_limit_is_for_any_user)
 {
     static const uint64_t shares[] = {90, 5, 3, 1, 1, 0, 0, 0};

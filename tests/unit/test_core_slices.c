@@ -78,10 +78,7 @@ next_turn(struct world *w)
     world_step(w, &(struct core_event){.type = CORE_TIME});
 }
 
-/*
- * A turn sends a slice of the releases, and asks the loop for another turn at once; other clients are served in
- * between.
- */
+/* A turn sends a slice of the releases, and asks for another turn at once; other clients are served in between. */
 START_TEST(a_session_ends_in_slices)
 {
     struct world w;
@@ -161,8 +158,7 @@ START_TEST(over_before_its_end)
 END_TEST
 
 /*
- * All leases end at once: the oldest go first; a lock whose timer has not had its turn yet does not count as held
- * either.
+ * All leases end at once: the oldest go first; a lock whose timer has not had its turn does not count as held either.
  */
 START_TEST(leases_run_out_in_slices)
 {
@@ -409,10 +405,7 @@ note_drained(struct world *w, const uint64_t id[2], bool reported[2])
     }
 }
 
-/*
- * A lock that is granted after DRAIN is released, also one that the job has not reached: one of the two ends of the
- * walk.
- */
+/* A lock that is granted after DRAIN is released, also at the end of the walk that the job has not reached. */
 START_TEST(a_drain_and_an_attempt)
 {
     static const char *const names[] = {"one end", "other end"};

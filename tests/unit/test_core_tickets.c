@@ -55,7 +55,7 @@ expect_watch(const struct world *w, uint64_t owner)
 }
 
 /*
- * Another client has the lock: all waiters ask at once, one after the other, for a place; then only the first one asks
+ * Another client has the lock: all waiters ask for a place at once, one after the other; then only the first asks
  * again.
  */
 START_TEST(all_take_places)
@@ -510,10 +510,7 @@ START_TEST(giving_up_unanswered)
 }
 END_TEST
 
-/*
- * The unanswered attempt of a later waiter may have got the lock: this waiter asks again itself, although another is
- * first.
- */
+/* The unanswered attempt of a later waiter may have got the lock: it asks again itself, although another is first. */
 START_TEST(unanswered_behind_another)
 {
     struct world w;
@@ -533,10 +530,7 @@ START_TEST(unanswered_behind_another)
 }
 END_TEST
 
-/*
- * A key of another kind that is waited for: no waiter has a place there, and Redis is asked as seldom as for other
- * kinds.
- */
+/* A key of another kind is waited for: no waiter has a place there, and Redis is asked as seldom as for other kinds. */
 START_TEST(foreign)
 {
     struct world w;
@@ -673,10 +667,7 @@ START_TEST(watch_follows_the_head)
 }
 END_TEST
 
-/*
- * Redis grants the lock to an owner that asked for a place beside the holder here: that hold is lost, and LOST is
- * reported.
- */
+/* Redis grants the lock to a waiter beside the holder here: that hold is lost, and LOST is reported. */
 START_TEST(granted_beside_a_hold)
 {
     struct world w;
@@ -722,10 +713,7 @@ START_TEST(granted_behind_a_release)
 }
 END_TEST
 
-/*
- * A lock that is granted to a named owner after its session has gone is released; then its place is the last, as in
- * Redis.
- */
+/* A lock that is granted after its session has gone is released; then the owner's place is the last, as in Redis. */
 START_TEST(kept_place_after_a_release)
 {
     struct world w;
@@ -870,10 +858,7 @@ START_TEST(unused_places_keep_no_request_out)
 }
 END_TEST
 
-/*
- * Each refused LOCK of a new named owner leaves a place: the oldest places stay, up to a bound, and each of them ends
- * after its queue grace.
- */
+/* Each refused LOCK of a new named owner leaves a place: the oldest stay, up to a bound, each for its queue grace. */
 START_TEST(unused_places_are_bounded)
 {
     char owner[8];

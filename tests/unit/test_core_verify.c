@@ -51,8 +51,7 @@ START_TEST(a_renewal_due_in_doubt)
 END_TEST
 
 /*
- * A due renewal takes along others that are due soon, but not a verify that has just failed: that one waits for its
- * pause.
+ * A due renewal takes along others that are due soon, but not a verify that has just failed: that waits for its pause.
  */
 START_TEST(doubt_waits_for_its_pause)
 {

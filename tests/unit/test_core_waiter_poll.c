@@ -103,8 +103,7 @@ breaks(struct world *w, uint64_t s)
 }
 
 /*
- * The first poll comes soon, later ones at intervals, until the lock is released in Redis; and none without a cached
- * lock.
+ * The first poll comes soon, later ones at intervals, until the lock is released in Redis; none without a cached lock.
  */
 START_TEST(asked_while_it_lingers)
 {
@@ -174,8 +173,7 @@ START_TEST(no_listener_any_more)
 END_TEST
 
 /*
- * The lock is held when the answer comes: it is not cached again before a release in Redis; or a later poll finds no
- * waiter.
+ * Held when the answer comes: the lock is not cached again before a release in Redis, or a poll that finds no waiter.
  */
 START_TEST(held_when_that_is_received)
 {
@@ -204,10 +202,7 @@ START_TEST(held_when_that_is_received)
 }
 END_TEST
 
-/*
- * A run lasts handoff.time from the sending of the poll, not from its answer: a remote waiter in between waits no
- * longer.
- */
+/* A run lasts handoff.time from the sending of the poll, not from its answer: so a remote waiter waits no longer. */
 START_TEST(the_handoff_time_starts_at_the_poll)
 {
     for (int late = 0; late < 2; late++) {
@@ -249,10 +244,7 @@ START_TEST(a_later_run_has_its_own_time)
 }
 END_TEST
 
-/*
- * Remote waiters of tracked keys may poll without a subscription, which no count shows: the lock is released as often
- * as without polls.
- */
+/* Remote waiters of tracked keys may poll without a subscription: the lock is released as often as without polls. */
 START_TEST(not_where_others_poll)
 {
     struct world w;
@@ -400,10 +392,7 @@ END_TEST
 
 /* ---- a lock that is handed off ---- */
 
-/*
- * Another client has had "a", and n sessions wait for it here; this daemon listens to its channel. Returns the id of
- * its queue.
- */
+/* Another client has had "a", n sessions wait for it, and the daemon listens to its channel. Returns its queue's id. */
 static uint64_t
 crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
 {
@@ -602,10 +591,7 @@ START_TEST(not_without_a_run)
 }
 END_TEST
 
-/*
- * This daemon's own subscription is left out of the count if it was there all the time; in doubt a remote waiter is
- * assumed.
- */
+/* This daemon's own subscription is not counted if it was there all the time; in doubt, a remote waiter is assumed. */
 START_TEST(our_own_ear)
 {
     enum ear { THERE, COMES, GOES, EARS };

@@ -265,10 +265,7 @@ START_TEST(too_far)
 }
 END_TEST
 
-/*
- * In a grace period the members known before stay: they may hold locks. After its end the members are those that Redis
- * names.
- */
+/* In a grace period the members known before stay, as they may hold locks; after it those count that Redis names. */
 START_TEST(others_are_kept_in_a_grace)
 {
     struct epoch e = ours();
@@ -289,10 +286,7 @@ START_TEST(others_are_kept_in_a_grace)
 }
 END_TEST
 
-/*
- * The daemon knows all others only after the page with the last change; members that no page has named are dropped
- * then.
- */
+/* The daemon knows all others only after the page with the last change; members that no page has named go then. */
 START_TEST(changes_in_pages)
 {
     struct epoch e = ours();

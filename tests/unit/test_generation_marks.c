@@ -64,10 +64,7 @@ node_says(uint16_t i)
     generations_node_answered(g, i, node[i].silent ? NULL : &a, now_us, now_us);
 }
 
-/*
- * Each anchor takes the generations that this daemon begins, and reports that all have reclaimed, and all bits were
- * set.
- */
+/* Each anchor takes the generations that this daemon begins, as reclaimed by all members, with all bits set before. */
 static void
 register_at(unsigned anchor)
 {
@@ -230,10 +227,7 @@ START_TEST(two_reports_are_kept_apart)
 }
 END_TEST
 
-/*
- * Two longest leases after the owner got the slot, the mark is late. The generation that begins then does not make it
- * count again.
- */
+/* Two longest leases after the owner got the slot, the mark is late; the generation that begins then keeps it late. */
 START_TEST(a_mark_that_is_left_stops_nothing_for_ever)
 {
     node[FORMER].open = true;
@@ -249,10 +243,7 @@ START_TEST(a_mark_that_is_left_stops_nothing_for_ever)
 }
 END_TEST
 
-/*
- * A daemon that does not reach the former owner finds the record spoiled, and begins generations; the mark gets late
- * all the same.
- */
+/* A daemon that does not reach the former owner begins generations; the mark gets late all the same. */
 START_TEST(a_generation_of_another_daemon_does_not_prolong_it)
 {
     struct slot_range one = {SLOT, SLOT};

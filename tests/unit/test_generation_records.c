@@ -118,10 +118,7 @@ START_TEST(an_unanswered_command_may_have_run)
 }
 END_TEST
 
-/*
- * A refused command has lost nothing: a record that is missing for that reason must not begin one generation after
- * another.
- */
+/* A refused command has lost nothing: a record that is missing for that reason must not begin generations. */
 START_TEST(a_refused_command_has_not_run)
 {
     struct slot_state state;

@@ -142,10 +142,7 @@ START_TEST(a_first_request_in_a_slot)
 }
 END_TEST
 
-/*
- * While only one anchor names the generation, the daemon does not ask for the slot's bit; the second anchor may change
- * that.
- */
+/* While only one anchor names the generation, the daemon does not ask for the slot's bit; with the second it does. */
 START_TEST(one_anchor_names_a_generation)
 {
     struct slot_range one = {SLOT, SLOT};

@@ -968,10 +968,7 @@ START_TEST(a_daemon_cut_off_from_the_new_master_is_waited_for)
 }
 END_TEST
 
-/*
- * R7: after the loss of one anchor all members are known again in a beat or two; after two or three it takes 1.5
- * leases.
- */
+/* R7: after the loss of one anchor all members are known again in a beat or two; of two or three, in 1.5 leases. */
 START_TEST(anchors_are_flushed)
 {
     quiet_world();
@@ -1084,8 +1081,7 @@ START_TEST(lists_are_brought_though_one_is_late)
 END_TEST
 
 /*
- * All anchors are on this node, and those in `answering` answer; the other ones know this epoch of the first anchor's
- * node.
+ * All anchors are on this node; those in `answering` answer, the second and third with this epoch of the first's node.
  */
 static void
 registered(struct generations *g, uint16_t node, int64_t now_us, unsigned answering, uint64_t owner_of_0)

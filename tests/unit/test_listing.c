@@ -342,10 +342,7 @@ START_TEST(long_answers_have_their_share_of_memory)
 }
 END_TEST
 
-/*
- * Bytes that were read count no more: a session that keeps reading is not closed, however much all of them have
- * requested.
- */
+/* Bytes that were read no longer count: a session that keeps reading is not closed, however much all have requested. */
 START_TEST(a_session_that_reads_has_room_again)
 {
     struct client c = come(), d[READERS];

@@ -206,10 +206,7 @@ START_TEST(a_link_that_has_gone_greets)
 }
 END_TEST
 
-/*
- * A Redis that loses each registration again: each new epoch wakes all daemons, this one too. It asks again, after a
- * pause.
- */
+/* Redis loses each registration again: each new epoch wakes all daemons, this one too. It asks again, after a pause. */
 START_TEST(not_at_once_in_a_storm)
 {
     t.epoch++;
@@ -270,10 +267,7 @@ END_TEST
 
 enum { FRESH_US = EPOCH_FRESH_MS * 1000, OLD_US = FRESH_US + 1000 };
 
-/*
- * A registration is fresh from its sending on, however long the answer takes; an older answer after a newer one changes
- * nothing.
- */
+/* A registration is fresh from its sending on, however long the answer takes; a late older answer changes nothing. */
 START_TEST(fresh_from_the_sending)
 {
     int64_t now_us = clock_now_us();

@@ -242,10 +242,7 @@ START_TEST(the_end_of_a_session_that_was_not_reached_is_seen)
 }
 END_TEST
 
-/*
- * The session's output is over its limit, so it is not read; its socket takes more again after all answers were
- * handled.
- */
+/* The session's output is over its limit, so it is not read; its socket takes more only after all answers. */
 START_TEST(a_session_that_could_not_write_is_read_when_it_has_written)
 {
     struct client c = come();

@@ -112,10 +112,7 @@ START_TEST(not_of_another_boot)
 }
 END_TEST
 
-/*
- * A version without this file has run since, and owners may have come back to that process: the records in the file are
- * too old to count.
- */
+/* A version without this file has run since, and owners may have come back to it: the file is too old to count. */
 START_TEST(not_of_the_process_before_the_last)
 {
     unsigned char before[SLOT_FILE_HEAD + 64 * 256];

@@ -57,10 +57,7 @@ finish(struct reader *r, struct buf *transcript)
     buf_add(transcript, "", 1);
 }
 
-/*
- * Feeds the bytes in chunks of at most `most` (0: in one); with `rng` in chunks of random length, some of which are
- * lent.
- */
+/* Feeds the bytes in chunks of at most `most` (0: in one); with `rng` in chunks of random length, some of them lent. */
 static void
 transcribe(const struct reader_limits *limits, const char *p, size_t n, size_t most, struct rng *rng, struct buf *out)
 {

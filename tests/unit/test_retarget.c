@@ -285,10 +285,7 @@ START_TEST(answers_of_the_server_before_do_not_count)
 }
 END_TEST
 
-/*
- * A server hangs during the greeting; then there is none, with a pause of an hour, which does not count for the next
- * server.
- */
+/* A server hangs during the greeting; then none is there, for an hour: its pause does not count for the next server. */
 START_TEST(a_server_that_never_answers_is_left)
 {
     const int64_t min_us = w.conf.backoff_min_us, max_us = w.conf.backoff_max_us;

@@ -87,10 +87,7 @@ START_TEST(roles_of_each_configuration)
 }
 END_TEST
 
-/*
- * A session that is open must be able to unlock: it stays open, but loses the admin's commands with the password that
- * gave them.
- */
+/* An open session must be able to unlock: it stays, but loses the admin's commands with the password for them. */
 START_TEST(a_reload_takes_the_admins_role_and_no_more)
 {
     struct conf was, *now = conf;

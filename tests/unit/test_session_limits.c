@@ -206,8 +206,7 @@ START_TEST(a_shared_connection_never_locks_itself_out)
 END_TEST
 
 /*
- * An MLOCK that gives way releases the names that it has got; a request behind its owner's wait on another connection
- * gives way, too.
+ * An MLOCK that gives way releases its names; a request behind its owner's wait on another connection gives way, too.
  */
 START_TEST(every_waiting_request_gives_way)
 {

@@ -262,10 +262,7 @@ START_TEST(an_answer_finds_out_that_the_peer_is_gone)
 }
 END_TEST
 
-/*
- * The session is held up with more input, so no read can show its end: the daemon asks at each edge, and not in each
- * turn.
- */
+/* The session is held up with more input, so no read can show its end: the daemon asks at each edge, not each turn. */
 START_TEST(the_end_of_a_session_that_is_held_up_is_seen)
 {
     struct client holder = come(), c = come();
@@ -442,10 +439,7 @@ START_TEST(slow_requests_make_a_short_turn)
 }
 END_TEST
 
-/*
- * A new request is read in each turn, however many sessions always have more input, and however slow their requests
- * are.
- */
+/* A new request is read at once, however many sessions have more input, and however slow their requests are. */
 START_TEST(new_sessions_go_before_sessions_cut_short)
 {
     enum { SLOW = 5, TURNS = 20 };
@@ -659,8 +653,7 @@ START_TEST(a_long_pipeline_goes_round_and_keeps_its_order)
 END_TEST
 
 /*
- * The session that sends KILL has more requests in the shared read buffer; the end of the other session must not touch
- * them.
+ * The session that sends KILL has more requests in the shared read buffer, which the end of the other must not touch.
  */
 START_TEST(requests_behind_a_kill_are_still_there)
 {
