@@ -1,6 +1,5 @@
 /*
- * test_freelist.c -- records that are used again: at which sizes, how many the freelist keeps, and that it frees the
- * rest.
+ * test_freelist.c -- records that are used again: for which sizes, how many of them are kept, and the rest is freed.
  */
 #include "daemon/base/freelist.h"
 
