@@ -803,7 +803,7 @@ START_TEST(unanswered_before_others)
 }
 END_TEST
 
-/* A drain gives all places in Redis back. */
+/* Without checkpoints a drain gives all places in Redis back. */
 START_TEST(drain)
 {
     struct world w;

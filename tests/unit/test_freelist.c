@@ -37,7 +37,7 @@ START_TEST(go_round)
 }
 END_TEST
 
-/* A record has all the bytes of its size, and is reused only for a request of this size. */
+/* A record has all the bytes of its size, and is reused only for sizes that malloc rounds alike. */
 START_TEST(sizes)
 {
     struct freelist s = {0};
