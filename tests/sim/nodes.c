@@ -1,10 +1,11 @@
 /*
- * nodes.c -- the nodes of a simulated cluster: what each knows of the others, when it hears of what has changed, and
- * what it answers in place of its data.
+ * nodes.c -- the nodes of a simulated cluster: a node's knowledge of the others, when it learns of a change, and its
+ * answers in place of its data.
  *
- * How things are, the nodes that reach a majority of the masters hear within NODE_HEARS_US. A master that reaches none
- * serves for the node timeout, and up to half of it more; one that stood still serves until it hears. So an old master
- * serves beside the new one: but never for longer than cluster_world.old_us, which proto/PROTOCOL.md assumes.
+ * Nodes that reach a majority of the masters learn of a change within NODE_HEARS_US. A master that reaches no majority
+ * serves for the node timeout, and up to half of it more; one that stood still serves until it learns of the change. So
+ * an old master serves beside the new one, but never for longer than cluster_world.old_us, as proto/PROTOCOL.md
+ * assumes.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ put_id(struct buf *out, uint8_t node)
     buf_printf(out, "%040x", node + 1u);
 }
 
-/* Nobody asks who fails. */
+/* Without the flags of failed nodes, which no daemon uses. */
 static void
 put_nodes(struct buf *out, const struct server *s)
 {
@@ -103,7 +104,7 @@ put_nodes(struct buf *out, const struct server *s)
     }
 }
 
-/* Told anew where something has changed. */
+/* Made anew when something has changed. */
 static const char *
 nodes(void *ctx)
 {
@@ -120,9 +121,9 @@ nodes(void *ctx)
     return n->nodes_text.p;
 }
 
-/* ---- what a node hears ---- */
+/* ---- a node learns of changes ---- */
 
-/* A channel whose slot another one has. */
+/* A channel, or a key, whose slot another node has. */
 static bool
 is_gone(const struct server *s, struct slice channel)
 {
@@ -149,7 +150,7 @@ see_stray(void *ctx, struct slice key)
     }
 }
 
-/* What a master has in slots that it has lost it deletes. */
+/* Deletes the keys of slots that the master has lost. */
 static void
 delete_strays(struct server *s)
 {
@@ -164,7 +165,7 @@ delete_strays(struct server *s)
     } while (st.keys == 16);
 }
 
-/* Its connections live on. */
+/* Connections to it stay. */
 static void
 becomes_replica(struct server *s, struct server *master)
 {
@@ -264,7 +265,7 @@ nodes_open(struct world *w)
         c->map.epoch[i] = (uint64_t)(i % CLUSTER_MASTERS) + 1;
         c->map.master[i] = (uint8_t)(i % CLUSTER_MASTERS);
     }
-    for (unsigned slot = 0; slot < SLOTS; slot++) { /* as redis-cli --cluster create deals them */
+    for (unsigned slot = 0; slot < SLOTS; slot++) { /* as redis-cli --cluster create assigns them */
         c->map.owner[slot] = slot <= 5460 ? 0 : slot <= 10922 ? 1 : 2;
     }
     for (int i = 0; i < CLUSTER_SERVERS; i++) {
@@ -283,7 +284,7 @@ nodes_open(struct world *w)
     }
 }
 
-/* ---- what it answers ---- */
+/* ---- its answers ---- */
 
 static void
 note_redirect(struct world *w, const char *error)
@@ -299,7 +300,7 @@ note_redirect(struct world *w, const char *error)
     }
 }
 
-/* What an old master serves is counted; past its time it knows how things are. */
+/* Counts the commands that an old master serves; after its time the master learns of the change. */
 static void
 note_old(struct server *s, bool script)
 {
@@ -325,7 +326,7 @@ cluster_delay(const struct server *s)
                                                                                    : 0;
 }
 
-/* An answer that says which slots are open; it may be lost, so `told` is what arrives half a second later. */
+/* The first answer of node.lua that shows the open slot. It may be lost, so moves.c trusts it only TOLD_US later. */
 static void
 note_informed(struct conn *c, int script)
 {
@@ -337,7 +338,7 @@ note_informed(struct conn *c, int script)
     }
 }
 
-/* Of a trace: what a script of the anchors, of records or of nodes was asked, and has answered. */
+/* For a trace: the arguments and the answer of a script of anchors, records or nodes. */
 void
 cluster_informs(const struct conn *c, int words, const struct slice *word, const struct reply *r)
 {

@@ -1,12 +1,12 @@
 /*
- * ours.c -- what Redis has, compared with what its daemons and the strangers beside them believe.
+ * ours.c -- the data of Redis, compared with the state of the daemons and of the strangers beside them.
  *
- *   S7  what a stranger has nobody changes or takes away; nor is it granted meanwhile
- *   L2  while all is quiet, each holder of a name in Redis also holds it in its daemon,
+ *   S7  no daemon changes or takes away a stranger's lock, and none grants the name meanwhile
+ *   L2  without recent faults, each holder of a name in Redis also holds it in its daemon,
  *   S4  and as often, unless it has requested the name more than once
  *
- * A stranger is a client of Redisson, or of SET NX PX, that goes to the same Redis without rlockd. It knows of no
- * epoch and no grace: what is free it takes. Redis runs it at once, for what is wrong with its network is not ours.
+ * A stranger is a client of Redisson, or of SET NX PX, that uses the same Redis without rlockd. It ignores epochs and
+ * grace periods, and takes any free name. Its commands run at once, since faults of its network are not tested here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ suits(const struct world *w, const struct name *n)
            (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_SIMPLE);
 }
 
-/* As the stranger has left it, with the rest of its lease in ms; -1: the stranger does not hold it. */
+/* As the stranger has left it: returns the rest of its lease in ms; -1: the stranger does not hold it. */
 static int64_t
 is_the_strangers(struct world *w, const struct name *n)
 {
@@ -118,7 +118,10 @@ strangers_act(struct world *w)
     }
 }
 
-/* The stranger holds a remaining key, and lost a missing one. `take`: it is faster than the daemons at a free one. */
+/*
+ * The stranger holds a key that is left, and has lost a missing one. `take`: it may take free names before the daemons
+ * do.
+ */
 void
 strangers_lost(struct server *s, bool take)
 {
@@ -140,12 +143,12 @@ strangers_lost(struct server *s, bool take)
     }
 }
 
-/* ---- owners of ours ---- */
+/* ---- owners of the daemons ---- */
 
 /*
- * How often Redis says that somebody has it is of no account once that has been changed: if a LOCK or UNLOCK of his was
- * not answered, or he went before its answer came, he has it as often as before, and Redis may have another number. The
- * next command sets it, and the last release takes all.
+ * The number of holds in Redis does not count once it has changed: if a LOCK or UNLOCK got no answer, or the session
+ * ended before the answer, the owner has as many holds as before, and Redis may have another number. The next command
+ * sets it, and the last release takes all.
  */
 void
 check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
@@ -157,7 +160,7 @@ check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
 
 struct holder {
     uint64_t number;
-    int64_t holds; /* out: 0 = it does not hold it */
+    int64_t holds; /* out: 0 = not held */
 };
 
 static void
@@ -201,7 +204,7 @@ has_ticket(const struct daemon *d, const struct name *n, uint64_t session)
     return one.found;
 }
 
-/* For a moment what was done here is on its way there. */
+/* Redis may differ for a moment, while operations of the daemon are on their way. */
 static void
 compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *odd)
 {
@@ -217,7 +220,7 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
     }
     d = &w->daemon[index];
     if (!d->alive || d->state.self != self) {
-        return; /* of a process that nobody comes after: until its lease is over */
+        return; /* of a process without a successor: the lock stays until its lease is over */
     }
     h.number = number;
     core_each_holder(d->core, daemon_clock(d, w->now_us), slice_of(n->text), look, &h);
@@ -234,7 +237,7 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
     }
 }
 
-/* Of a quorum only what a majority has counts, and once. */
+/* In a quorum only an owner with a majority counts, and once. */
 static void
 compare_all(struct world *w, struct name *n, bool *odd)
 {

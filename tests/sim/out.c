@@ -1,5 +1,5 @@
 /*
- * out.c -- replies in chunks of memory that grow and are used again.
+ * out.c -- replies in chunks of memory that grow and are reused.
  */
 #include "tests/sim/out.h"
 

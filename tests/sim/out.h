@@ -1,5 +1,5 @@
 /*
- * out.h -- replies of the simulated Redis, built in memory that is taken back as a whole with the next command.
+ * out.h -- replies of the simulated Redis, in memory that the next command frees as a whole.
  */
 #ifndef RLOCKD_TESTS_SIM_OUT_H
 #define RLOCKD_TESTS_SIM_OUT_H
@@ -10,13 +10,13 @@
 struct out_chunk;
 
 struct out {
-    struct out_chunk *chunk; /* the one in use, then older ones */
-    size_t n;                /* bytes used of it */
+    struct out_chunk *chunk; /* the present chunk, then older ones */
+    size_t n;                /* used bytes of the present chunk */
 };
 
 void out_fini(struct out *o);
 
-/* Forgets everything that was built. */
+/* Frees all replies. */
 void out_reset(struct out *o);
 
 /* Aligned for anything; aborts when out of memory. */
@@ -30,14 +30,14 @@ struct reply *out_status(struct out *o, struct slice text);
 
 enum { DIGITS_ROOM = 32 };
 
-/* Digits, somewhere in `room`: without printf, which would be a fifth of a script's time. A double as by "%.17g". */
+/* Digits, somewhere in `room`: without printf, which would take a fifth of a script's time. A double as by "%.17g". */
 struct slice print_int(int64_t n, char room[DIGITS_ROOM]);
 struct slice print_double(double d, char room[DIGITS_ROOM]);
 
-/* "CODE text"; line ends become blanks, as Redis does it. */
+/* "CODE text"; line ends become blanks, as in Redis. */
 struct reply *out_error(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Room for `count`, which the caller fills, or lessens. */
+/* Room for `count` items, which the caller fills; it may lower the count. */
 struct reply *out_array(struct out *o, size_t count);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * pipeline.c -- a session asks for much in one go, and what its owner is answered out of order. S10 of check.c.
+ * pipeline.c -- a session sends many requests at once, and the order of the answers to its owner. S10 of check.c.
  *
- * No dice are thrown for it, but those of the requests.
+ * No dice are thrown, except those of the requests.
  */
 #include "tests/sim/sim.h"
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static bool
 may_go_on(const struct daemon *d, const struct session *s, uint64_t id)
@@ -13,7 +13,7 @@ may_go_on(const struct daemon *d, const struct session *s, uint64_t id)
     return d->alive && !d->world->failed && s->open && s->id == id && !s->eof;
 }
 
-/* Of one owner: what a session holds is given back or renewed, what it does not hold is locked. */
+/* Requests of one owner: held names are released or renewed, other names are locked. */
 void
 pipelines_act(struct daemon *d, struct session *s)
 {
@@ -32,14 +32,14 @@ pipelines_act(struct daemon *d, struct session *s)
             s->held[name]--;
             clients_ask_at_once(d, s, CORE_UNLOCK, name, owner);
         } else if (i == 3 && sort == 3) {
-            clients_ask(d, s, CORE_LOCK, name, owner); /* it may wait */
+            clients_ask(d, s, CORE_LOCK, name, owner); /* this one may wait */
         } else {
             clients_ask_at_once(d, s, CORE_LOCK, name, owner);
         }
     }
 }
 
-/* ---- what goes side by side ---- */
+/* ---- requests that go side by side ---- */
 
 static bool
 is_of(enum core_event_type type, enum core_event_type one, enum core_event_type many)
@@ -53,14 +53,14 @@ may_wait(const struct asked *a)
     return a->type == CORE_MLOCK || (a->type == CORE_LOCK && a->wait_us != 0);
 }
 
-/* Of several names some may have been refused when they were asked for: core_check() knows which were not. */
+/* Of several names some may have been refused at once; core_check() covers the others. */
 static bool
 are_of_one_name(const struct asked *a, const struct asked *b)
 {
     return a->n == 0 && b->n == 0 && a->name[0] == b->name[0];
 }
 
-/* PROTOCOL.md, Order: whether the later one may be answered while the earlier one is not. */
+/* PROTOCOL.md, Order: whether the later request may be answered while the earlier one has no answer. */
 static bool
 go_together(const struct world *w, const struct asked *earlier, const struct asked *later)
 {
@@ -77,7 +77,10 @@ go_together(const struct world *w, const struct asked *earlier, const struct ask
                                                          : is_of(earlier->type, CORE_RENEW, CORE_MRENEW);
 }
 
-/* It had its turn. Other answers are those of who was refused, or ended by somebody else, whatever stands before it. */
+/*
+ * The request had its turn. Other answers are refusals, or come from another session's request; for these the order
+ * does not count.
+ */
 static bool
 has_run(const struct core_reply *r)
 {

@@ -1,9 +1,9 @@
 /*
- * promises.c -- what clients were told: S1 as they see it, S4, S5 and S6 (check.c).
+ * promises.c -- promises to clients: S1 as they see it, S4, S5 and S6 (check.c).
  *
- * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST; from
- * an UNLOCK or a RENEW to its answer there is none. What a daemon does unasked ends none: that it has released a lock
- * is no excuse for who has it next.
+ * A promise is a grant that a client has received: the lock is its own until the promise ends. The promise ends when
+ * the client gives it up, or receives LOST; from an UNLOCK or a RENEW to its answer there is no promise. An action of
+ * the daemon ends none: if it releases a lock by itself, another holder is still a violation.
  */
 #include "tests/sim/check.h"
 
@@ -49,7 +49,7 @@ forget_old(struct name *n, int64_t now_us)
     }
 }
 
-/* The epoch in which it is held; what a process that has died held was asserted in none behind its grant. */
+/* The epoch in which the lock is held; a process that has died asserted its locks in no epoch after the grant. */
 static uint64_t
 promised_in(const struct world *w, const struct promise *p)
 {
@@ -85,7 +85,7 @@ reported_until(const struct daemon *d, int64_t lease_us)
     struct world *w = d->world;
     int64_t us = lease_us;
 
-    if (w->options->control == CONTROL_DRIFT_0) { /* without the margin, for who measures it by true time */
+    if (w->options->control == CONTROL_DRIFT_0) { /* without the margin, for a client that counts in true time */
         us += lease_us / 99 + 2 * US_PER_MS;
     }
     return daemon_true(d, daemon_clock(d, w->now_us) + us);
@@ -93,7 +93,7 @@ reported_until(const struct daemon *d, int64_t lease_us)
 
 /* ---- grants ---- */
 
-/* S4. Only where nothing else of this session is under way that could change it. */
+/* S4. Only where no other request of this session is under way that could change it. */
 static void
 check_holds(struct daemon *d, const struct name *n, const struct promise *p, const struct asked *a,
             const struct core_reply *r)
@@ -112,7 +112,7 @@ check_holds(struct daemon *d, const struct name *n, const struct promise *p, con
     }
 }
 
-/* S4, of who has a name and comes back to a new process within its grace: it never ceased to hold. */
+/* S4: a named owner that comes back to a new process within its grace has held the lock all the time. */
 static void
 check_returned(struct daemon *d, const struct name *n, const struct promise *p, const struct core_reply *r)
 {
@@ -143,7 +143,7 @@ was_refused(const struct session *s, const struct asked *a, int name)
     return s->unavailable_us[name] != 0 && a->at_us < s->unavailable_us[name] + 15 * US_PER_S;
 }
 
-/* When the client's LOCK was cancelled an attempt for it may have been in flight, and it may be still. */
+/* When the client's LOCK was cancelled an attempt for it may have been in flight, and it may still be. */
 static bool
 has_attempt_of_cancelled(const struct session *s, const struct asked *a, int name)
 {
@@ -151,13 +151,16 @@ has_attempt_of_cancelled(const struct session *s, const struct asked *a, int nam
 }
 
 /*
- * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
- * last hold, or attempt, is still being given back when they ask (as it is where who had it last asks while it lingers,
- * for more than is left of it): others may ask right behind that release, they themselves only when it is answered; or
- * whose attempt, which was answered for them too early, is still under way: they have its place; or who was told that
- * he lost it, which is made sure of first. Nor of who asks again within the time of an operation behind a CANCEL: the
- * attempt that was in flight then is for that owner (seeds 645 and 2148). Nor of what a process reads when it goes on
- * after it stood still: two waiters may have been granted permits meanwhile, and the lease of the first one be over.
+ * S5. Not asserted where the order is not the order of requests at one daemon:
+ * - readers go together, and a place in Redis also counts other daemons' waiters;
+ * - an owner whose last hold, or attempt, is still being given back when it asks (also the last holder that asks while
+ *   the lock lingers, for more than the rest of its lease): others may ask right behind that release, the owner only
+ *   after the answer; or an owner whose attempt was answered too early and is still under way: the owner
+ *   has the place of that attempt; or an owner that received LOST, whose loss is confirmed first;
+ * - a request within the time of an operation after a CANCEL: the attempt in flight is for that owner (seeds 645 and
+ *   2148);
+ * - input that a process reads after it stood still: two waiters may have been granted permits meanwhile, and the lease
+ *   of the first one may be over.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -183,7 +186,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
     }
 }
 
-/* It is given up already, or a lease of another length is asked for, by a request that was sent behind this one. */
+/* A later request gives the lock up already, or asks for a lease of another length. */
 static bool
 given_up(const struct daemon *d, const struct session *s, const struct asked *a, int name)
 {
@@ -205,14 +208,14 @@ given_up(const struct daemon *d, const struct session *s, const struct asked *a,
     return false;
 }
 
-/* Its owner has given back a hold of this name behind this grant: what is left may be a reader's. */
+/* Its owner has given back a hold of this name after this grant: the rest may be a reader's. */
 static bool
 was_given_back(const struct asked *a, const struct name *n, int name)
 {
     return name_has(n, KIND_F_SHARED) && (a->given_back & (1u << name)) != 0;
 }
 
-/* Its owner has a name, and has given all of it back over another session before this answer was heard. */
+/* A named owner has given back all holds over another session before this answer arrived. */
 static bool
 ended_elsewhere(const struct daemon *d, const struct asked *a, const struct core_reply *r)
 {
@@ -268,7 +271,7 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     }
 }
 
-/* A promise goes on behind a RENEW, for as long as that says, and behind an UNLOCK that leaves holds. */
+/* A promise goes on after a RENEW, for the reported time, and after an UNLOCK that leaves holds. */
 void
 check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r)
 {
@@ -298,7 +301,7 @@ check_left(struct daemon *d, struct session *s, const struct asked *a, const str
     }
 }
 
-/* Answers that their clients have not heard: what their owner gives up meanwhile is no promise of theirs. */
+/* Notes in answers that have not arrived that their owner has given a hold back, or renewed it, since. */
 static void
 note_given_back(struct daemon *d, struct slice owner, int name, bool renews)
 {
@@ -312,8 +315,8 @@ note_given_back(struct daemon *d, struct slice owner, int name, bool renews)
 }
 
 /*
- * Who gives a hold up, or another lease to it, relies on nothing before that is answered; who asks with a name may be
- * any of its sessions. What is left of a read-write lock may be that of a reader.
+ * A client that gives a hold up, or asks for another lease of it, relies on nothing before the answer; for a named
+ * owner that is any of its sessions. The rest of a read-write lock may be that of a reader.
  */
 void
 check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type)
@@ -338,7 +341,7 @@ check_asks(struct daemon *d, struct session *s, const struct core_request *r, en
     }
 }
 
-/* A named owner keeps what it has for its grace, at the least. */
+/* A named owner keeps its locks for its grace, at least. */
 void
 check_session_ends(struct daemon *d, struct session *s)
 {
@@ -363,8 +366,8 @@ check_session_ends(struct daemon *d, struct session *s)
 }
 
 /*
- * Its sessions have ended with the process before this one, and all they had is given back now; owners with a name have
- * their grace. A loss of power is the end of all that relied on the daemon.
+ * The sessions of the former process have ended, and all their locks are given back now; named owners have their grace.
+ * After a loss of power no promise of the daemon is left.
  */
 void
 check_restored(struct daemon *d, bool power_lost)

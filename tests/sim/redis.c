@@ -1,5 +1,5 @@
 /*
- * redis.c -- one simulated Redis: its clock, its identity, what is wrong with it, and the way in for commands.
+ * redis.c -- one simulated Redis: its clock, its identity, its faults, and the entry of commands.
  */
 #include "tests/sim/redis.h"
 
@@ -89,7 +89,7 @@ sim_redis_restart(struct sim_redis *r, const struct sim_redis *data, const char 
     script_forget(r);
 }
 
-/* What it replicated until now is its second id, as PSYNC2 has it. */
+/* The id of the replication until now becomes the second id, as in PSYNC2. */
 void
 sim_redis_promote(struct sim_redis *r, const char *replid)
 {
@@ -207,7 +207,7 @@ info_keyspace(const struct sim_redis *r, struct buf *b)
     }
 }
 
-/* Of all that was ever run, what somebody asks for. */
+/* The commands that daemons ask for, of all commands that ever ran. */
 static void
 info_commandstats(const struct sim_redis *r, struct buf *b)
 {
@@ -220,7 +220,7 @@ info_commandstats(const struct sim_redis *r, struct buf *b)
 static const struct {
     const char *name;
     void (*print)(const struct sim_redis *r, struct buf *b);
-    bool usual; /* also where none is named */
+    bool usual; /* also in an INFO without sections */
 } info_sections[] = {
     {"server", info_server, true},
     {"memory", info_memory, true},
@@ -229,7 +229,7 @@ static const struct {
     {"keyspace", info_keyspace, true},
 };
 
-/* Only what this one has, of what Redis says. */
+/* Only the fields that this Redis has. */
 const struct reply *
 cmd_info(struct sim_redis *r, int n, const struct slice *w)
 {

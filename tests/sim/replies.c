@@ -1,11 +1,12 @@
 /*
- * replies.c -- from the core's REPLY to the client's ear: slots, the daemon's own outbox (serve/outbox.c), and the
+ * replies.c -- the way of the core's REPLY to the client: slots, the daemon's own outbox (serve/outbox.c), and the
  * write.
  *
- * A reply is a line: "G", then for each grant the ms that are left; "L" is the answer of who has lost it. A third of
- * the sessions are answered in the order of their requests, as on one connection; the others as if each request had its
- * own. Replies leave at the end of a turn. There the process may stand still (FAULT_STOPPED_AT_WRITE), and go on with
- * the write as if nothing had happened; of a client that is paused the socket is full; and it may take a part only.
+ * A reply is a line: "G", then for each grant the ms that are left; "L" is the answer for a lost lock. A third of the
+ * sessions are answered in the order of their requests, as on one connection; the others as if each request had a
+ * connection of its own. Replies leave at the end of a turn. There the process may stand still
+ * (FAULT_STOPPED_AT_WRITE), and go on with the write unawares; the socket of a paused client is full; and a socket may
+ * take only a part.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,7 @@ in_order(const struct session *s)
     return s->id % 3 == 0;
 }
 
-/* The oldest that is not written, if it is answered. */
+/* The oldest request that is not written, if it is answered. */
 static struct asked *
 next_to_write(struct session *s)
 {
@@ -147,7 +148,7 @@ replies_note(struct daemon *d, const struct core_reply *r)
 
     d->cancelled_n += r->answer == CORE_CANCELLED;
     if (a == NULL) {
-        clients_receive(d, r); /* which knows of those that stand in no slot */
+        clients_receive(d, r); /* clients_receive() knows the requests that have no slot */
         return;
     }
     if (a->answered) {
@@ -229,7 +230,7 @@ receive(struct daemon *d, struct session *s)
     }
 }
 
-/* Its socket takes all, or a part of it. */
+/* The session's socket takes all bytes, or a part of them. */
 static void
 write_to(struct daemon *d, struct session *s)
 {
@@ -247,7 +248,7 @@ write_to(struct daemon *d, struct session *s)
         return;
     }
     n = fit ? s->out.bytes.n : s->out.fit_n;
-    if (w->faults_on && (w->now_us + (int64_t)s->id) % 16 == 0) { /* no dice: who has it full, has it for a while */
+    if (w->faults_on && (w->now_us + (int64_t)s->id) % 16 == 0) { /* no dice: a full socket stays full for a while */
         n = n / 2;
         s->paused_until_us = s->paused_until_us > w->now_us ? s->paused_until_us : w->now_us + w->habit.lease_us / 4;
     }
@@ -267,7 +268,7 @@ claims(const struct daemon *d)
     return false;
 }
 
-/* It stands still right here, and knows nothing of it. */
+/* Makes the process stand still at this point, unawares. */
 static bool
 stops_here(struct daemon *d)
 {

@@ -1,5 +1,5 @@
 /*
- * rng.c -- dice, and what a seed decides at its beginning: which faults there are, and how busy everybody is.
+ * rng.c -- dice, and the draws of a seed at its beginning: its faults, and how busy clients and daemons are.
  */
 #include <string.h>
 
@@ -81,8 +81,8 @@ sight(struct world *w, enum sight s)
 }
 
 /*
- * Half of the faults are left out, so that not all of them hide behind the most frequent; some seeds have none. Others
- * have one or two, and those seldom: all is quiet then when what one of them has left behind would be seen.
+ * Half of the faults are left out, so that the frequent ones do not hide the others; some seeds have none. Others have
+ * one or two, and those seldom: then the traces of a fault show, since all else is quiet.
  */
 static void
 draw_rates(struct world *w)
@@ -120,8 +120,8 @@ draw_people(struct world *w)
 }
 
 /*
- * By dice of their own, so that all other seeds stay what they were. A seed with rushes is mostly as it is by default,
- * with a network that answers before a turn that was left to others is over.
+ * By dice of their own, so that all other seeds stay the same. A seed with rushes mostly has default settings, and a
+ * network that answers before a turn that is left to others is over.
  */
 static void
 draw_apart(struct world *w)
@@ -142,7 +142,7 @@ draw_apart(struct world *w)
     }
     h->monitors = chance(w, 5000) ? (int)between(w, 1, 2) : 0;
     w->rate[FAULT_DENIED] = chance(w, 5000) ? (uint32_t)between(w, 100, 1000) : 0;
-    if (w->options->losses && h->daemons > 1 && chance(w, 5000)) { /* and nothing else: see newcomer_comes() */
+    if (w->options->losses && h->daemons > 1 && chance(w, 5000)) { /* no other faults: see newcomer_comes() */
         memset(w->rate, 0, sizeof(w->rate));
         w->rate[FAULT_UNHEARD] = 100000;
         w->rng = usual;
@@ -154,7 +154,7 @@ draw_apart(struct world *w)
     w->rng = usual;
 }
 
-/* By dice of its own, so that worlds of one Redis stay what they were. */
+/* By dice of its own, so that worlds of one Redis stay the same. */
 static void
 draw_shape(struct world *w)
 {
@@ -199,7 +199,7 @@ draw_habits(struct world *w)
     if (w->options->control == CONTROL_DRIFT_0 || w->options->control == CONTROL_RATES) {
         h->rates = true;
     }
-    if (w->options->control == CONTROL_LEASE_FROM_REPLY) { /* what makes a difference */
+    if (w->options->control == CONTROL_LEASE_FROM_REPLY) { /* makes the control visible */
         h->leased = 90000;
         h->unlock = 10000;
         h->think_us = 200 * US_PER_MS;

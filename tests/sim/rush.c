@@ -1,7 +1,7 @@
 /*
  * rush.c -- a rush for one name: sessions of one daemon, and some of the others, lock and unlock it as fast as they can
- * for some tens of milliseconds. That is what hand-overs are for; and by chance a fault that the seed knows strikes in
- * the middle of it, so that runs are harmed and not only what comes between them.
+ * for some tens of milliseconds, which makes runs of hand-offs. By chance a fault of the seed strikes in the middle of
+ * it, so that faults also come within runs and not only between them.
  */
 #include "tests/sim/sim.h"
 
@@ -26,7 +26,7 @@ handed_name(struct world *w)
     return -1;
 }
 
-/* One of those that happen by themselves and that this seed knows, mostly of the ones that end a run. */
+/* A fault of this seed that comes by itself, mostly one that ends a run. */
 static enum fault
 draw_strike(struct world *w)
 {
@@ -81,7 +81,7 @@ rush_ticks(struct world *w)
     schedule(w, &r->h, w->now_us);
 }
 
-/* Who has it gives it back, and asks for it again in the same breath. */
+/* The holder gives the lock back, and asks for it again at once. */
 static void
 session_rushes(struct daemon *d, struct session *s, int name)
 {

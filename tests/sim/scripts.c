@@ -1,5 +1,5 @@
 /*
- * scripts.c -- EVAL, EVALSHA and SCRIPT of the simulated Redis: texts that are compiled once, and what Lua returns.
+ * scripts.c -- EVAL, EVALSHA and SCRIPT of the simulated Redis: texts that are compiled once, and the results of Lua.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 struct script {
     UT_hash_handle hh;      /* by sha */
-    UT_hash_handle by_text; /* so that a text that is sent again and again (presence.lua) costs no digest */
+    UT_hash_handle by_text; /* so that a text that is sent again and again (presence.lua) needs no digest */
     struct str *text;
     char sha[SHA1_HEX_BYTES + 1];
     size_t id;
@@ -18,14 +18,14 @@ struct script {
 
 /* ---- Lua to replies ---- */
 
-/* What a cast of a double gives on x86, for Redis does no more. */
+/* The result of a double's cast on x86, which is all that Redis does. */
 static int64_t
 truncated(double d)
 {
     return d >= -0x1p63 && d < 0x1p63 ? (int64_t)d : INT64_MIN;
 }
 
-/* The field as a string, left on the stack; NULL and nothing on it when it is none. */
+/* The field as a string, left on the stack; NULL, and nothing on the stack, when it is no string. */
 static const char *
 string_field(lua_State *lua, const char *name)
 {
@@ -38,7 +38,7 @@ string_field(lua_State *lua, const char *name)
     return NULL;
 }
 
-/* Of the value on top, which it takes away. */
+/* The reply for the value on top, which it pops. */
 static struct reply *
 take_reply(lua_State *lua, struct out *out)
 {
@@ -65,7 +65,7 @@ take_reply(lua_State *lua, struct out *out)
             break;
         }
         if ((text = string_field(lua, "ok")) != NULL) {
-            r = out_error(out, "%s", text); /* without line ends, as that is */
+            r = out_error(out, "%s", text); /* without line ends, as an error */
             r->type = REPLY_STATUS;
             lua_pop(lua, 1);
             break;
@@ -97,7 +97,7 @@ take_reply(lua_State *lua, struct out *out)
     return r;
 }
 
-/* The error on top, which it takes away. */
+/* The reply for the error on top, which it pops. */
 static const struct reply *
 take_error(lua_State *lua, struct out *out, const struct script *s)
 {
@@ -143,7 +143,7 @@ is_loaded(const struct sim_redis *r, const struct script *s)
     return s != NULL && s->id / 64 < r->script_words && (r->script[s->id / 64] >> s->id % 64 & 1) != 0;
 }
 
-/* The digest in lower case; false: it is none. */
+/* The digest in lower case; false: the text is no digest. */
 static bool
 read_sha(struct slice word, char sha[SHA1_HEX_BYTES + 1])
 {
@@ -199,7 +199,7 @@ script_new(struct engine *e, const char *sha, struct slice text)
     return s;
 }
 
-/* The script of a text, compiled; NULL with an error. From now on r knows it. */
+/* The script of a text, compiled; NULL with an error. From now on r has the script. */
 static const struct script *
 compile(struct sim_redis *r, struct slice text, const struct reply **error)
 {

@@ -1,6 +1,6 @@
 /*
- * server.c -- the servers of a world: their clocks, who has subscribed to what, and how they die. What is asked of
- * them is calls.c; the data and the scripts are in redis.c.
+ * server.c -- the servers of a world: their clocks, subscriptions, and deaths. Their commands are in calls.c, the data
+ * and the scripts in redis.c.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ server_subscribes(struct conn *c, struct slice name, bool sharded, bool on)
     send_subscription(c, what[sharded][on], name, false);
 }
 
-/* Who hears channels of slots that are another node's now is told so, one by one. */
+/* A subscriber to channels of slots that another node has now is unsubscribed from each. */
 void
 server_unsubscribes(struct server *s, bool (*is_gone)(const struct server *s, struct slice channel))
 {
@@ -141,7 +141,7 @@ server_hangs_up(struct conn *c)
     c->open = false;
 }
 
-/* Who subscribed is counted, heard or not, as Redis does. No message at all: only that. */
+/* Counts the subscribers, as Redis does, whether the message arrives or not. Without a message it only counts. */
 static int
 published(void *ctx, struct slice channel, struct slice message, bool sharded)
 {
@@ -164,7 +164,7 @@ published(void *ctx, struct slice channel, struct slice message, bool sharded)
             continue;
         }
         if (fault(w, FAULT_PUBSUB_DROP) || w->options->control == CONTROL_NO_POLL) {
-            w->harm_us = w->now_us + w->habit.poll_us; /* who does not hear of it asks then; L5: seed 10087 */
+            w->harm_us = w->now_us + w->habit.poll_us; /* the waiters ask then, without the message; L5: seed 10087 */
             continue;
         }
         if (out.n == 0) {
@@ -187,7 +187,7 @@ published(void *ctx, struct slice channel, struct slice message, bool sharded)
 
 /* ---- life and death ---- */
 
-/* What was answered, and has not arrived, of one connection of each daemon: the others hear first what has happened. */
+/* Delays answers under way of one connection of each daemon, so that the other connections bring the news first. */
 void
 server_late(struct server *s, int64_t for_us)
 {
@@ -230,7 +230,7 @@ begin_life(struct server *s, uint64_t life, struct sim_redis *data, bool promote
         server_id(s, replid, life, 3);
         sim_redis_promote(s->redis, replid);
     }
-    if (s->follows != NULL) { /* it begins with what its master has */
+    if (s->follows != NULL) { /* it begins with the data of its master */
         sim_redis_follow(s->redis, s->follows->redis);
     }
     s->promoted = promote;
@@ -256,7 +256,7 @@ server_ends_conns(struct server *s)
     }
 }
 
-/* data NULL: empty. A promoted replica is another process that has lived on; the one before it may come back. */
+/* data NULL: empty. A promoted replica is a process that has run before; the former master may come back. */
 void
 server_restart(struct server *s, struct sim_redis *data, bool promote)
 {
@@ -271,7 +271,7 @@ server_restart(struct server *s, struct sim_redis *data, bool promote)
     begin_life(s, ++s->life, data, promote);
 }
 
-/* The first replica has joined: a new line of replication, by the same process; no connection ends. */
+/* The first replica has joined: a new line of replication, in the same process; no connection ends. */
 void
 server_new_line(struct server *s)
 {
@@ -328,7 +328,7 @@ servers_open(struct world *w)
     }
 }
 
-/* Two of the sentinels are enough: the third is discovered. */
+/* Two of the sentinels are enough: the daemon discovers the third. */
 const char *
 server_url(const struct world *w, char out[160])
 {

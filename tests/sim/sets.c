@@ -6,7 +6,7 @@
 
 #include "tests/sim/inside.h"
 
-/* ---- sets: in the order of arrival, where Redis has none ---- */
+/* ---- sets: in order of arrival; those of Redis have no order ---- */
 
 const struct reply *
 cmd_sadd(struct sim_redis *r, int n, const struct slice *w)
@@ -109,12 +109,12 @@ enum { ZADD_NX = 1, ZADD_XX = 2, ZADD_CH = 4, ZADD_INCR = 8, ZADD_GT = 16, ZADD_
 struct zadd {
     unsigned flags;
     int64_t added, moved;
-    bool done;    /* something was, for INCR */
+    bool done;    /* a member was changed, for INCR */
     bool nan;
-    double score; /* INCR: what it is now */
+    double score; /* INCR: the new score */
 };
 
-/* A small set keeps whole numbers as such: there is no -0. */
+/* A small set keeps whole numbers as integers: there is no -0. */
 static double
 kept(const struct key *k, double score)
 {
@@ -156,7 +156,7 @@ zadd_one(struct zadd *z, struct key *k, struct slice name, double score)
     }
 }
 
-/* Reads the options; *from is where the first score is. An error, or NULL. */
+/* Reads the options; *from is the index of the first score. An error, or NULL. */
 static const struct reply *
 zadd_options(struct sim_redis *r, int n, const struct slice *w, struct zadd *z, int *from)
 {
@@ -288,7 +288,7 @@ struct bound {
     bool open;
 };
 
-/* As strtod reads it, blanks in front and nothing at all included. */
+/* As strtod reads it: with blanks in front, and an empty text, too. */
 static bool
 bound_of(struct slice s, struct bound *b)
 {
@@ -360,7 +360,7 @@ cmd_zremrangebyscore(struct sim_redis *r, int n, const struct slice *w)
 }
 
 struct zrange {
-    bool any;                   /* ZRANGE: its options may say what it is */
+    bool any;                   /* ZRANGE: its options choose the sort of range */
     bool by_score, back, scores;
     int64_t offset, limit;
     int64_t from, to;           /* ranks */

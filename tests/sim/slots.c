@@ -1,10 +1,10 @@
 /*
- * slots.c -- the simulated Redis as a node of a cluster: which commands it runs, and what it says in place of the
- * others, as getNodeByQuery() of 7.0 has it. CLUSTER NODES is told by whoever knows the nodes.
+ * slots.c -- the simulated Redis as a node of a cluster: the commands that it runs, and the errors for all others, as
+ * getNodeByQuery() of 7.0 decides. CLUSTER NODES is an answer of nodes.c.
  *
- * A slot that is given away runs what finds all its keys, and says ASK where it has none of them, TRYAGAIN where it has
- * some. A slot that is got runs what comes behind ASKING; of several keys only if it has all. Channels that have a slot
- * go with it, open or not. A script is asked again for each command that it runs.
+ * While a slot is given away, a command runs if all its keys are here, and gets ASK if none is, TRYAGAIN if some are.
+ * In a slot that the node gets, a command runs after ASKING; one of several keys only if all are here. Channels with a
+ * slot go with the slot, open or not. Each command of a script is checked again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ sim_redis_in_cluster(struct sim_redis *r, const struct sim_slots *slots)
     r->slots = slots;
 }
 
-/* The keys of a command: so many from w[*from] on. */
+/* The keys of a command: their number, from w[*from] on. */
 static int
 keys_of(const struct command *c, int n, const struct slice *w, int *from)
 {
@@ -37,7 +37,7 @@ keys_of(const struct command *c, int n, const struct slice *w, int *from)
 
 enum route { ROUTE_HERE, ROUTE_MOVED, ROUTE_ASK, ROUTE_AGAIN, ROUTE_DOWN, ROUTE_NOBODY, ROUTE_CROSS };
 
-/* Of some keys of one slot; `channel`: they are none, but go with it. */
+/* For keys of one slot; `channel`: a channel, which has no keys but goes with the slot. */
 static enum route
 route_of(struct sim_redis *r, uint16_t slot, bool channel, bool asking, int keys, const struct slice *w)
 {
@@ -69,7 +69,7 @@ slots_refuse(struct sim_redis *r, const struct command *c, int n, const struct s
 {
     int from = 0, keys = keys_of(c, n, w, &from);
 
-    for (int i = 0; i < keys; i++) { /* those of several slots may all be here */
+    for (int i = 0; i < keys; i++) { /* keys of several slots may all be here */
         enum route is = route_of(r, slot_of(w[from + i]), (c->flags & CMD_CHANNEL) != 0, r->asking, keys, w + from);
 
         if (is == ROUTE_DOWN) {
@@ -81,7 +81,7 @@ slots_refuse(struct sim_redis *r, const struct command *c, int n, const struct s
     return NULL;
 }
 
-/* The keys as they are at that time, which a command would see. */
+/* The keys at that time, as a command would see them. */
 static enum route
 route_words(struct sim_redis *r, bool asking, int words, const struct slice *word, uint16_t *slot)
 {
@@ -149,9 +149,9 @@ cmd_cluster(struct sim_redis *r, int n, const struct slice *w)
                      w[1].p);
 }
 
-/* ---- keys that change their node ---- */
+/* ---- keys that move to another node ---- */
 
-/* Its time has been rounded at each move. */
+/* The expiry has been rounded at each move. */
 static bool
 is_older(const struct key *k, const struct key *there)
 {
@@ -162,7 +162,7 @@ is_older(const struct key *k, const struct key *there)
                                                                         strtoull(there->text->p, NULL, 10);
 }
 
-/* The time that is left goes with it, and at least a millisecond. */
+/* The key moves with the rest of its time, at least a millisecond. */
 bool
 sim_redis_migrate(struct sim_redis *r, int64_t from_us, struct sim_redis *to, int64_t to_us, struct slice key)
 {

@@ -1,11 +1,11 @@
 /*
- * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/state_file.c have in the state
- * directory, and what serve/state_store.c does with it.
+ * state.c -- the state that outlives a process of a daemon: the state directory of serve/identity.c and
+ * serve/state_file.c, as serve/state_store.c uses it.
  *
- * A checkpoint is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had
- * never been; and all is in the order of the program. So a process that dies leaves what it has done up to some action,
- * and that is all there is to be drawn (daemon_does). When the machine loses its power each slot may also be as it was
- * last written to the disk, or broken; and the clock begins anew, which no deadline survives.
+ * A checkpoint is kept or not, since a slot counts only when it is whole, and all writes are in the order of the
+ * program. So a process that dies leaves the state up to some action, and the dice choose which (daemon_does). When the
+ * machine loses its power each slot may also be as it was last written to the disk, or broken; and the clock begins
+ * anew, after which no deadline is valid.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ state_keep(struct daemon *d, const struct core_checkpoint *k)
         r->key = r->name;
         r->owner = clients_owner(k->owner);
     }
-    r->part = k->part; /* the texts of a slot, and what goes with them, never change */
+    r->part = k->part; /* the texts of a slot, and the fields that go with them, never change */
     s->token = k->part.token > s->token ? k->part.token : s->token;
 }
 
@@ -98,7 +98,7 @@ state_forget_owner(struct daemon *d, uint64_t id)
     }
 }
 
-/* A daemon without a state directory is another one with every process. */
+/* A daemon without a state directory has a new identity with every process. */
 void
 state_begin(struct daemon *d)
 {
@@ -112,7 +112,7 @@ state_begin(struct daemon *d)
     s->nonce[0] = d->life * 1000 + (uint64_t)d->index + 1;
 }
 
-/* Of what was adopted just now: what is to be given back. */
+/* Notes the restored locks that have to be given back. */
 static void
 note_to_free(struct daemon *d)
 {
@@ -125,8 +125,8 @@ note_to_free(struct daemon *d)
 }
 
 /*
- * Until when Redis may have what the process before left of kinds that only their expiry proves: what that one has
- * perhaps given back already is left to it (op_release), and what goes unanswered now.
+ * The time until which Redis may have locks of the former process whose kind only the expiry proves: those that the
+ * former process may have given back already (op_release), and those of operations without an answer.
  */
 static int64_t
 expires_us(const struct daemon *d, const struct core_checkpoint *k)
@@ -137,7 +137,7 @@ expires_us(const struct daemon *d, const struct core_checkpoint *k)
     return (kind_rows[k->kind].flags & KIND_F_STAMPED) != 0 ? daemon_true(d, from_us + lease_us + 10 * US_PER_MS) : 0;
 }
 
-/* Deadlines of another boot mean nothing (state_file_load). */
+/* Deadlines of another boot are invalid (state_file_load). */
 void
 state_restore(struct daemon *d)
 {
@@ -156,7 +156,7 @@ state_restore(struct daemon *d)
     a.serial += s->other_boot && s->serial != 0 ? POWER_LOSS_IDS : 0;
     s->owners_n = s->other_boot ? 0 : s->owners_n;
     a.owners_n = s->owners_n;
-    a.owner = owners = calloc(s->owners_n + 1, sizeof(*owners)); /* the step changes what is kept */
+    a.owner = owners = calloc(s->owners_n + 1, sizeof(*owners)); /* the step changes the state's own array */
     if (owners == NULL) {
         abort();
     }
@@ -200,7 +200,7 @@ state_restore(struct daemon *d)
     free(owners);
 }
 
-/* Some of that; what is given back since is another matter. */
+/* Some of the restored locks are not given back yet; locks that are given back since do not count. */
 static bool
 is_left(struct daemon *d)
 {
@@ -243,7 +243,7 @@ state_write(struct daemon *d)
     s->written_n = s->n;
 }
 
-/* What a state directory has may be old on the disk by so much. */
+/* Now and then the kernel writes the pages of the state directory to the disk. */
 void
 state_pages(struct daemon *d)
 {
@@ -252,7 +252,7 @@ state_pages(struct daemon *d)
     }
 }
 
-/* Each slot as it was now or as it was written, or broken. The ids that were reserved were put on the disk at once. */
+/* Each slot as it is now or as it was last written, or broken. Reserved ids were written to the disk at once. */
 void
 state_power_lost(struct daemon *d)
 {

@@ -18,7 +18,7 @@ cmd_get(struct sim_redis *r, int n, const struct slice *w)
     return k == NULL ? out_null(&r->out) : out_text(&r->out, str_slice(k->text));
 }
 
-/* Whatever was there before. */
+/* Replaces any value, of any type. */
 static void
 set_key(struct sim_redis *r, struct slice name, struct slice value, bool keep_ttl)
 {
@@ -276,7 +276,7 @@ cmd_getrange(struct sim_redis *r, int n, const struct slice *w)
 
 enum { STRING_MAX = 512 * 1024 * 1024 };
 
-/* The bytes of the string, at least n of them, to be written; it is made where it is missing. */
+/* At least n bytes of the string, to be written; a missing string is created. */
 static char *
 bytes_of(struct sim_redis *r, struct slice name, struct key *k, size_t n)
 {
@@ -353,7 +353,7 @@ cmd_setrange(struct sim_redis *r, int n, const struct slice *w)
 
 /* ---- hashes ---- */
 
-/* True: the field was not there. */
+/* True: the field is new. */
 static bool
 put_field(struct key *k, struct slice name, struct slice value)
 {
@@ -586,7 +586,7 @@ cmd_hvals(struct sim_redis *r, int n, const struct slice *w)
     return fields(r, w[1], false, true);
 }
 
-/* All at once, as of a hash that Redis keeps as one run of bytes; where it does not, it gives some. */
+/* Returns all entries at once, as Redis does for a small hash; for a large one Redis returns a part. */
 const struct reply *
 cmd_hscan(struct sim_redis *r, int n, const struct slice *w)
 {
@@ -595,7 +595,7 @@ cmd_hscan(struct sim_redis *r, int n, const struct slice *w)
     struct key *k;
 
     if (n != 5 || !slice_is(w[2], "0") || !slice_is(w[3], "COUNT")) {
-        return syntax_error(r); /* what no script of ours says */
+        return syntax_error(r); /* no script of rlockd uses it */
     }
     if (!key_of(r, w[1], TYPE_HASH, &k, &error)) {
         return error;

@@ -1,5 +1,5 @@
 /*
- * tables.h -- what the simulator has tables of: faults, sights, controls; what is counted; what happens in its heap.
+ * tables.h -- the tables of the simulator: faults, sights, controls; its counts; the events of its heap.
  */
 #ifndef RLOCKD_TESTS_SIM_TABLES_H
 #define RLOCKD_TESTS_SIM_TABLES_H
@@ -14,12 +14,12 @@
 
 struct world;
 
-enum { DAEMONS = 4 /* that a seed draws at most */, DAEMONS_MAX = 4096 };
+enum { DAEMONS = 4 /* at most, as a seed draws */, DAEMONS_MAX = 4096 };
 enum { SERVERS_MAX = 16, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128, TOKEN_CLOCKS = 64,
        LEFT_MAX = SESSIONS * NAMES };
-enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* that a client asks for */ };
+enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* at most, as clients request */ };
 
-/* Where Redis lives. */
+/* The shape of Redis. */
 enum shape { SHAPE_STANDALONE, SHAPE_SENTINEL, SHAPE_QUORUM, SHAPE_CLUSTER, SHAPES };
 
 enum fault {
@@ -33,7 +33,7 @@ enum fault {
     FAULTS
 };
 
-/* Situations that a long run must have seen, and what was measured. */
+/* Situations that a long run must have seen, and measured counts. */
 enum sight {
 #define SIGHT(id, name) SIGHT_##id,
 #define SIGHT_OF_SHAPE(id, shape, name) SIGHT_##id,
@@ -62,7 +62,7 @@ extern const struct fault_row fault_rows[FAULTS];
 extern const struct sight_row sight_rows[SIGHTS];
 extern const char *const shape_names[SHAPES];
 
-/* Breakages of our own that the invariants must notice. */
+/* Deliberate faults that the invariants must notice. */
 enum control {
     CONTROL_NONE,
 #define CONTROL(id, name, help) CONTROL_##id,
@@ -80,7 +80,7 @@ struct control_row {
 
 extern const struct control_row control_rows[CONTROLS];
 
-/* What one process has counted; added up over all of them. */
+/* The counts of one process; added up over all processes. */
 struct totals {
     uint64_t seeds, failed, events, commands, scripts, virtual_us, excused;
     uint64_t faults[FAULTS], sights[SIGHTS], shapes[SHAPES];
@@ -92,23 +92,23 @@ struct options {
     int64_t virtual_us;
     enum control control;
     bool losses, trace, quiet, self_check, fleet;
-    int daemons;   /* so many, of which the first DAEMONS have clients; 0: as the seed draws */
-    bool one_shape; /* all worlds are of this one */
+    int daemons;   /* the first DAEMONS of them have clients; 0: as the seed draws */
+    bool one_shape; /* all worlds are of this shape */
     enum shape shape;
-    bool one_kind; /* all names are of this one */
+    bool one_kind; /* all names are of this kind */
     enum kind kind;
 };
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 enum happening_type { HAPPENS_EVENT, HAPPENS_CONNECT, HAPPENS_THERE, HAPPENS_BACK, HAPPENS_CORE, HAPPENS_ACT,
                       HAPPENS_TICK, HAPPENS_LOSS, HAPPENS_DOOM, HAPPENS_RUSH, HAPPENS_SYNC };
 
-/* In the heap of the world. A daemon that is paused sees it when it goes on. */
+/* An event in the heap of the world. A paused daemon takes it when it goes on. */
 struct happening {
     struct heap_node node;
     enum happening_type type;
-    struct daemon *daemon; /* whose turn it is; NULL: the world's or Redis's */
+    struct daemon *daemon; /* the daemon whose event it is; NULL: the world's or Redis's */
 };
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * test_redis.c -- what no real Redis is asked about: the faults of the simulated one, its identity, its determinism.
+ * test_redis.c -- properties of the simulated Redis without a real counterpart: its faults, its identity, its
+ * determinism.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -34,7 +35,7 @@ tear_down(void)
     sim_redis_free(&r);
 }
 
-/* Words up to a NULL. */
+/* The words end with a NULL. */
 static const struct reply *
 ask(struct sim_redis *to, int64_t at_us, ...)
 {
@@ -61,7 +62,7 @@ is_error(const struct reply *reply, const char *want)
     ck_assert_mem_eq(reply->text.p, want, strlen(want));
 }
 
-/* The field of INFO, in a buffer of the test's. */
+/* The field of INFO, in a buffer of the test. */
 static const char *
 info(struct sim_redis *of, int64_t at_us, const char *field)
 {
@@ -108,7 +109,7 @@ START_TEST(a_restart_is_another_run_and_forgets_scripts)
     memcpy(text, sha->text.p, sizeof(text));
     ck_assert_int_eq(ASK(r, T0, "EVALSHA", text, "0")->n, 1);
     ASK(r, T0, "SET", "k", "v");
-    sim_redis_restart(r, r, ID_C, ID_C); /* clean: its data stays */
+    sim_redis_restart(r, r, ID_C, ID_C); /* a clean restart keeps the data */
     is_text(ASK(r, T0, "GET", "k"), "v");
     is_error(ASK(r, T0, "EVALSHA", text, "0"), "NOSCRIPT ");
     ck_assert_str_eq(info(r, T0, "run_id"), ID_C);
@@ -149,7 +150,7 @@ START_TEST(a_replica_reads_and_refuses_writes_until_it_is_promoted)
     is_error(ASK(replica, T0, "DEL", "k"), "READONLY ");
     is_error(ASK(replica, T0, "EVAL", "return redis.call('DEL', 'k')", "0"), "READONLY ");
     is_text(ASK(replica, T0, "EVAL", "return redis.call('GET', 'k')", "0"), "v");
-    ck_assert_int_eq(ASK(replica, T0 + 200000, "EXISTS", "k")->n, 0); /* over, but its master has not said so */
+    ck_assert_int_eq(ASK(replica, T0 + 200000, "EXISTS", "k")->n, 0); /* expired, but its master has not deleted it */
     ck_assert_int_eq(ASK(replica, T0 + 200000, "DBSIZE")->n, 2);
     sim_redis_promote(replica, ID_C);
     ck_assert_str_eq(info(replica, T0, "master_replid"), ID_C);
@@ -195,7 +196,7 @@ START_TEST(flushes)
     ASK(r, T0, "SCRIPT", "LOAD", "return 1");
     sim_redis_script_flush(r);
     ck_assert_int_eq(ASK(r, T0, "SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")->item[0]->n, 0);
-    ck_assert_int_eq(ASK(r, T0, "EVAL", "return 1", "0")->n, 1); /* knows it again */
+    ck_assert_int_eq(ASK(r, T0, "EVAL", "return 1", "0")->n, 1); /* the server has the script again */
     ck_assert_int_eq(ASK(r, T0, "SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")->item[0]->n, 1);
     is_text(ASK(r, T0, "GET", "k"), "v");
     sim_redis_flush(r);
@@ -214,7 +215,7 @@ START_TEST(two_redis_know_their_own_scripts)
 }
 END_TEST
 
-/* ---- what a test looks at ---- */
+/* ---- keys for tests ---- */
 
 struct seen {
     char text[256];
@@ -264,7 +265,7 @@ START_TEST(listeners_are_asked)
 }
 END_TEST
 
-/* A hash of all that comes back: the same for the same seed, also when there was another life before it. */
+/* A hash of all replies: the same for the same seed, also after another Redis has lived in the thread. */
 static uint64_t
 life(int seed)
 {
@@ -305,7 +306,7 @@ START_TEST(the_same_seed_is_the_same_life)
 }
 END_TEST
 
-/* No script can leave anything for the next one. */
+/* A script leaves nothing for the next one. */
 START_TEST(scripts_leave_nothing_behind)
 {
     is_error(ASK(r, T0, "EVAL", "left = 1", "0"), "ERR user_script:1: Attempt to modify a readonly table");
@@ -364,7 +365,7 @@ says(struct sim_redis *const node[2], enum side side, const char *want, int word
 
 START_TEST(a_slot_moves)
 {
-    static uint8_t owner[16384]; /* all are the source's */
+    static uint8_t owner[16384]; /* all slots belong to the source */
     struct sim_slots slots[2] = {{owner, SOURCE, TARGET, 16287, SIM_NO_SLOT, false, place, no_nodes, NULL},
                                  {owner, TARGET, SOURCE, SIM_NO_SLOT, 16287, false, place, no_nodes, NULL}};
     struct sim_redis *node[2] = {r, sim_redis_new(ID_C, ID_C)};
@@ -392,7 +393,7 @@ START_TEST(a_slot_moves)
 }
 END_TEST
 
-/* What is left of its time goes with a key, by the clock of the other node. */
+/* A key moves with the rest of its time, by the clock of the other node. */
 START_TEST(a_key_moves_with_its_time)
 {
     struct sim_redis *to = sim_redis_new(ID_C, ID_C);
@@ -406,7 +407,7 @@ START_TEST(a_key_moves_with_its_time)
 }
 END_TEST
 
-/* REPLACE asks for no time: what is older takes the place of what is newer, and says so here. */
+/* REPLACE ignores times: an older key replaces a newer one, and the function reports that. */
 START_TEST(an_older_key_replaces_a_newer_one)
 {
     struct sim_redis *to = sim_redis_new(ID_C, ID_C);

@@ -12,14 +12,14 @@
 #include "tests/unit/core_each.h"
 
 /*
- * So in all the remote waiter waits for handoff.time, the hold that is just then, and some round trips. Asserted while
- * nothing is wrong, where the network answers within the turn that is left to others: a slower daemon asks when the
- * turn is over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
+ * So the remote waiter waits at most for handoff.time, the present hold, and some round trips. Asserted while there are
+ * no faults, and if the network answers within the turn that is left to others: a slower daemon asks when the turn is
+ * over. Not asserted of kinds whose order is in Redis (places), or with several holders.
  *
  * A row of grants ends also when an attempt of its daemon finds the name taken: another owner held it then, and perhaps
  * released it without a broadcast; when another daemon gets the name, and perhaps gives it back because the waiter has
- * gone (seed 3432); or when its holder finds it gone in Redis (seed 12237), or Redis is in a grace period, whichever
- * daemon knows of it: the first attempt behind that is chance (seed 3868).
+ * gone (seed 3432); or when its holder finds the key gone in Redis (seed 12237), or Redis is in a grace period,
+ * whichever daemon knows of it: the first attempt after that is chance (seed 3868).
  */
 
 enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
@@ -31,7 +31,7 @@ has_turns(const struct world *w, const struct name *n)
            (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_TICKETS)) == 0;
 }
 
-/* The last thing that went wrong has been got over. */
+/* The effects of the last fault are over from then on. */
 static int64_t
 quiet_since(const struct world *w)
 {
@@ -40,7 +40,7 @@ quiet_since(const struct world *w)
     return us + QUIET_US;
 }
 
-/* ---- who listens ---- */
+/* ---- subscriptions ---- */
 
 void
 turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
@@ -118,9 +118,9 @@ turns_stop(struct daemon *d)
     }
 }
 
-/* ---- whose turn it is ---- */
+/* ---- turns ---- */
 
-/* It has been handed over, Redis knows nothing of it, and somebody waits to have it next. */
+/* The name was handed over, without Redis, and another waiter wants it next. */
 static bool
 in_run(const struct daemon *d, const struct name *n)
 {
@@ -139,7 +139,7 @@ turns_taken(struct name *n)
     n->row.freed_us = n->row.was_freed_us = 0;
 }
 
-/* Before the core hears of it. */
+/* Before the core takes the outcome. */
 static void
 acquire_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
 {
@@ -154,7 +154,7 @@ acquire_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
     }
 }
 
-/* Of what was granted last; what others give back was nobody's, or is over. */
+/* For the last grant; releases of other owners are of earlier holds. */
 static void
 release_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
 {
@@ -197,9 +197,9 @@ has_channel(const struct conn *c, struct slice channel)
 }
 
 /*
- * Redis hears that it waits: it has the channel of that name, and not one alone whose SUBSCRIBE was answered; and what
- * it is asked. A daemon one of whose links was cut without a word does not know yet that what it sends there is lost
- * (seed 768).
+ * Redis knows that the daemon waits: the connection has the name's channel, which is more than an answer to SUBSCRIBE,
+ * and commands of the daemon arrive. A daemon with a link that was cut silently does not know yet that its commands on
+ * it are lost (seed 768).
  */
 static bool
 is_subscribed(const struct world *w, const struct daemon *d, const struct name *n)
@@ -224,7 +224,7 @@ is_subscribed(const struct world *w, const struct daemon *d, const struct name *
     return found && whole;
 }
 
-/* L5, of those who wait elsewhere while d grants it once more. */
+/* L5, for waiters at other daemons while d grants the name once more. */
 static void
 check_elsewhere(struct daemon *d, const struct name *n)
 {
@@ -245,7 +245,7 @@ check_elsewhere(struct daemon *d, const struct name *n)
     }
 }
 
-/* L5, of d, which has been granted it by Redis. */
+/* L5, for d, which Redis has granted the name. */
 static void
 check_in_time(const struct daemon *d, struct name *n)
 {

@@ -2,9 +2,9 @@
  * watched.c -- the shape of a master, its replicas, and the sentinels that watch them: the delay of copies, the masters
  * that sentinels name, and failovers.
  *
- * A replica has the data of its master some time ago; later writes are lost when the replica is promoted. One partition
- * at a time parts servers and daemons in two sides (`apart`); nothing is lost on a connection meanwhile, it comes when
- * the sides are one again.
+ * A replica has the data that its master had some time ago; later writes are lost when the replica is promoted. A
+ * partition (one at a time) separates servers and daemons into two sides (`apart`); bytes on a connection are not lost
+ * meanwhile, they arrive when the partition ends.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@
 #include "tests/sim/sim.h"
 
 /*
- * A master that is not reached for down-after-milliseconds is replaced when a majority of the sentinels that reach each
- * other have found it so; the others learn of it later, and the old master, which may serve all the while, later still.
- * As in Redis, a replica acknowledges what it has once a second, and a master looks at that once a second: the bound
- * of min-replicas-max-lag is longer by two seconds, as replication.h counts it.
+ * A master that does not answer for down-after-milliseconds is replaced when a majority of the sentinels that reach
+ * each other agree on that; the others learn of it later, and the old master, which may serve all the while, later
+ * still. As in Redis, a replica reports its data once a second, and a master counts these reports once a second: the
+ * bound of min-replicas-max-lag is longer by two seconds, as replication.h counts it.
  */
 
 enum { SENTINELS = 3, MAJORITY = 2 };
 
-/* ---- the world at its beginning ---- */
+/* ---- the beginning of a world ---- */
 
-/* Half of the rows of this shape are left out; failovers that a single Redis has by itself come of others here. */
+/* Draws half of the rows of this shape; the failovers of single servers are replaced by those of this file. */
 static void
 draw_rates(struct world *w)
 {
@@ -38,7 +38,7 @@ draw_rates(struct world *w)
     w->rate[FAULT_UNHEARD] = 0;
 }
 
-/* Controls: nothing stops an old master, though daemons are told that min-replicas-max-lag does. */
+/* Controls: nothing stops an old master, though its settings promise daemons that min-replicas-max-lag does. */
 static bool
 serves_on(const struct world *w)
 {
@@ -46,8 +46,8 @@ serves_on(const struct world *w)
 }
 
 /*
- * What makes a difference: failovers by hand, behind which the old master serves on for long. No daemon or sentinel is
- * cut off, so without the control nothing reaches it, and S1 holds (100 seeds).
+ * Makes the control visible: failovers by hand, after which the old master serves on for long. No daemon or sentinel is
+ * cut off, so without the control no daemon uses the old master, and S1 holds (100 seeds).
  */
 static void
 draw_old_answers(struct world *w)
@@ -77,7 +77,7 @@ watched_draw(struct world *w)
     down_s = between(w, sw->bounded ? 3 : 1, 5);
     sw->down_after_us = down_s * US_PER_S;
     sw->max_lag_us = sw->bounded ? between(w, 1, down_s - 2) * US_PER_S : 0;
-    if (!sw->bounded) { /* strict, it grants nothing there; and else it trusts what is empty */
+    if (!sw->bounded) { /* a strict daemon would grant nothing; one that is not strict trusts an empty Redis */
         w->habit.strict = false;
         w->rate[FAULT_MASTER_CUT_WITH] = fault_rows[FAULT_MASTER_CUT_WITH].rate; /* two holders must be seen */
         for (int f = 0; f < FAULTS; f++) {
@@ -112,7 +112,7 @@ watched_open(struct world *w)
 
 /* ---- replication ---- */
 
-/* It is a replica, of another server than before: it begins with all that one has. */
+/* The server becomes a replica of another server than before, with all its data. */
 static void
 follow(struct server *s, struct server *master)
 {
@@ -170,7 +170,7 @@ replicas_ack(struct server *master)
     return n;
 }
 
-/* Once a second each says that it is there, and each master counts who has said so in time. By whole seconds. */
+/* Once a second each replica reports to its master, and each master counts the reports in time, in whole seconds. */
 static void
 replication_ticks(struct world *w)
 {
@@ -209,7 +209,7 @@ sentinel(struct world *w, int i)
     return &w->server[w->servers_n + i];
 }
 
-/* A sentinel that names `named`, has not reached it for long enough, and reaches enough others who have not either. */
+/* A sentinel that names `named`, and reaches a majority of sentinels that have not reached `named` for long enough. */
 static struct server *
 leader(struct world *w, const struct server *named)
 {
@@ -229,7 +229,7 @@ leader(struct world *w, const struct server *named)
     return NULL;
 }
 
-/* Who has most of it; NULL: none can be had. */
+/* The replica with most writes; NULL: none can be reached. */
 static struct server *
 candidate(struct world *w, const struct server *by)
 {
@@ -285,7 +285,7 @@ promote(struct world *w, struct server *s, struct server *by)
     }
 }
 
-/* They hear of it from those who know: within two seconds, or later. */
+/* A sentinel learns of the new master from the others: within two seconds, or later. */
 static void
 sentinel_receives(struct world *w, struct server *s)
 {
@@ -330,7 +330,7 @@ sentinels_look(struct world *w)
     }
 }
 
-/* A server that does not follow the master is told to, by a sentinel that names it, some seconds later. */
+/* A sentinel makes a server that does not follow the master a replica of it, some seconds later. */
 static void
 reform(struct world *w, struct server *s)
 {
@@ -369,9 +369,9 @@ watched_tick(struct world *w)
     replication_ticks(w);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
-/* On the side of the master: daemons and sentinels as they fall, never all of the sentinels. */
+/* Cuts the master off, together with random daemons and sentinels, never with all of the sentinels. */
 static void
 part(struct world *w, bool daemons, int sentinels, int64_t for_us)
 {
@@ -388,7 +388,7 @@ part(struct world *w, bool daemons, int sentinels, int64_t for_us)
     last_failure(w, for_us + 10 * US_PER_S);
 }
 
-/* It comes back with what it had: or with less, as a Redis does that does not write each command to its disk. */
+/* The server comes back with its data, as a Redis that writes each command to its disk. */
 static void
 die(struct server *s, int64_t for_us)
 {
@@ -412,7 +412,7 @@ stop_sentinels(struct world *w, int64_t for_us)
     last_failure(w, for_us + 6 * US_PER_S);
 }
 
-/* As SENTINEL FAILOVER: nobody asks whether the replica has everything. */
+/* As SENTINEL FAILOVER, which does not check whether the replica has all data. */
 static void
 switch_by_hand(struct world *w)
 {
@@ -475,7 +475,7 @@ watched_rest(struct world *w)
     w->parted_until_us = w->now_us;
 }
 
-/* ---- what a sentinel answers ---- */
+/* ---- answers of a sentinel ---- */
 
 static void
 put_text(struct buf *out, const char *text)

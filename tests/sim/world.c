@@ -1,7 +1,7 @@
 /*
- * world.c -- one seed: the heap of what happens, and the turns of the daemons.
+ * world.c -- one seed: the heap of events, and the turns of the daemons.
  *
- * A turn of a daemon is all that happens to it at one moment: then it hands over to Redis what it has gathered, as
+ * A turn of a daemon is all its events at one moment: then it sends the gathered operations to Redis, as
  * engine_turn_end() does.
  */
 #include "tests/sim/sim.h"
@@ -52,7 +52,7 @@ trace(const struct world *w, const char *subject, const char *fmt, ...)
     }
 }
 
-/* The first one ends the seed: what comes behind it proves nothing. */
+/* The first violation ends the seed: later ones prove nothing. */
 void
 violated(struct world *w, const char *invariant, const char *fmt, ...)
 {
@@ -84,7 +84,7 @@ static const struct {
     {"broken", KIND_REENTRANT, true}, {"broken-rw", KIND_RW, true},        {"broken-p", KIND_SEMAPHORE, true},
 };
 
-/* Which of them there are differs from seed to seed: the first habit.names of them in an order of its own. */
+/* The names of a seed: the first habit.names of them in an order of its own. */
 static void
 draw_names(struct world *w)
 {
@@ -274,7 +274,7 @@ happens(struct world *w, struct happening *h)
         net_back(h);
         break;
     case HAPPENS_CORE:
-        break; /* what is due is done at the end of the turn */
+        break; /* due events are done at the end of the turn */
     case HAPPENS_ACT:
         act(w);
         break;
@@ -296,7 +296,7 @@ happens(struct world *w, struct happening *h)
     }
 }
 
-/* Daemons whose turn it was, unless more happens to them at this very moment. */
+/* Ends the turns of daemons that have no more events at this moment. */
 static void
 end_turns(struct world *w)
 {
@@ -352,7 +352,7 @@ world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed
     world_begin(&w, seed, o, t);
     begin_us = w.now_us;
     world_goes(&w, w.end_us);
-    if (!w.failed) { /* everybody leaves, and nothing may be left */
+    if (!w.failed) { /* all sessions go, and nothing may be left */
         for (int d = 0; d < w.habit.daemons; d++) {
             clients_leave(&w.daemon[d]);
         }
