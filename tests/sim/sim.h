@@ -291,7 +291,7 @@ void turns_harm(struct world *w, const struct daemon *d, enum sight s);
 void check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
 void check_ours(struct world *w);                               /* now and then, when all is quiet */
 void strangers_act(struct world *w);
-void strangers_lost(struct server *s, bool take);              /* finds the locks that are left; `take`: takes free names */
+void strangers_lost(struct server *s, bool take);              /* notes their losses; `take`: they take free names */
 bool stranger_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for the next owner at its daemon */
 bool has_ticket(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the daemon's queue */
