@@ -1,8 +1,8 @@
 /*
  * client.c -- a client process under chaos: `client key=value ...`, until TERM; its arguments stand below the includes.
  *
- * The first two letters of a name say its kind, see the rules of the daemon's configuration. Words of LOCK that a kind
- * does not know are not sent. Each critical section adds one to two numbers of the resource, one of them fenced.
+ * The first two letters of a name are its kind, see the rules of the daemon's configuration. Options of LOCK that a
+ * kind does not have are not sent. Each critical section adds one to two numbers of the resource, one of them fenced.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,14 +25,14 @@
  *   wait=MS lease=MS (0: the watchdog's) watchdog=MS (its lease) named=1 (owners) think=MS
  */
 
-#define MARGIN_US 3000000 /* a reply that is later than its WAIT by so much will not come */
+#define MARGIN_US 3000000 /* a reply later than its WAIT by this much will not come */
 
 volatile sig_atomic_t stopping;
 
-/* What one critical section is about. */
+/* One critical section. */
 struct work {
     const char *name, *owner;
-    char words[96]; /* behind LOCK and the name */
+    char words[96]; /* after LOCK and the name */
     long long token, lease;
     int holds;
     bool shared, one; /* one holder at a time */
@@ -67,7 +67,7 @@ is_kind(const struct work *w, const char *kind)
     return strncmp(w->name, kind, 2) == 0;
 }
 
-/* Says, sends and hears one request of `op`; what it was granted is in `a`. */
+/* Logs and sends one request of `op`, and reads its answer into `a`. */
 static enum outcome
 ask(struct client *c, struct session *s, struct work *w, const char *op, const char *line, int64_t patience,
     struct answer *a)
@@ -131,7 +131,7 @@ unlock(struct client *c, struct session *s, struct work *w)
             return;
         }
         w->holds = out == DONE ? (int)a.n : w->holds;
-        /* UNAVAILABLE, and it was not the last hold: whether it has been given back is open, so ask again. */
+        /* UNAVAILABLE for a hold that is not the last: the release may have happened or not, so ask again. */
         if (tries > 40) {
             session_close(c, s);
         } else if (out == UNKNOWN) {
@@ -140,7 +140,7 @@ unlock(struct client *c, struct session *s, struct work *w)
     }
 }
 
-/* The resource's answer as a number; -1: refused. */
+/* The answer of the resource as a number; -1: refused. */
 static long long
 resource(struct client *c, const char *verb, const char *name, const char *suffix, long long token, long long value)
 {
@@ -160,14 +160,14 @@ resource(struct client *c, const char *verb, const char *name, const char *suffi
             continue;
         }
         if (got <= 0) {
-            exit(0); /* the world ends */
+            exit(0); /* the test is over */
         }
         have += (size_t)got;
     } while (line[have - 1] != '\n');
     return strncmp(line, "ok", 2) == 0 ? atoll(line + 2) : -1;
 }
 
-/* Reads both numbers, stays for a while, writes both. */
+/* Reads both numbers, waits, writes both. */
 static void
 add_one(struct client *c, struct work *w, int64_t stay_us, void (*meanwhile)(struct client *c))
 {
@@ -184,7 +184,7 @@ add_one(struct client *c, struct work *w, int64_t stay_us, void (*meanwhile)(str
     }
 }
 
-/* This process is stopped and goes on later, as a virtual machine may be. */
+/* Stops this process, and lets it go on later, as a virtual machine may be stopped. */
 static void
 pause_self(struct client *c)
 {
@@ -197,7 +197,8 @@ pause_self(struct client *c)
     if (child == 0) {
         struct timespec t = {.tv_sec = c->o.pause / 1000, .tv_nsec = c->o.pause % 1000 * 1000000};
 
-        (void)nanosleep(&t, NULL); /* the pause is the workload: how long the client is stopped, as by Jepsen */
+        /* the pause is the workload: the time for which the client is stopped, as by Jepsen */
+        (void)nanosleep(&t, NULL);
         kill(self, SIGCONT);
         _exit(0);
     }
@@ -230,7 +231,7 @@ work_words(struct client *c, struct work *w, unsigned conn)
     w->one = !w->shared && !is_kind(w, "se");
 }
 
-/* How long it is held: mostly a moment, now and then longer than a lease, so that it must be renewed. */
+/* The time for which the lock is held: mostly a moment, now and then longer than a lease, for a renewal. */
 static int64_t
 stay_us(struct client *c)
 {
@@ -265,7 +266,7 @@ mix_once(struct client *c, struct session *s)
     if (w.one) {
         add_one(c, &w, stay_us(c), NULL);
     } else {
-        sleep_us(stay_us(c)); /* as long as add_one would stay */
+        sleep_us(stay_us(c)); /* as long as in add_one */
     }
     if (s->fd >= 0 && rng_below(&c->rng, 8) == 0 && !is_kind(&w, "se")) {
         (void)lock(c, s, &w, "CHECK", " ONCE NOWAIT", MARGIN_US);
@@ -277,12 +278,12 @@ mix_once(struct client *c, struct session *s)
         (void)ask(c, s, &w, "RENEW", line, MARGIN_US, &a);
     }
     if (s->fd >= 0 && rng_below(&c->rng, 40) == 0) {
-        session_close(c, s); /* what is held ends with it */
+        session_close(c, s); /* its locks end with it */
     }
     unlock(c, s, &w);
 }
 
-/* Now and then it ends in the middle of a run, or holds for so long that the lease is renewed in it. */
+/* Now and then the client ends in the middle of a run, or holds the lock for so long that its lease is renewed. */
 static void
 hot_once(struct client *c, struct session *s)
 {
@@ -317,7 +318,7 @@ etcd_once(struct client *c, struct session *s)
     unlock(c, s, &w);
 }
 
-/* What the daemon tells to who listens: from then on no holder may believe that it holds. */
+/* Logs the event `lost` for the checker: from then on no holder may rely on the lock. */
 static void
 listen_once(struct client *c, struct session *s)
 {
@@ -396,7 +397,7 @@ main(int argc, char **argv)
     }
     while (!stopping) {
         if (s.fd < 0 && !session_open(&c, &s)) {
-            sleep_us(20000); /* nobody is there: the client's pause before it dials again */
+            sleep_us(20000); /* no daemon is there: the client's pause before it dials again */
             continue;
         }
         if (strcmp(c.o.mode, "listen") == 0) {
@@ -408,7 +409,7 @@ main(int argc, char **argv)
             continue;
         }
         (strcmp(c.o.mode, "etcd") == 0 ? etcd_once : mix_once)(&c, &s);
-        sleep_us(1 + rng_below(&c.rng, (unsigned)c.o.think * 2000)); /* thinks */
+        sleep_us(1 + rng_below(&c.rng, (unsigned)c.o.think * 2000)); /* the client's pause between two rounds */
     }
     session_close(&c, &s);
     return 0;

@@ -1,6 +1,6 @@
 /*
- * client_fifo.c -- who came first goes first: one connection holds, others queue up one behind the other, each seen in
- * the daemon's queue (WAITERS) before the next one asks; then each unlocks as soon as it is granted.
+ * client_fifo.c -- waiters are granted the lock in their order: one connection holds it, others wait, each seen in the
+ * daemon's queue (WAITERS) before the next one asks; then each unlocks as soon as it is granted.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ invoke(struct client *c, struct round *r, int i, const char *name, const char *o
         r->token[i], r->s[i].proc);
 }
 
-/* Hears the answer to what connection i has asked. */
+/* Reads the answer to the request of connection i. */
 static bool
 hear(struct client *c, struct round *r, int i, int64_t patience)
 {
@@ -52,7 +52,7 @@ hear(struct client *c, struct round *r, int i, int64_t patience)
     return out == DONE;
 }
 
-/* The daemon says nothing unasked of its queue, so it is asked until the queue is so long. */
+/* The daemon sends no events about its queue, so it is asked until the queue has that length. */
 static bool
 waits_here(struct round *r, struct session *look, const char *name, int wanted)
 {
@@ -84,7 +84,7 @@ leave(struct client *c, struct round *r, int i, const char *name)
     (void)hear(c, r, i, WAIT_US);
 }
 
-/* Whoever is answered leaves at once, until nobody waits. */
+/* Each connection that is answered unlocks at once, until none waits. */
 static void
 drain(struct client *c, struct round *r, const char *name)
 {
@@ -169,7 +169,7 @@ fifo_run(struct client *c)
 
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->o.names, ","), c->o.names);
         fifo_round(c, &r, &look, name);
-        /* What is still asked ends with its connection; a new round begins with nothing open. */
+        /* Open requests end with their connection; a new round begins without open requests. */
         for (int i = 0; i <= QUEUE; i++) {
             if (r.waits[i] || rounds % 20 == 19) {
                 if (r.waits[i]) {

@@ -1,9 +1,9 @@
 /*
- * clock.c -- LD_PRELOAD for redis-server: its wall clock is ahead by the microseconds in the file RLOCKD_CLOCK, now.
+ * clock.c -- LD_PRELOAD for redis-server: its wall clock is ahead by the microseconds in the file RLOCKD_CLOCK.
  *
- * (Debian's libfaketime 0.9.10 asks for memory on its first call, and Redis's jemalloc asks it for the time: neither
- * gets further.) Calls go to the kernel directly, so that nothing has to be found or allocated first; monotonic clocks
- * are not touched.
+ * (Debian's libfaketime 0.9.10 allocates memory in its first call, and Redis's jemalloc then asks it for the time, so
+ * both hang.) Calls go to the kernel directly, so that nothing has to be resolved or allocated first; monotonic clocks
+ * stay as they are.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""emptied.py [ROUNDS] -- nodes of a quorum that lose all they had, while clients count under locks.
+"""emptied.py [ROUNDS] -- nodes of a quorum that lose all data, while clients count under locks.
 
-Each round: one of three masters is stopped (SIGSTOP), so a lock has the other two. A client of daemon A is granted
-one, and a client of the plain algorithm (Redlock: SET NX PX at each node, a majority) another one. Then the stopped
+Each round: one of three masters is stopped (SIGSTOP), so a lock has the other two. A client of daemon A is granted a
+lock, and a client of the plain algorithm (Redlock: SET NX PX at each node, a majority) another one. Then the stopped
 node goes on, and one of the two is killed by KILL and starts again at once, empty: only one node knows of both locks.
-Another plain client and a client of daemon B ask for them: that of rlockd must not be granted before A's client gives
-it back, and then with a larger token. A lock that A has held since the first round stays held, and clients count all
-the while: no update may be lost, and tokens must rise.
+Another plain client and a client of daemon B ask for them: rlockd's lock must not be granted before A's client gives it
+back, and then with a larger token. A lock that A has held since the first round stays held, and clients count all the
+while: no update may be lost, and tokens must rise.
 """
 import os
 import sys
@@ -37,7 +37,7 @@ class World(Rounds):
         until(self.all_vote, 60)
 
     def all_vote(self):
-        """all nodes vote, by what both daemons know"""
+        """all nodes vote, by the INFO of both daemons"""
         return all("state=voting" in d.info("redis")["redis_node%d" % i] for d in (self.a, self.b) for i in range(3))
 
     def round(self, i):

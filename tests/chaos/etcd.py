@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""etcd.py [SECONDS] -- what Jepsen did to etcd's locks: leases of 2 s, and clients that are stopped for 5 s between
-what they read and what they write. Updates are lost where nobody looks at tokens; where tokens are looked at, none may
-be."""
+"""etcd.py [SECONDS] -- Jepsen's workload for etcd's locks: leases of 2 s, and clients that are stopped for 5 s between
+their read and their write. Updates are lost where the resource ignores tokens; where it checks them, none may be lost.
+"""
 import glob
 import os
 import sys

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""failover.py [ROUNDS] -- failover with lost writes: what the plain Redis lock cannot survive.
+"""failover.py [ROUNDS] -- failover with lost writes, which the plain Redis lock cannot survive.
 
-Each round, with real processes: the replica stops hearing of its master; a client of daemon A is granted a lock, and a
+Each round, with real processes: the replica is cut off from its master; a client of daemon A is granted a lock, and a
 plain client (SET NX PX, the DEL script of the manual) another one, on the same Redis; the master is killed by KILL; the
-replica, which knows of neither lock, is promoted, and the daemons' address of Redis is turned to it; a client of daemon
-B asks for the first lock, another plain client for the second one. Counted: how often both hold it, judged by rlcheck.
-Then everyone unlocks, B must get the lock with a larger token, and the dead master comes back as the new replica.
+replica, which knows of neither lock, is promoted, and the daemons' address of Redis leads to it; a client of daemon B
+asks for the first lock, another plain client for the second one. Counted: how often both hold it, judged by rlcheck.
+Then all clients unlock, B must get the lock with a larger token, and the dead master comes back as the new replica.
 """
 import collections
 import os
@@ -23,7 +23,7 @@ DEL = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KE
 
 
 class Teller:
-    """A client whose questions and answers are kept as a history."""
+    """A client whose requests and answers become a history."""
 
     def __init__(self, lines, daemon, name):
         self.lines, self.tag, self.name, self.ops = lines, daemon.tag, name, 0

@@ -1,7 +1,7 @@
-"""nemeses.py -- what is done to a world, one row each: name, what it does, how it heals, the code.
+"""nemeses.py -- the harms of a world, one row each: name, description, healing, code.
 
-The code is a generator: it harms, yields how many seconds it wants the harm to stay, heals, and returns how often it
-has seen with its own eyes that it happened (not: that it was ordered). None seen is a failed run.
+The code is a generator: it harms, yields the seconds for which the harm should stay, heals, and returns how often the
+harm was observed (not: ordered). A run without any observation fails.
 """
 import collections
 import os
@@ -58,7 +58,7 @@ def _(w):
 
 
 def stopped(process, seconds):
-    """SIGSTOP for so long; true when it was seen stopped."""
+    """SIGSTOP for that time; true when the process was seen stopped."""
     process.signal(signal.SIGSTOP)
 
     until(lambda: state(process.pid) in "Tt")
@@ -80,7 +80,7 @@ def _(w):
     have = len(os.listdir("/proc/%d/fd" % d.pid))
     resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (have + 4, old[1]))
     crowd = [dialled(d.path) for _ in range(40)]
-    w.proxy.say("reset", "vip-" + d.tag)  # and it must come back to Redis
+    w.proxy.say("reset", "vip-" + d.tag)  # it must also come back to Redis
     yield 1
     full = len(os.listdir("/proc/%d/fd" % d.pid))
     for s in crowd:
@@ -124,7 +124,7 @@ def _(w):
         while sent < 4 << 20:
             sent += s.send(b"LOCK re:slow WAIT 1s\n" + b"COMMAND DOCS\n" * 1000)
     except OSError:
-        pass  # it takes no more, as it should
+        pass  # it accepts no more connections, as expected
     yield 1
     s.close()
     return sent > 10000
@@ -186,7 +186,7 @@ def _(w):
 @nemesis("script-flush", "SCRIPT FLUSH", "nothing is to be healed")
 def _(w):
     def missed():
-        """how often a script was asked for that is not there"""
+        """how often a missing script was requested"""
         return int((w.redis.info("errorstat_NOSCRIPT") or "count=0").split("=")[1])
     before = missed()
     for _ in range(3):
@@ -305,10 +305,10 @@ def _(w):
     return seen == 2
 
 
-# --- the way, by the proxy
+# --- the connection, by the proxy
 
 def faulty(w, route, way, fault, number, seconds):
-    """A fault of a route, and whether it was seen there."""
+    """A fault of a route, and whether the proxy has counted it."""
     before = w.proxy.stats(route)[fault]
     w.proxy.say("set", route, way, fault, number)
     yield seconds
@@ -317,7 +317,7 @@ def faulty(w, route, way, fault, number, seconds):
     return seen
 
 
-WAYS = (  # fault, which way, how much, for how long, what it is
+WAYS = (  # fault, direction, amount, duration, description
     ("delay", "both", 40, 1.0, "each byte takes 40 ms"),
     ("jitter", "both", 120, 1.0, "each byte takes up to 120 ms"),
     ("slice", "both", 1, 1.0, "one byte at a time"),
@@ -342,7 +342,7 @@ def way_rows():
             for t in "AB":
                 w.flaky(t + "/p", True)
             seen = yield from together([faulty(w, r, way, fault, number, seconds) for r in ("via-A", "tcp-B")])
-            yield 0.3  # those that were cut have noticed
+            yield 0.3  # the clients of cut connections have noticed by then
             for t in "AB":
                 w.flaky(t + "/p", False)
             return seen
@@ -352,7 +352,7 @@ def way_rows():
 
 
 def together(parts):
-    """Generators side by side, in step; the sum of what they return."""
+    """Runs generators side by side, in step; returns the sum of their results."""
     seen, wait = 0, 0
     while parts:
         wait, left = 0, []
@@ -404,10 +404,10 @@ def _(w):
     return seen
 
 
-# --- the network, between some clients and their daemon (only where network namespaces are allowed)
+# --- the network between some clients and their daemon (only where network namespaces are allowed)
 
 def cable_cut(w, sides):
-    """Packets are lost, and nobody is told: longer than dead_peer, so that the daemon gives the peers up."""
+    """Packets are lost without an error, for longer than dead_peer, so that the daemon gives the peers up."""
     w.flaky("B/n", True)
     w.cable.cut(sides)
     yield 2.6
@@ -425,10 +425,10 @@ for sides, word in (("there", "from clients to their daemon"), ("here", "from a 
         return (yield from cable_cut(w, ("here", "there") if sides == "both" else (sides,)))
 
 
-# --- another Redis takes over (the daemons' address of Redis is the proxy's, which is turned)
+# --- another Redis takes over (the daemons' address of Redis is the proxy's, which is redirected)
 
 def turn(w):
-    """The replica is the one now: connections go there, and those to the old one end."""
+    """The replica becomes the master: new connections go there, and those to the old one end."""
     w.redis, w.replica = w.replica, w.redis
     for t in "ABP":
         w.proxy.say("target", "vip-" + t, "unix:" + w.redis.path)
@@ -484,7 +484,7 @@ def _(w):
 
 
 def sentinels(w):
-    """Three of them, which know the master."""
+    """Three sentinels, which know the master."""
     out = []
     for _ in range(3):
         home = tempfile.mkdtemp(prefix="sentinel.", dir=w.dir)
@@ -511,7 +511,7 @@ def ask(path, *words):
 
 
 def is_complete(s):
-    """the sentinel knows the replica and its fellows"""
+    """the sentinel knows the replica and the other sentinels"""
     reply = ask(s.path, "SENTINEL", "MASTER", "m")
     if not isinstance(reply, list):
         return False
@@ -576,7 +576,7 @@ def _(w):
 
 
 def compatible(group):
-    """May these be done at a time? Not two that kill, stop or turn the same process."""
+    """Whether these may be done at the same time: no two may kill, stop or redirect the same process."""
     def victim(n):
         for word in ("redis-way", "client-way", "net-hole", "daemon", "client"):
             if n.name.startswith(word):

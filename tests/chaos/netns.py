@@ -1,5 +1,6 @@
-"""netns.py -- a cable between two network namespaces, both private to this run: nothing of the host is touched, nothing
-is left, and two runs do not meet. Needs root (or what gives it: CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2."""
+"""netns.py -- a cable between two network namespaces, both private to this run: it changes nothing of the host, leaves
+nothing behind, and two runs do not interfere. Needs root (or CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2.
+"""
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ def quiet(*words):
 
 
 def enter():
-    """This program goes on in a network namespace of its own, where that is allowed."""
+    """Moves this program into a network namespace of its own, where that is allowed."""
     if MARK in os.environ:
         Cable.must("ip", "link", "set", "lo", "up")
         return
@@ -60,7 +61,7 @@ class Cable:
             raise AssertionError("failed: %s" % " ".join(words))
 
     def cut(self, sides):
-        """What is sent by these sides is lost."""
+        """Packets that these sides send are lost."""
         if "here" in sides:
             self.must("ip", "route", "add", "blackhole", self.there + "/32")
         if "there" in sides:
@@ -73,7 +74,7 @@ class Cable:
             self.must(*self.under, "ip", "route", "del", "blackhole", self.here + "/32")
 
     def reaches(self, port):
-        """Does a connection from there get through?"""
+        """Whether a connection from there succeeds."""
         return quiet(*self.under, "timeout", "1", "bash", "-c", "exec 3<>/dev/tcp/%s/%d" % (self.here, port))
 
 

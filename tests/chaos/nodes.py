@@ -4,11 +4,11 @@
     nodes.py [--shape cluster,sentinel,quorum,sentinel+tls] [--duration S] [--seed N] [--only NEMESIS,...]
              [--keep|--discard]
 
-Daemons, clients and checker are those of run.py; the daemons find the nodes by themselves, so no proxy is between them.
-Each nemesis of TABLE that applies to a shape runs once, in the order of the table, then again in random order until
-`duration` is over; none begins later if it is less than SHORT. Without --only the nemeses of SLOW and the shape
-sentinel+tls are left out then. Where network namespaces are allowed, node 0, a sentinel and daemon A are on one side of
-a cable. Report: build/chaos/nodes.txt.
+Daemons, clients and checker are those of run.py; daemons find the nodes by themselves, so there is no proxy. Each
+nemesis of TABLE for a shape runs once, in the order of the table, then again in random order until `duration` is over.
+When the duration is less than SHORT, no nemesis begins later than that, and without --only those of SLOW and
+sentinel+tls are left out. Where network namespaces are allowed, node 0, a sentinel and daemon A are on one side of a
+cable. Report: build/chaos/nodes.txt.
 """
 import argparse
 import os
@@ -31,12 +31,12 @@ import nemeses  # noqa: E402
 import run  # noqa: E402
 
 NODE_TIMEOUT_MS = 2000
-SECOND = "redis: { timeout: 500ms, connect_timeout: 500ms, "  # of nodes that are far, or stand still
+SECOND = "redis: { timeout: 500ms, connect_timeout: 500ms, "  # for nodes that are far, or stand still
 REPORT = os.path.join(harness.TOP, "build", "chaos", "nodes.txt")
 
 
 class Nodes(World):
-    """Two daemons and their clients before the nodes of one shape."""
+    """Two daemons and their clients in front of the nodes of one shape."""
 
     has_plain, patience, longest = False, 40, 4  # seconds: for hand-overs; the lease
 
@@ -49,7 +49,7 @@ class Nodes(World):
         return process
 
     def build(self, replica, clients, redis_env, redis_args):
-        self.cable = self.replica = None  # those of the other worlds
+        self.cable = self.replica = None  # attributes of other worlds
         self.begin_resource()
         self.between = Cable(self) if Cable.allowed() else None
         self.begin_nodes()
@@ -76,10 +76,10 @@ class Nodes(World):
         return super().lives(deadline)
 
     def flush_noticed(self):
-        """Before anything else is done to the nodes, where that is needed."""
+        """Waits, where that is needed, before the next harm."""
 
     def refuses(self, tag):
-        """The daemon answers that Redis is not there."""
+        """The daemon answers that Redis is not reachable."""
         with self.daemons[tag].conn() as c:
             reply = c.cmd("LOCK", "cut:" + tag, "WAIT", "100ms")
             return isinstance(reply, RError) and reply.startswith("UNAVAILABLE")
@@ -132,16 +132,16 @@ class ClusterWorld(Nodes):
         return self.heir_of(self.server_of(self.a_name()))
 
     def is_missed(self, replica):
-        """the others have found that this node answers nothing"""
+        """the other nodes report that this node does not answer"""
         return any("fail" in node.nodes().get(replica.id, ([], []))[0] for node in self.c.nodes)
 
     def replace(self):
-        """A failover by plan."""
+        """A planned failover."""
         old = self.server_of(self.a_name())
         return self.c.fail_over(old) is not old
 
     def lead(self):
-        """The node on the small side is a master."""
+        """The node on the small side becomes a master."""
         first = self.c.nodes[0]
         if not first.is_master():
             self.c.fail_over(next(m for m in self.c.masters_now() if self.c.replica_of(m) is first))
@@ -200,11 +200,11 @@ class SentinelWorld(Nodes):
         return self.d.other(old) is not old
 
     def lead(self):
-        """It is, until the sentinels have chosen another one."""
+        """It is the master until the sentinels have chosen another one."""
 
 
 class SentinelTlsWorld(SentinelWorld):
-    """The same, where servers and sentinels speak TLS alone."""
+    """The same, where servers and sentinels use TLS alone."""
 
     def begin_nodes(self):
         self.ca = Authority(self.dir)
@@ -212,7 +212,7 @@ class SentinelTlsWorld(SentinelWorld):
         super().begin_nodes()
 
     def certificate(self, name, **times):
-        """For each place of either side."""
+        """A certificate for the addresses of both sides."""
         return self.ca.certificate(name, ",".join("IP:" + host for host in ("127.0.0.1", *Cable.hosts)), **times)
 
     def conf(self):
@@ -242,7 +242,7 @@ class QuorumWorld(Nodes):
         return [key for node in self.m.nodes for key in node.cmd("KEYS", "*")]
 
     def an_owner_comes_by(self):
-        """No replica, no places."""
+        """Without replicas there are no old places."""
 
     def lose_writes(self, node):
         """It has no replica."""
@@ -269,11 +269,11 @@ class QuorumWorld(Nodes):
         """Each node is a master."""
 
 
-# --- what is done to them; `run` is as in nemeses.py
+# --- harms; `run` is as in nemeses.py
 
 ALL = ("cluster", "sentinel", "quorum")
-WITH_TLS = "sentinel+tls"  # all that applies to sentinels applies here, too
-SLOW = ("node-cut", "node-stop",  # until a failover, and until the old master is told of it
+WITH_TLS = "sentinel+tls"  # all harms of sentinels apply here, too
+SLOW = ("node-cut", "node-stop",  # they wait for a failover, and until the old master learns of it
         "certificate-expired", "sentinel-kill", "sentinel-stop", "replica-kill", "replica-stop")
 SHORT = 30  # seconds; in a shorter run not each nemesis has a turn
 TABLE = []
@@ -373,7 +373,7 @@ def _(w):
 
 
 def master_dies(w):
-    """With its last writes; the process that was killed."""
+    """The master dies with its last writes; returns the killed process."""
     old = w.server_of(w.a_name())
     heir = w.heir_of(old)
     w.lose_writes(old)
@@ -495,7 +495,7 @@ def applies(row, shape):
 
 
 def harm(world, rows, seconds, report):
-    """Strikes until the time is over, or something is wrong; the rows that have had no turn."""
+    """Strikes until the time is over, or a check fails; returns the rows that had no turn."""
     end = time.monotonic() + seconds
     rng, turns = random.Random(world.rng.random()), list(rows)
     while turns or time.monotonic() < end:

@@ -3,10 +3,10 @@
 
     plain.py REDIS-SOCKET NAME ID HISTORY
 
-It asks; when the name is taken it subscribes to the channel, asks again, and then whenever it hears something or the
-holder's time is over. Each attempt is an owner of its own, so that one whose answer was lost never counts twice. Its
-history has an operation PLAIN for each attempt (see rlcheck.py), and a line `turn NAME US` for each time that it had to
-wait: how long, from the subscription on.
+It tries; when the name is taken it subscribes to the channel, tries again, and then after each message or when the
+holder's time is over. Each attempt is an owner of its own, so an attempt whose answer was lost never counts twice. Its
+history has an operation PLAIN for each attempt (see rlcheck.py), and a line `turn NAME US` for each wait, with its
+length from the subscription on.
 """
 import os
 import select
@@ -62,7 +62,7 @@ class Plain:
         os.write(self.history, ("%d %s.0 %s\n" % (now_us(), self.me, text)).encode())
 
     def attempt(self, c):
-        """True: it has it. Else how long it is taken, in ms."""
+        """True: it has the lock. Else the time for which it is taken, in ms."""
         self.asked += 1
         number, self.owner = self.asked, "%s:%d" % (self.uuid, self.asked)
         self.say("inv %d PLAIN %s daemon=P shared=0 token=0 owner=%s" % (number, self.name, self.owner))
@@ -72,14 +72,14 @@ class Plain:
             self.say("ret %d INFO why=closed" % number)
             raise
         if left is None:
-            self.token = -now_us()  # no other one has it
+            self.token = -now_us()  # different from all others
             self.say("ret %d OK token=%d lease=%d waited=0 holds=1" % (number, self.token, LEASE_MS))
             return True
         self.say("ret %d FAIL why=%s" % (number, "error" if isinstance(left, RError) else "taken"))
         return 50 if isinstance(left, RError) else left
 
     def waits(self, c):
-        """By the channel, until it has it."""
+        """Waits for the lock by the channel."""
         with Conn(self.path) as ear:
             ear.cmd("SUBSCRIBE", self.channel)
             since = now_us()
@@ -115,7 +115,7 @@ class Plain:
             try:
                 return Conn(self.path)
             except (OSError, Closed):
-                time.sleep(0.02)  # the pause is the workload: a client's own, while Redis is away
+                time.sleep(0.02)  # the pause is the workload: a client's own, while Redis is down
                 if stopping:
                     sys.exit(0)
 
@@ -127,7 +127,7 @@ class Plain:
                 if self.attempt(c) is True or self.waits(c):
                     time.sleep(0.001)  # the work under the lock
                     self.gives_back(c)
-                time.sleep(0.02)  # thinks
+                time.sleep(0.02)  # the client's pause between two rounds
             except (OSError, Closed):
                 c = None
 

@@ -343,6 +343,6 @@ main(int argc, char **argv)
     ready = event_new(x.base, fd, EV_READ | EV_PERSIST, on_control_accept, &x);
     event_add(ready, NULL);
     event_base_dispatch(x.base);
-    /* The process ends here: what is open is closed by the kernel. */
+    /* The process ends here: the kernel closes all open connections. */
     return 0;
 }

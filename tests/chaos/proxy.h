@@ -1,9 +1,9 @@
 /*
- * proxy.h -- the fault proxy: routes, their connections, and what goes wrong on the way.
+ * proxy.h -- the fault proxy: routes, their connections, and the faults on the way.
  *
  * A route listens at one address and joins each connection to another one. Bytes go through two pipes, UP (to the
- * target) and DOWN (to the client), each with faults of its own, which may change at any time and count at once for
- * connections that are open.
+ * target) and DOWN (to the client), each with faults of its own, which may change at any time and apply at once to open
+ * connections.
  */
 #ifndef RLOCKD_CHAOS_PROXY_H
 #define RLOCKD_CHAOS_PROXY_H
@@ -43,7 +43,7 @@ struct addr {
     socklen_t len;
 };
 
-/* One way of one connection. Chunks are in the order in which they came; `rest` bytes of them are not written yet. */
+/* One direction of one connection. Chunks are in the order of arrival; `rest` bytes of them are not written yet. */
 struct pipe {
     struct conn *conn;
     enum way way;
@@ -51,7 +51,7 @@ struct pipe {
     struct chunk *first, **last;
     size_t queued;
     uint64_t passed;   /* since the beginning, or the last `cut` */
-    int64_t filled_us; /* bandwidth: the bucket was filled then */
+    int64_t filled_us; /* bandwidth: when the bucket was filled */
     double bucket;
     bool eof, shut;
 };
@@ -89,9 +89,9 @@ bool addr_parse(struct addr *out, const char *text);
 
 /* A new connection on the route, or NULL (and the socket is closed). */
 struct conn *conn_open(struct route *r, int client);
-/* Reset: the peers see RST on TCP; else they see an end. */
+/* Reset: the peers see RST on TCP, and an end on other sockets. */
 void conn_close(struct conn *c, bool reset);
-/* Faults have changed. */
+/* Applies changed faults. */
 void conn_changed(struct conn *c);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * proxy_conn.c -- one connection through the fault proxy: two pipes of chunks with a time at which each is due.
+ * proxy_conn.c -- one connection through the fault proxy: two pipes of chunks, each due at a time.
  *
- * Invariants: a pipe reads only while it has room and no hole; what it has read is written in order; a connection is
- * freed in one place, and whoever may free it returns at once.
+ * Invariants: a pipe reads only while it has room and no hole; it writes bytes in the order in which it read them; a
+ * connection is freed in one place, and a function that may free it returns at once after that.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -87,7 +87,7 @@ wake_in(struct pipe *p, int64_t us)
     evtimer_add(p->timer, &tv);
 }
 
-/* How many bytes the bandwidth lets through now; when none, the timer is set. */
+/* The number of bytes that the bandwidth allows now; if that is 0, sets the timer. */
 static size_t
 allowance(struct pipe *p, int64_t now, size_t wanted)
 {
@@ -98,7 +98,7 @@ allowance(struct pipe *p, int64_t now, size_t wanted)
     }
     p->bucket += rate * (double)(now - p->filled_us) / 1e6;
     p->filled_us = now;
-    if (p->bucket > rate / 10) { /* a tenth of a second in one go, at most */
+    if (p->bucket > rate / 10) { /* at most a tenth of a second at once */
         p->bucket = rate / 10 < 1 ? 1 : rate / 10;
     }
     if (p->bucket < 1) {
@@ -109,7 +109,7 @@ allowance(struct pipe *p, int64_t now, size_t wanted)
     return wanted < (size_t)p->bucket ? wanted : (size_t)p->bucket;
 }
 
-/* How many bytes of the first chunk may be written now: 0 when something else will wake us. */
+/* The number of bytes of the first chunk that may be written now: 0 when another event will continue. */
 static size_t
 may_write(struct pipe *p, const struct chunk *c, int64_t now)
 {
@@ -131,7 +131,7 @@ may_write(struct pipe *p, const struct chunk *c, int64_t now)
     return allowance(p, now, n);
 }
 
-/* Puts the end behind the last byte. False: the connection is gone. */
+/* Puts the end after the last byte. False: the connection is gone. */
 static bool
 pipe_end(struct pipe *p)
 {
@@ -149,7 +149,7 @@ pipe_end(struct pipe *p)
     return true;
 }
 
-/* Writes what may be written. False: the connection is gone. */
+/* Writes the bytes that may be written. False: the connection is gone. */
 static bool
 pump(struct pipe *p)
 {
@@ -204,7 +204,7 @@ pump(struct pipe *p)
     return pipe_end(p);
 }
 
-/* In a hole the first byte that comes is seen, not read: see on_readable. */
+/* In a hole the first byte is noticed, and not read: see on_readable. */
 static void
 read_again(struct pipe *p)
 {
@@ -295,7 +295,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Both ends are there: bytes may flow. */
+/* Both ends are connected: bytes may flow. */
 static void
 conn_join(struct conn *c)
 {
@@ -322,7 +322,7 @@ conn_reach(struct conn *c)
         return true;
     }
     fd = socket(r->target.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Targets are on this host: connect() answers at once, and a full queue of a stopped process is a refusal. */
+    /* Targets are on this host: connect() returns at once, and a full queue of a stopped process is a refusal. */
     if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0 &&
         (connect(fd, (const struct sockaddr *)&r->target.sa, r->target.len) == 0 || errno == EINPROGRESS)) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -372,7 +372,7 @@ conn_changed(struct conn *c)
         c->pipe[way].bucket = 0;
         c->pipe[way].filled_us = proxy_now_us();
     }
-    /* Nothing is freed here: what flows again does so from the loop. */
+    /* Frees nothing: the pipes continue from the loop. */
     for (int way = 0; way < WAYS; way++) {
         read_again(&c->pipe[way]);
         wake_in(&c->pipe[way], 0);

@@ -1,12 +1,14 @@
 /*
- * resource.c -- what the locks protect: `resource unix:PATH`. Named numbers, fenced or not, for clients that add one.
+ * resource.c -- the resource under the locks: `resource unix:PATH`. Named numbers, fenced or not, to which clients add
+ * one.
  *
  *   get NAME TOKEN          ok VALUE, or no MAX when a larger token has been here
  *   put NAME TOKEN VALUE    ok, or no MAX
  *   stat NAME               ok value=V writes=N refused=N
  *
- * Token 0 is not looked at. A reader brings its token too: what it has read it may build on only if nobody newer has
- * read or written since. Every writer writes what it has read plus one, so `writes - value` updates were lost.
+ * Token 0 is not checked. A reader brings its token, too: it may use the value that it has read only if no client with
+ * a larger token has read or written since. Every writer writes the value that it has read plus one, so `writes -
+ * value` updates were lost.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +29,7 @@
 
 struct number {
     char name[64];
-    uint64_t token; /* the largest one seen */
+    uint64_t token; /* the largest one so far */
     long long value;
     unsigned long long writes, refused;
 };

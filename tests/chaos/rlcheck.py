@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""rlcheck -- reads the history of what clients requested of rlockd and received, and reports what must not happen.
+"""rlcheck -- reads the history of the requests of rlockd's clients and of the answers, and reports violations.
 
     rlcheck.py FILE...         lines as session.h writes them, of all processes of one host, in any order
 
-A client holds a name from the moment a reply reports it until the first of: the reported deadline (LOCK FULL's
-lease_ms, counted from the earliest moment at which the reply can have been written), its own UNLOCK, the end of its
-connection, an event `lost` that it could have read. A reply that reports a hold (UNLOCK :n, a re-entry, RENEW) proves
-that the client held the name until its request. PLAIN is a lock that was taken without rlockd: it has no token, but a
-number below zero of its own; it excludes the others, and has no other check.
+A client holds a name from the reply that reports it until the first of: the reported deadline (LOCK FULL's lease_ms,
+counted from the earliest moment at which the reply can have been written), its own UNLOCK, the end of its connection,
+an event `lost` that it could have read. A reply that reports a hold (UNLOCK :n, a re-entry, RENEW) proves that the
+client held the name until its request. PLAIN is a lock that was taken without rlockd: it has no token, but a negative
+number of its own; it excludes the others, and has no other check.
 """
 import bisect
 import collections
@@ -47,7 +47,7 @@ class Violation(collections.namedtuple("Violation", "kind name text at")):
 
 
 class Op:
-    """A question and its answer; `result` None: never answered, which is as INFO."""
+    """A request and its answer; `result` None: never answered, which counts as INFO."""
 
     __slots__ = ("proc", "id", "op", "name", "inv", "ret", "result", "field", "queued", "daemon", "route", "owner",
                  "shared")
@@ -68,7 +68,7 @@ class Op:
 
 
 class Grant:
-    """One grant: from the answer that told it to its end, with what was said about it on the way."""
+    """One grant: from the answer that reported it to its end, with the later answers about it."""
 
     __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps",
                  "released", "open")
@@ -78,11 +78,11 @@ class Grant:
         self.owner, self.shared, self.start = op.owner, op.shared, op.ret
         self.valid = op.inv + 1000 * (op.number("waited") + op.number("lease"))
         self.confirmed = op.inv
-        self.ended = INF  # by its owner, as far as it knows
+        self.ended = INF  # by its owner, as far as the owner knows
         self.end = INF
-        self.steps = []  # (op, "again" or "release"): those that were answered by "held"
+        self.steps = []  # (op, "again" or "release"): the steps with an answer "held"
         self.released = None
-        self.open = False  # nobody knows whether a hold was given back: they are not counted
+        self.open = False  # it is unknown whether a hold was given back: holds are not counted
 
     def __str__(self):
         return "token %d of %s [%s, %s]" % (self.token, self.owner, self.start, self.end)
@@ -92,7 +92,7 @@ class History:
     def __init__(self):
         self.ops = {}
         self.closed, self.killed = {}, {}
-        self.told, self.told_of = {}, collections.defaultdict(dict)  # when a token was told to be lost
+        self.told, self.told_of = {}, collections.defaultdict(dict)  # when a token was reported as lost
         self.downs = collections.defaultdict(list)
         self.windows = collections.defaultdict(list)
         self.limits = {}
@@ -154,7 +154,7 @@ class History:
         op.field.update(f.split("=", 1) for f in rest[2:])
 
     def end_of(self, op):
-        """When the connection of this op ended, as far as anyone there could know."""
+        """The time at which the connection of this op ended, as far as its client could know."""
         end = self.closed.get(op.proc, INF)
         end = min(end, self.killed.get(op.proc.split(".")[0], INF))
         downs = self.downs.get(op.daemon, ())
@@ -162,7 +162,7 @@ class History:
         return min(end, downs[i]) if i < len(downs) else end
 
     def trusted_until(self, op, start, end):
-        """`end`, or where a flaky time of the route begins in between."""
+        """`end`, or the begin of a flaky time of the route before that."""
         for a, b in self.windows.get(op.route, ()):
             if start < b and end > a:
                 return max(op.inv, a)
@@ -170,7 +170,7 @@ class History:
 
 
 class Name:
-    """What happened to one name."""
+    """The events of one name."""
 
     def __init__(self, history, name, ops):
         self.h, self.name = history, name
@@ -184,7 +184,7 @@ class Name:
     def wrong(self, kind, text, at):
         self.bad.append(Violation(kind, self.name, text, at))
 
-    # Who was granted what, and what was said about it later.
+    # The grants, and the later answers about them.
     def build(self):
         grants, lost = {}, dict(self.h.told_of[self.name])
         granting = [o for o in self.ops if o.op in GRANTING and o.result == "OK"]
@@ -213,7 +213,7 @@ class Name:
         return sorted(grants.values(), key=lambda g: g.token)
 
     def may_hold_yet(self, g, o):
-        """Nobody knows whether its owner has given it back: then its LOCK enters once more, and says so."""
+        """It is unknown whether its owner has given it back: then its LOCK is a re-entry, and its answer shows that."""
         gave = [u for u in self.ops if u.op == "UNLOCK" and u.inv < o.inv and
                 (u.owner, u.number("token")) == (g.owner, g.token)]
         return bool(gave) and all(u.result not in ("OK", "FAIL") for u in gave) and o.number("holds", 1) > 1
@@ -278,7 +278,7 @@ class Name:
                 self.wrong("order", "%s asked for after %s" % (g, largest), g.start)
 
     def counts(self):
-        """Holds of one grant: each re-entry one more, each UNLOCK one less; asked one after the other only."""
+        """Holds of one grant: each re-entry adds one, each UNLOCK takes one; only for requests one after the other."""
         for g in self.grants:
             steps = sorted(g.steps, key=lambda s: s[0].inv)
             if g.op.op != "LOCK" or g.open or any(a[0].ret > b[0].inv for a, b in zip(steps, steps[1:])):
@@ -313,7 +313,7 @@ class Name:
                     self.wrong("fifo", "%s passed %s, seen in the queue before it asked" % (g, largest), g.start)
 
     def model(self, size=8, most=INF):
-        """Windows of `size` grants that follow each other, each half over the last; answers how many."""
+        """Windows of `size` successive grants, each overlapping half of the last one; returns their number."""
         windows = 0
         for i in range(0, max(1, len(self.grants) - size // 2), size // 2):
             window = self.grants[i:i + size]
@@ -326,11 +326,13 @@ class Name:
         return windows
 
 
-# --- Wing, Gong, Lowe: is there an order of the steps, each between its question and its answer, that the model allows?
+# --- Wing, Gong, Lowe: is there an order of the steps, each between its request and its answer, that the model allows?
 
 def steps_of(grants):
-    """(inv, ret, what, token, shared) of everything said about these grants. Restricted to some of the grants an order
-    that the model allows is one it allows still: each grant's steps stand between its first and its last."""
+    """
+    (inv, ret, what, token, shared) of all steps of these grants. An order that the model allows is still allowed when
+    it is restricted to some of the grants: the steps of each grant stand between its first and its last step.
+    """
     out = []
     for g in grants:
         out.append((g.op.inv, g.start, "acquire", g.token, g.shared))
@@ -343,7 +345,7 @@ def steps_of(grants):
 
 
 def model_step(state, step, limit):
-    """The reentrant fenced lock: (largest token, holders) after this step, or None when it is not allowed."""
+    """The reentrant fenced lock: (largest token, holders) after this step, or None when the step is not allowed."""
     largest, holders = state
     _, _, what, token, shared = step
     if what == "acquire":
@@ -395,7 +397,7 @@ HOUSE = ("rlock:", "redisson_lock_token:")  # keys that stay: rlockd's own, and 
 
 
 def check(lines, most_windows=INF):
-    """Judges the lines of one history."""
+    """Checks the lines of one history."""
     h = History().read(sorted(lines, key=lambda l: int(l.split(None, 1)[0])))
     v = Verdict()
     v.violations += h.broken

@@ -1,6 +1,6 @@
-"""rounds.py -- what switches.py, takeovers.py and emptied.py ask in each round, in which a master dies with a lock that
-no other server knows of, and with a plain one (SET NX PX): the first stays the lock of its holder, others are granted
-soon, tokens rise, and clients count all the while. The plain lock is granted twice: the writes really were lost.
+"""rounds.py -- the rounds of switches.py, takeovers.py and emptied.py: a master dies with a lock that no other server
+knows of, and with a plain one (SET NX PX). The first stays the lock of its holder, other locks are granted soon, tokens
+rise, and clients count all the while. The plain lock is granted twice, which shows that writes really were lost.
 """
 import os
 import statistics
@@ -18,8 +18,10 @@ CLIENTS = 6
 
 
 class Rounds:
-    """a, b: two daemons; `holder` and `other`: a client of each. `kept`: name -> token of what the holder has for all
-    rounds. `plain`, `double`: how often a second client was granted the plain lock, and that of rlockd."""
+    """
+    a, b: two daemons; `holder` and `other`: a client of each. `kept`: name -> token of the locks that the holder keeps
+    for all rounds. `plain`, `double`: how often a second client was granted the plain lock, and that of rlockd.
+    """
 
     TITLE = "rounds"
     LOST = 1.0  # the least part of the rounds in which the plain lock is granted twice
@@ -34,7 +36,7 @@ class Rounds:
             self.wrong.append(what)
 
     def no_other_client(self, i, name, token, *words):
-        """The other client asks for the lock; that it is granted is wrong."""
+        """The other client asks for the lock; a grant is a violation."""
         taken = self.other.cmd("LOCK", name, *words)
         self.check(not isinstance(taken, int), "round %d: two holders, %r and %r" % (i, token, taken))
         self.double += isinstance(taken, int)
@@ -47,7 +49,7 @@ class Rounds:
         answered(self.other, "UNLOCK", name)
 
     def handed_on(self, i, name, token):
-        """The holder has what it had; then it gives the lock back, and the other client is granted it."""
+        """The holder still has its lock; then it gives the lock back, and the other client is granted it."""
         for its, had in {name: token, **self.kept}.items():
             self.check(answered(self.holder, "LOCK", its, "ONCE") == had, "round %d: %s was lost" % (i, its))
         self.check(answered(self.holder, "UNLOCK", name) == 0, "round %d: UNLOCK" % i)
@@ -56,7 +58,7 @@ class Rounds:
         answered(self.other, "UNLOCK", name)
 
     def run(self, rounds, counting):
-        """Until the first round in which something was wrong; true: that was the last one."""
+        """Runs until the first round with a violation; true: no round had one."""
         for i in range(rounds):
             done = counting.done
             until(lambda: counting.done > done + 10 or counting.wrong, deadline=60)
@@ -72,7 +74,7 @@ class Rounds:
 
 
 def report_line(world, counting, rounds, ended):
-    """Prints what happened; the status of the program."""
+    """Prints the result; returns the exit status of the program."""
     report, done, title = Report(), len(world.times), world.TITLE
     wrong = world.wrong + counting.stop()
     report.say("%s: %d rounds with lost writes, %d counted" % (title, done, counting.done))
@@ -90,7 +92,7 @@ def report_line(world, counting, rounds, ended):
 
 
 def main(make):
-    """The program: so many rounds as its argument says, in the world that make(stage) makes; its status."""
+    """The program: as many rounds as its argument, in the world that make(stage) makes; returns the exit status."""
     rounds, ended = int(sys.argv[1]) if len(sys.argv) > 1 else 10, None
     with Stage() as stage:
         world = make(stage)

@@ -3,9 +3,9 @@
 
     run.py [--duration SECONDS] [--seed N] [--clients N] [--only NEMESIS,...] [--keep]
 
-Each nemesis runs once; with a longer duration all again, in an order of chance, and random pairs of them. One test
-each: it happened, everything lives again behind it; and for each world: the history is sound, nothing is left. What is
-written to build/chaos/nemeses.txt says the same at length.
+Each nemesis runs once; with a longer duration all of them again, in random order, and random pairs of them. One test
+each: the harm happened, and every process works again after it; and for each world: the history is sound, nothing is
+left. build/chaos/nemeses.txt has the same at length.
 """
 import argparse
 import collections
@@ -23,8 +23,8 @@ from harness import until  # noqa: E402
 import nemeses  # noqa: E402
 import netns  # noqa: E402
 
-# What makes mutual exclusion outlive lost writes: grace and reclaim (design.md, 6).
-GRACE = os.environ.get("RLOCKD_GRACE", "1") == "1"  # 0: count what would happen without it being asked for
+# With grace and reclaim mutual exclusion outlives lost writes (design.md, 6).
+GRACE = os.environ.get("RLOCKD_GRACE", "1") == "1"  # 0: count violations, and do not fail for them
 PARTS = {"single": {}, "net": {}, "pair": {"replica": True}, "clock": {"clock": True}}
 
 
@@ -39,7 +39,7 @@ class Report:
         print(text, flush=True)
 
     def test(self, what, wrong):
-        """One test: `wrong` is None, or says why."""
+        """One test: `wrong` is None, or the reason."""
         self.passed += wrong is None
         self.failed += wrong is not None
         self.say("%s %s%s" % ("ok  " if wrong is None else "BAD ", what, "" if wrong is None else ": " + wrong))
@@ -56,12 +56,12 @@ class Report:
 
 
 def strict(n):
-    """Must mutual exclusion outlive it?"""
+    """Whether mutual exclusion must outlive it."""
     return n.loses is None or (n.loses == "grace" and GRACE)
 
 
 def strike(world, group, report):
-    """Some nemeses at a time; then everything must live again."""
+    """Runs some nemeses at a time; then every process must work again."""
     name = " + ".join(n.name for n in group)
     began = now_us()
     wrong = None
@@ -76,7 +76,7 @@ def strike(world, group, report):
             seen[i] = int((yield from n.run(world)) or 0)
         parts = nemeses.together([watched(i, n) for i, n in enumerate(group)])
         for seconds in parts:
-            time.sleep(seconds)  # the harm itself: so long it stays
+            time.sleep(seconds)  # the harm itself lasts so long
         for n, times in zip(group, seen):
             report.happened[n.name] += times
             if times <= 0:
@@ -94,7 +94,7 @@ def strike(world, group, report):
 
 
 def during(world, at):
-    """What was being done to the world at this time."""
+    """The harms of the world at this time."""
     last = "nothing"
     for began, _, name in world.timeline:
         if at and began <= at:
@@ -137,12 +137,12 @@ def judge(world, report, is_strict):
     report.test("%s: tokens, queues, answers, deadlines, nothing left" % world.title,
                 "%d violations" % len(other) if other else None)
     report.test("%s: no fenced update is lost" % world.title, "%d" % lost["fenced"] if lost["fenced"] else None)
-    enough = 200 if is_strict else 50  # where all is lost again and again, little is granted
+    enough = 200 if is_strict else 50  # where all data is lost again and again, few locks are granted
     report.test("%s: enough was done" % world.title, None if verdict.grants > enough else "%d grants" % verdict.grants)
 
 
 def play(title, part, rows, is_strict, args, report, end=0):
-    """One world, from its beginning to its judgement."""
+    """One world, from its beginning to its check."""
     rng, failed = random.Random(args.seed), report.failed
     world = World(title, seed=args.seed, clients=args.clients, **PARTS[part])
     world.timeline = []

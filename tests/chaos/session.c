@@ -35,7 +35,8 @@ sleep_us(int64_t us)
         struct timespec t = {.tv_sec = left / 1000000, .tv_nsec = left % 1000000 * 1000};
 
         if (left > 0) {
-            (void)nanosleep(&t, NULL); /* the only one of a client, but for the one it is stopped for: see session.h */
+            /* the only pause of a client, except for the time for which it is stopped: see session.h */
+            (void)nanosleep(&t, NULL);
         }
     }
 }

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """switches.py [ROUNDS] -- switches with lost writes, by real sentinels, while clients count under locks.
 
-Each round: no replica hears of the master any more; a client of daemon A is granted a lock that therefore no replica
-knows of, and a plain client (SET NX PX) another one; the master is killed by KILL, and the sentinels name a replica.
-Another plain client and a client of daemon B ask for the same locks: B's must not get its lock before A's gives it
-back, and then with a larger token; a lock that A has held since the first round stays held. All the
-while other clients of both daemons count, without any other protection: no update may be lost, and tokens must rise.
-The dead master comes back at its old address, in every fourth round as a master without data that the sentinels have
-yet to tell, else as a replica.
+Each round: all replicas are cut off from the master; a client of daemon A is granted a lock that no replica knows of,
+and a plain client (SET NX PX) another one; the master is killed by KILL, and the sentinels name a replica. Another
+plain client and a client of daemon B ask for the same locks: B's must not get its lock before A's gives it back, and
+then with a larger token; a lock that A has held since the first round stays held. All the while other clients of both
+daemons count, without any other protection: no update may be lost, and tokens must rise. The dead master comes back at
+its old address, in every fourth round as a master without data until the sentinels change its role, else as a replica.
 """
 import os
 import sys
@@ -27,7 +26,7 @@ CONF = "redis: { timeout: 500ms, connect_timeout: 500ms }\nlocks: { lease: 10s }
 
 class World(Rounds):
     TITLE = "switches"
-    LOST = 0.5  # a replica may have heard of the locks all the same
+    LOST = 0.5  # a replica may have received the locks all the same
 
     def __init__(self, stage):
         self.stage = stage
@@ -41,7 +40,8 @@ class World(Rounds):
 
     def round(self, i):
         old, name, plain = self.master, "lost:%d" % i, "plain:%d" % i
-        with old.conn() as c:  # as those of the daemons from before the cut: a later one would need a password
+        # a connection from before the cut, as those of the daemons: a later one would need a password
+        with old.conn() as c:
             self.d.cut_off(old)
             assert c.cmd("SET", plain, "one", "NX", "PX", "60000") == "OK"
         token = answered(self.holder, "LOCK", name, "WAIT", "5s")

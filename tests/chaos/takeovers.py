@@ -24,7 +24,7 @@ from moving import answered  # noqa: E402
 from rounds import Rounds, main  # noqa: E402
 from test_sentinel_switch import Counting  # noqa: E402
 
-CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"  # leases of 30 s outlast what the cluster takes by itself
+CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"  # leases of 30 s outlast the time that the cluster itself needs
 NODE_TIMEOUT_MS = 4000  # long on a busy machine
 ANCHORS = ("54h", "7ho", "80c")  # the tags of slots 2730, 8191 and 13652
 
@@ -43,7 +43,7 @@ class World(Rounds):
         until(self.votes, 30)
 
     def votes(self):
-        """all three anchors vote, and what they have is of the process that has their slot"""
+        """all three anchors vote, with data of the process that has their slot"""
         for tag in ANCHORS:
             node = self.c.owner(slot_of(tag))
             head = str(node.ask("HGET", "rlock:{%s}:gen" % tag, "#")).split() if node else []
@@ -87,7 +87,7 @@ class World(Rounds):
         until(self.votes, 60, pause=0.05)
 
     def move(self, i):
-        """The slot of a lock that clients count under."""
+        """Moves the slot of a lock that clients count under."""
         slot = slot_of(Counting.NAMES[i % len(Counting.NAMES)])
         owner = self.c.owner(slot)
         others = [n for n in self.c.masters_now() if n.id != owner.id]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fault proxy: what it says happened has happened, and nothing else; over Unix sockets and TCP."""
+"""The fault proxy: the faults that it reports have happened, and no others; over Unix sockets and TCP."""
 import os
 import random
 import socket
@@ -13,7 +13,7 @@ from harness import SLOW, Case, until  # noqa: E402
 
 
 class Echo:
-    """Sends back what it is sent, and its name first when it has one."""
+    """Sends back the bytes that it receives, after its name if it has one."""
 
     def __init__(self, path, name=b""):
         self.sock = socket.socket(socket.AF_UNIX)
@@ -33,7 +33,7 @@ class Echo:
     def serve(self, conn):
         with conn:
             try:
-                if self.name:  # (to send nothing to who has gone is an error as well)
+                if self.name:  # (to send nothing to a peer that has gone is an error as well)
                     conn.sendall(self.name)
                 while True:
                     data = conn.recv(65536)
@@ -75,7 +75,7 @@ class Faults(Case):
         return got
 
     def ended(self, s):
-        """All that comes before the end of the connection."""
+        """All bytes before the end of the connection."""
         got = b""
         try:
             while True:
@@ -87,7 +87,7 @@ class Faults(Case):
             return got
 
     def in_a_hole(self, s, seen):
-        """The proxy has met a hole more often than `seen`, and nothing has come out of it."""
+        """The proxy has counted more holes than `seen`, and nothing has come out of the present one."""
         until(lambda: self.stat("hole") > seen)
         s.settimeout(0)
         with self.assertRaises(BlockingIOError):
@@ -146,7 +146,9 @@ class Faults(Case):
         self.assertGreaterEqual(self.stat("delay"), 4)
 
     def test_trip(self):
-        """Each way takes as long as said, to a fraction of a millisecond: the fastest of many shows it."""
+        """
+        Each direction takes the requested time, to a fraction of a millisecond: the fastest of many tries shows it.
+        """
         s = self.dial()
 
         def fastest():

@@ -24,7 +24,7 @@ WHY = {"null": "FAIL why=null", "lost": "FAIL why=LOST", "nothield": "FAIL why=N
 
 
 def op_lines(word, number):
-    """The native lines of one question and its answer."""
+    """The native lines of one request and its answer."""
     inv, ret, client, op, name, rest = word[0], word[1], word[2], word[3], word[4], word[5:]
     proc = client if "." in client else client + ".0"
     option = dict(w.split("=", 1) for w in rest if "=" in w and not w.startswith("="))
@@ -99,10 +99,13 @@ class Table(unittest.TestCase):
 
 
 class Made(unittest.TestCase):
-    """Histories made by a lock that is right, and by one with a fault."""
+    """Histories made by a correct lock, and by one with a fault."""
 
     def make(self, seed, grants=200, wrong=None):
-        """A lock that is free now and then; each grant is told late, its UNLOCK too. `wrong`: what the k-th does."""
+        """
+        A lock that is free now and then; each grant is reported late, and so is its UNLOCK. `wrong`: the fault of the
+        k-th.
+        """
         rng = random.Random(seed)
         now, token, lines = 1000, 0, []
         for k in range(grants):
@@ -135,7 +138,7 @@ class Made(unittest.TestCase):
             self.assertTrue(v.of("model"), "the search agrees with the sweep")
 
     def test_speed(self):
-        """A long history is judged in linear time, about."""
+        """A long history is checked in about linear time."""
         v = rlcheck.check(self.make(1, grants=20000), most_windows=100)
         self.assertEqual(v.violations, [])
 

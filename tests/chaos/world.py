@@ -1,10 +1,10 @@
-"""world.py -- a small world to be harmed: Redis (with a replica, when asked), two daemons, many clients, a proxy
-between each of them, and the history of it all.
+"""world.py -- a small world to be harmed: Redis (with a replica, if requested), two daemons, many clients, a proxy
+between each of them, and the history of all clients.
 
     client -> [via-A] -> rlockd A -> [vip-A] -> Redis          [..] are routes of the fault proxy
     client -> [tcp-B] -> rlockd B -> [vip-B] -> Redis          (other clients talk to the daemons directly)
 
-One directory; everything is started here and ended here by its pid.
+All files are in one directory; this file starts every process and ends it by its pid.
 """
 import glob
 import os
@@ -26,7 +26,7 @@ from harness import Closed, Conn, Process, free_port, until, within  # noqa: E40
 import netns  # noqa: E402
 import rlcheck  # noqa: E402
 
-LEASE = 1.5  # seconds; short, so that a run is
+LEASE = 1.5  # seconds; short, so that a run is short, too
 PROGRAMS = os.path.join(harness.TOP, "build", "test", "tests", "chaos")  # the daemon may be of another build
 CONF = """
 redis: { timeout: 300ms, connect_timeout: 300ms, backoff_min: 10ms, backoff_max: 200ms }
@@ -46,7 +46,7 @@ rules:
   - { match: "li:*", linger: 300ms }
 """
 NAMES = "re:0,re:1,li:0,si:0,co:0,fa:0,fe:0,rw:0,se:0"
-HOT = ("re:hot", 3), ("si:hot", 2)  # names that go round all the time, and how many want each at each daemon
+HOT = ("re:hot", 3), ("si:hot", 2)  # names that go round all the time, and how many sessions want each at each daemon
 PLAIN = "re:hot"
 QUEUE = "redisson_lock_queue:{%s}"
 FAULTS = ("delay", "jitter", "slice", "cut", "swallow", "hole", "bandwidth")
@@ -57,7 +57,7 @@ def now_us():
 
 
 def listens(path):
-    """Somebody listens there. (Asked of the kernel: a connection would be one.)"""
+    """A process listens there. (By the kernel's table: a connection would disturb it.)"""
     with open("/proc/net/unix") as f:
         return any(line.endswith(" %s\n" % path) and line.split()[3] == "00010000" for line in f)
 
@@ -73,7 +73,7 @@ class Proxy(Process):
         self.lines = self.control.makefile("r")
 
     def say(self, *words):
-        """One command; its answer without `ok`."""
+        """Sends one command; returns its answer without `ok`."""
         self.control.sendall((" ".join(map(str, words)) + "\n").encode())
         answer = self.lines.readline().split()
         if not answer or answer[0] != "ok":
@@ -116,7 +116,7 @@ class Server(Process):
             return False
 
     def forget(self):
-        """Nothing of its data is left on the disk."""
+        """Deletes its data on the disk."""
         shutil.rmtree(os.path.join(self.home, "appendonlydir"), ignore_errors=True)
 
     def conn(self, timeout=None):
@@ -137,7 +137,7 @@ class Daemon(harness.Rlockd):
     def __init__(self, world, tag, redis, under=()):
         self.world, self.tag, self.url, self.under = world, tag, redis, under
         self.listen = free_port()
-        self.more = ()  # addresses besides
+        self.more = ()  # further addresses
         if tag == "B" and world.cable is not None:
             self.more = ("--listen", "tcp:%s:%d" % (world.cable.here, self.listen))
         self.lives = 0
@@ -150,7 +150,7 @@ class Daemon(harness.Rlockd):
         until(self.serving)
 
     def die(self, sig=signal.SIGKILL):
-        """The end of this life, known to the history before it comes."""
+        """Ends this process; the history has that before it happens."""
         self.world.event("down", self.tag)
         self.signal(sig)
         self.wait()
@@ -222,7 +222,7 @@ class World:
         self.mixed_clients(clients)
 
     def conf(self):
-        """What the daemons are told."""
+        """The configuration of the daemons."""
         return CONF % (self.lease * 1000)
 
     def begin_resource(self):
@@ -232,14 +232,14 @@ class World:
         until(lambda: listens(self.dir + "/resource"))
 
     def mixed_clients(self, n):
-        """So many of them, by all routes."""
+        """Starts n of them, over all routes."""
         routes = [r for r in ("A", "B", "A/p", "B/p") if r in self.routes]
         for i in range(n):
             self.client(routes[i % len(routes)],
                         *(("named=1",) if i % 8 == 4 else ("lease=1000",) if i % 8 == 5 else ()))
 
     def replication_port(self):
-        """A way to the master by the proxy: route `replication`."""
+        """A port of the proxy that leads to the master: route `replication`."""
         target = "tcp:127.0.0.1:%d" % self.redis.port
         if self.repl_port is None:
             self.repl_port = int(self.proxy.say("route", "replication", "tcp:127.0.0.1:0", target)[0])
@@ -247,18 +247,18 @@ class World:
         return self.repl_port
 
     def set_clock(self, ahead_s):
-        """Redis's clock is so many seconds ahead from now on (only where it was started with clock.so)."""
+        """Sets Redis's clock ahead by these seconds (only where it was started with clock.so)."""
         with open(self.clock, "r+b" if os.path.exists(self.clock) else "wb") as f:
             f.write(struct.pack("=q", ahead_s * 1000000))
         self.ahead = ahead_s
 
     @staticmethod
     def follow(replica, master, port=None):
-        """Makes it a replica that has everything."""
+        """Makes it a replica, and waits until it has all data."""
         replica.cmd("REPLICAOF", "127.0.0.1", str(port or master.port))
 
         def synced():
-            """the replica has everything"""
+            """the replica has all data"""
             return replica.info("master_link_status") == "up"
         until(synced)
 
@@ -273,7 +273,7 @@ class World:
     # --- clients
 
     def client(self, route, *words):
-        """One more client by that route; its id."""
+        """Starts one more client over that route; returns its id."""
         name = "c%d" % self.born
         self.born += 1
         under = self.cable.under if route == "B/n" else ()
@@ -287,7 +287,7 @@ class World:
         return name
 
     def listeners(self):
-        """What the daemons tell to who listens is in the history too. They are nobody's victims."""
+        """Starts the subscribers that log events into the history. No nemesis harms them."""
         for tag in "AB":
             name = self.client(tag, "mode=listen")
             self.parts.append(self.clients.pop(name))
@@ -298,7 +298,7 @@ class World:
             self.client(tag, "mode=fifo", "names=fe:fifo-" + tag)
 
     def hot_clients(self):
-        """So many at each daemon that want the same name all the time, so that it is handed over there."""
+        """Starts clients at each daemon that want the same name all the time, so that it is handed over there."""
         for tag in "AB":
             for name, many in HOT:
                 for i in range(many):
@@ -306,14 +306,14 @@ class World:
                     self.client(tag + "/p" * by_proxy, "mode=hot", "names=" + name)
 
     def plain_begins(self):
-        """A client of Redis that locks as Redisson does, beside the daemons and their hand-overs."""
+        """Starts a client of Redis that locks as Redisson does, beside the daemons and their hand-overs."""
         name = "p%d" % self.born
         self.born += 1
         self.plain = Process([sys.executable, os.path.join(HERE, "plain.py"), self.dir + "/vip-P", PLAIN, name,
                               "%s/%s.history" % (self.dir, name)], self.dir, name)
 
     def plain_ends(self):
-        """Before Redis loses something: this one knows of no grace."""
+        """Ends it before Redis loses data, since it ignores grace periods."""
         if self.plain is not None:
             self.plain.signal(signal.SIGTERM)
             if self.plain.wait() not in (0, -signal.SIGTERM):  # the latter: it had not begun yet
@@ -322,7 +322,7 @@ class World:
             self.plain = None
 
     def turns(self):
-        """How long the plain client had to wait for each of its turns, in ms."""
+        """The waits of the plain client for its turns, in ms."""
         out = []
         for path in glob.glob(self.dir + "/p*.history"):
             with open(path) as f:
@@ -330,7 +330,7 @@ class World:
         return sorted(out)
 
     def handoffs(self):
-        """How often the daemons have handed a lock over, in all of their lives."""
+        """The number of hand-overs of the daemons, in all of their processes."""
         for tag, d in self.daemons.items():
             stats = d.info("stats")
             self.handed[tag, d.lives] = int(stats["handoffs"])
@@ -347,7 +347,7 @@ class World:
         until(handed, self.patience)
 
     def at_work(self):
-        """each client has been granted something, and the listeners are heard by the daemons"""
+        """each client has been granted a lock, and the subscriptions of the listeners have arrived"""
         for path in ["%s/%s.history" % (self.dir, name) for name in self.clients] + glob.glob(self.dir + "/p*.history"):
             try:
                 with open(path) as f:
@@ -365,11 +365,12 @@ class World:
         c.log_file.close()
         return c
 
-    # --- what holds whatever is done to it
+    # --- checks after any harm
 
     def lives(self, deadline=8):
-        """Everything has healed: each daemon grants a lock that no one has, within a lease and a little. A reason, or
-        None."""
+        """
+        All harms are healed: each daemon grants a free lock, within a lease and a little. Returns a reason, or None.
+        """
         end = time.monotonic() + deadline * harness.SLOW
         for tag, d in self.daemons.items():
             if not d.running():
@@ -389,7 +390,7 @@ class World:
         return None
 
     def leaks(self):
-        """Ends the clients; what is there a lease later is a leak."""
+        """Ends the clients; a key that is there a lease later is a leak."""
         self.plain_ends()
         for c in self.clients.values():
             c.signal(signal.SIGCONT)
@@ -410,7 +411,7 @@ class World:
             self.event("left", what)
 
     def an_owner_comes_by(self):
-        """A replica that is promoted may bring back places that were given up: who comes by drops what is over."""
+        """A promoted replica may bring back places that were given up: the next owner drops those that are over."""
         if self.replica is not None:
             self.drop_places(self.redis.cmd("KEYS", QUEUE % "*"))
 
@@ -423,7 +424,7 @@ class World:
                     self.bad.append("%s is not free when all have gone: %s" % (name, token))
 
     def keys(self):
-        """What is in Redis."""
+        """The keys in Redis."""
         return self.redis.cmd("KEYS", "*")
 
     def left(self):
@@ -439,7 +440,7 @@ class World:
         return keys
 
     def numbers(self, names=None):
-        """Lost updates, unfenced and fenced, and how many writes were refused: what the resource says."""
+        """Lost updates, unfenced and fenced, and the number of refused writes, from the resource."""
         names = names or ",".join([self.names] + [name for name, _ in HOT])
         lost, writes, refused = {"plain": 0, "fenced": 0}, {"plain": 0, "fenced": 0}, 0
         with socket.socket(socket.AF_UNIX) as s:

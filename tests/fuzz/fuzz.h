@@ -1,7 +1,7 @@
 /*
- * fuzz.h -- what every target shares: the entry point, a check that ends the run, and bytes handed out as choices.
+ * fuzz.h -- shared by all targets: the entry point, a check that ends the run, and bytes used as choices.
  *
- * A target is a function of its bytes: no time, no random, no file that another run could see, nothing left behind.
+ * A target is a function of its bytes: no time, no random numbers, no file that another run could see, no traces.
  * libFuzzer (make fuzz) or replay.c (make fuzz-replay) calls it.
  */
 #ifndef RLOCKD_TESTS_FUZZ_H
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                                              \
     } while (0)
 
-/* The input as a row of choices; an empty one answers zeros. */
+/* The input as a row of choices; an empty input gives zeros. */
 struct choices {
     const uint8_t *p;
     size_t n;
@@ -52,7 +52,7 @@ take_below(struct choices *c, unsigned n)
     return take_byte(c) % n;
 }
 
-/* A number of any size; small ones, and those at the borders, come often. */
+/* A number of any size; small numbers and limits come often. */
 static inline int64_t
 take_number(struct choices *c)
 {
@@ -85,7 +85,7 @@ take_bytes(struct choices *c, size_t max)
     return s;
 }
 
-/* All that is left. */
+/* The rest of the input. */
 static inline struct slice
 take_rest(struct choices *c)
 {
@@ -97,8 +97,7 @@ take_rest(struct choices *c)
 }
 
 /*
- * A copy without room behind it, so that a byte read too many is seen. NULL-terminated when `text`. Freed by the
- * caller.
+ * A copy without room behind it, so that a read past its end is found. NUL-terminated when `text`. The caller frees it.
  */
 static inline char *
 exact_copy(struct slice s, bool text)

@@ -1,9 +1,10 @@
 /*
- * fuzz_address.c -- a Redis URL into an address: whole or refused, bounded, and the password nowhere in what is shown.
+ * fuzz_address.c -- a Redis URL into an address: taken as a whole or refused, in bounds, and no output has the
+ * password.
  *
- * The same bytes as a URL of sentinels: what it lists and names fits, and could stand in a line.
+ * The same bytes as a URL of sentinels: its list and its name fit into their buffers, and are printable.
  *
- * Input: whether user and password are given beside it, the URL (up to its first NUL).
+ * Input: whether user and password are given beside the URL, the URL (up to its first NUL).
  */
 #include "daemon/backend/address.h"
 #include "daemon/backend/sentinel_url.h"

@@ -1,8 +1,8 @@
 /*
- * fuzz_anchor.c -- answers of node.lua, anchor.lua and record.lua: what is taken is in bounds and in order, and fits
- * into the words by which another anchor is told of it; what is no answer leaves nothing behind.
+ * fuzz_anchor.c -- answers of node.lua, anchor.lua and record.lua: accepted slots and generations are in bounds and in
+ * order, and fit into the message to another anchor; a refused answer leaves nothing behind.
  *
- * Input: replies as RESP. Each of them is taken as an answer of each of the three.
+ * Input: replies as RESP. Each of them is used as an answer of each of the three scripts.
  */
 #include <hiredis.h>
 
@@ -38,7 +38,7 @@ check_node(const struct reply *r)
     CHECK(a.range == NULL && a.open == NULL);
 }
 
-/* Its generations, said to another anchor. */
+/* Writes its generations as a message to another anchor. */
 static void
 print_answer(const struct anchor_answer *a)
 {

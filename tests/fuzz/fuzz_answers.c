@@ -1,8 +1,8 @@
 /*
- * fuzz_answers.c -- the answer of a script, of every verb and kind, into outcomes for the core: what passes
- * call_answer_ok() is within what the core may be told; and an error is one of three outcomes.
+ * fuzz_answers.c -- the answer of a script, of every verb and kind, into outcomes for the core: an answer that passes
+ * call_answer_ok() keeps the contract of struct core_done; an error becomes one of three outcomes.
  *
- * Input: verb, kind, how many names, then either numbers or the bytes of a reply.
+ * Input: verb, kind, number of names, then either numbers or the bytes of a reply.
  */
 #include <hiredis.h>
 
@@ -14,7 +14,7 @@
 
 enum { NAMES_MAX = 5 };
 
-/* An answer of whole numbers in the shape that scripts give it, or nearly. */
+/* An answer of whole numbers in the form of a script's answer, or nearly. */
 static struct reply *
 made_up(struct choices *c, size_t names)
 {
@@ -99,7 +99,7 @@ check_answer(const struct call *c, const struct reply *r)
         check_done(c, &d);
         CHECK(!d.reserve_denied || (d.outcome == CORE_OK && r->count % 4 == 2));
     }
-    /* Redis's clock goes into the offset, where it must not overflow. */
+    /* The time of Redis's clock goes into the offset, where it must not overflow. */
     (void)offset_learn(&o, 1000 * US_PER_S, 1001 * US_PER_S, time_us);
     (void)offset_learn(&o, 1002 * US_PER_S, 1003 * US_PER_S, time_us);
     (void)offset_guess(&o);

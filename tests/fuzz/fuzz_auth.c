@@ -1,8 +1,8 @@
 /*
- * fuzz_auth.c -- a connection before AUTH, on a daemon that wants a password: nothing of it reaches the core, it cannot
- * say more than a few bytes nor stay for long, and only who has said the password gets in.
+ * fuzz_auth.c -- a connection before AUTH, on a daemon with a password: none of its bytes reach the core, it can
+ * neither send more than a few bytes nor stay for long, and only a client that has sent the password is admitted.
  *
- * Input: which passwords there are, then a script as in talk.h.
+ * Input: the set of passwords, then a script as in talk.h.
  */
 #include "tests/fuzz/talk.h"
 
@@ -21,7 +21,9 @@ note_secrets(struct talker *t, const struct words *w)
         sent_password[at] |= slice_eq(w->word[i], SLICE_LIT(PASSWORD));
         sent_admin[at] |= slice_eq(w->word[i], SLICE_LIT(ADMIN_PASSWORD));
     }
-    /* Who is in reads by other limits than our model of it: then only the form of the replies is looked at. */
+    /*
+     * The reader of an admitted session has other limits than the model: then the test checks only the form of replies.
+     */
     t->loose |= sent_password[at] || sent_admin[at];
 }
 
@@ -41,7 +43,7 @@ check_sessions(const struct talk *k)
         CHECK(!s->authed || sent_password[i] || sent_admin[i], "in without a password");
         CHECK(!s->admin || sent_admin[i] || (s->authed && conf->auth_admin_password == NULL));
         CHECK(s->authed || s->unauthed_bytes <= (size_t)conf->auth_bytes || s->framing_lost);
-        /* Framing of 64 words and one request may be there; and no more after all was read. */
+        /* Framing of 64 words and one request may be buffered; and no more, after all input was read. */
         CHECK(s->authed || s->reader.in.n <= (size_t)conf->auth_bytes + 64 * 32 || s->buffered || s->readable);
         CHECK(s->authed || (s->subscriptions == NULL && !list_linked(&s->monitor_node)));
     }
@@ -74,7 +76,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         CHECK(s == NULL || s->authed, "a stranger that stays");
     }
-    k.killed = true; /* strangers were sent away before they had their answers */
+    k.killed = true; /* sessions without a password were closed before they had their answers */
     talk_end(&k);
     take_down();
     return 0;

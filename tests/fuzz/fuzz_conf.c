@@ -1,9 +1,9 @@
 /*
- * fuzz_conf.c -- a configuration file of any bytes: it is taken or refused whole. Refused: every complaint is one
- * printable line with a place in the file. Taken: every value is within its bounds as the table of keys has them; what
- * -T prints is taken again and prints the same; each name has settings, and a key that contains it.
+ * fuzz_conf.c -- a configuration file of any bytes, which is taken or refused as a whole. Refused: each complaint is
+ * one printable line with a place in the file. Taken: each value is within the bounds of the table of keys; the output
+ * of -T is taken again and prints the same; each name has settings, and a key that contains the name.
  *
- * Input: the file. It is handed over as a memory file, so that nothing is written to disk.
+ * Input: the file. It is a memory file, so nothing is written to disk.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #define FILE_NAME "/proc/self/fd/%d"
 
-/* Each "path:line:col: text", in the order of the file. */
+/* Each complaint is "path:line:col: text", in the order of the file. */
 static void
 check_complaints(const struct buf *errors, const char *path)
 {
@@ -58,7 +58,7 @@ check_locks(const struct conf_locks *cl)
     CHECK(cl->key != NULL && strstr(cl->key, "{name}") != NULL && cl->prefix != NULL);
 }
 
-/* What the daemon relies on without looking again. */
+/* Values that the daemon relies on without a check of its own. */
 static void
 check_bounds(const struct conf *cf)
 {
@@ -108,7 +108,7 @@ print(const struct conf *cf, struct buf *out)
     CHECK(!out->failed && out->n > 0);
 }
 
-/* Passwords are printed as stars, and so are those that are loaded from what was printed. */
+/* Passwords are printed as stars, also those that were read from printed stars. */
 static void
 check_again(const struct conf *cf)
 {
@@ -136,7 +136,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[40];
     struct conf *cf;
 
-    /* Files beside it are none of its business here. */
+    /* This target reads no further files. */
     if (memmem(data, size, "_file", 5) != NULL) {
         return 0;
     }

@@ -1,9 +1,9 @@
 /*
- * fuzz_core.c -- core_step() with events made of bytes: requests of all sorts, outcomes of Redis that need not make
- * sense together, time, hints, sessions that come and go, broadcasts of other daemons.
+ * fuzz_core.c -- core_step() with events made of bytes: requests of all sorts, outcomes of Redis that may contradict
+ * each other, time, hints, sessions that come and go, broadcasts of other daemons.
  *
- * The contract of core.h is respected: names are not empty and different in a multilock, SHARED goes with kinds that
- * know it, an operation ends once, and not before it was requested.
+ * The events keep the contract of core.h: names are not empty, and differ in a multilock; SHARED is used with kinds
+ * that have it; an operation ends once, and not before it was requested.
  */
 #include "daemon/base/clock.h"
 #include "daemon/core/view.h"
@@ -11,11 +11,11 @@
 #include "tests/unit/core_each.h"
 
 /*
- * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have;
- * each operation has a number of its own; of a domain, each RECLAIM (the last of several) has one RECLAIMED. The
- * names lie in one to three domains, as a hash of the bytes says: what the bytes mean does not hang on that. At the
- * end the sessions say that nothing more comes: then everything is answered. They leave, Redis says yes to all, time
- * passes: then nothing is left, and no timer goes on for ever.
+ * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have; each
+ * operation has a number of its own; in a domain each RECLAIM (the last of several) has one RECLAIMED. The names lie in
+ * one to three domains, by a hash of the bytes, which does not change the meaning of the bytes. In the end the sessions
+ * send EOF: then everything is answered. They leave, Redis answers OK to all, time passes: then nothing is left, and no
+ * timer runs for ever.
  */
 
 enum {
@@ -48,14 +48,14 @@ struct world {
     size_t asked_n, flights_n, sent_n;
     uint64_t epoch[DOMAINS], reclaimed[DOMAINS]; /* of the last RECLAIM, and of the last RECLAIMED */
     uint64_t dice; /* draws domains */
-    uint64_t watched; /* a lock id that was spoken of last */
+    uint64_t watched; /* the last lock id of a WATCH */
     struct {
         char p[8192];
         size_t n;
     } sent[SENT_MAX]; /* the last member: not cleared for each run */
 };
 
-/* ---- what the core does ---- */
+/* ---- actions of the core ---- */
 
 static void
 check_answer(const struct asked *a, const struct core_reply *r)
@@ -145,7 +145,7 @@ act(void *ctx, const struct core_action *a)
         }
         w->waiter_poll = a->waiter_poll;
         break;
-    case CORE_RECLAIMED: /* once, and of the last one only */
+    case CORE_RECLAIMED: /* once, and for the last one only */
         CHECK(a->domain < w->conf.domains);
         CHECK(a->epoch == w->epoch[a->domain] && a->epoch > w->reclaimed[a->domain]);
         w->reclaimed[a->domain] = a->epoch;
@@ -160,18 +160,18 @@ static void
 step(struct world *w, const struct core_event *ev)
 {
     core_step(w->core, w->now_us, ev);
-    if (ev->type == CORE_TIME) { /* then, at times */
+    if (ev->type == CORE_TIME) { /* now and then */
         core_end_turn(w->core);
     }
     core_check(w->core, w->now_us);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 static const char *const names[NAMES] = {"a", "b", "c", "d", "e{x}", "f"};
 static const char *const owners[OWNERS] = {"", "me", "you"};
 
-/* An LCG: its high bits. */
+/* An LCG; returns its high bits. */
 static uint16_t
 draw_domain(struct world *w)
 {
@@ -179,7 +179,7 @@ draw_domain(struct world *w)
     return (uint16_t)((w->dice >> 33) % w->conf.domains);
 }
 
-/* Always the same of a name. */
+/* Always the same for a name. */
 static uint16_t
 domain_of(const struct world *w, struct slice name)
 {
@@ -195,7 +195,7 @@ take_duration(struct choices *c)
     return of[take_below(c, sizeof(of) / sizeof(of[0]))];
 }
 
-/* Three bytes. */
+/* Takes three bytes. */
 static struct core_request
 take_request(struct world *w, struct choices *c, uint64_t session, enum core_event_type type)
 {
@@ -205,7 +205,7 @@ take_request(struct world *w, struct choices *c, uint64_t session, enum core_eve
 
     r.owner = slice_of(owners[what / NAMES % OWNERS]);
     r.spec.kind = (enum kind)(what / NAMES / OWNERS % KINDS);
-    if (what >= 128) { /* mostly a name has a kind */
+    if (what >= 128) { /* mostly the name decides the kind */
         r.spec.kind = (enum kind)(what % NAMES % KINDS);
     }
     r.spec.key = r.name;
@@ -248,7 +248,7 @@ ask(struct world *w, struct choices *c, enum core_event_type type)
         unsigned first = take_byte(c);
 
         ev.multilock.n = 1 + first % 4;
-        for (size_t i = 0; i < ev.multilock.n; i++) { /* different, of one owner, one behind the other */
+        for (size_t i = 0; i < ev.multilock.n; i++) { /* different names, of one owner */
             request[i] = i == 0 ? request[0] : take_request(w, c, session, type);
             request[i].name = request[i].spec.key = slice_of(names[(first / 4 + i) % NAMES]);
             request[i].spec.domain = domain_of(w, request[i].name);
@@ -260,7 +260,7 @@ ask(struct world *w, struct choices *c, enum core_event_type type)
     step(w, &ev);
 }
 
-/* ---- what Redis says ---- */
+/* ---- outcomes of Redis ---- */
 
 static void
 answer(struct world *w, size_t at, struct core_done d)
@@ -274,7 +274,7 @@ answer(struct world *w, size_t at, struct core_done d)
     d.sent_us = d.sent_us < f.at_us ? f.at_us : d.sent_us;
     if (d.outcome == CORE_OK && (f.verb == CORE_BREAK_KEY || (f.verb == CORE_ACQUIRE && !f.op.reentry))) {
         d.token = ++w->token;
-        w->token += f.verb == CORE_ACQUIRE ? f.op.reserve : 0; /* they are its own */
+        w->token += f.verb == CORE_ACQUIRE ? f.op.reserve : 0; /* the reserve is its own */
     }
     ev.done = d;
     step(w, &ev);
@@ -304,7 +304,7 @@ redis(struct world *w, struct choices *c)
     answer(w, which % w->flights_n, d);
 }
 
-/* So many listen, to each name another number; late, perhaps, or for the second time. */
+/* The number of subscribers of each name, perhaps late, or for the second time. */
 static void
 polled(struct world *w, unsigned how)
 {
@@ -318,7 +318,7 @@ polled(struct world *w, unsigned how)
     step(w, &ev);
 }
 
-/* ---- what else happens ---- */
+/* ---- other events ---- */
 
 static void
 receive(struct world *w, struct choices *c)
@@ -327,7 +327,7 @@ receive(struct world *w, struct choices *c)
     char copy[8192];
     struct slice s;
 
-    if (w->sent_n > 0 && how & 1) { /* what we or others said, perhaps with a byte changed */
+    if (w->sent_n > 0 && how & 1) { /* an earlier broadcast, perhaps with a byte changed */
         size_t at = how / 4 % (w->sent_n < SENT_MAX ? w->sent_n : SENT_MAX);
 
         s = (struct slice){copy, w->sent[at].n};
@@ -356,7 +356,7 @@ session_moves(struct world *w, struct choices *c)
         uint64_t gone = *s;
 
         *s = 0;
-        for (size_t i = 0; i < w->asked_n;) { /* nobody is left to be answered */
+        for (size_t i = 0; i < w->asked_n;) { /* no session is left to be answered */
             if (w->asked[i].session == gone) {
                 w->asked[i] = w->asked[--w->asked_n];
             } else {
@@ -396,7 +396,7 @@ configure(struct world *w, struct choices *c)
     core_configure(w->core, &w->conf);
 }
 
-/* Everything the view shows can be looked at, at any time. */
+/* Reads the whole view, which is allowed at any time. */
 static void
 see_lock(void *ctx, const struct core_lock_view *v)
 {
@@ -443,14 +443,14 @@ happens(struct world *w, struct choices *c)
             look(w);
         }
         break;
-    case 4: /* late, and of some lock or none */
+    case 4: /* late, and for any lock or none */
     case 5:
         ev.type = what % 32 == 4 ? CORE_SUBSCRIBED : CORE_HINT;
         ev.queue = what & 32 ? what / 64 : w->watched;
         step(w, &ev);
         break;
     case 6:
-        if (what / 32 >= 5) { /* Redis has lost something of the domain, or everything */
+        if (what / 32 >= 5) { /* Redis has lost data of the domain, or all data */
             ev.type = CORE_RECLAIM;
             ev.epoch = ++w->epoch[ev.domain];
         } else {
@@ -494,7 +494,7 @@ happens(struct world *w, struct choices *c)
 
 /* ---- the end ---- */
 
-/* Redis says yes, time passes, until it is so. */
+/* Redis answers OK and time passes, until no operation is left. */
 static void
 go_on_until(struct world *w, bool (*done)(const struct world *w), const char *what)
 {

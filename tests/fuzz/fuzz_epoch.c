@@ -1,6 +1,6 @@
 /*
- * fuzz_epoch.c -- what Redis says of its own life, one answer after the other: what is taken is in bounds, what is
- * refused changes nothing, epochs rise, and what is said back to Redis always fits.
+ * fuzz_epoch.c -- Redis's answers about its epoch, one after the other: an accepted answer is in bounds, a refused one
+ * changes nothing, epochs rise, and the next message to Redis always fits into its buffer.
  *
  * Input: bits (strict, leaving, a former process), then answers of Redis as RESP.
  */

@@ -1,8 +1,8 @@
 /*
- * fuzz_escape.c -- foreign bytes in lines for people: the log and MONITOR stay one printable line each, errors too, and
- * the words of a MONITOR line, read back, are the words that were said (but for passwords).
+ * fuzz_escape.c -- foreign bytes in lines for people: each line of the log and of MONITOR stays one printable line,
+ * errors too, and the words of a MONITOR line, read back, are the words of the request (except passwords).
  *
- * Input: which of them, then its bytes.
+ * Input: the sort of line, then its bytes.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "daemon/serve/session_record.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Exactly one line, and it ends. */
+/* Exactly one line, with its end. */
 static void
 check_line(const char *p, size_t n, const char *end)
 {
@@ -23,7 +23,7 @@ check_line(const char *p, size_t n, const char *end)
     CHECK(is_printable_line((struct slice){p, n - end_n}), "%.*s", (int)n, p);
 }
 
-/* Blanks and = only inside quotes: so `forged=yes` of a client can never stand as a pair of its own. */
+/* Blanks and = only inside quotes, so that `forged=yes` of a client can never look like a pair of its own. */
 static size_t
 count_pairs(const char *p, size_t n)
 {
@@ -60,7 +60,7 @@ log_line(struct choices *c)
     close(ends[1]);
 }
 
-/* Nobody may see it: what AUTH says, and the two words behind each AUTH of a HELLO, read as HELLO reads them. */
+/* Secret words: those of AUTH, and the two after each AUTH of a HELLO, parsed as HELLO parses them. */
 static bool
 is_secret(enum command_id id, const struct words *w, unsigned at)
 {
@@ -80,7 +80,7 @@ is_secret(enum command_id id, const struct words *w, unsigned at)
     return false;
 }
 
-/* The words behind "[0 peer]", as our own reader takes them back. More may be hidden than must be. */
+/* The words after "[0 peer]", as our own reader parses them. More words may be hidden than must be. */
 static void
 check_monitored(const struct buf *out, const struct words *sent, enum command_id id)
 {

@@ -1,8 +1,8 @@
 /*
- * fuzz_map.c -- answers to CLUSTER NODES, one after the other: a refused one changes nothing; the map that the others
- * make keeps CM1 to CM4 of cluster_map.h, and all that is in it is in bounds.
+ * fuzz_map.c -- answers to CLUSTER NODES, one after the other: a refused one changes nothing; the map of the accepted
+ * ones keeps CM1 to CM4 of cluster_map.h, and all its values are in bounds.
  *
- * Input: answers, each behind a byte of bits (1: may replace the map, 2: by TLS) and up to a NUL.
+ * Input: answers, each after a byte of bits (1: may replace the map, 2: by TLS) and up to a NUL.
  */
 #include "daemon/backend/cluster_map.h"
 #include "tests/fuzz/fuzz.h"
@@ -42,7 +42,7 @@ check_map(const struct cluster_map *m)
     }
 }
 
-/* A copy of its own, to compare with. */
+/* A copy for comparison. */
 static struct cluster_map *
 copy_of(const struct cluster_map *m)
 {

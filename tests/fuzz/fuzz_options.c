@@ -1,7 +1,7 @@
 /*
- * fuzz_options.c -- the words of a request as what is asked of the core: LOCK and its like, and what lock libraries say
- * (SET, EVAL, EVALSHA). What is taken keeps the bounds that the core relies on; what is refused says why in a text that
- * ends.
+ * fuzz_options.c -- the words of a request into a request to the core: LOCK and its like, and the commands of lock
+ * libraries (SET, EVAL, EVALSHA). Accepted requests keep the bounds that the core relies on; a refusal gives the reason
+ * in a text that ends.
  *
  * Input: the command, the longest name, the words as a text line.
  */

@@ -1,8 +1,8 @@
 /*
- * fuzz_reader.c -- bytes into requests: however they are cut, the requests are the same; words that are written as a
- * RESP array are read back; an error's text is one printable line.
+ * fuzz_reader.c -- bytes into requests: however the bytes are cut, the requests are the same; words that are written as
+ * a RESP array are read back; the text of an error is one printable line.
  *
- * Input: a byte that chooses limits, a byte that chooses where it is cut, the stream.
+ * Input: a byte that chooses limits, a byte that chooses the cuts, the stream.
  */
 #include "daemon/base/buf.h"
 #include "proto/reader.h"
@@ -13,7 +13,7 @@ static const struct reader_limits limits[] = {
     {16384, 16384, READER_WORDS_MAX}, {256, 256, 64}, {16, 16, 4}, {1, 1, 1}, {40, 8, 3}, {8, 40, 64},
 };
 
-/* What came of a stream, as text that can be compared. */
+/* The requests and errors of a stream, as text that can be compared. */
 static void
 print_words(struct buf *output, const struct words *w)
 {
@@ -38,7 +38,7 @@ check_words(const struct words *w, const struct reader_limits *l, size_t size)
     CHECK(sum <= l->line_bytes && sum < w->bytes);
 }
 
-/* Every request that is there; true: framing is lost. */
+/* Reads all requests that are there; true: framing is lost. */
 static bool
 drain(struct reader *r, struct buf *output, size_t size, size_t *consumed)
 {
@@ -64,7 +64,7 @@ drain(struct reader *r, struct buf *output, size_t size, size_t *consumed)
     }
 }
 
-/* Fed in pieces: of `step` bytes, or (0) of lengths that `cuts` says. */
+/* Feeds the stream in pieces: of `step` bytes, or (0) of lengths that `cuts` chooses. */
 static void
 read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned cuts, struct buf *output)
 {
@@ -100,7 +100,7 @@ read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned c
     reader_fini(&r);
 }
 
-/* Every request of the stream written as an array is the same words again. */
+/* Each request of the stream, written as an array, is read as the same words. */
 static void
 write_back(struct slice in, const struct reader_limits *l)
 {

@@ -1,5 +1,5 @@
 /*
- * fuzz_redirect.c -- errors of a node as redirections: what is taken is in bounds, and is read back as it was.
+ * fuzz_redirect.c -- errors of a node as redirections: an accepted one is in bounds, and is read back as it was.
  *
  * Input: the text of the error.
  */

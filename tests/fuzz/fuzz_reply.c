@@ -1,8 +1,8 @@
 /*
- * fuzz_reply.c -- what Redis sends into replies: the same however it is cut, within the limits of reply.h, and without
- * more memory than the bytes are worth.
+ * fuzz_reply.c -- bytes of Redis into replies: the same however the bytes are cut, within the limits of reply.h, and
+ * with memory in proportion to the bytes.
  *
- * Input: a byte that chooses where it is cut, the stream.
+ * Input: a byte that chooses the cuts, the stream.
  */
 #include <hiredis.h>
 
@@ -20,7 +20,7 @@ allocated(void)
     return __sanitizer_get_current_allocated_bytes != NULL ? __sanitizer_get_current_allocated_bytes() : 0;
 }
 
-/* Looks at all of it, and tells it as text. */
+/* Reads the whole reply, and writes it as text. */
 static void
 print_reply(const struct reply *r, int depth, struct buf *output)
 {
@@ -79,7 +79,7 @@ read_all(struct slice in, unsigned cuts, struct buf *output)
             reply_free(reply);
             reply = NULL;
         }
-        /* hiredis keeps its own 16 KiB and room to grow; ours is 72 bytes and a share of a list for each item. */
+        /* hiredis keeps 16 KiB and room to grow; a reply takes 72 bytes and a share of a list for each item. */
         CHECK(allocated() - before < 96 * 1024 + 256 * in.n + 2 * output->room,
               "%zu bytes in, %zu held", at, allocated() - before);
     }

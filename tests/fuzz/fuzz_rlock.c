@@ -1,8 +1,8 @@
 /*
- * fuzz_rlock.c -- the replies that the command line reads: the same however they come, trees that are whole, and a
- * field of a map is found without leaving it.
+ * fuzz_rlock.c -- the replies that the command line reads: the same however they are cut, complete trees, and a field
+ * of a map is found without a read outside the map.
  *
- * Input: a byte that chooses where it is cut, the stream.
+ * Input: a byte that chooses the cuts, the stream.
  */
 #include "daemon/base/buf.h"
 #include "daemon/rlock_client.h"

@@ -1,6 +1,6 @@
 /*
- * fuzz_sentinel.c -- the answers of one sentinel: hosts, ports and ids that are taken are in bounds, and no question is
- * asked twice at a time. The links are here, so what sentinel_link.c sends is answered by the bytes.
+ * fuzz_sentinel.c -- the answers of one sentinel: accepted hosts, ports and ids are in bounds, and no question is asked
+ * twice at a time. The links are in this file, so the input bytes answer the commands of sentinel_link.c.
  *
  * Input: a byte for the number of steps, the steps (a letter of step()), then replies as RESP.
  */
@@ -90,7 +90,7 @@ link_fail(struct redis_link *l, const char *reason)
     failed = reason;
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void
 check_host(const char *host)
@@ -126,7 +126,7 @@ answer(struct redis_link *l, enum link_result result, const struct reply *r)
     fn(arg, result, r, clock_now_us());
 }
 
-/* All that was asked is UNKNOWN; then the owner hears of it. */
+/* All open questions end as UNKNOWN; then the owner of the link is informed. */
 static void
 lose(struct redis_link *l)
 {

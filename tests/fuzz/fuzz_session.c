@@ -1,6 +1,6 @@
 /*
- * fuzz_session.c -- whole sessions as byte streams, through reader, commands, core and writer, with a Redis that
- * answers as the bytes say. What instructions stand between them, and what must be true, is in talk.h.
+ * fuzz_session.c -- whole sessions as byte streams, through reader, commands, core and writer, with a Redis whose
+ * answers the bytes choose. talk.h has the instructions between the bytes, and the invariants.
  */
 #include "tests/fuzz/talk.h"
 

@@ -1,8 +1,8 @@
 /*
- * fuzz_text.c -- words of Redis and numbers of people: INFO's fields, errors for people, durations, sizes, globs,
+ * fuzz_text.c -- texts of Redis and numbers of people: INFO's fields, errors for people, durations, sizes, globs,
  * channel names.
  *
- * Input: which of them, then its bytes.
+ * Input: the sort of text, then its bytes.
  */
 #include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/plain_glob.h"
 
-/* A field is told cut to its room, as one printable line, and only when some line of the text begins like that. */
+/* A field is cut to its room, as one printable line, and is found only if a line of the text begins with its name. */
 static void
 info(struct choices *c)
 {
@@ -45,7 +45,7 @@ error(struct choices *c)
     free(out);
 }
 
-/* What is printed is read back; what is read is in bounds. */
+/* A printed value is read back as it was; a value that is read is in bounds. */
 static void
 units(struct choices *c)
 {

@@ -1,14 +1,14 @@
 /*
- * fuzz_votes.c -- answers of the nodes of a quorum in any order: a token is told only when a majority covers it, a vote
- * never stays open when nothing more can come, and refusals say what is true.
+ * fuzz_votes.c -- answers of the nodes of a quorum in any order: a token is reported only when a majority covers it, a
+ * vote never stays open when no more answers can come, and refusals state the true reason.
  *
- * Input: how many nodes, a reserve, the validity; then events: which node, what it says.
+ * Input: number of nodes, a reserve, the validity; then events: a node and its answer.
  */
 #include "daemon/backend/votes.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { EVENTS_MAX = 64 };
-#define TOKEN_MAX (INT64_C(1) << 53) /* more is no token: call_answer_ok() */
+#define TOKEN_MAX (INT64_C(1) << 53) /* a larger number is no token: call_answer_ok() */
 
 static int64_t
 take_time(struct choices *c)
@@ -22,7 +22,7 @@ take_token(struct choices *c)
     return 1 + (uint64_t)take_number(c) % TOKEN_MAX;
 }
 
-/* What answer is left to come. */
+/* True: an answer can still come. */
 static bool
 has_more(const struct vote *v)
 {

@@ -1,10 +1,10 @@
 /*
- * replay.c -- runs a target without libFuzzer: each file of its corpus as it is, then, for as long as it may take, the
- * same files cut short, with bits turned over and with pieces of each other. Always the same edits in the same order.
+ * replay.c -- runs a target without libFuzzer: each file of its corpus as it is, then, for the given time, the same
+ * files cut short, with bits flipped and with pieces of each other. Always the same edits in the same order.
  *
  *   replay MILLISECONDS FILE...
  *
- * The last line is "N runs of M files" on success. On a crash the bytes stand in $RLOCKD_FUZZ_CRASH.
+ * The last line is "N runs of M files" on success. After a crash the bytes are in $RLOCKD_FUZZ_CRASH.
  */
 #include <signal.h>
 #include <time.h>
@@ -20,11 +20,11 @@ struct input {
     size_t n;
 };
 
-static struct input now; /* what the target was given: for the handler */
+static struct input now; /* the present input: for the handler */
 
 void __sanitizer_set_death_callback(void (*fn)(void)) __attribute__((weak)); /* not there in `make coverage` */
 
-/* However it ends, its bytes are kept. */
+/* Keeps the input, however the process ends. */
 static void
 keep_input(void)
 {
@@ -45,7 +45,7 @@ on_signal(int sig)
     raise(sig == SIGALRM ? SIGABRT : sig);
 }
 
-/* A copy of its own, so that one byte too many is seen; and not longer than it may last. */
+/* A copy of its own, so that a read past its end is found; and with a limit of time. */
 static void
 run(const uint8_t *p, size_t n)
 {
@@ -69,7 +69,7 @@ load(const char *path)
     return in;
 }
 
-/* in, with a few edits, into out; returns its size. */
+/* Copies `in` with a few edits to `out`; returns its size. */
 static size_t
 edit(struct rng *r, const struct input *in, const struct input *other, uint8_t *out)
 {
@@ -95,7 +95,7 @@ edit(struct rng *r, const struct input *in, const struct input *other, uint8_t *
         case 3: /* cut short */
             n = rng_below(r, 4) == 0 ? at : n;
             break;
-        default: /* a piece of another */
+        default: /* a piece of another file */
             bytes = other->n > 0 ? rng_below(r, (unsigned)other->n) : 0;
             bytes = bytes < n - at ? bytes : n - at;
             memcpy(out + at, other->p + rng_below(r, (unsigned)(other->n - bytes) + 1), bytes);

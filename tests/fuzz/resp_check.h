@@ -1,13 +1,13 @@
 /*
- * resp_check.h -- is this RESP, byte for byte? Stricter than tests/unit/resp.h, and it takes half a value: sockets end
- * where they like.
+ * resp_check.h -- checks RESP byte for byte. Stricter than tests/unit/resp.h, and it accepts half a value: the bytes of
+ * a socket may end anywhere.
  */
 #ifndef RLOCKD_TESTS_FUZZ_RESP_CHECK_H
 #define RLOCKD_TESTS_FUZZ_RESP_CHECK_H
 
 #include "tests/fuzz/fuzz.h"
 
-/* A line of one value: bytes of it with CR LF, 0 when it is not all there. Printable, whatever was asked. */
+/* The line of one value: its bytes with CR LF, 0 when it is not complete. Printable, whatever the request was. */
 static inline size_t
 resp_line(struct slice s)
 {
@@ -22,7 +22,7 @@ resp_line(struct slice s)
     return n + 2;
 }
 
-/* A number as Redis writes it, behind the type. */
+/* A number after the type, as Redis writes it. */
 static inline long long
 resp_number(struct slice line, bool may_be_negative)
 {
@@ -34,7 +34,7 @@ resp_number(struct slice line, bool may_be_negative)
     return v;
 }
 
-/* Bytes of the value that s begins with; 0 when it is not all there; ends the run when it is none. */
+/* The bytes of the value that s begins with; 0 when it is not complete; ends the run when it is no value. */
 static inline size_t
 resp_value(struct slice s, int proto, int depth)
 {
@@ -61,7 +61,7 @@ resp_value(struct slice s, int proto, int depth)
         return at;
     case '=':
     case '$':
-        n = resp_number(line, true); /* where either may be spoken, the old null is well */
+        n = resp_number(line, true); /* where both versions of RESP are allowed, so is the old null */
         CHECK(n >= -1);
         if (n < 0 || s.n < at + (size_t)n + 2) {
             return n < 0 ? at : 0;

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Writes the seeds of tests/fuzz/corpus and the dictionaries of tests/fuzz/dict.
 
-Sessions come from tests/wire and from the examples of proto/PROTOCOL.md, words from the tables of the sources, the rest
-is written here. Seeds have names; what fuzzing found is named after its bytes (tests/fuzz/run merge), and left alone.
+Sessions come from tests/wire and from the examples of proto/PROTOCOL.md, words from the tables of the sources; this
+file has the rest. Seeds have names; files that fuzzing found are named after their bytes (tests/fuzz/run merge), and
+stay.
 """
 import ast
 import pathlib
@@ -41,7 +42,7 @@ def unvar(text):
 
 
 def script_of(lines):
-    """A wire script as a script of talk.h: what is said, and a settling where something is expected."""
+    """A wire script as a script of talk.h: its requests, and a settling wherever the script expects a reply."""
     out, names, now = [], {}, None
 
     def talk(name):
@@ -151,7 +152,7 @@ def readers():
     for name, text in requests.items():
         for limits in ("\0", "\4"):
             put("reader", name + ("" if limits == "\0" else "-small"), limits + "\7" + text)
-    # each alone is fine, not all
+    # each word alone is in bounds, not all together
     for limits, word in enumerate(["x" * 200, "x" * 200, "x" * 12, "x", "x" * 8, "x" * 8]):
         put("reader", "together-%d" % limits, chr(limits) + "\7*3\r\n" + 3 * ("$%d\r\n%s\r\n" % (len(word), word)))
         put("reader", "line-%d" % limits, chr(limits) + "\7" + word * 2 + "\n")
@@ -303,7 +304,7 @@ def configurations():
 
 
 def events():
-    """For fuzz_core: rows of (what, its bytes)."""
+    """For fuzz_core: rows of (event, its bytes)."""
     lock, unlock, yes, time = [19, 0], [17, 0], [23, 0, 0], [8, 0]
     rows = {
         "grant": lock + [0, 1, 0] + yes + unlock + [0, 0, 0] + yes,
@@ -332,7 +333,7 @@ def events():
 
 
 def resp(value):
-    """A value as Redis sends it; an Exception is an error."""
+    """A value in the form of Redis's replies; an Exception is an error."""
     if value is None:
         return "*-1\r\n"
     if isinstance(value, Exception):
@@ -429,7 +430,7 @@ def sentinels():
 
 
 def votes():
-    """How many nodes less one, the reserve, the validity, then rows of time, node, event and what it needs."""
+    """The number of nodes less one, the reserve, the validity, then rows of time, node, event and its arguments."""
     def ok(node, token, until=127, reserved=0):
         return [0, node, 1 | reserved, token, until]
 

@@ -62,10 +62,10 @@ clock_advance_us(int64_t us)
 void
 clock_stop(bool stop)
 {
-    (void)stop; /* it stands still but for what is said */
+    (void)stop; /* it stands still, except for instructions */
 }
 
-/* The only source of chance in the house; ids of its daemon and of its hashes are always the same. */
+/* The only source of chance in the house, so the ids of its daemon and its hashes are always the same. */
 ssize_t
 getrandom(void *p, size_t n, unsigned flags)
 {
@@ -78,11 +78,11 @@ getrandom(void *p, size_t n, unsigned flags)
 
 struct talker {
     struct client c;
-    bool open, shut, unread; /* deaf: reads nothing */
-    bool loose;            /* hears more or less than one reply per request */
-    bool fewer;            /* may be closed before all is answered */
-    bool over;             /* what comes now is not looked at any more (QUIT, framing lost) */
-    bool proto_3;          /* may have asked for RESP3: then either is well */
+    bool open, shut, unread; /* unread: it reads nothing */
+    bool loose;            /* receives more or less than one reply per request */
+    bool fewer;            /* may be closed before all requests are answered */
+    bool over;             /* later bytes are not checked any more (QUIT, framing lost) */
+    bool proto_3;          /* may have requested RESP3: then both versions are accepted */
     unsigned logins;
     struct reader model;
     struct buf request_bytes, reply_bytes;
@@ -92,7 +92,7 @@ struct talker {
 struct talk {
     struct talker t[TALKERS];
     struct talker *now;
-    bool killed; /* somebody may have been ended by somebody */
+    bool killed; /* a client may have ended another one */
     bool down;
     uint64_t epoch; /* of Redis */
     unsigned spare; /* replies that may come beyond those to requests */
@@ -119,7 +119,7 @@ note_words(struct talk *k, struct talker *t, const struct words *w)
     }
 }
 
-/* Sends what the client at hand has said so far. */
+/* Sends the bytes that the current client has written so far. */
 static void
 send_request_bytes(struct talk *k)
 {
@@ -139,7 +139,7 @@ send_request_bytes(struct talk *k)
         res = reader_next(&t->model, &w);
         if (res == READER_READY) {
             note_words(k, t, &w);
-        } else if (res == READER_BAD) { /* told by one error */
+        } else if (res == READER_BAD) { /* it is answered by one error */
             t->requests++;
             t->over = true;
         }
@@ -163,7 +163,7 @@ talk_come(struct talk *k, struct talker *t)
     k->now = t;
 }
 
-/* Reads what is there, and takes whole values off it. True: there was something. */
+/* Reads the bytes that are there, and removes whole values from them. True: there were some. */
 static bool
 read_replies(const struct talk *k, struct talker *t)
 {
@@ -195,7 +195,7 @@ read_replies(const struct talk *k, struct talker *t)
     return any;
 }
 
-/* Until nothing moves: no reply to read, nothing to do, nothing asked of Redis. */
+/* Until nothing moves: no reply to read, no event, no operation of Redis. */
 static void
 talk_settle(struct talk *k)
 {
@@ -213,7 +213,7 @@ talk_settle(struct talk *k)
         for (int j = 0; j < TALKERS; j++) {
             any = read_replies(k, &k->t[j]) || any;
         }
-        if (engine->recheck_us != CORE_FOREVER) { /* so many milliseconds: somebody may have ended unseen */
+        if (engine->recheck_us != CORE_FOREVER) { /* time in ms: a client may have ended unnoticed */
             virtual_us = engine->recheck_us > virtual_us ? engine->recheck_us : virtual_us;
             any = true;
         }
@@ -229,7 +229,7 @@ talk_shut(struct talker *t)
     }
 }
 
-/* It has said all it will, and reads to the end. */
+/* It sends EOF, and reads to the end. */
 static void
 talk_finish(struct talk *k, struct talker *t)
 {
@@ -344,7 +344,7 @@ instruct(struct talk *k, struct choices *c)
         break;
     case 'q':
         k->now->unread = !k->now->unread;
-        k->now->fewer = true; /* it may be ended for that */
+        k->now->fewer = true; /* its connection may be closed for that */
         break;
     case 't':
         talk_time(c);
@@ -386,7 +386,7 @@ instruct(struct talk *k, struct choices *c)
     }
 }
 
-/* The whole script. */
+/* Runs the whole script. */
 static void
 talk(struct talk *k, struct choices *c)
 {
@@ -403,7 +403,7 @@ talk(struct talk *k, struct choices *c)
             (void)take_byte(c);
             instruct(k, c);
         }
-        if (redis->n > OPS_MAX / 2) { /* it cannot stay away for ever */
+        if (redis->n > OPS_MAX / 2) { /* Redis cannot stay down for ever */
             k->down = false;
             talk_settle(k);
         }
@@ -411,7 +411,7 @@ talk(struct talk *k, struct choices *c)
     send_request_bytes(k);
 }
 
-/* All leave in good order; then nothing is left. */
+/* All clients leave in good order; then nothing is left. */
 static void
 talk_end(struct talk *k)
 {
@@ -419,7 +419,7 @@ talk_end(struct talk *k)
 
     redis->ends = redis->extends = CORE_OK;
     k->down = false;
-    for (int i = 0; i < TALKERS; i++) { /* all at once: what one waits for may be for another to end */
+    for (int i = 0; i < TALKERS; i++) { /* all at once: one may wait until another ends */
         k->t[i].unread = false;
         talk_shut(&k->t[i]);
     }

@@ -1,6 +1,6 @@
 /*
- * check.h -- stands in for the library Check where the worlds of tests/unit (house.h, resp.h) are built into a fuzz
- * target: an assertion ends the process. Suites are declared for their sake and never made.
+ * check.h -- replaces the library Check where the worlds of tests/unit (house.h, resp.h) are built into a fuzz target:
+ * an assertion ends the process. Suites are declared for these files, and never made.
  */
 #ifndef RLOCKD_TESTS_FUZZ_SHIM_CHECK_H
 #define RLOCKD_TESTS_FUZZ_SHIM_CHECK_H
