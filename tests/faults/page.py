@@ -1,5 +1,4 @@
-"""page.py -- the page through which the shim (shim.c) is told what is to fail, and a daemon that has the shim in
-front."""
+"""page.py -- the page by which a test orders the faults of the shim (shim.c), and a daemon that runs with the shim."""
 import ctypes
 import mmap
 import os
@@ -28,7 +27,7 @@ class Layout(ctypes.Structure):
 
 
 class Page:
-    """What is to fail, from when the shim is told, and what was called since."""
+    """The calls that are to fail, and the calls that were made since the mark."""
 
     def __init__(self, path):
         self.path = path
@@ -39,7 +38,7 @@ class Page:
         self.at = Layout.from_buffer(self.map)
 
     def mark(self):
-        """Counts from here; nothing fails."""
+        """Counts from here on; nothing fails."""
         self.at.family = 0
         ctypes.memset(ctypes.addressof(self.at.calls), 0, ctypes.sizeof(self.at.calls))
         self.at.injected = self.at.frames_n = 0
@@ -50,7 +49,7 @@ class Page:
         self.at.family = FAMILIES.index(family)
 
     def disarm(self):
-        """All is well again; how often something failed."""
+        """Ends all faults; returns how often a call failed."""
         self.at.family = 0
         return self.at.injected
 
@@ -59,7 +58,7 @@ class Page:
         self.at.record = FAMILIES.index(family)
 
     def recorded(self, family):
-        """Who called, in order: (hash of the stack, innermost address of the program)."""
+        """The callers, in order: (hash of the stack, innermost address of the program)."""
         self.at.record = 0
         n = min(self.at.calls[FAMILIES.index(family)], CALLS_MAX - 1)
         return [(self.at.stack[i], self.at.site[i]) for i in range(1, n + 1)]
@@ -75,7 +74,7 @@ class Page:
 
 
 def preload(page, build):
-    """Environment and preparation by which a daemon of this build has the shim in front of its libraries."""
+    """Environment and preparation for a daemon of this build with the shim in front of its libraries."""
     asan = "asan" in build
     env = {"LD_PRELOAD": os.path.join(TOP, "build", "faults", "shim-asan.so" if asan else "shim.so"),
            "RLOCKD_FAULTS": page.path}
@@ -89,9 +88,9 @@ _die_with_us = harness.die_with_us
 
 
 def prepare():
-    """In the child: addresses are the same in every run, so that a stack can be known again."""
+    """In the child: addresses are the same in every run, so that a stack can be recognized."""
     harness._libc.personality(ADDR_NO_RANDOMIZE)
     _die_with_us()
 
 
-harness.die_with_us = prepare  # of this process's children alone
+harness.die_with_us = prepare  # for children of this process alone

@@ -4,8 +4,8 @@
   run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
 
 A loop is one scene and one way to fail: the n-th call after the mark fails, once or from then on for a while, n = 1, 2,
-... until a run in which nothing failed. After each run without further faults each request has had one reply or the end
-of its connection, each name can be locked and unlocked, and Redis has only keys that are there after a good run. The
+... until a run without a failure. After each run, without further faults, each request has had one reply or the end of
+its connection, each name can be locked and unlocked, and Redis has only keys that are there after a good run. The
 daemon survives a failed system call. A failed allocation ends it with status 71 and one line in the log, and the next
 process on the same state directory has the locks of named owners. --short tries each caller (by its stack) once instead
 of each call, and a stride through the rest.
@@ -27,10 +27,10 @@ import page as page_py
 from page import FOREVER, harness
 from scenes import CONF, SCENES, Client, Stage, Wrong
 
-FAILURES_MAX = 6  # of one loop: then it is known to be broken
+FAILURES_MAX = 6  # of one loop: after these the loop ends
 
-# (family, errors): what Linux can really answer there. A recv() of a socket that has bytes never says EAGAIN, and an
-# edge-triggered reader is right to rely on it, so READ has none.
+# (family, errors): errors that Linux can really return there. A recv() of a socket with bytes never returns EAGAIN, and
+# an edge-triggered reader relies on that, so READ has no such error.
 CALLS = [
     ("read", ["EINTR", "ENOMEM", "ECONNRESET", "ETIMEDOUT"]),
     ("write", ["EINTR", "EAGAIN", "ENOMEM", "EPIPE", "ECONNRESET"]),
@@ -48,15 +48,15 @@ START_CALLS = CALLS + [("getrandom", ["EINTR", "EAGAIN", "ENOSYS"]), ("eventfd",
 
 
 THREADS = 4  # most of the time a run waits: for a lock, or for a lease to end
-PLAIN = os.path.join(page_py.TOP, "build", "test")  # for what starts a process for each fault
+PLAIN = os.path.join(page_py.TOP, "build", "test")  # for loops that start a process for each fault
 MODES = {1: "once", 3: "for 3", 12: "for 12"}
 NO_MEMORY = 71  # MEMORY_STATUS of daemon/base/memory.h
-# Callers of libc, which does without a buffer; and libcrypto, which does without openssl.cnf where libc cannot open it:
-# our own frames are deeper in the stack than the shim looks.
+# Callers in libc, which can do without a buffer; and libcrypto, which does without openssl.cnf where libc cannot open
+# it: the frames of the program are deeper in the stack than the shim reads.
 WITHOUT = ("dprintf ", "print_conf ", "(not called by the program itself)")
-PASSING = ("EINTR", "EAGAIN")  # no kernel says them for ever
+PASSING = ("EINTR", "EAGAIN")  # no kernel returns these for ever
 KEPT = (*("rlock:" + x for x in ("clock", "epoch", "members", "until", "changes", "left")),
-        "redisson_lock_token:{fenced}")  # in Redis, when all is over
+        "redisson_lock_token:{fenced}")  # in Redis, when a scene is over
 
 
 class Tally:
@@ -73,7 +73,7 @@ class Tally:
             self.report.flush()
 
     def met(self, calls):
-        """Notes who calls; those who were known before."""
+        """Notes the callers; returns those that were known before."""
         with self.lock:
             before = set(self.stacks)
             self.stacks |= {c[0] for c in calls}
@@ -98,8 +98,10 @@ class Tally:
 
 
 def lock_kept(client):
-    """Locks `kept`, for longer than a new process needs on a busy machine, which may also need longer than
-    redis.timeout; the reply."""
+    """
+    Locks `kept`, for longer than a new process needs on a busy machine, which may also need longer than redis.timeout;
+    returns the reply.
+    """
     end = time.monotonic() + 10
     while True:
         token = client.ask("LOCK", "kept", "OWNER", "keeper", "GRACE", "1m", "LEASE", "1m", "NOWAIT")
@@ -108,7 +110,7 @@ def lock_kept(client):
 
 
 class House:
-    """A daemon with the shim in front, its Redis, its page; built anew when it has died."""
+    """A daemon with the shim, its Redis, its page; built anew when the daemon has died."""
 
     def __init__(self, build, redis_url=None):
         self.build, self.redis_url = build, redis_url
@@ -142,14 +144,14 @@ class House:
         self.redis.stop()
         shutil.rmtree(self.dir, True)
 
-    # ---- what must be true afterwards ----
+    # ---- invariants ----
 
     def keys_now(self):
-        """Without what a BREAK leaves for as long as its lock would have lived."""
+        """The keys, without those that a BREAK leaves for the rest of its lock's lease."""
         return {key for key in self.redis.cmd("KEYS", "*") if not key.startswith("rlock:ended:")}
 
     def settled(self, names):
-        """Every name can be had, and nothing is left of that."""
+        """Every name can be locked, and no key of that is left."""
         c = Client(self.daemon.path)
         try:
             for n in sorted(names):
@@ -175,7 +177,7 @@ class House:
         return "the daemon ended with %s\n%s" % (self.daemon.proc.returncode, log[at:at + 3000])
 
     def starved(self):
-        """It has ended for want of memory: it says so, and nothing else went wrong. None, or what did."""
+        """The daemon has ended for lack of memory: its log has that line and no other error. None, or the error."""
         log = self.daemon.log()
         said = log.count("error memory exhausted bytes=")
         if self.daemon.proc.returncode != NO_MEMORY or said != 1 or "Sanitizer" in log:
@@ -183,7 +185,7 @@ class House:
         return None
 
     def again(self, held):
-        """The next process on the same state directory: what an owner with a name held he has."""
+        """Starts the next process on the same state directory: a named owner still has its locks."""
         self.daemon.stop()
         self.daemon = self.rlockd()
         c = Client(self.daemon.path)
@@ -197,7 +199,7 @@ class House:
             c.conn.close()
 
     def hold(self):
-        """Something that is held, before anything fails; its token."""
+        """Takes a lock before any fault; returns its token."""
         c = Client(self.daemon.path)
         try:
             return lock_kept(c)
@@ -242,7 +244,7 @@ class House:
             c.conn.close()
 
     def play(self, scene):
-        """One run; None, or what was wrong. The page is armed already."""
+        """One run; None, or the error. The page is armed already."""
         st = Stage(self.daemon, self.redis)
         wrong = injected = None
         try:
@@ -264,7 +266,7 @@ class House:
         return wrong, injected
 
     def end(self):
-        """TERM: it drains, and ends with 0; a sanitizer speaks up here."""
+        """TERM: the daemon drains, and ends with 0; a sanitizer reports at this point."""
         self.daemon.signal(signal.SIGTERM)
         status = self.daemon.wait()
         return None if status == 0 else self.died()
@@ -273,8 +275,10 @@ class House:
 # ---- which calls ----
 
 def picks(calls, seen, stride):
-    """The first call of each caller that was not tried yet, and every stride-th from the middle of one: runs differ by
-    some calls, so the last ones may not be there."""
+    """
+    The first call of each caller that was not tried yet, and every stride-th call from the middle of one: the number of
+    calls differs between runs, so the last ones may not come.
+    """
     out = []
     for n, who in enumerate(calls, 1):
         if who[0] not in seen or n % stride == stride // 2:
@@ -314,7 +318,7 @@ def one_loop(house, tally, title, scene, family, length, error, ns):
 
 
 def learn(house, scene, family):
-    """Good runs: what is always left in Redis, and who calls."""
+    """Good runs: the keys that always stay in Redis, and the callers."""
     house.up()
     for _ in range(3):
         held = house.hold() if family == "alloc" else None
@@ -335,8 +339,8 @@ def memory_of(tally, scene, build, short):
         seen = tally.met(calls)
         title = "memory, %s (%d new callers)" % (scene.__name__, len({c[0] for c in calls} - seen))
         if short and {c[0] for c in calls} <= seen:
-            return  # other scenes try them all; and a run of this one may do without
-        ns = [2, *picks(calls, seen, 40)] if short else None  # a new connection asks more than twice
+            return  # other scenes try all of them; and a run of this one may need no such call
+        ns = [2, *picks(calls, seen, 40)] if short else None  # a new connection calls it more than twice
         for mode, length in [("once", 1)] if short else [("once", 1), ("on and on", FOREVER)]:
             one_loop(house, tally, "%s, %s" % (title, mode), scene, "alloc", length, 0, ns)
         if short:
@@ -359,7 +363,7 @@ def calls_of(tally, scene, build, short):
                 if short and (i + len(calls)) % len(errors) != 0:
                     continue
                 ns = list(range(1, len(calls) + 1, max(1, len(calls) // 6))) if short else None
-                # A writer relies on the edge that follows EAGAIN, rightly: of many in a row the last would have none.
+                # A writer relies on the edge that follows EAGAIN; of many in a row the last one would have none.
                 lengths = [1] if short or (family, name) == ("write", "EAGAIN") else [1, 12]
                 for mode, length in ((MODES[n], n) for n in lengths):
                     one_loop(house, tally, "%s, %s %s, %s" % (scene.__name__, family, name, mode), scene, family,
@@ -385,7 +389,7 @@ def started(house, patience):
 
 
 def one_start(house, family, n, length, error):
-    """One start with the fault; None, or what was wrong, and how often it failed."""
+    """One start with the fault; returns None, or the error, and how often the call failed."""
     house.page.arm(family, n, length, error)
     house.daemon = house.rlockd(wait=False)
     what = None
@@ -451,7 +455,7 @@ def starts(tally, build, short):
 
 
 def one_start_recorded(house):
-    """A good start, up to the moment when it serves and has its Redis."""
+    """A good start, until it serves and has its Redis."""
     house.daemon = house.rlockd()
     what = house.end()
     house.daemon.stop()
@@ -459,8 +463,10 @@ def one_start_recorded(house):
 
 
 def stop_of(tally, build, short, family, name, length):
-    """TERM with a holder and a waiter: from the mark on something fails. It ends with 0 all the same, or for want of
-    memory."""
+    """
+    TERM with a holder and a waiter, and a fault from the mark on. The daemon ends with 0 all the same, or for lack of
+    memory.
+    """
     house = House(build)
     try:
         began, wrong, total, n, clean, runs = time.monotonic(), [], 0, 0, 0, 0
@@ -509,7 +515,7 @@ def one_stop(house, family, n, length, error):
     return what, injected
 
 
-# ---- what is read of a configuration ----
+# ---- configurations ----
 
 RULES = """
 listen: ["unix:/run/a.sock", "tcp:127.0.0.1:7000"]
@@ -524,7 +530,7 @@ BROKEN = "locks: { lease: never, kind: nothing }\nrules: [{ limit: 0 }, 7]\nnoth
 
 
 def conf_of(tally, build, short, title, path, text=None):
-    """-T: what is in force is said, and it is what the file says; or it is refused. Not a word is lost in between."""
+    """-T prints the configuration of the file completely, or refuses it. No part of it is lost."""
     house = House(build)
     try:
         path = path or os.path.join(house.dir, title + ".yaml")
@@ -563,8 +569,10 @@ def conf_of(tally, build, short, title, path, text=None):
 # ---- a full table of files (hazards.md E5) ----
 
 def files(tally, build):
-    """As many callers as there are descriptors, and more: refused in words, and served again as soon as some have
-    left."""
+    """
+    As many clients as there are descriptors, and more: some are refused by an error, and clients are served again as
+    soon as others have left.
+    """
     began, wrong, refused = time.monotonic(), [], 0
     house = House(build)
     try:
@@ -603,7 +611,7 @@ def files(tally, build):
 
 
 def jobs(tally, what, scenes, build, short):
-    """Each is a house of its own."""
+    """Each job has a house of its own."""
     if "start" in what:
         yield from starts(tally, PLAIN, short)
     if "memory" in what:

@@ -1,7 +1,7 @@
-"""scenes.py -- what clients do while something fails: each scene is one function of a Stage.
+"""scenes.py -- the actions of clients during faults: each scene is one function of a Stage.
 
-A scene sends requests and hears replies through Client, which knows that a reply or the end of the connection must
-come, and nothing else. It asserts nothing about what was answered: with a fault, any refusal is right.
+A scene sends requests and reads replies through Client, which requires that a reply or the end of the connection comes,
+and nothing else. It asserts nothing about the replies: with a fault, any refusal is right.
 """
 import os
 import re
@@ -11,7 +11,7 @@ import socket
 from page import harness
 
 PATIENCE = 4.0  # s: a reply, or the end of the connection
-REFUSED = "ERR the system takes no more clients"  # said unasked, to a caller that there is no room for
+REFUSED = "ERR the system takes no more clients"  # sent without a request, to a client that finds no room
 
 CONF = """
 redis: { timeout: 250ms, connect_timeout: 250ms, backoff_min: 1ms, backoff_max: 10ms }
@@ -33,11 +33,11 @@ rules:
 
 
 class Wrong(Exception):
-    """What must not be, whatever failed."""
+    """A violation, whatever failed."""
 
 
 class Client:
-    """One connection. After the end of it nothing is sent, and nothing is expected."""
+    """One connection. After its end nothing is sent, and nothing is expected."""
 
     def __init__(self, path):
         self.gone, self.pending, self.pushes = False, [], False
@@ -47,7 +47,7 @@ class Client:
             raise Wrong("nobody listens any more: %s" % e)
 
     def send(self, *words):
-        """One request; its reply is heard later."""
+        """Sends one request; receive() reads its reply later."""
         self.send_bytes(b"".join([b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words]),
                         words)
 
@@ -62,7 +62,7 @@ class Client:
             self.drain()
 
     def drain(self):
-        """What it said before it hung up."""
+        """Reads the bytes that came before the daemon closed the connection."""
         while not self.gone:
             self.pending = self.pending or [("the end",)]
             self.receive()
@@ -110,7 +110,7 @@ class Client:
             more = "nothing"
         if not (self.pending and isinstance(more, (str, int))):
             raise Wrong("out of memory, and then %r" % (more,))
-        self.pending.pop(0)  # it was the reply of a request after all; this is the next one's
+        self.pending.pop(0)  # it was the reply of a request after all; this one is the next request's
         self.pending and self.pending.pop(0)
 
     def ask(self, *words):
@@ -120,7 +120,7 @@ class Client:
         return None if self.gone else reply
 
     def check(self):
-        """Nothing is owed, and nothing came unasked."""
+        """No reply is missing, and none came without a request."""
         while self.pending:
             self.receive()
         if not self.gone and not self.pushes and self.ask("PING") != "PONG" and not self.gone:
@@ -154,7 +154,7 @@ class Stage:
         self.clients = []
 
     def http(self, path):
-        """A whole answer, or none."""
+        """A complete answer, or none."""
         s = socket.socket(socket.AF_UNIX)
         s.settimeout(6 * harness.SLOW)
         got = b""
@@ -232,7 +232,7 @@ def waiter_dies(st):
 
 
 def foreign_holder(st):
-    """Somebody outside has it, lets go and says so on the channel: a watch, a hint, an attempt."""
+    """A client without a daemon has the lock, releases it and publishes that: a watch, a hint, an attempt."""
     n = st.name("outside")
     a, b = st.client(), st.client()
     with st.redis.conn() as r:
@@ -365,7 +365,7 @@ def asking(st):
 
 
 def pipelined(st):
-    """Answers behind one that waits: slots, deferred commands, a reply that is put together later."""
+    """Answers behind a request that waits: slots, deferred commands, a reply that is put together later."""
     a, b = st.client(), st.client()
     n = st.name("piped")
     a.ask("LOCK", n)
@@ -403,7 +403,7 @@ def http(st):
 
 
 def redis_cut(st):
-    """Every link of the daemon's is cut while it holds and others wait; then the scripts are gone as well."""
+    """Every link of the daemon is cut while one owner holds and others wait; then the scripts are gone as well."""
     a, b = st.client(), st.client()
     n = st.name("cut")
     a.ask("LOCK", n)
@@ -421,7 +421,7 @@ def redis_cut(st):
 
 
 def redis_down(st):
-    """What is asked while no link is up is answered all the same."""
+    """Requests that come while no link is up are answered all the same."""
     a, b = st.client(), st.client()
     n = st.name("down")
     with st.redis.conn() as r:

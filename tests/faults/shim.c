@@ -1,9 +1,9 @@
 /*
- * shim.c -- malloc and system calls that fail when a page says so. Preloaded into a daemon (RLOCKD_FAULTS names the
- * page's file), or linked into a test that wants memory to fail in its own process.
+ * shim.c -- malloc and system calls that fail by order of a page. Preloaded into a daemon (RLOCKD_FAULTS names the
+ * page's file), or linked into a test whose own allocations are to fail.
  *
- * What is here comes before libc and, in a build with AddressSanitizer, before its runtime, which is called instead of
- * libc then: so its own checks stay.
+ * The functions here come before libc and, in a build with AddressSanitizer, before its runtime, which they call in
+ * place of libc then: so its own checks stay.
  */
 #include "tests/faults/shim.h"
 
@@ -43,9 +43,9 @@ static struct page own_page;
 struct page *faults = &own_page;
 
 static uintptr_t program_from, program_to;
-static bool inside; /* the shim itself calls */
+static bool inside; /* the shim itself makes a call */
 
-/* ---- who calls ---- */
+/* ---- callers ---- */
 
 static int
 find_program(struct dl_phdr_info *info, size_t size, void *ctx)
@@ -71,7 +71,7 @@ in_program(const void *at)
     return a >= program_from && a < program_to ? a - program_from : 0;
 }
 
-/* Hash of the callers; *site = the innermost one of the program. */
+/* Hash of the callers; *site = the innermost caller of the program. */
 static uint32_t
 look_back(uint64_t frame[FRAMES], uint64_t *frames_n, uint32_t *site)
 {
@@ -94,7 +94,7 @@ look_back(uint64_t frame[FRAMES], uint64_t *frames_n, uint32_t *site)
     return hash;
 }
 
-/* ---- which call fails ---- */
+/* ---- failures ---- */
 
 __attribute__((noinline)) static bool
 fails(enum family family)
@@ -132,7 +132,7 @@ start(void)
     if (__lsan_disable != NULL) {
         __lsan_disable();
     }
-    (void)backtrace(at, 4); /* loads what it needs, for good */
+    (void)backtrace(at, 4); /* loads its library now, so that later calls allocate nothing */
     if (__lsan_enable != NULL) {
         __lsan_enable();
     }
@@ -144,7 +144,7 @@ start(void)
             faults = p != MAP_FAILED ? p : faults;
             close(fd);
         }
-        unsetenv("LD_PRELOAD"); /* an embedded Redis is none of ours */
+        unsetenv("LD_PRELOAD"); /* an embedded Redis runs without the shim */
     }
     inside = false;
 }
@@ -227,7 +227,7 @@ strdup(const char *text)
 
 /* ---- system calls ---- */
 
-/* Pipes and pairs inside the process: libevent's, for signals. Nothing goes wrong with them. */
+/* Pipes and pairs inside the process: libevent's, for signals. They never fail here. */
 static bool own_end[1024];
 
 static int
@@ -247,7 +247,7 @@ io_fails(int fd, enum family family)
     return fd > 2 && (fd >= 1024 || !own_end[fd]) && fails(family);
 }
 
-/* The next one of that name: libc's, or the sanitizer's in front of it. */
+/* The next function of that name: libc's, or the sanitizer's in front of it. */
 #define NEXT(type, name, ...)                                                                                         \
     static type (*next)(__VA_ARGS__);                                                                                 \
     if (next == NULL) {                                                                                               \

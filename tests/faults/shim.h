@@ -1,8 +1,8 @@
 /*
- * shim.h -- the page by which a test tells the shim which call is to fail, and hears what was called.
+ * shim.h -- the page by which a test orders the call that fails, and reads which calls were made.
  *
- * All numbers count from the mark: the driver zeroes `calls` and `injected`, then sets `family`. run.py has the
- * same layout (class Page).
+ * All numbers count from the mark: the driver zeroes `calls` and `injected`, then sets `family`. run.py has the same
+ * layout (class Page).
  */
 #ifndef RLOCKD_TESTS_FAULTS_SHIM_H
 #define RLOCKD_TESTS_FAULTS_SHIM_H
@@ -16,7 +16,7 @@ enum family {
     WRITE,  /* write, writev, send, sendmsg; not to 0..2, where the log goes */
     ACCEPT,
     CONNECT,
-    EPOLL_CTL, /* ADD alone: nothing else can fail on a descriptor that is good */
+    EPOLL_CTL, /* ADD alone: other operations cannot fail on a good descriptor */
     EPOLL_WAIT,
     SOCKET,
     SETSOCKOPT,
@@ -29,19 +29,19 @@ enum family {
 enum { FRAMES = 16, CALLS_MAX = 1 << 16 };
 
 struct page {
-    uint64_t family;          /* which one fails; NOTHING = none */
+    uint64_t family;          /* the family that fails; NOTHING = none */
     uint64_t first, length;   /* its calls first .. first + length - 1 */
     uint64_t error;           /* errno; memory has its own */
-    uint64_t injected;        /* how often it did */
-    int64_t alive;            /* blocks out */
-    uint64_t record;          /* 1 = note who calls */
-    uint64_t frames_n;        /* of the first one that failed */
+    uint64_t injected;        /* how often a call failed */
+    int64_t alive;            /* allocated blocks */
+    uint64_t record;          /* 1 = note the callers */
+    uint64_t frames_n;        /* of the first call that failed */
     uint64_t frame[FRAMES];   /* ... as addresses in the program, 0 = of a library */
     uint64_t calls[FAMILIES];
-    uint32_t stack[CALLS_MAX]; /* record: a hash of who called for the n-th time, of the family `record` says */
+    uint32_t stack[CALLS_MAX]; /* record: a hash of the callers of the n-th call, of the family in `record` */
     uint32_t site[CALLS_MAX];  /* ... and the innermost address of the program itself */
 };
 
-extern struct page *faults; /* for a test that has the shim linked in */
+extern struct page *faults; /* for a test that is linked with the shim */
 
 #endif

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The table of hazards in tests/README.md: each row is there once, and names tests that exist and are run.
+"""The table of hazards in tests/README.md: each row is there once, and names tests that exist and run.
 
 A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`. A row
-without any must say `deferred:` or `refused:` and why; what stands behind the first semicolon is for people. Then it
-proves that it can say no.
+without a test must have `deferred:` or `refused:` with the reason; text after the first semicolon is for people. Then
+the check proves that it can fail.
 """
 import os
 import re
@@ -22,13 +22,13 @@ def read(*path):
 
 
 def c_has(text, name):
-    """Defined, and put into a case: by itself, or in a table of tests."""
+    """The test is defined, and put into a case: by itself, or in a table of tests."""
     used = r"(tcase_add_\w*test\(\w+, |[,{]\s*|^\s+)%s\s*[,)}]" % name
     return "START_TEST(%s)" % name in text and re.search(used, text, re.M)
 
 
 def py_has(text, name):
-    """A method of that class."""
+    """The class has this method."""
     cls, _, method = name.partition(".")
     body = re.search(r"^class %s\(.*?(?=^class |^if __name__|\Z)" % re.escape(cls), text, re.M | re.S)
     if body is None or not method.startswith("test_"):
@@ -37,7 +37,7 @@ def py_has(text, name):
 
 
 def exists(what):
-    """What stands in backquotes names a test that is run."""
+    """The text in backquotes names a test that is run."""
     path, _, name = what.partition(":")
     if re.fullmatch(r"[MR]\d+", what):
         return any('Mutant("%s",' % what in read("mutants", name)
@@ -56,7 +56,7 @@ def exists(what):
 
 
 def wrong_with(table):
-    """What is wrong with it, line by line."""
+    """The errors of the table, line by line."""
     seen = ROW.findall(table)
     ids = [i for i, _ in seen]
     wrong = ["%s: there is no such row" % i for i in WANTED if i not in ids]
@@ -78,7 +78,7 @@ def wrong_with(table):
 
 
 def can_say_no(table):
-    """Each of these makes one row of a good table wrong."""
+    """Each of these changes makes one row of a good table wrong."""
     row = ROW.search(table)
     a1 = row.group()
     test = re.search(r"`(test_\w+\.c:\w+)`", a1).group(1)

@@ -22,11 +22,11 @@ import time
 PING_S = 0.003
 CYCLE_S = 0.005
 KEPT, CYCLE = b"bystander:kept", b"bystander:cycle"
-SILENCE_S = 30  # whoever gets no answer for so long says so
+SILENCE_S = 30  # a connection without a reply for this time is reported
 
 
 def run_delay(pid):
-    """Seconds that a process was runnable and did not run."""
+    """The seconds for which a process was runnable and did not run."""
     with open("/proc/%d/schedstat" % pid) as f:
         return int(f.read().split()[1]) / 1e9
 
@@ -39,13 +39,13 @@ def connect(path):
 
 
 class Timed:
-    """Requests one by one on one connection; of each reply how long it took, in seconds: (felt, net)."""
+    """Requests one by one on one connection; for each reply the time that it took, in seconds: (felt, net)."""
 
     def __init__(self, path, daemon, words, pause):
         self.sock = connect(path)
         self.daemon, self.words, self.pause = daemon, words, pause
-        self.next = 0            # index of the next of words
-        self.sent = None         # (time, run delays) of what is under way
+        self.next = 0            # index of the next word
+        self.sent = None         # (time, run delays) of the present request
         self.due = time.monotonic()
         self.buf = b""
         self.n, self.worst, self.worst_at, self.errors = 0, (0.0, 0.0), 0.0, []
@@ -86,7 +86,7 @@ class Timed:
         return True
 
     def report(self):
-        """The worst, also of what has not been answered at all."""
+        """The worst time, also of a request without any reply."""
         if self.sent is not None:
             felt = time.monotonic() - self.sent[0]
             if felt > SILENCE_S:
@@ -98,7 +98,7 @@ class Timed:
 
 
 class Keeper:
-    """Holds a name, and hears of its end."""
+    """Holds a name, and receives the event of its end."""
 
     def __init__(self, path):
         self.sock, self.ears = connect(path), connect(path)
@@ -120,7 +120,7 @@ class Keeper:
         return got != b""
 
     def report(self):
-        """Is it held still? The answer of UNLOCK is the daemon's last word on it."""
+        """Whether the lock is still held, by the daemon's answer to UNLOCK."""
         try:
             self.sock.sendall(b"UNLOCK %s\r\n" % KEPT)
             self.sock.settimeout(SILENCE_S)
@@ -133,7 +133,7 @@ class Keeper:
 
 
 def listen(timed, keeper, wake, until):
-    """One round: sends what is due, reads what has come. False: stdin has ended, or `until` says so."""
+    """One round: sends due requests, reads replies. False: stdin has ended, or `until` is true."""
     now = time.monotonic()
     for t in timed:
         if t.sent is None and now >= t.due:

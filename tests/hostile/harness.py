@@ -4,7 +4,7 @@ A scene is a class below Scene in a file scenes_*.py of this directory; its docs
 Each try has a Redis, a daemon and a bystander of its own. A try is good when the worst PING took at most `ping_ms`, the
 worst LOCK or UNLOCK `cycle_ms`, no reply was an error, and the bystander's renewed lock was never lost. One good try of
 TRIES is enough: noise only adds time, and a stall of the daemon is in every try. Neither time includes waits for a
-processor (bystander.py); RLOCKD_SLOW multiplies both. `must_fail = "PING"` (or another beginning of a reason): the
+processor (bystander.py); RLOCKD_SLOW multiplies both. `must_fail = "PING"` (or the beginning of another reason): the
 scene is a control, and passes when every try fails for that reason.
 """
 import json
@@ -31,13 +31,13 @@ from harness import DEADLINE, SLOW, Closed, Conn, Redis, Rlockd, die_with_us, un
 #         return "so many were answered"                    # optional: printed in the scene's line
 
 TRIES = 3
-LEASE = "1500ms"  # of the locks that are renewed: a stall of a second takes the bystander's
+LEASE = "1500ms"  # of the renewed locks: a stall of a second loses the bystander's lock
 PING_MS = 50
 CYCLE_MS = 500
 
 
 def send_all(conn, data):
-    """Sends everything, and reads meanwhile what comes, so that neither side waits for the other for ever."""
+    """Sends everything and reads replies meanwhile, so that neither side waits for the other for ever."""
     left, received = memoryview(data), []
     conn.sock.setblocking(False)
     while left:
@@ -68,7 +68,7 @@ def take(conn):
 
 
 def pipeline(conn, lines, replies=None):
-    """Sends text lines at once and reads as many replies of one line each; returns how many of them were errors."""
+    """Sends text lines at once and reads as many replies of one line each; returns the number of errors."""
     lines = list(lines)
     data = ("\r\n".join(lines) + "\r\n").encode()
     want = len(lines) if replies is None else replies
@@ -87,9 +87,9 @@ def pipeline(conn, lines, replies=None):
 
 def flood(conns, data, seconds, wish=None):
     """
-    Sends `data` (bytes, or a function that makes the next ones, or a dict with the bytes of each connection) again and
-    again on all of them for so long, and drops what comes back. A connection that the daemon closes stays closed.
-    Returns how many lines came.
+    Sends `data` (bytes, or a function that makes the next bytes, or a dict with the bytes of each connection) again and
+    again on all connections for `seconds`, and drops the replies. A connection that the daemon closes stays closed.
+    Returns the number of lines that came.
     """
     make = data.__getitem__ if isinstance(data, dict) else lambda c: data() if callable(data) else data
     left = {c: memoryview(make(c)) for c in conns}
@@ -124,7 +124,7 @@ class Bystander:
             raise AssertionError("the bystander did not get an answer before the attack")
 
     def end(self):
-        """What it felt; {} when it is broken."""
+        """The measured times; {} when it has failed."""
         out, _ = self.p.communicate(timeout=90 * SLOW)
         return json.loads(out.strip().splitlines()[-1]) if out.strip() else {}
 
@@ -174,7 +174,7 @@ class Scene:
 
 
 class Verdict:
-    """What one try came to."""
+    """The result of one try."""
 
     def __init__(self, scene, felt, note):
         self.note, self.why = note or "", []
@@ -218,14 +218,14 @@ def one_try(kind):
 
 
 def run_scene(kind):
-    """True when it passed; says in one line what was measured."""
+    """True when the scene passed; prints the measured times in one line."""
     began, passed, tries = time.monotonic(), False, 0
     while tries < TRIES and not (passed and kind.must_fail is None):
         tries += 1
         try:
             verdict = one_try(kind)
             why, text = verdict.why, verdict.text()
-        except Exception as e:  # a scene that breaks has failed, and the others go on
+        except Exception as e:  # a scene that raises has failed, and the others go on
             text = "broken: %s: %s" % (type(e).__name__, e)
             why = [text]
         if kind.must_fail is None:

@@ -8,7 +8,7 @@ class Quiet(Scene):
     "control: nobody attacks"
 
     def attack(self):
-        time.sleep(1)  # this is what is measured
+        time.sleep(1)  # the measured time
 
 
 class Stalls(Scene):

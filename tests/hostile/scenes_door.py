@@ -1,4 +1,4 @@
-"""Those who only stand in the door: callers of the HTTP page that say nothing."""
+"""Clients that only connect: to the HTTP page without a request, or without a password."""
 import re
 import resource
 import select
@@ -26,7 +26,7 @@ class SilentCallers(Scene):
         return s
 
     def healthz(self):
-        """How long, in ms, until the page has answered."""
+        """The time, in ms, until the page has answered."""
         began = time.monotonic()
         with socket.create_connection(self.page, DEADLINE) as s:
             s.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
@@ -35,7 +35,7 @@ class SilentCallers(Scene):
         return (time.monotonic() - began) * 1000
 
     def worst(self, times):
-        """Noise only adds, and falls on one of them: the second worst."""
+        """Noise only adds time, and falls on one of the times: so the second worst."""
         return sorted(self.healthz() for _ in range(times))[-2]
 
     def attack(self):
@@ -58,7 +58,7 @@ class SilentCallers(Scene):
 class Guesses(Scene):
     "AUTH: 32 connections guess passwords as fast as they can, and begin anew when they are closed"
     conf = {"auth": {"password": "sesame"}}
-    GUESSES = 300  # that may be looked at in SECONDS: what is free, and 32 connections each second
+    GUESSES = 300  # that the daemon may check in SECONDS: the free ones, and 32 connections each second
 
     def attack(self):
         where, guess = ("127.0.0.1", self.daemon.port), b"AUTH wrong\r\n" * 3

@@ -1,4 +1,4 @@
-"""Commands that look: long lists, slow patterns, records with much behind them."""
+"""Commands that read: long lists, slow patterns, records with many waiters or holders."""
 import time
 
 from hostile import SLOW, Scene, flood, pipeline

@@ -1,4 +1,4 @@
-"""Very many of one sort: connections that ask at once, readers and waiters of one name."""
+"""Very many of one sort: connections that send at once, readers and waiters of one name."""
 import resource
 import time
 

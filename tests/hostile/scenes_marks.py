@@ -1,4 +1,4 @@
-"""Long answers that are read slowly, full of what may become untrue meanwhile."""
+"""Long answers that are read slowly, with many parts that may become untrue meanwhile."""
 import itertools
 import time
 
@@ -6,7 +6,7 @@ from hostile import SLOW, Scene, pipeline
 
 LOCKS = 60000
 READ = 32 << 20  # bytes, at least: on a slow machine that takes longer than 4 s
-PAUSE_S = 0.005  # the workload: between two reads of 64 KiB, and between two bunches of short leases
+PAUSE_S = 0.005  # the workload: between two reads of 64 KiB, and between two groups of short leases
 
 
 class UnreadListings(Scene):

@@ -1,4 +1,4 @@
-"""LOCKs that do not want to wait, or wait no longer: one outcome, or a DRAIN, is the answer to very many of them."""
+"""LOCKs that do not wait, or do not wait any longer: one outcome, or a DRAIN, answers very many of them."""
 import signal
 import time
 
@@ -10,7 +10,7 @@ class Crowd:
     words = "OWNER o%d NOWAIT"
     conf = {"limits": {"pipeline": 65536, "pipeline_bytes": "64MiB", "waiters": 200000, "session_waiters": 200000},
             "redis": {"timeout": "30s"}, "deadlock_delay": 0}
-    ping_ms = 25  # in one step they took 37 ms
+    ping_ms = 25  # in one step the answers took 37 ms
     cycle_ms = 10000  # Redis stands still, or nothing is granted any more
 
     def prepare(self):
@@ -22,7 +22,7 @@ class Crowd:
             send_all(c, "".join(line % i if "%d" in line else line for i in range(k, self.n, 3)).encode())
 
     def answers(self, known):
-        """How long it takes, in ms, until all have one; each begins so."""
+        """The time, in ms, until each has an answer that begins like `known`."""
         began = time.monotonic()
         for c in self.c:
             got = b""

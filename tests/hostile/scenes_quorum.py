@@ -1,11 +1,11 @@
-"""Over a quorum names share the token clocks of each node, so the grants of unrelated names meet there."""
+"""In a quorum names share the token clocks of each node, so grants of unrelated names affect each other."""
 import time
 
 from hostile import Rlockd, Scene, flood, until
 from quorums import CLOCKS, Masters
 
 CONNS, NAMES, SECONDS = 8, 100, 2
-# A clock that is ahead of time reserves nothing (common.lua), and each name takes Redis longer than 1 us.
+# A clock that is ahead of time gives no reserve (common.lua), and each name takes Redis longer than 1 us.
 AHEAD_US = 20000
 LEAD = """
 local t, highest = redis.call('TIME'), 0

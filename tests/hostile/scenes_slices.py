@@ -1,4 +1,4 @@
-"""What ends all at once: sessions with very many locks, leases, readers of one name."""
+"""Many records that end at once: sessions with very many locks, leases, readers of one name."""
 import resource
 import signal
 import time
@@ -9,7 +9,7 @@ TOGETHER = 60  # names of one MLOCK
 
 
 def fill(conn, prefix, n, words="LEASE 1m"):
-    """Takes n names; a line of the reply for each, and one for each MLOCK."""
+    """Takes n names; reads a line of the reply for each, and one for each MLOCK."""
     lines = []
     for i in range(0, n, TOGETHER):
         names = ["%s%d" % (prefix, k) for k in range(i, min(i + TOGETHER, n))]
@@ -27,7 +27,7 @@ def stat(conn, name):
 
 
 def wait_for(conn, name, least):
-    """How long, in ms, until it is so much."""
+    """The time, in ms, until the field is at least `least`."""
     began = time.monotonic()
     while stat(conn, name) < least:
         if time.monotonic() > began + DEADLINE * SLOW:
@@ -60,7 +60,7 @@ class LeasesEnd(Scene):
         self.admin, self.owner, self.n = self.connect(), self.connect(), 0
         end = time.monotonic() + 6
         while self.n < 60000 and end - time.monotonic() > 1:
-            left_ms = (end - time.monotonic()) * 1000  # what is told ends 1 % and 2 ms before
+            left_ms = (end - time.monotonic()) * 1000  # the reported deadline is 1 % and 2 ms earlier
             fill(self.owner, "lease%d:" % self.n, 2000, "LEASE %dms" % (left_ms / 0.99 + 2))
             self.n += 2000
 
@@ -97,7 +97,7 @@ class WaitsOfFew(Scene):
         for i, c in enumerate(self.few):
             send_all(c, b"".join(b"MLOCK %d %s OWNER %d:%d\r\n" % (TOGETHER, names.encode(), i, k)
                                  for k in range(1000)))
-        with self.connect() as other:  # who has no place yet gets one, and who needs none is not refused
+        with self.connect() as other:  # an owner without a place gets one, and a request that needs none is not refused
             assert other.cmd("LOCK", "other", "NOWAIT") > 0
             assert other.cmd("LOCK", "w0", "WAIT", "10ms") is None
         for c in self.few:

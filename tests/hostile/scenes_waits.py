@@ -1,9 +1,9 @@
-"""Those who wait for each other, or seem to; and owners without number: what the core finds its way through."""
+"""Owners that wait for each other, or seem to; and owners without number: long searches in the core."""
 import time
 
 from hostile import Scene, flood, pipeline, send_all, until
 
-LEASE = "LEASE 10m"  # a held lock of these costs nothing while it lies there
+LEASE = "LEASE 10m"  # a held lock with this lease costs nothing
 
 
 class Waits:
@@ -20,7 +20,7 @@ class Waits:
         raise NotImplementedError
 
     def on_each(self, lines, send):
-        """The lines by turns over the connections; send() is called once for each."""
+        """Sends the lines in turn over the connections; send() is called once for each connection."""
         for k, c in enumerate(self.c):
             send(c, lines[k::self.connections])
 
@@ -28,7 +28,7 @@ class Waits:
         self.on_each(lines, lambda c, mine: pipeline(c, mine))
 
     def wait(self, lines):
-        """No answer comes to these."""
+        """Sends lines that get no answer."""
         self.on_each(lines, lambda c, mine: send_all(c, ("\r\n".join(mine) + "\r\n").encode()))
 
     def until_waiting(self, n):
@@ -38,7 +38,7 @@ class Waits:
         until(all_wait)
 
     def deadlock(self, line):
-        """What closes it, by a connection of its own; how many ms until that is said."""
+        """Closes the cycle over a connection of its own; the ms until -DEADLOCK comes."""
         began = time.monotonic()
         reply = self.last.cmd(*line.split())
         if not str(reply).startswith("DEADLOCK"):
@@ -93,7 +93,7 @@ class Crowd(Waits, Scene):
         self.wait(["LOCK hot OWNER o%d WAIT 1s" % i for i in range(self.n)])
         self.until_waiting(self.n)
         took = [self.deadlock("LOCK n%d OWNER last" % (i * 9)) for i in range(200)]
-        time.sleep(1)  # all of them give up: this is what is measured
+        time.sleep(1)  # all waits end: the measured time
         return "closed 200 times, told in %.0f ms at most" % max(took)
 
 
@@ -103,7 +103,7 @@ class ManyOwners(Waits, Scene):
     connections = 1
 
     def hold(self):
-        self.last.cmd("LOCK", "theirs")  # so Redis has no part in the answers
+        self.last.cmd("LOCK", "theirs")  # so that Redis has no part in the answers
         self.take(["LOCK n%d OWNER o%d %s" % (i, i, LEASE) for i in range(self.n)])
 
     def attack(self):

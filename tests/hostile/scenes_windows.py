@@ -1,4 +1,4 @@
-"""What is sent to Redis by the hundred thousand: it is answered in time, or not sent yet."""
+"""Operations for Redis by the hundred thousand: each is answered in time, or not sent yet."""
 import time
 
 from hostile import DEADLINE, SLOW, Scene, pipeline
@@ -12,7 +12,7 @@ WINDOW = 5000  # operations of one sort, with that timeout: daemon/core/window.c
 class InFlight(Scene):
     "Redis loses its data while two sessions have 100,000 locks; then they end. redis.timeout is 500 ms"
     conf = {"redis": {"timeout": "500ms"}, "limits": {"waiters": 400000, "session_waiters": 100000}}
-    cycle_ms = 5000  # nobody is granted anything before all that is held was reclaimed
+    cycle_ms = 5000  # no lock is granted before all held locks are reclaimed
 
     def prepare(self):
         self.admin = self.connect()
@@ -21,7 +21,7 @@ class InFlight(Scene):
             fill(c, "w%d:" % i, LOCKS // 2)
 
     def most_until(self, name, least):
-        """How long that takes in ms, and how many operations were on their way meanwhile, at most."""
+        """The ms until the field is at least `least`, and the most operations in flight meanwhile."""
         began, most = time.monotonic(), 0
         while stat(self.admin, name) < least:
             if time.monotonic() > began + DEADLINE * SLOW:

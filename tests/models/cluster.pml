@@ -1,40 +1,45 @@
 /*
- * cluster.pml -- leases that hang on registrations, and the end of a grace period, over three anchors.
+ * cluster.pml -- leases that depend on registrations, and the end of a grace period, over three anchors.
  *
  * Daemon D holds a lock in a shard. The shard loses its master, and the promoted one lacks the lock; D may be cut off
- * from all but the old master, which goes on. A generation begins, told at a majority of the anchors. It ends, and E
+ * from all servers but the old master, which goes on. A generation begins at a majority of the anchors. It ends, and E
  * takes the lock, when each member that a majority of the anchors knows has reported, or has been silent for a lease.
- * One anchor may lose its data. Time goes by ticks, as slowly as it likes: who is paused takes no step.
- *
- *   R2  no deadline lies beyond the last registration that a majority answered, plus a lease; the answer names open
- *       generations
- *   R5  a member reports when it has reclaimed its lock; who is silent is waited for, a lease from its last
- *       registration by the anchor's clock
- *   R7  an anchor that lost its data does not vote until all members that the others know registered, or ran out
- *   P1  E never has the lock while D holds it
- *
- * Broken on purpose, one at a time: NO_HANGING, SAID_TOO_SOON, SILENT_FORGOTTEN, EMPTIED_VOTES; HAPPENS: no rule is
- * broken, but what is shown is said not to happen. Not here: when generations begin (R4).
+ * One anchor may lose its data. Time passes in ticks, as slowly as the search likes: a paused process takes no step.
  */
 #define ANCHORS 3
 #define LEASE 2
 #define LAST 6
-#define EMPTIED 2 /* which one makes no difference */
+#define EMPTIED 2 /* the index makes no difference */
 
 byte now = 1;
 
+/*
+ * What is proved:
+ *   R2  no deadline lies beyond the last registration that a majority answered, plus a lease; the answer names open
+ *       generations
+ *   R5  a member reports when it has reclaimed its lock; a silent member is waited for, for a lease from its last
+ *       registration by the anchor's clock
+ *   R7  an anchor that lost its data does not vote until all members that the others know have registered, or their
+ *       leases are over
+ *   P1  E never has the lock while D holds it
+ *
+ * Variants, each with one rule broken: NO_HANGING, SAID_TOO_SOON, SILENT_FORGOTTEN, EMPTIED_VOTES. HAPPENS breaks no
+ * rule: it asserts that E does not take the lock after the lease of a silent member, which is false. Not modelled: when
+ * generations begin (R4).
+ */
+
 /* The anchors. */
 bool member[ANCHORS];       /* D is registered */
-byte seen[ANCHORS];         /* ... since; by the anchor's clock, which is everybody's here */
+byte seen[ANCHORS];         /* ... since; by the anchor's clock, which all processes share here */
 bool generation[ANCHORS];   /* the anchor knows of it */
 bool votes[ANCHORS] = true;
 
 /* D. */
-byte registered;            /* the last registration that a majority answered was sent then */
-byte deadline;              /* D holds the lock before it */
-bool knows;                 /* of the generation */
+byte registered;            /* when the last registration that a majority answered was sent */
+byte deadline;              /* D holds the lock until then */
+bool knows;                 /* D knows of the generation */
 bool reclaimed, reported;
-bool cut;                   /* off from the anchors, and from the promoted master */
+bool cut;                   /* D is cut off from the anchors, and from the promoted master */
 #define HOLDS (now < deadline)
 
 /* The shard. */
@@ -53,9 +58,9 @@ inline register_at(a)
 #ifdef SAID_TOO_SOON
             reported = reported || knows;
 #else
-            reported = reported || reclaimed; /* said with each registration */
+            reported = reported || reclaimed; /* each registration has it */
 #endif
-        :: true; /* it does not come through */
+        :: true; /* the registration does not arrive */
         fi;
     }
 }
@@ -107,7 +112,7 @@ proctype Clock()
     od
 }
 
-/* What a majority of anchors, of which this is one, waits for. */
+/* The conditions for which a majority of anchors waits; this anchor's part. */
 #ifdef SILENT_FORGOTTEN
 #define IS_HEARD(a) true
 #else
@@ -122,7 +127,7 @@ proctype Shard()
     :: true;
     :: cut = true;
     fi;
-    /* The generation begins at a majority; an anchor without a vote hears of it as well. */
+    /* The generation begins at a majority; an anchor without a vote learns of it as well. */
     atomic { votes[0] && votes[1] -> generation[0] = true; generation[1] = true; };
     if
     :: true;
@@ -132,7 +137,7 @@ proctype Shard()
     atomic { !at_promoted ->
         taken_by_e = true;
 #ifdef HAPPENS
-        assert(now < 4); /* E does take the lock, when the silent one has had its lease */
+        assert(now < 4); /* false: E takes the lock when the lease of the silent member is over */
 #endif
     }
 }
@@ -149,7 +154,7 @@ proctype Loss()
 #endif
         }
 #ifndef EMPTIED_VOTES
-        atomic { /* R7; and it takes over which generations are open */
+        atomic { /* R7; and the anchor takes over the open generations */
             (!member[0] || member[EMPTIED] || now >= seen[0] + LEASE) &&
             (!member[1] || member[EMPTIED] || now >= seen[1] + LEASE) ->
             generation[EMPTIED] = generation[0] || generation[1];

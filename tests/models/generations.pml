@@ -1,39 +1,43 @@
 /*
- * generations.pml -- when a generation begins: a slot that moves key by key between two masters, and what is lost.
+ * generations.pml -- when a generation begins: a slot that moves key by key between two masters, and losses of data.
  *
  * D holds a lock in the slot, whose record says that it grants. An operator opens the slot, moves the lock and the
  * record one by one, in any order, and closes it at the target, or leaves it where it was. Meanwhile a master is
- * replaced by a replica that lacks the lock, or is flushed. E takes what it finds free, by what it knows; which may be
- * old. Time is left out: no lease runs out (cluster.pml); each opening lasts for a beat, so D or E sees it; and so does
- * each stay of the slot at a node, so who comes back there has asked anew what its data is.
- *
- *   R3  what a connection said of its node's data is of that connection: another process, another connection
- *   R4  a generation begins when the slot's origin is another one, or when it was open since; an anchor takes it only
- *       from who knows of the one before
- *   R6  the record of a generation is created once, by who finds its bit clear; one that is missing though the bit is
- *       set is data that was lost
- *   R8  nothing is taken or reclaimed in an open slot; who sees it open spoils its record. It is also open while a
- *       former owner reports it; an older key of the lock, which has ended, is brought from there when both know that
- *   P1  E never takes the lock while D holds it
- *
- * Broken on purpose, one at a time: NO_ORIGIN, NO_SPOIL, NO_MARK (what the former owner reports is ignored),
- * MISSING_IS_NEW, TOO_SOON (over before D has reclaimed); HAPPENS: no rule is broken, but what is shown is said not to
- * happen.
+ * replaced by a replica that lacks the lock, or is flushed. E takes a lock that it finds free, by its knowledge, which
+ * may be old. Time is left out: no lease ends (cluster.pml); each opening lasts for a beat, so D or E sees it; and so
+ * does each stay of the slot at a node, so a daemon that comes back there has asked anew for the identity of its data.
  */
 #define A 1
 #define B 2
 #define NUMBERS 3  /* generations at most */
 #define OPENINGS 2
 
+/*
+ * What is proved:
+ *   R3  the identity of a node's data is known for one connection only: another process has another connection
+ *   R4  a generation begins when the slot's origin is another one, or when the slot was open since; an anchor takes it
+ *       only from a daemon that knows of the generation before
+ *   R6  the record of a generation is created once, by a daemon that finds its bit clear; a record that is missing
+ *       although the bit is set means that data was lost
+ *   R8  nothing is taken or reclaimed in an open slot; a daemon that sees the slot open spoils its record. The slot is
+ *       also open while a former owner reports it; an older key of the lock, which has ended, comes from there only
+ *       when both daemons know of that report
+ *   P1  E never takes the lock while D holds it
+ *
+ * Variants, each with one rule broken: NO_ORIGIN, NO_SPOIL, NO_MARK (the report of the former owner is ignored),
+ * MISSING_IS_NEW, TOO_SOON (over before D has reclaimed). HAPPENS breaks no rule: it asserts that E never takes the
+ * lock, which is false.
+ */
+
 /* The masters, and the slot. */
 byte origin[3];
 byte origins = 2;
 byte owner = A;
 bool open;
-byte opened;             /* how often */
-byte seen;               /* ... and by whom, this time: a bit each */
+byte opened;             /* how often it has been opened */
+byte seen;               /* the daemons that have seen the present opening: a bit each */
 bool marked;             /* the former owner is back with an older lock, and reports the slot open */
-byte lock_at = A;        /* 0: nowhere */
+byte lock_at = A;        /* 0: at no master */
 byte record_at = A, record = 1;
 bool grants = true, spoiled;
 
@@ -42,22 +46,22 @@ byte number = 1, its_origin = 1, its_since;
 bool created = true, over = true;
 
 bool d_holds = true, e_has;
-byte d_reclaimed = 1;    /* D has reclaimed in it */
+byte d_reclaimed = 1;    /* the generation in which D has reclaimed */
 
-/* What a daemon knows: of its connection to the owner, and of the anchors. */
+/* A daemon's knowledge: of its connection to the owner, and of the anchors. */
 typedef daemon {
-    byte owner, origin, since; /* since: how often the slot had been opened when it was seen closed */
-    byte saw;                  /* ... when it was seen open */
+    byte owner, origin, since; /* since: `opened` when the daemon last saw the slot closed */
+    byte saw;                  /* ... when it last saw the slot open */
     bool open;
     byte number, its_origin, its_since;
     bool over;
-    bool lost;                 /* the record, in the generation that is known */
+    bool lost;                 /* the record is lost, in the generation that it knows */
 }
 daemon d[2];
 #define D 0
 #define E 1
 
-inline poll(x) /* node.lua; after a lost connection it comes first */
+inline poll(x) /* node.lua; the first command after a lost connection */
 {
     atomic {
         d[x].owner = owner;
@@ -74,7 +78,7 @@ inline poll(x) /* node.lua; after a lost connection it comes first */
 #ifndef NO_SPOIL
             if
             :: record_at == owner -> spoiled = true;
-            :: record_at != owner || !open -> skip; /* of a marked slot it is spoiled later */
+            :: record_at != owner || !open -> skip; /* the record of a marked slot is spoiled later */
             fi
 #endif
         :: else -> d[x].since = opened;
@@ -202,16 +206,16 @@ active proctype Operator()
     do
     :: atomic { !open && !marked && opened < OPENINGS -> open = true; opened++; seen = 0; to = 3 - owner; }
     :: atomic { !open && !marked && opened < OPENINGS && opened > 0 -> marked = true; opened++; seen = 0; }
-    :: atomic { marked && seen == 3 -> lock_at = (lock_at == owner -> 0 : lock_at); } /* the older one has ended */
+    :: atomic { marked && seen == 3 -> lock_at = (lock_at == owner -> 0 : lock_at); } /* the older lock has ended */
     :: atomic { marked && seen != 0 -> marked = false; }
     :: atomic { open && lock_at == owner -> lock_at = to; }
     :: atomic { open && record_at == owner -> record_at = to; }
-    :: atomic { open && seen != 0 -> /* what has moved is gone: the target does not have the slot */
+    :: atomic { open && seen != 0 -> /* moved keys are gone: the target does not have the slot */
             open = false;
             lock_at = (lock_at == owner -> owner : 0);
             record_at = (record_at == owner -> owner : 0);
         }
-    :: atomic { open && lock_at != owner && record_at != owner && origins < 6 -> /* its config epoch rises */
+    :: atomic { open && lock_at != owner && record_at != owner && origins < 6 -> /* the target's config epoch rises */
             open = false;
             owner = to;
             origins++;

@@ -1,41 +1,44 @@
 /*
- * newcomer.pml -- whom a grace period waits for, where a daemon has come that others may not know (presence.lua).
+ * newcomer.pml -- the members that a grace period waits for, after a newcomer that others may not know (presence.lua).
  *
- * Daemon A is a member, and listens. Daemon N comes at any time, and takes the lock. Redis may lose its data twice, by
- * a flush, or by a restart, in which all connections end. Who comes first begins an epoch. A takes the lock when Redis
- * grants it. Time does not pass: no grace period ends by itself, and nobody's lease.
- *
- *   F1  who hears the end of a grace period knows all members only when they have been told; and an answer from before
- *       a newcomer came does not take it away
- *   F2  the list of a daemon that is back is heard, in a part of its own, before the grace period may end
- *   F3  the name of a newcomer is published before it is answered; what has been published is heard before the next
- *       answer of Redis to A is acted on, and before A finds its connections ended
- *   P1  A does not take the lock while N holds it
- *
- * Broken on purpose, one at a time: NOT_ANNOUNCED; TRIP: a message is lost with the connection; LIST_LATE: the grace
- * period may end before the list is heard; OVER_UNTOLD: who hears its end takes what it knew for all; NO_LASTS: who has
- * not heard its end says that it knows all; SWEPT: an old answer takes a newcomer away; NOBODY_COUNTED: how many
- * listened is not asked; HAPPENS: no rule is broken, but what is shown is said not to happen. Not here: that who is cut
- * off while a newcomer comes does not hear of it (membership_lost() in membership.c): N comes while A listens, or in a
- * grace period.
+ * Daemon A is a member, and subscribed. Daemon N comes at any time, and takes the lock. Redis may lose its data twice,
+ * by a flush, or by a restart, in which all connections end. The daemon that comes first begins an epoch. A takes the
+ * lock when Redis grants it. Time does not pass: no grace period ends by time, and no lease ends.
  */
 #define NONE 0
 #define BY_N 1
 #define BY_A 2
 
+/*
+ * What is proved:
+ *   F1  a daemon that learns of the end of a grace period knows all members only after it has received them; and an
+ *       answer from before a newcomer came does not remove the newcomer
+ *   F2  the list of a daemon that is back arrives, in a part of its own, before the grace period may end
+ *   F3  the name of a newcomer is published before it is answered; a published message arrives before A acts on the
+ *       next answer of Redis, and before A finds its connections ended
+ *   P1  A does not take the lock while N holds it
+ *
+ * Variants, each with one rule broken: NOT_ANNOUNCED; TRIP: a message is lost with the connection; LIST_LATE: the grace
+ * period may end before the list arrives; OVER_UNTOLD: a daemon that learns of its end takes its list for whole;
+ * NO_LASTS: a daemon that has not learned of its end says that it knows all members; SWEPT: an old answer removes a
+ * newcomer; NOBODY_COUNTED: the number of subscribers is not used. HAPPENS breaks no rule: it asserts that A does not
+ * take the lock after two losses, which is false. Not modelled: a daemon that is cut off while a newcomer comes
+ * (membership_lost() in membership.c), since N comes while A is subscribed, or in a grace period.
+ */
+
 /* Redis. */
 byte epoch = 1, next = 2, lock = NONE, wanted = 0, losses = 2;
 bool grace, unknown, known_all;
 bool member_a = true, member_n, awaited_a, awaited_n, back_a, back_n;
-bool pending_a;                /* A's list is to come */
-bool message;                  /* ... that N has come, on its way to A */
+bool pending_a;                /* A's list is still to come */
+bool message;                  /* the message that N has come is on its way to A */
 
 /* The daemons. */
 byte a_epoch = 1, n_epoch = 0;
 bool a_up = true, n_up = true, a_listens = true, n_listens;
 bool a_in_grace, a_all = true; /* A knows all members */
 bool a_knows_n, n_holds, n_reclaimed, a_was_here, n_was_here;
-bool an_answer, old_answer_n;  /* to A, from Redis as it was: whether N was a member */
+bool an_answer, old_answer_n;  /* an answer of Redis to A is under way: whether N was a member then */
 byte answer_epoch;
 
 #ifdef LIST_LATE
@@ -71,7 +74,7 @@ active proctype A()
 {
     do
     :: atomic { message -> message = false; a_knows_n = true; }
-    :: atomic { !a_up && !message -> a_up = true; }           /* connects anew */
+    :: atomic { !a_up && !message -> a_up = true; }           /* connects again */
 #ifdef TRIP
     :: atomic { !a_up && message -> message = false; a_up = true; }
 #endif
@@ -98,7 +101,7 @@ active proctype A()
                 a_all = a_all && !a_in_grace;
                 a_epoch = epoch;
                 a_in_grace = true;
-            :: grace && a_epoch == epoch && HEARD ->           /* its report goes with it */
+            :: grace && a_epoch == epoch && HEARD ->           /* the registration has its report */
                 awaited_a = false;
                 back_a = true;
             :: !grace && (a_in_grace || a_epoch != epoch) ->
@@ -107,7 +110,7 @@ active proctype A()
 #ifdef OVER_UNTOLD
                 a_all = true;
 #else
-                a_all = false;                                 /* told in a page of its own */
+                a_all = false;                                 /* the members come in a page of their own */
 #endif
             :: else -> skip;
             fi;
@@ -129,7 +132,7 @@ active proctype A()
 #ifdef SWEPT
                 a_knows_n = old_answer_n;
 #else
-                a_knows_n = a_knows_n || old_answer_n;         /* its version is the later one */
+                a_knows_n = a_knows_n || old_answer_n;         /* the message has the later version */
 #endif
                 a_all = true;
             :: else -> skip;
@@ -206,7 +209,7 @@ active proctype Loss()
             :: a_up = false; n_up = false; a_listens = false; n_listens = false;
             fi;
         }
-    :: atomic { losses > 0 -> losses--; }                      /* fewer of them */
+    :: atomic { losses > 0 -> losses--; }                      /* fewer losses */
     :: losses == 0 -> break;
     od
 }

@@ -1,19 +1,9 @@
 /*
- * quorum.pml -- votes and tokens over N nodes: rules of the quorum, and what breaks without each.
+ * quorum.pml -- votes and tokens over N nodes: the rules of the quorum, and a failure for each rule that is left out.
  *
- * Every daemon asks once for the same name: it votes on all nodes, covers a token, tells it, and releases on all nodes.
- * A link brings what one daemon says to one node in order, as late as it likes; an answer may get lost. One node may
- * lose all of its data once. No lease ends: what is proved does not rest on a clock.
- *
- *   I1  a token that is told is covered by q nodes: each answered at most the token, and its counter reached the token
- *       while the daemon's key was there
- *   I2  tokens rise in the order in which they are told
- *   I3  one holder at a time
- *   I6  a token that was told is at most some counter of any q established nodes
- *   I7  when a daemon has released, no key of it is left
- *
- * Broken on purpose, one at a time: WRITE_BACK_ANYWHERE, READ_EARLY, NO_QUARANTINE, RELEASE_BELIEVED; HAPPENS: no rule
- * is broken, but what is shown is said not to happen.
+ * Every daemon asks once for the same name: it votes on all nodes, covers a token, reports it, and releases on all
+ * nodes. A link carries the commands of one daemon to one node in order, with any delay; an answer may be lost. One
+ * node may lose all of its data once. No lease ends: the proof does not depend on a clock.
  */
 #define N 3
 #define Q 2
@@ -21,15 +11,28 @@
 #define NOBODY 0
 
 #define COUNTER_MAX 12
-#define Z 2 /* the node that may lose its data: which one makes no difference */
+#define Z 2 /* the node that may lose its data: the index makes no difference */
+
+/*
+ * What is proved:
+ *   I1  a token that is reported is covered by q nodes: each answered at most the token, and its counter reached the
+ *       token while the daemon's key was there
+ *   I2  tokens rise in the order in which they are reported
+ *   I3  one holder at a time
+ *   I6  a reported token is at most some counter of any q established nodes
+ *   I7  when a daemon has released, no key of it is left
+ *
+ * Variants, each with one rule broken: WRITE_BACK_ANYWHERE, READ_EARLY, NO_QUARANTINE, RELEASE_BELIEVED. HAPPENS breaks
+ * no rule: it asserts that two daemons never report a token while an emptied node has no vote, which is false.
+ */
 
 byte counter[N];
-byte key[N];                  /* whose: daemon + 1 */
+byte key[N];                  /* the holder of the key: daemon + 1 */
 bool votes[N] = true;         /* an established node; not in quarantine */
 
 typedef Link {
-    bool asked, voted;        /* the vote was sent; has run */
-    bool heard, taken;        /* the daemon knows the answer; it is a refusal */
+    bool asked, voted;        /* the vote was sent; it has run */
+    bool heard, taken;        /* the daemon has the answer; the answer is a refusal */
     bool unheard;             /* the answer is lost, or comes too late */
     byte answer;              /* 0: the node did not vote */
     byte write_back;          /* a token to raise the counter to; 0 = none */
@@ -43,11 +46,11 @@ bool began[DAEMONS], ended[DAEMONS], holds[DAEMONS];
 byte token[DAEMONS];
 byte told_max = 0;
 
-/* ---- what one daemon says to one node ---- */
+/* ---- commands of one daemon to one node ---- */
 
 #define UNHEARD(d) (L(d, 0).unheard + L(d, 1).unheard + L(d, 2).unheard)
 
-/* What is known of a link whose daemon has given up does not count, and is the same: fewer states. */
+/* Clears the answers of a link whose daemon has given up: they do not count any more, and this saves states. */
 inline forget(d, i)
 {
     L(d, i).heard = false;
@@ -72,7 +75,7 @@ proctype To(byte d; byte i)
         if
         :: L(d, i).releases;
         :: !L(d, i).releases -> L(d, i).heard = true;
-        :: !L(d, i).releases && UNHEARD(d) == 0 -> L(d, i).unheard = true; /* of more it hears as much if it gives up */
+        :: !L(d, i).releases && UNHEARD(d) == 0 -> L(d, i).unheard = true; /* two lost answers: as if it gave up */
         fi;
         L(d, i).voted = true;
     }
@@ -137,7 +140,7 @@ proctype Daemon(byte d)
         i = 0;
     }
     if
-    :: atomic { YES(d) >= Q -> /* the smallest answer that q of those heard do not exceed; who is below is raised */
+    :: atomic { YES(d) >= Q -> /* the smallest m with q answers of at most m; lower ones are raised */
             do
             :: AT_MOST(d, 0, m) + AT_MOST(d, 1, m) + AT_MOST(d, 2, m) >= Q -> break;
             :: else -> m++;
@@ -155,7 +158,7 @@ proctype Daemon(byte d)
             i = 0;
         }
     :: NO(d) > N - Q;
-    :: true; /* it gives up */
+    :: true; /* the daemon gives up */
     fi;
     if
     :: atomic { m != 0 && COVERED(d) >= Q ->            /* I1 */
@@ -165,7 +168,7 @@ proctype Daemon(byte d)
             i = 0;
             assert(m > told_max);                       /* I2 */
 #ifdef HAPPENS
-            assert(told_max == 0 || began[d] == votes[Z]); /* both tell, while an emptied node has no vote */
+            assert(told_max == 0 || began[d] == votes[Z]); /* false: see HAPPENS */
 #endif
             told_max = m;
             assert(I6);
@@ -215,7 +218,7 @@ proctype Loss()
             assert(I6);
         }
 #ifndef NO_QUARANTINE
-        atomic { /* a lease is over: what was asked for before the loss has ended */
+        atomic { /* a lease is over: attempts from before the loss have ended */
             (!before[0] || ended[0]) && (!before[1] || ended[1]);
 #ifndef READ_EARLY
             most = (counter[0] > counter[1] -> counter[0] : counter[1]);
@@ -234,7 +237,7 @@ init {
     byte d, i;
 
     atomic {
-        /* Other names have moved some of the counters, and what a daemon takes the time to be may be too low. */
+        /* Other names have moved some of the counters, and a daemon's estimate of the time may be too low. */
         if
         :: true;
         :: counter[1] = 4;

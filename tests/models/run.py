@@ -3,7 +3,7 @@
 
     run.py [--build DIR] [MODEL...]          cluster, newcomer, generations, quorum; default: all
 
-A model says in its head what it shows, and the names of its broken variants.
+The second comment of a model lists the rules that it proves, and the names of its broken variants.
 """
 import argparse
 import os
@@ -25,7 +25,7 @@ SECONDS = 600
 
 
 def search(model, broken, build):
-    """(states, what the model asserts and is not so; None: all of it holds)."""
+    """(states, the violated assertion; None: all assertions hold)."""
     directory = os.path.join(build, model + ("-" + broken.lower() if broken else ""))
     os.makedirs(directory, exist_ok=True)
     spin = ["spin", *(["-D" + broken] if broken else []), "-a", os.path.join(HERE, model + ".pml")]
