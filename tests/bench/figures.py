@@ -16,7 +16,7 @@ class Figure:
 
 
 def ratio(ours, theirs):
-    """Of each round's two values, which were taken one soon after the other; then as any figure."""
+    """Of each round's two values, which were measured one soon after the other; then as any figure."""
     return Figure([a / b for a, b in zip(ours, theirs) if b])
 
 
@@ -36,7 +36,7 @@ class Goal:
 
 
 def short(x):
-    """A number for people."""
+    """A number in a form for people."""
     if x is None:
         return "-"
     if x == 0:
@@ -59,7 +59,7 @@ def short(x):
 
 
 def spread(figure):
-    """The median, and how far the rounds were apart when there was more than one."""
+    """The median, and the distance of the rounds when there was more than one."""
     if len(figure.values) == 1:
         return short(figure.median)
     return "%s (%s..%s)" % (short(figure.median), short(figure.low), short(figure.high))

@@ -1,11 +1,11 @@
 /*
- * floor.c -- how fast a server could be at all: libevent, one thread, the replies of rlockd, no lock service behind.
+ * floor.c -- the highest speed of a server: libevent, one thread, the replies of rlockd, no lock service behind.
  *
- *     floor echo PATH     every LOCK is granted at once, every UNLOCK answered: what own names cost at least
- *     floor hot PATH      one name with a queue in memory, first come first served: what a hand-off costs at least
+ *     floor echo PATH     every LOCK is granted at once, every UNLOCK answered: the lowest cost of own names
+ *     floor hot PATH      one name with a queue in memory, first come first served: the lowest cost of a hand-off
  *
- * It reads requests as rlockd does (lines, or RESP arrays), but only as far as LOCK and UNLOCK: the first byte of the
- * verb decides. One read and one write per ready connection.
+ * It reads requests as rlockd does (lines, or RESP arrays), but parses only LOCK and UNLOCK: the first byte of the verb
+ * decides. One read and one write per ready connection.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -25,7 +25,7 @@ enum { IN_MAX = 64 * 1024 };
 
 static const char granted[] = ":1763701200123456\r\n", freed[] = ":0\r\n";
 
-/* Invariant: `held`: some connection has the name; `first` to `last` wait for it, in the order in which they asked. */
+/* Invariant: `held`: a connection has the name; `first` to `last` wait for it, in the order of their requests. */
 struct floor {
     struct event_base *base;
     bool hot, held;
@@ -104,7 +104,7 @@ unlock(struct peer *p)
     }
 }
 
-/* The length of the request at p, 0 when it is not whole; *verb is its first letter. */
+/* The length of the request at p, 0 when it is not complete; *verb is its first letter. */
 static size_t
 whole(const char *p, size_t n, char *verb)
 {

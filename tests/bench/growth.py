@@ -6,7 +6,7 @@ import sys
 
 from figures import short
 
-# Table -> (its heading, the column of x, [(column, what it says)]).
+# Table -> (its heading, the column of x, [(column, its meaning)]).
 TABLES = {
     "locks": ("Held locks", "locks", [
         ("taken_per_s", "LOCK/s while taking them"), ("pairs_per_s", "pairs/s of 16 clients"),
@@ -24,7 +24,7 @@ PANELS = [("locks", ["pairs_per_s", "taken_per_s"], "throughput over held locks"
 
 
 def tables(growth):
-    """Markdown."""
+    """The tables in Markdown."""
     for name, rows in growth.items():
         heading, x, columns = TABLES[name]
         yield "### " + heading
@@ -37,7 +37,7 @@ def tables(growth):
 
 
 def draw(growth, path):
-    """The picture; called in a process of its own, for matplotlib is large and may be absent."""
+    """Draws the picture; called in a process of its own, since matplotlib is large and may be absent."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -59,7 +59,7 @@ def draw(growth, path):
 
 
 def picture(growth, path):
-    """None, or why there is no picture."""
+    """None, or the reason why there is no picture."""
     code = "import sys, json; sys.path.insert(0, %r); import growth; growth.draw(json.load(sys.stdin), %r)" % (
         os.path.dirname(os.path.abspath(__file__)), path)
     p = subprocess.run([sys.executable, "-c", code], input=json.dumps(growth).encode(), stdout=subprocess.PIPE,

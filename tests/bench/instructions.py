@@ -53,7 +53,7 @@ class Client:
 
 
 def together(daemon, texts):
-    """Each of these clients says that, and the daemon sees all of it at once."""
+    """Each of these clients sends its text, and the daemon reads all of them at once."""
     daemon.signal(signal.SIGSTOP)
     harness.until(lambda: harness.state(daemon.pid) == "T", pause=0.0005)
     for client, text in texts:
@@ -71,7 +71,7 @@ def apart(daemon, clients, rounds):
 
 
 def hot(daemon, clients, rounds):
-    """Whoever has it gives it back, and queues up again when the next one does."""
+    """The holder gives the lock back, and waits for it again when the next one does."""
     for i in range(rounds):
         holder, last = clients[i % len(clients)], clients[(i - 1) % len(clients)] if i > 0 else None
         daemon.signal(signal.SIGSTOP)
@@ -101,7 +101,7 @@ def functions(path):
 
 
 def run(daemon, counted, load, rounds):
-    """The load, once to warm up and once with the instructions of process `counted` counted; its pairs."""
+    """The load, once to warm up and once with the instructions of process `counted` counted; returns its pairs."""
     clients = [Client(daemon, i, load) for i in range(load.clients)]
     if load.hot:
         for i, c in enumerate(clients):
@@ -109,7 +109,7 @@ def run(daemon, counted, load, rounds):
             harness.until(lambda: int(daemon.info("clients")["blocked_clients"]) == i)
         clients[0].answered()
         work, rounds = hot, rounds * 20
-        rounds -= rounds % len(clients) - 1  # the same one has it, and the one before it asks for it
+        rounds -= rounds % len(clients) - 1  # the same client has it, and the one before it asks for it
     else:
         work = apart
         rounds = rounds if load.clients > 1 else rounds * 5
@@ -128,7 +128,7 @@ def measure(build, cell, options, directory):
     load = LOADS[cell]
     dump = os.path.join(directory, "callgrind")
     under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=" + dump]
-    requests = ["--toggle-collect=readQueryFromClient"]  # what Redis does by its clock is left out
+    requests = ["--toggle-collect=readQueryFromClient"]  # without the work that Redis does by its clock
     redis = harness.Redis(directory, under=under + requests if options.redis else [])
     conf = servers.LIMITS + load.conf + ("redis: { timeout: 60s }\n" if options.redis else "")
     daemon = harness.Rlockd(directory, redis=redis.url, conf=conf, build=build, under=[] if options.redis else under)

@@ -1,11 +1,11 @@
 /*
- * load.c -- one load generator for everything that locks.
+ * load.c -- one load generator for all locks.
  *
  *     load --proto rlockd|classic|redisson|redisson-del|setnx --at unix:PATH|tcp:HOST:PORT [options]
  *     load hold|wait|idle|killed ...            see load_scale.c
  *     load hist <NUMBERS                        the histogram alone, for its test
  *
- * N clients lock and unlock in closed loops; the result is one line of JSON. See load.h for the words used here.
+ * N clients lock and unlock in closed loops; the result is one line of JSON. load.h explains the words used here.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -134,7 +134,7 @@ start_workers(struct run *run)
     close(run->start[0]);
 }
 
-/* Dies when a worker did. */
+/* Dies when a worker has died. */
 static void
 reap(struct run *run, bool all)
 {
@@ -162,7 +162,7 @@ sleep_until(int64_t ns)
     }
 }
 
-/* Adds (sign 1) or takes away (-1) what the processes have used so far. */
+/* Adds (sign 1) or subtracts (-1) the processor time of the processes until now. */
 static void
 add_cpu(struct run *run, double sign)
 {
@@ -187,7 +187,7 @@ carry_out(struct run *run)
     start_workers(run);
     while (run->board->ready < run->workers) {
         reap(run, false);
-        nanosleep(&pause, NULL); /* between two looks: `ready` counts in shared memory, which wakes nobody */
+        nanosleep(&pause, NULL); /* between two looks: `ready` counts in shared memory, which wakes no process */
     }
     if (run->redis >= 0) {
         redis_counts(run->redis, &run->before);

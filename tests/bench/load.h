@@ -2,12 +2,12 @@
  * load.h -- the parts of the load generator (load.c).
  *
  * A load is N clients, each with a connection of its own. Each client has P slots; a slot locks and unlocks one name in
- * a closed loop, as one thread of an application would. Slots of a connection are answered in the order in which they
- * asked. Clients live in one worker process, or each in its own. Workers share nothing but the memory that `struct
- * board` is: the parent sets the window, workers count what ended inside it.
+ * a closed loop, as one thread of an application would. Slots of a connection are answered in the order of their
+ * requests. Clients live in one worker process, or each in its own. Workers share nothing but the memory of `struct
+ * board`: the parent sets the window, workers count the pairs that ended inside it.
  *
- * Times are CLOCK_MONOTONIC in nanoseconds. What cannot go on ends the process with a line on standard error: a
- * benchmark has no use for half a result.
+ * Times are CLOCK_MONOTONIC in nanoseconds. An error ends the process with a line on standard error, since half a
+ * result is useless.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -28,7 +28,7 @@ struct hist {
 
 void hist_add(struct hist *h, uint64_t value);
 void hist_merge(struct hist *into, const struct hist *from);
-/* The value below which the part q (0 to 1) of all lies; 0 when there are none. */
+/* The value below which the part q (0 to 1) of all values lies; 0 when there are none. */
 uint64_t hist_quantile(const struct hist *h, double q);
 /* "NAME": {"n": ..., "p50": ...} in microseconds, no newline. */
 void hist_print(const char *name, const struct hist *h);
@@ -41,19 +41,19 @@ struct reply {
     int64_t number;   /* of ':'; of '$' and '*' the length, -1 for null */
     const char *text; /* the line of '+' '-', the bytes of '$' */
     size_t n;         /* of text */
-    char kind;        /* '*': first byte of the text of its first item, 0 without one */
+    char kind;        /* '*': the first byte of the text of its first item, 0 without one */
 };
 
 enum { OUT_MAX = 64 * 1024 };
 
-/* A connection. What is written gathers in `out` until net_flush. */
+/* A connection. Requests gather in `out` until net_flush. */
 struct conn {
     int fd;
     char *in, *out;
     size_t in_n, in_max, out_n, out_at;
     struct client *client;
     bool is_sub; /* the client's connection for SUBSCRIBE */
-    bool dirty;  /* is in the worker's list of what to flush */
+    bool dirty;  /* is in the worker's list of connections to flush */
 };
 
 int64_t now_ns(void);
@@ -65,19 +65,21 @@ int net_connect(const char *where);
 void conn_init(struct conn *c, const char *where, struct client *client);
 void conn_close(struct conn *c);
 void conn_put(struct conn *c, const char *bytes, size_t n);
-/* Writes what it can; true when nothing is left. */
+/* Writes as much as possible; true when nothing is left. */
 bool conn_flush(struct conn *c);
-/* Reads once, and waits for it if told to. False when there was nothing to read. */
+/* Reads once; `wait`: waits for input. False when there was nothing to read. */
 bool conn_fill(struct conn *c, bool wait);
 void conn_took(struct conn *c, size_t n);
-/* The length of the value at the head of p, 0 when it is not whole. */
+/* The length of the value at the head of p, 0 when it is not complete. */
 size_t reply_parse(const char *p, size_t n, struct reply *r);
 /* Appends a request of RESP bulk strings to out (out_n of max); returns its length. */
 size_t request(char *out, size_t max, size_t n, const char *const *words);
-/* Asks over a blocking descriptor. The answer is malloced, with a 0 behind it; its length goes to *n when not NULL. */
+/*
+ * Sends a request over a blocking descriptor. The answer is malloced, with a 0 after it; *n is its length, if not NULL.
+ */
 char *net_ask(int fd, size_t n, const char *const *words, size_t *len);
 
-/* ---- proto.c: what is asked, and what follows from an answer ---- */
+/* ---- proto.c: requests, and the effects of answers ---- */
 
 struct worker;
 
@@ -88,11 +90,11 @@ enum { REQUEST_MAX = 512, LATCH_HEX = 32 };
 struct slot {
     struct client *client;
     enum step step;
-    unsigned hints; /* Redisson's recipe: messages that came while it was trying: so many more attempts */
+    unsigned hints; /* Redisson's recipe: messages that came during an attempt: that many more attempts */
     int64_t asked, got, again; /* LOCK first sent; granted; sleeps until */
     char *lock, *unlock, *del; /* requests, ready to send */
     size_t lock_n, unlock_n, del_n;
-    size_t latch_at, del_latch_at; /* where the latch's number stands in unlock and del */
+    size_t latch_at, del_latch_at; /* the position of the latch's number in unlock and del */
     char *channel;
     bool subscribed;
 };
@@ -102,13 +104,13 @@ struct client {
     struct conn conn, sub;
     struct slot *slot;
     unsigned index, fifo_at, fifo_n, fifo_max;
-    struct slot **fifo; /* who waits for an answer; NULL: an answer that nobody waits for */
+    struct slot **fifo; /* the slots that wait for answers; NULL: an answer for no slot */
     uint64_t latch;
 };
 
 struct proto {
     const char *name;
-    bool redis;              /* speaks to Redis itself */
+    bool redis;              /* sends commands to Redis itself */
     const char *lock_script; /* NULL: SET NX PX, or rlockd's commands */
     const char *unlock_script;
     bool latch, del; /* Redisson 4.7: a key per unlock; the library removes it when the answer has come */
@@ -119,7 +121,8 @@ struct options {
     const char *at, *redis, *prefix, *option;
     unsigned clients, pipeline, retry_ms;
     bool processes, hot, inlined;
-    bool one_owner; /* of all slots of a connection; its LOCKs say NOWAIT: only what cannot wait goes side by side */
+    /* of all slots of a connection; its LOCKs have NOWAIT: only requests that cannot wait go side by side */
+    bool one_owner;
     double seconds, warm;
     const char *cpu[8]; /* LABEL=PID */
     unsigned cpu_n;
@@ -155,10 +158,10 @@ struct worker {
     const struct options *o;
     struct board *board;
     struct result *result;
-    uint64_t *counts; /* pairs in the window, of its first client on */
+    uint64_t *counts; /* pairs in the window, from its first client on */
     struct client *clients;
     unsigned n, first, running, sleeping;
-    bool alone; /* one connection: blocking reads do, as in a program that has one lock at a time */
+    bool alone; /* one connection: blocking reads are enough, as in a program with one lock at a time */
     struct conn **dirty;
     unsigned dirty_n;
     int epoll;
@@ -166,20 +169,20 @@ struct worker {
 };
 
 void worker_send(struct worker *w, struct conn *c, const char *bytes, size_t n);
-/* A slot made a pair. */
+/* A slot has made a pair. */
 void worker_pair(struct worker *w, struct slot *s, int64_t now);
-/* The window is over, so this slot does nothing more. */
+/* The window is over, so this slot stops. */
 bool worker_ends(struct worker *w, int64_t now);
 _Noreturn void worker_run(struct worker *w, int start);
 
-/* ---- look.c: what the machine and Redis say ---- */
+/* ---- look.c: figures of the machine and of Redis ---- */
 
 /* Processor time of a process in seconds, all its threads. */
 double cpu_of(pid_t pid);
 long rss_of(pid_t pid); /* KiB resident */
 
 struct redis_counts {
-    uint64_t scripts, commands; /* EVAL and the like; all, those inside scripts too */
+    uint64_t scripts, commands; /* EVAL and the like; all, with those inside scripts */
     double script_us;
 };
 

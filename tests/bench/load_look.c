@@ -1,4 +1,6 @@
-/* load_look.c -- what the machine and Redis say; see load.h. */
+/*
+ * load_look.c -- figures of the machine and of Redis; see load.h.
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -108,7 +108,7 @@ net_connect(const char *where)
         if (errno != EAGAIN || now_ns() > until) {
             die("%s: %s", where, strerror(errno));
         }
-        nanosleep(&pause, NULL); /* between two attempts: no event says that a Unix socket's backlog has room again */
+        nanosleep(&pause, NULL); /* between two attempts: no event shows that a Unix socket's backlog has room again */
     }
 }
 
@@ -190,7 +190,7 @@ conn_took(struct conn *c, size_t n)
     }
 }
 
-/* The items of an array behind its head, `at` bytes into p. */
+/* The items of an array after its head, `at` bytes into p. */
 static size_t
 parse_items(const char *p, size_t n, size_t at, struct reply *r)
 {

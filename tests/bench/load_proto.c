@@ -1,11 +1,11 @@
 /*
- * load_proto.c -- the protocols: what a slot asks, and what follows from an answer; see load.h.
+ * load_proto.c -- the protocols: the requests of a slot, and the effects of answers; see load.h.
  *
  * The scripts of `classic` are those of Redisson 3.23.5, those of `redisson` of 4.7.0, byte for byte (test_bench.py
- * compares them with the library's jar where tests/interop has installed it). When a name is taken, both do what the
- * library does: subscribe to the name's channel, try again when that is confirmed, then once for each message, and
- * unsubscribe when it has the lock. What the library also does, and this does not: it tries again when the holder's
- * lease has ended. No lease ends here.
+ * compares them with the library's jar where tests/interop has installed it). When a name is taken, both act as the
+ * library does: they subscribe to the name's channel, try again when that is confirmed, then once for each message, and
+ * unsubscribe when they have the lock. Unlike the library, they do not try again when the holder's lease has ended: no
+ * lease ends here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ keep_line(size_t n, const char *const *words, const char *option, size_t *len)
     return out;
 }
 
-/* Where the latch's number stands in a request: latch keys are redisson_unlock_latch:{NAME}:NUMBER. */
+/* The position of the latch's number in a request: latch keys are redisson_unlock_latch:{NAME}:NUMBER. */
 static size_t
 find_latch(const char *p, size_t n)
 {
@@ -166,7 +166,7 @@ init_setnx(struct slot *s, const char *name, const char *owner, const struct opt
     s->unlock = keep(5, unlock, &s->unlock_n);
 }
 
-/* Several on one connection are an owner each, as they are in the scripts, unless the connection is to be the owner. */
+/* Several slots of one connection are an owner each, as in the scripts, unless the connection is to be the owner. */
 static void
 init_rlockd(struct slot *s, const char *name, const char *owner, const struct options *o)
 {
@@ -280,7 +280,7 @@ taken(struct slot *s)
     }
 }
 
-/* A number that no unlock had before, as the library has, in place of the last one. */
+/* Replaces the number by one that no unlock had before, as the library does. */
 static void
 next_latch(struct slot *s)
 {
@@ -314,7 +314,7 @@ again(struct slot *s)
     }
 }
 
-/* True for an answer that refuses for now: with these, rlockd says that it has more to do than it can. */
+/* True for a temporary refusal: by these, rlockd reports overload. */
 static bool
 refused(struct slot *s, const struct reply *r)
 {

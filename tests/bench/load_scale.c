@@ -1,14 +1,13 @@
 /*
- * load_scale.c -- subcommands for what is many: see load.h for the words, README.md for the figures.
+ * load_scale.c -- subcommands with large numbers: see load.h for the words, README.md for the figures.
  *
  *     load idle --at A --clients N            N sessions that locked once and do nothing
  *     load hold --at A --clients C --names N  N held locks with names of 32 bytes, by C sessions
- *     load wait --at A --clients C --names N  N owners on C sessions wait for one name; each unlocks it when it is his
+ *     load wait --at A --clients C --names N  N owners on C sessions wait for one name; each unlocks it after its grant
  *     load killed --at A --also B --rounds R --settle MS
- *                                             the holder at A is killed; how long until the waiter at B has it
- *
- * Each prints a line of JSON when it is where it wants to be. All but `killed` then stay until standard input ends;
- * `wait` first serves the queue when a line comes, and prints another.
+ *                                             kills the holder at A; the time until the waiter at B has the lock
+ * Each prints a line of JSON when it is ready. All but `killed` then stay until standard input ends; `wait` first
+ * serves the queue when a line comes, and prints another line.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -33,7 +32,10 @@ struct scale {
     int epoll;
 };
 
-/* A session: it has asked for `sent` of its `want`, and `got` were granted; `first` is the number of its first. */
+/*
+ * A session: it has sent `sent` of its `want` requests, and `got` were granted; `first` is the number of its first
+ * name.
+ */
 struct holder {
     struct conn conn;
     unsigned first, want, sent, got, freed;
@@ -70,7 +72,7 @@ parse(int argc, char **argv)
     return s;
 }
 
-/* Until standard input has a line or ends; true for a line. */
+/* Waits until standard input has a line or ends; true for a line. */
 static bool
 told(void)
 {
@@ -139,7 +141,7 @@ holders(struct scale *s)
     return h;
 }
 
-/* What is asked is little, so a socket takes it all, sooner or later. */
+/* Requests are short, so a socket takes all of them, sooner or later. */
 static void
 flush(struct conn *c)
 {
@@ -247,7 +249,7 @@ ask_as_owner(struct scale *s, struct holder *h, const char *verb, unsigned k)
     conn_put(&h->conn, line, (size_t)n);
 }
 
-/* A token is a grant of the next of this session's owners; a 0 tells that one has unlocked. */
+/* A token is a grant of the next of this session's owners; a 0 means that one has unlocked. */
 static void
 got_turn(struct scale *s, struct holder *h, const struct reply *r)
 {
@@ -337,8 +339,8 @@ killed_main(const struct scale *s)
     for (i = 0; i < s->rounds; i++) {
         pid_t pid = holder(s, name);
         /*
-         * The pause is the workload: the holder lives for so long while the waiter waits. No event says that the
-         * holder's daemon has heard of a waiter at another one; and the random part keeps the KILL out of step with the
+         * The pause is the workload: the holder lives for this time while the waiter waits. No event shows that the
+         * holder's daemon knows of a waiter at another daemon; and the random part keeps the KILL out of step with the
          * timers of both.
          */
         long us = (long)s->settle_ms * 1000 + random() % 3000;

@@ -49,7 +49,7 @@ flush(struct worker *w)
     w->dirty_n = 0;
 }
 
-/* A wait counts also when it ended behind the window: who got nothing in it waited longest. */
+/* A wait counts also when it ended after the window: a client without a grant in the window has waited longest. */
 void
 worker_pair(struct worker *w, struct slot *s, int64_t now)
 {
@@ -132,7 +132,7 @@ turn(struct worker *w, int timeout_ms)
     }
 }
 
-/* Wakes those whose time has come, and says for how many milliseconds nobody else's will. */
+/* Wakes slots whose time has come, and returns the milliseconds until the next such time. */
 static int
 sleepers(struct worker *w)
 {

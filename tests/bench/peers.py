@@ -1,7 +1,7 @@
-"""peers.py -- what users would pick instead: libraries and services, each with rlockd asked from the same language.
+"""peers.py -- alternatives to rlockd: libraries and services, each beside rlockd with a client in the same language.
 
-A kind is a driver and a library or service in it ("node/redlock"); each driver can do "rlockd" too. Libraries come by
-tests/interop/install.py, at the versions named there, and etcd's and ZooKeeper's clients at those below.
+A kind is a driver and a library or service in it ("node/redlock"); each driver can do "rlockd" too. Libraries come from
+tests/interop/install.py, at the versions named there, and etcd's and ZooKeeper's clients at the versions below.
 """
 import json
 import os
@@ -21,14 +21,14 @@ HERE = os.path.join(servers.HERE, "peers")
 BIN = os.path.join(servers.BUILD, "bench")
 GO = ["go.etcd.io/etcd/client/v3@v3.5.21", "github.com/go-zookeeper/zk@v1.0.4", "go.uber.org/zap@v1.27.0"]
 CLIENTS = (1, 16, 64)
-# Where Redis's rivals keep their logs: in memory, for Redis writes nothing either.
+# The directory of the other services' logs: in memory, since Redis writes nothing either.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 # ---- the drivers ----
 
 def installed(package):
-    """Skip when a package of tests/interop cannot be had."""
+    """Skip when a package of tests/interop cannot be installed."""
     if package not in install._why:
         install.everything({package})
     if install.why(package):
@@ -48,7 +48,7 @@ def node_words():
 
 
 def built(name, sources, build):
-    """Calls build(directory) unless the sources are as they were."""
+    """Calls build(directory) unless the sources are unchanged."""
     target = os.path.join(BIN, name)
     text = [open(s).read() for s in sources]
     stamp, file = install.stamp_of(text, GO, install.JARS), target + ".stamp"
@@ -85,7 +85,7 @@ def go_words():
     return [os.path.join(built("go", [source], build), "peers")], {}
 
 
-# Driver -> (its words, does it connect by TCP, seconds until it runs at its speed).
+# Driver -> (its words, whether it connects by TCP, seconds until it runs at full speed).
 DRIVERS = {"py": (python_words, False, 0.3), "node": (node_words, False, 1.0), "java": (java_words, True, 3.0),
            "go": (go_words, True, 0.5)}
 _ready = {}
@@ -103,7 +103,7 @@ def driver(name):
 
 
 def summary(us):
-    """As load's histograms are printed."""
+    """In the form of load's histograms."""
     us = sorted(us)
     if not us:
         return {"n": 0, "p50": 0, "p90": 0, "p99": 0, "max": 0}
@@ -111,7 +111,7 @@ def summary(us):
 
 
 def measure(cell, server, seconds):
-    """One cell, once, in the shape of what load prints."""
+    """One cell, once, in the form of load's output."""
     name, kind = cell.proto.split("/")
     words, env = driver(name)
     _, tcp, warm = DRIVERS[name]
@@ -217,7 +217,7 @@ servers.SERVERS["zookeeper"] = ZooKeeper
 
 # ---- the rows ----
 
-# (id, what, the server, kind, the same driver at rlockd)
+# (id, title, the server, kind, the same driver with rlockd)
 PEERS = [
     ("redis-py", "python3-redis Lock, a process per client", "direct", "py/redis-py"),
     ("redlock", "npm redlock 5", "direct", "node/redlock"),
@@ -236,7 +236,7 @@ def _rows():
             ours, theirs = Cell("rlockd", twin, clients=n), Cell(server, kind, clients=n)
             title = "%s: rlockd from the same language / it, own names, %d clients" % (what, n)
             yield Row("peer-%s-own-%d" % (ident, n), title, rate, ours, theirs, "> 1")
-            if n == 1:  # what a rule can do about the second hop
+            if n == 1:  # the effect of a rule on the second hop
                 lingers = ours._replace(server="linger")
                 yield Row("peer-%s-own-1-linger" % ident, "the same with linger", rate, lingers, theirs, "> 1")
             if n > 1:

@@ -1,6 +1,6 @@
-"""profile.py -- where the time goes in a cell: perf on the daemon while the same load runs again.
+"""profile.py -- the functions that take the time in a cell: perf on the daemon while the same load runs again.
 
-For rows that missed their goal. Not part of any figure: perf costs some of what it looks at.
+For rows that missed their goal. Not part of any figure: perf slows the process that it watches.
 """
 import collections
 import os
@@ -15,11 +15,11 @@ TOP = 14  # symbols
 LINE = re.compile(r"^\s*([0-9.]+)%\s+(\S+)\s+\[(.)\] (.*?)[\s-]*$")
 
 
-WARM_S = 0.1  # of work, then a load has begun: a process that hardly works is watched after 10 s all the same
+WARM_S = 0.1  # a load has begun after so much work; a process that hardly works is watched after 10 s all the same
 
 
 def symbols(text):
-    """[(percent, dso, symbol)] of what perf report says; "k" marks the kernel's."""
+    """[(percent, dso, symbol)] of perf's report; "k" marks the kernel's."""
     found = [LINE.match(line) for line in text.splitlines()]
     return [(float(m.group(1)), "kernel" if m.group(3) == "k" else m.group(2), m.group(4)) for m in found if m]
 
@@ -43,12 +43,12 @@ def perf(pid, directory, running):
 
 
 def of(words, pid, directory):
-    """The load `words` runs; what process `pid` does meanwhile."""
+    """The profile of process `pid` during the load `words`."""
     load = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=harness.die_with_us)
     try:
         return perf(pid, directory, load)
     finally:
-        load.terminate()  # its workers go with it
+        load.terminate()  # its workers end with it
         load.wait(120)
 
 

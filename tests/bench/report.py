@@ -13,7 +13,7 @@ from figures import Figure, Goal, short, spread
 
 
 def machine():
-    """What the figures were taken on."""
+    """The machine of the figures."""
     def first(words):
         try:
             output = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
@@ -51,7 +51,7 @@ def _row(line):
 
 
 def _cores(rounds):
-    """Who had how much of a core: where this is 1, or all are 2, more does not go."""
+    """The part of a core that each process used: where this is 1, or the sum is 2, no more is possible."""
     return ", ".join("%s %.2f" % (name, Figure([m["cpu"][name] / m["seconds"] for m in rounds]).median)
                      for name in rounds[0]["cpu"])
 
@@ -75,7 +75,7 @@ def _cells(bench):
 
 
 def judge(lines):
-    """Says of each line with a goal whether it is met."""
+    """Notes for each line with a goal whether it is met."""
     for line in lines:
         if line["goal"] and "skipped" not in line:
             line["met"] = Goal(line["goal"]).met(line.get("ratio", line["ours"]).median)

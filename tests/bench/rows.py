@@ -1,4 +1,4 @@
-"""rows.py -- the table: what is run, and the figures that come of it.
+"""rows.py -- the table: the measurements, and the figures that they give.
 
 A Cell is one measurement: a load on a server. Rows name their cells; equal cells are run once. A row is a figure of one
 cell, or the ratio of the same figure of two cells, with the goal of the issue where it has one.
@@ -10,7 +10,7 @@ Cell = collections.namedtuple("Cell", "server proto clients pipeline processes h
 Row = collections.namedtuple("Row", "id title figure ours theirs goal", defaults=(None, None))
 
 
-# ---- figures of a measurement (what load prints, and redis_calls) ----
+# ---- figures of a measurement (load's output, and redis_calls) ----
 
 def rate(m):
     return m["pairs_per_s"]
@@ -25,7 +25,7 @@ def wait_p99(m):
 
 
 def longest_wait(m):
-    """Of a LOCK, in milliseconds; counts LOCKs that were granted after the window, too."""
+    """Of a LOCK, in milliseconds; includes LOCKs that were granted after the window."""
     return m["lock_us"]["max"] / 1e3
 
 
@@ -39,12 +39,15 @@ def daemon_cpu(m):
 
 
 def calls(m):
-    """Commands sent to Redis per pair: by the daemon, or by clients without rlockd."""
+    """Commands to Redis per pair: by the daemon, or by clients without rlockd."""
     return (m["redis_calls"] or m["whole"]["requests"]) / max(1, m["whole"]["pairs"])
 
 
 def unfair(m):
-    """How far the client with the most or the least is from its share; one pair is due to where the window begins."""
+    """
+    The distance of the client with the most or the fewest pairs from its share, with one pair for the begin of the
+    window.
+    """
     s = m["share"]
     return max(0, s["max"] - s["mean"] - 1, s["mean"] - s["min"] - 1) / max(1, s["mean"])
 
@@ -134,7 +137,7 @@ def _hot():
             yield Row(name + "-trip", title + "with a trip to Redis per hand-off", rate, hot, trip(**many),
                       None if procs else ">= 1.7")
             yield Row(name + "-apart", title + "with two, one behind the other", rate, hot, apart(**many))
-            # Processes are woken as the scheduler likes: there the floor has a share that is uneven, too.
+            # The scheduler decides when processes wake: there the floor has uneven shares, too.
             yield Row(name + "-fair", "the same: how far any client is from its share", unfair, hot, None,
                       None if procs else "<= 0.05")
             yield Row(name + "-calls", "the same: Redis commands per hand-off", calls, hot, None, "<= 0.1")
@@ -152,7 +155,7 @@ def _permits():
 
 
 def _contended():
-    """What a hot name costs who has no rlockd."""
+    """The cost of a hot name without rlockd."""
     for procs in (False, True):
         many = {"clients": 64, "processes": procs, "hot": True}
         name, title = ("hot-procs-64", "64 client processes") if procs else ("hot-64", "64 clients")
@@ -166,7 +169,7 @@ def _contended():
 
 
 def _spin():
-    """Latency bought with processor time."""
+    """Lower latency for more processor time."""
     spin = Cell("spin", "rlockd")
     yield Row("spin-one", "1 client, own name, p50 of a pair: with spin: 30us / without", p50, spin, rlockd())
     spin = spin._replace(clients=16, hot=True)
@@ -182,7 +185,7 @@ def _linger():
 
 
 def _tls():
-    """What TLS to Redis costs: against a plain port on the same host."""
+    """The cost of TLS to Redis, beside a plain port on the same host."""
     for name, title, load in (("one", "1 client, own name", {}), ("64", "64 connections, own names", {"clients": 64}),
                               ("deep", "16 connections x 16 pipelined", {"clients": 16, "pipeline": 16})):
         ours, theirs = Cell("by-tls", "rlockd", **load), Cell("by-tcp", "rlockd", **load)
@@ -193,7 +196,7 @@ def _tls():
 
 
 def _replicated():
-    """What the other shapes of Redis cost: each beside the same master, with as many replicas, by its address."""
+    """The cost of the other shapes of Redis: each beside the same master, with as many replicas, by its address."""
     for name, title, load in (("one", "1 client, own name", {}), ("64", "64 connections, own names", {"clients": 64})):
         plain = Cell("replicated", "rlockd", **load)
         for what, words, server in (("sentinel", "by sentinels", "by-sentinels"), ("replicas", "with replicas: 1",
@@ -205,7 +208,7 @@ def _replicated():
 
 
 def _quorum():
-    """What a majority costs: three masters, of which the second fastest answer counts, beside one of them."""
+    """The cost of a majority: three masters, of which the second fastest answer counts, beside one of them."""
     for name, title, load, most in (("one", "1 client, own name", {}, "<= 1.3"),
                                     ("64", "64 connections, own names", {"clients": 64}, None)):
         ours, theirs = Cell("quorum", "rlockd", **load), Cell("of-quorum", "rlockd", **load)
@@ -215,7 +218,7 @@ def _quorum():
 
 
 def _quorum_away():
-    """The same with a fixed trip to each node, which takes longer than two cores need for their part of a pair."""
+    """The same with a fixed trip to each node, which is longer than two cores need for their part of a pair."""
     far, node, direct_node = Cell("far-quorum", "rlockd"), Cell("far-node", "rlockd"), Cell("far-direct", "classic")
     title = "1 client, own name, nodes 0.5 ms away each way: p50 of a pair by a quorum of three / by one of them"
     yield Row("quorum-one-p50-far", title, p50, far, node, "<= 1.3")
@@ -228,7 +231,7 @@ def _quorum_away():
 
 
 def _cluster():
-    """What slots cost: a cluster of three masters, each call at its slot's, beside one server. Both by TCP."""
+    """The cost of slots: a cluster of three masters, each call at its slot's master, beside one server. Both by TCP."""
     for name, title, load, most in (("one", "1 client, own name", {}, None),
                                     ("64", "64 connections, own names", {"clients": 64}, "<= 1.25"),
                                     ("deep", "16 connections x 16 pipelined", {"clients": 16, "pipeline": 16}, None)):
@@ -245,7 +248,7 @@ CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(),
 
 
 def cells(rows):
-    """Of these rows, each once, in their order."""
+    """The cells of these rows, each once, in their order."""
     out = {}
     for r in rows:
         for c in (r.ours, r.theirs):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""run.py -- `make bench`: everything side by side in one run, round after round, and a report of the ratios.
+"""run.py -- `make bench`: all measurements side by side in one run, round after round, and a report of the ratios.
 
     run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--small] [--out DIR] [--list]
 
-Each round runs every cell of the table once, in an order that is turned on from round to round. See README.md.
+Each round runs every cell of the table once, in an order that is rotated from round to round. See README.md.
 """
 import argparse
 import fnmatch
@@ -37,7 +37,7 @@ def load_words(cell, server, seconds, warm):
 
 
 def measure(stage, cell, seconds, warm):
-    """One cell, once: what load prints."""
+    """One cell, once: load's output."""
     server = stage.server(cell.server)
     other = peers.measures(cell)
     if other:
@@ -86,7 +86,7 @@ class Bench:
                 i + 1, self.options.rounds, len(self.cells), time.monotonic() - began, 100 * self.busy[-1]), flush=True)
 
     def profiles(self, lines):
-        """Where the time goes in what missed its goal: [(label, symbols or why not)]."""
+        """The functions that take the time in rows that missed their goal: [(label, symbols or the reason why not)]."""
         missed = {line["id"] for line in lines if line.get("met") is False}
         cells = {r.ours: True for r in self.table if r.id in missed and r.ours.proto == "rlockd"}
         out = []
@@ -105,7 +105,7 @@ class Bench:
         return [figure(m) for m in self.got[cell]]
 
     def line(self, row):
-        """A row as the report has it."""
+        """A row in the form of the report."""
         out = {"id": row.id, "title": row.title, "unit": rows.UNITS[row.figure], "goal": row.goal}
         for c in (row.ours, row.theirs):
             if c is not None and c in self.skipped:
@@ -142,7 +142,7 @@ def chosen(pattern, table):
 
 
 def plan(options):
-    """(rows, jobs) of this run. --quick leaves out peers and scale, unless they are asked for."""
+    """(rows, jobs) of this run. --quick leaves out peers and scale, unless they are requested."""
     brief = options.quick and options.rows == "*"
     table = chosen(options.rows, rows.CORE + ([] if brief else peers.ROWS))
     return table, [j for j in scale.JOBS if chosen(options.rows, j.lines) and (j.quick or not brief)]

@@ -1,7 +1,7 @@
-"""scale.py -- what is many: held locks, sessions, waiters; and a killed holder.
+"""scale.py -- large numbers: held locks, sessions, waiters; and a killed holder.
 
-A Job starts servers of its own, fresh, and gives figures by the ids of its lines. Growth (throughput and memory over
-locks and over sessions) becomes tables and a plot besides.
+A Job starts fresh servers of its own, and gives figures by the ids of its lines. Growth (throughput and memory over
+locks and over sessions) also becomes tables and a plot.
 """
 import collections
 import json
@@ -14,7 +14,7 @@ import servers
 from figures import Figure
 from servers import LOAD, Skip, cpu, harness
 
-# A line of the report: its id, what it says, the unit, the goal.
+# A line of the report: its id, its title, the unit, the goal.
 Line = collections.namedtuple("Line", "id title unit goal", defaults=(None,))
 Job = collections.namedtuple("Job", "run lines quick", defaults=(False,))
 
@@ -24,7 +24,7 @@ WAITERS = 100000
 
 
 class Sizes:
-    """How far it goes; less for a trial (--small)."""
+    """The sizes of the jobs; smaller for a trial (--small)."""
 
     def __init__(self, small):
         self.small = small
@@ -73,7 +73,7 @@ def rss(pid):
 
 
 def run_load(*words):
-    """load, to its end: what it prints."""
+    """Runs load to its end; returns its output."""
     p = subprocess.run([LOAD, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                        preexec_fn=harness.die_with_us, timeout=300)
     if p.returncode:
@@ -109,27 +109,27 @@ class Place:
 
 
 def settle(place, seconds=0.5):
-    """Answers are in, but what follows from them may still run: until the daemon hardly works any more."""
+    """Answers are in, but the daemon may still work because of them: waits until it hardly works any more."""
     def calm():
         """the daemon is calm"""
         before = cpu(place.daemon.pid)
-        time.sleep(seconds)  # the pause is what is measured: how much the daemon works in it
+        time.sleep(seconds)  # the pause is part of the measurement: how much the daemon works in it
         return cpu(place.daemon.pid) - before < 0.6 * seconds
     harness.until(calm, 60)
 
 
 def watched(pid, directory, running):
-    """What a process does just now: symbols, or why not."""
+    """The functions that a process runs now: symbols, or the reason why there are none."""
     try:
         return profile.perf(pid, directory, running)
     except (Skip, OSError, subprocess.SubprocessError) as e:
         return Skip(str(e))
 
 
-# ---- jobs: each puts values by ids into out, as it goes, and may add to stage.growth ----
+# ---- jobs: each puts values by ids into out, step by step, and may add to stage.growth ----
 
 def locks(stage, sizes, out):
-    """Held locks in steps, then what it costs to keep the last step."""
+    """Held locks in steps, then the cost of the renewals of the last step."""
     place = Place(stage, "scale-locks")
     idle_p99 = place.p99()
     place.load(64)  # as many sessions as will hold
@@ -147,7 +147,7 @@ def locks(stage, sizes, out):
     out["grow-locks"] = [table[-1]["pairs_per_s"] / table[0]["pairs_per_s"]]
     settle(place)
     before = cpu(place.daemon.pid), cpu(place.redis.pid), time.monotonic(), place.stat("renewals")
-    time.sleep(sizes.watch_s)  # the pause is what is measured: the renewals in it
+    time.sleep(sizes.watch_s)  # the pause is part of the measurement: the renewals in it
     took = time.monotonic() - before[2]
     out["renew-rlockd"] = [(cpu(place.daemon.pid) - before[0]) / took]
     out["renew-redis"] = [(cpu(place.redis.pid) - before[1]) / took]
@@ -168,7 +168,7 @@ def sessions(stage, sizes, out):
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     place = Place(stage, "scale-sessions")
     base, table, held, helpers = rss(place.daemon.pid), [], 0, []
-    for n in sorted({min(n, soft - 200) for n in sizes.sessions}):  # as far as descriptors go
+    for n in sorted({min(n, soft - 200) for n in sizes.sessions}):  # up to the limit of descriptors
         helpers.append(place.helper("idle", "--clients", n - held, "--prefix", "s%d" % n))
         held = n
         table.append({"sessions": n, "bytes_per_session": (rss(place.daemon.pid) - base) / n})
@@ -187,14 +187,14 @@ def sessions(stage, sizes, out):
 
 
 def waiters(stage, sizes, out):
-    """Owners on 1000 sessions wait for one name; what that does to others; and how fast they are served."""
+    """Owners on 1000 sessions wait for one name; their effect on other sessions; and how fast they are served."""
     place = Place(stage, "scale-waiters")
     idle_p99 = place.p99()
     base = rss(place.daemon.pid)
     helper = place.helper("wait", "--clients", min(1000, sizes.waiters), "--names", sizes.waiters, "--prefix", "queue")
 
     def queued():
-        """everyone waits"""
+        """all owners wait"""
         return int(place.daemon.info("clients").get("blocked_clients", sizes.waiters)) >= sizes.waiters
     harness.until(queued, 120)
     out["wait-bytes"] = [(rss(place.daemon.pid) - base) / sizes.waiters]
@@ -205,7 +205,7 @@ def waiters(stage, sizes, out):
 
 
 def killed(stage, sizes, out):
-    """The holder is killed; the waiter comes by the same daemon, and by another."""
+    """The holder is killed; the waiter is at the same daemon, and at another."""
     place = Place(stage, "killed")
     other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="killed-other"))
     for name, at, settle_ms in (("one", place.server.at, 3), ("two", other.addr, 30)):
@@ -217,7 +217,7 @@ def killed(stage, sizes, out):
 
 
 def remote(stage, sizes, out):
-    """16 clients hand a name round at one daemon; one more waits for it at another, or is a Redisson client."""
+    """16 clients hand a name round at one daemon; one more waits for it at another daemon, or is a Redisson client."""
     place = Place(stage, "remote")
     other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="remote-other"))
     for name, proto, at in (("rlockd", "rlockd", other.addr), ("redisson", "redisson", place.redis.url)):
@@ -262,7 +262,7 @@ JOBS = [
 
 
 def more_files(wanted=65536):
-    """As many descriptors as we may have; children inherit it."""
+    """Raises the limit of descriptors as far as possible; children inherit it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for n in (max(wanted, hard), hard):
         try:
@@ -273,7 +273,7 @@ def more_files(wanted=65536):
 
 
 def run(stage, jobs, small):
-    """Lines for the report."""
+    """The lines of the report."""
     sizes, out = Sizes(small), []
     for job in jobs:
         began, values, why = time.monotonic(), {}, None

@@ -1,7 +1,6 @@
-"""servers.py -- what is measured, each started when it is first wanted: private, in the bench's directory, ended by
-pid.
+"""servers.py -- the measured servers, each started at its first use: private, in the bench's directory, ended by pid.
 
-A server is a name in SERVERS; what cannot be had raises Skip with the reason, and the rows that want it say so.
+A server is a name in SERVERS; one that cannot be started raises Skip with the reason, which its rows print.
 """
 import os
 import shutil
@@ -25,20 +24,20 @@ BUILD = harness.BUILD
 LOAD = os.path.join(BUILD, "tests", "bench", "load")
 FLOOR = os.path.join(BUILD, "tests", "bench", "floor")
 PROXY = os.path.join(BUILD, "tests", "chaos", "proxy")
-# Defaults but for the limits, which some rows go up to.
+# Defaults except the limits, which some rows reach.
 LIMITS = "limits: { sessions: 30000, waiters: 1000000, locks: 10000000 }\n"
 
 
-# Trips to the nodes of a quorum, in us each way. UNEVEN: the slowest of the two fastest is as far as those of FAR.
+# Trips to the nodes of a quorum, in us each way. UNEVEN: the slower of the two fastest nodes is as far as those of FAR.
 FAR, UNEVEN = (500, 500, 500), (400, 500, 2000)
 
 
 class Skip(Exception):
-    """Why something cannot be measured here."""
+    """The reason why something cannot be measured here."""
 
 
 class Server:
-    """at: where the load goes; tcp: HOST:PORT of the same; cpu: label -> pid; redis: the Redis behind."""
+    """at: the address for the load; tcp: HOST:PORT of the same server; cpu: label -> pid; redis: its Redis."""
 
     daemon = tcp = None
 
@@ -46,7 +45,7 @@ class Server:
         self.at, self.cpu, self.redis = at, cpu, redis
 
     def calls(self):
-        """Commands that the daemon has sent to Redis."""
+        """The number of commands that the daemon has sent to Redis."""
         return int(self.daemon.info("stats")["redis_calls"]) if self.daemon else 0
 
     def rest(self):
@@ -54,7 +53,7 @@ class Server:
 
 
 class Direct(Server):
-    """Redis itself. What a run leaves (latches) is removed."""
+    """Redis itself. Traces of a run (latches) are removed."""
 
     def __init__(self, stage, name):
         self.process = stage.keep(harness.Redis(stage.directory, name=name, tcp=True, args=["--maxclients", "40000"]))
@@ -84,7 +83,7 @@ class Rlockd(Server):
 
 
 class OverTcp(Server):
-    """rlockd with a Redis behind a TCP port on this host: plainly, or by TLS, with certificates made here."""
+    """rlockd with a Redis behind a TCP port on this host: without TLS, or with TLS and certificates made here."""
 
     rest, is_empty = Rlockd.rest, Rlockd.is_empty
 
@@ -104,7 +103,7 @@ class OverTcp(Server):
 
 
 class Replicated(Server):
-    """rlockd with a master, which has two replicas and three sentinels: by its address, or as the sentinels name it."""
+    """rlockd with a master, which has two replicas and three sentinels: by its address, or through the sentinels."""
 
     rest, is_empty = Rlockd.rest, Rlockd.is_empty
 
@@ -138,7 +137,7 @@ class OfQuorum(Server):
 
 
 class Trips:
-    """Routes of the fault proxy (tests/chaos), in which each byte takes so many us, each way."""
+    """Routes of the fault proxy (tests/chaos), in which each byte takes `us` microseconds, each way."""
 
     def __init__(self, stage, directory):
         path = os.path.join(directory, "proxy.ctl")
@@ -152,7 +151,7 @@ class Trips:
         return self.lines.readline().split()
 
     def route(self, name, target, us):
-        """The port of a route to it."""
+        """The port of a route to the target."""
         ok, port = self.say("route", name, "tcp:127.0.0.1:0", "unix:" + target)
         assert ok == "ok" and self.say("set", name, "both", "trip", us) == ["ok"]
         return int(port)
@@ -160,8 +159,8 @@ class Trips:
 
 class Away(Server):
     """
-    Three masters, each so many us away, each way: rlockd with all of them as a quorum (one is None), or with one alone;
-    or that one itself.
+    Three masters, each some us away, each way: rlockd with all of them as a quorum (one is None), or with one alone; or
+    that one itself.
     """
 
     takes = OfQuorum.takes
@@ -207,7 +206,7 @@ class OfCluster(Server):
 
 
 class Keeps:
-    """What a deployment wants of a test: a directory, and somebody who ends what it starts."""
+    """The interface of a test that a deployment needs: a directory, and the end of all processes."""
 
     def __init__(self, stage, name):
         self.dir, self._keep = os.path.join(stage.directory, name), stage.keep
@@ -232,7 +231,7 @@ def answers(path):
 
 
 def check(stage, name, conf):
-    """Skip with the daemon's own words when it refuses this configuration."""
+    """Skip with the daemon's own error when it refuses this configuration."""
     path = os.path.join(stage.directory, name + "-check.yaml")
     with open(path, "w") as f:
         f.write(LIMITS + conf)
@@ -251,7 +250,7 @@ SERVERS = {
     "trip": lambda stage: Rlockd(stage, "trip", "locks: { kind: fenced }\n"),
     # ... or in two, as between daemons.
     "apart": lambda stage: Rlockd(stage, "apart", "handoff: { max: 0 }\n"),
-    # Four permits of one name, all of them here.
+    # Four permits of one name, all of them at this daemon.
     "permits": lambda stage: Rlockd(stage, "permits", "locks: { kind: semaphore, limit: 4 }\n"),
     "permits-apart": lambda stage: Rlockd(stage, "permits-apart",
                                           "locks: { kind: semaphore, limit: 4 }\nhandoff: { max: 0 }\n"),
@@ -275,7 +274,7 @@ SERVERS = {
 
 
 class Stage:
-    """Everything that runs, newest last."""
+    """All running processes, newest last."""
 
     def __init__(self, directory):
         self.directory, self.processes, self.servers, self.skipped = directory, [], {}, {}
@@ -315,12 +314,12 @@ def cpu(pid):
 
 
 def busy_elsewhere(seconds=0.2):
-    """The part of the machine that is busy while we do nothing."""
+    """The part of the machine that is busy while this process does nothing."""
     def read():
         with open("/proc/stat") as f:
             words = [int(w) for w in f.readline().split()[1:9]]
         return sum(words), words[3] + words[4]
     total, idle = read()
-    time.sleep(seconds)  # the pause is what is measured: who else works meanwhile
+    time.sleep(seconds)  # the pause is part of the measurement: other processes work meanwhile
     total2, idle2 = read()
     return 1 - (idle2 - idle) / max(1, total2 - total)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""switch.py [SHAPE] [RUNS] -- how long the death of a master keeps clients waiting, beside what the servers need.
+"""switch.py [SHAPE] [RUNS] -- how long the death of a master keeps clients waiting, beside the time that the servers
+need.
 
 SHAPE is sentinel (the default), cluster or quorum. Each run has servers of its own and two daemons, of which one holds
 a lock. A master is killed by KILL, and a client of the other daemon requests a lock. Counted from the kill: when the
@@ -31,7 +32,7 @@ BUILD = os.environ.get("RLOCKD_BUILD", os.path.join(harness.TOP, "build"))
 
 
 class Stage:
-    """A directory, and the end of all that was started in it."""
+    """A directory, and the end of all processes that were started in it."""
 
     def __enter__(self):
         self.dir, self.parts = tempfile.mkdtemp(prefix="rlockd-switch."), []
@@ -48,7 +49,7 @@ class Stage:
 
 
 class Ear(threading.Thread):
-    """Notes when a sentinel says that there is another master."""
+    """Notes when a sentinel publishes another master."""
 
     def __init__(self, sentinel):
         super().__init__(daemon=True)
@@ -65,7 +66,7 @@ class Ear(threading.Thread):
 
 
 class Looker(threading.Thread):
-    """Notes when a condition holds, looking every 5 ms."""
+    """Notes when a condition holds, by a look every 5 ms."""
 
     def __init__(self, holds):
         super().__init__(daemon=True)
@@ -85,7 +86,7 @@ class BySentinels:
         self.url = self.there.url()
 
     def kill(self):
-        """What notes when there is another master; the master is dead then."""
+        """Kills the master; returns the thread that notes when there is another one."""
         ears = [Ear(s) for s in self.there.sentinels]
         self.there.servers[0].kill()
         return ears
@@ -135,7 +136,7 @@ def run(shape):
         a, b = [stage._keep(Rlockd(stage.dir, redis=there.url, name=name, build=BUILD)) for name in "ab"]
         with a.conn() as holder, Conn(b.path, timeout=60) as c:
             held = lock(holder, there.held)
-            # Whatever a first use takes is over: the other daemon has had the lock that it will want.
+            # The work of a first use is over: the other daemon has had the lock that it will request.
             lock(c, there.first)
             assert c.cmd("UNLOCK", there.first) == 0
             killed = time.monotonic()

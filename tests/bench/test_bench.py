@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machinery of the bench: its histogram, its medians, and that it counts what Redis and rlockd count.
+"""The parts of the bench: its histogram, its medians, and that it counts the same as Redis and rlockd.
 
     test_bench.py             with build/rlockd and build/tests/bench/; RLOCKD_BUILD names another build
 """
@@ -34,7 +34,7 @@ def load(*words, data=None):
 
 class Histogram(unittest.TestCase):
     def quantiles(self, values):
-        """What load makes of them, in nanoseconds again."""
+        """load's quantiles of the values, in nanoseconds again."""
         h = load("hist", data="\n".join(map(str, values)).encode())["hist"]
         return {k: v if k == "n" else v * 1000 for k, v in h.items()}
 
@@ -69,7 +69,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(figures.spread(figures.Figure([12345.0])), "12.3 k")
 
     def test_a_ratio_is_of_each_round(self):
-        # Both drift alike, and the ratio does not see it.
+        # Both drift alike, and the ratio does not change.
         f = figures.ratio([10, 20, 40], [5, 10, 20])
         self.assertEqual((f.median, f.low, f.high), (2, 2, 2))
 
@@ -106,7 +106,7 @@ class Table(unittest.TestCase):
 
 
 class Counting(unittest.TestCase):
-    """Against real servers, for a tenth of a second each."""
+    """With real servers, for a tenth of a second each."""
 
     @classmethod
     def setUpClass(cls):
@@ -121,7 +121,7 @@ class Counting(unittest.TestCase):
         self.assertGreater(n, 0)
         self.assertAlmostEqual(m["pairs_per_s"], n / m["seconds"], delta=1)
         self.assertAlmostEqual(m["share"]["mean"] * m["clients"], n, delta=0.01 * m["clients"])
-        # The last pair of each slot ended behind the window.
+        # The last pair of each slot ended after the window.
         self.assertLessEqual(n + m["clients"] * m["pipeline"], m["whole"]["pairs"])
         return m["whole"]["pairs"]
 
@@ -135,14 +135,15 @@ class Counting(unittest.TestCase):
                 self.assertEqual(m["whole"]["requests"], requests * pairs, proto)
 
     def test_what_redis_has_afterwards(self):
-        # Every pair has freed its name, whatever the protocol.
+        # Every pair has freed its name, with each protocol.
         server = self.stage.server("direct")
         for proto in ("classic", "redisson-del", "setnx"):
             load("--proto", proto, "--at", server.at, "--clients", 4, "--seconds", 0.05, "--prefix", "left")
             self.assertEqual(server.process.cmd("KEYS", "left*"), [])
 
     def test_contention(self):
-        # Each hand-off is one unlock that found its owner (else load would say so): nobody had it besides.
+        # Each hand-off is one unlock that found its owner (else load would fail): no other client had the lock
+        # meanwhile.
         for proto in ("classic", "redisson", "setnx"):
             for processes in (False, True):
                 m = self.measure("direct", proto, clients=4, hot=True, processes=processes, retry=1)

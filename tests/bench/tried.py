@@ -1,7 +1,8 @@
-"""tried.py -- goals that were missed: why, and what was tried. Printed for rows that miss them, beside the profiles.
+"""tried.py -- goals that were missed: the reasons, and the attempts. Printed for rows that miss them, beside the
+profiles.
 
-A row's id begins with one of the keys; the longest one counts. Figures were measured on the machine that the commits
-which brought them speak of: a VM of two cores, where waking a process costs 40 us and more.
+A row's id begins with one of the keys; the longest one counts. Figures are of the machine that the commits with these
+texts describe: a VM of two cores, where waking a process costs 40 us and more.
 """
 TRIED = {
     "own-64":
@@ -115,13 +116,13 @@ TRIED = {
 
 
 def of(row_id):
-    """What was tried for it; None: nothing is written down."""
+    """The attempts for it; None: nothing is written down."""
     fits = [key for key in TRIED if row_id.startswith(key)]
     return TRIED[max(fits, key=len)] if fits else None
 
 
 def markdown(lines):
-    """Of the lines that missed their goal, each text once."""
+    """The lines that missed their goal, each text once."""
     missed = {}
     for line in lines:
         if line.get("met") is False:

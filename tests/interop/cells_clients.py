@@ -1,10 +1,10 @@
-"""cells_clients.py -- matrix 2: stock Redis clients, as they are, as clients of rlockd."""
+"""cells_clients.py -- matrix 2: stock Redis clients, as installed, as clients of rlockd."""
 import time
 
 from cells_special import NotThere
 from world import PATIENCE, Refused, check, granted, until
 
-WAIT_MOST = 6  # seconds: a default timeout longer than that is not sat out
+WAIT_MOST = 6  # seconds: a test does not wait for a longer default timeout
 
 
 class Row:
@@ -30,7 +30,7 @@ class Row:
 
 
 def connect(r):
-    """Its set-up is taken; where that asks for caching, nothing is ever cached."""
+    """The set-up of the client is accepted; where it asks for caching, nothing is ever cached."""
     check(r.do("PING") in ("PONG", "True", "1"), "PING")  # as the libraries render it
     check(int(r.do("CLIENT", "ID")) > 0, "CLIENT ID")
     info = r.do("INFO") if r.lib.info else None
@@ -41,7 +41,7 @@ def connect(r):
 
 
 def nothing_is_cached(r):
-    """Its reads for the cache fail, or are true: never what was so before."""
+    """Reads for its cache fail, or give the present value: never an old one."""
     name = r.fresh()
 
     def cached():
@@ -98,11 +98,11 @@ def sessions(r):
 
 def subscribe(r):
     name = r.fresh()
-    r.w.conn().cmd("SUBSCRIBE", "lock:other-" + name)  # as one of a driver before may be there still
+    r.w.conn().cmd("SUBSCRIBE", "lock:other-" + name)  # a session of a former driver may be there still
     there = {s["id"] for s in sessions(r)}
     driver = r.lib.start(r.w)  # some can do nothing else afterwards
     driver.send("main", "subscribe", "lock:" + name)
-    driver.received("subscribed")  # phpredis says so before it has asked
+    driver.received("subscribed")  # phpredis prints that before it has asked
 
     def listens():
         """its own session, which has subscribed"""
@@ -117,7 +117,7 @@ def subscribe(r):
 
 
 def resp3(r):
-    """It speaks RESP3, where that is its default."""
+    """RESP3 works where the client uses it by default."""
     if not r.lib.resp3:
         raise NotThere
     r.do("PING")

@@ -1,13 +1,13 @@
 """cells_cluster.py -- the matrix over a Redis Cluster: Redisson in cluster mode, and rlockd with the same nodes.
 
-Cells are as in cells_locks.py. Who waits is subscribed by SSUBSCRIBE at the node that has the slot, on both sides.
+Cells are as in cells_locks.py. Waiters are subscribed by SSUBSCRIBE at the node that has the slot, on both sides.
 """
 import time
 
 from cells_locks import Row, it_holds, we_hold  # noqa: F401
 from world import PATIENCE, check, granted, harness, until
 
-SOON = 2 * harness.SLOW  # seconds from an unlock to a grant: who is not told of it takes longer
+SOON = 2 * harness.SLOW  # seconds from an unlock to a grant: without a message it takes longer
 
 
 def _same_master(r):
@@ -19,7 +19,7 @@ def _same_master(r):
 
 
 def _granting_again(r, key):
-    """Both daemons grant in the slot again, and behind that somebody is subscribed to the lock's channel."""
+    """Both daemons grant in the slot again, and then there is a subscription to the lock's channel."""
     for d in (r.w.a, r.w.b):
         def grants():
             """the daemon grants another name of the slot"""
@@ -37,12 +37,13 @@ def _listened(r, theirs):
 
 def _while_both_wait(r, change, keeps_listening):
     """
-    It holds one lock and we another, and each waits for what the other has; then `change` is done to their slots.
-    Holders keep what they have, and give it to who waits. keeps_listening: Redisson is subscribed behind that.
+    The library holds one lock and rlockd another, and each waits for the lock of the other; then `change` is done to
+    their slots. Holders keep their locks, and waiters are granted them after the unlock. keeps_listening: Redisson is
+    subscribed after the change.
     """
     (its, its_theirs, its_key), (ours, ours_theirs, our_key) = _same_master(r)
     r.it_takes_all(its_theirs)
-    # It asks again when the lease that it was told of ends: not in the middle of a failover, where it may throw.
+    # Redisson asks again when the lease that it knows ends: not in the middle of a failover, where it may throw.
     conns = r.we_take_all(ours, None, *(("LEASE", "60s") if keeps_listening else ()))
     waiter = r.w.wait(r.w.b, "LOCK", its, "WAIT", "60s")
     r.w.waits(r.w.b, its)
@@ -72,7 +73,7 @@ def _while_both_wait(r, change, keeps_listening):
 
 
 def moved(r):
-    """The slots of both locks move to other masters: who waits at our daemon is told where they are now."""
+    """The slots of both locks move to other masters: the waiter at our daemon learns where they are now."""
     def move(*keys):
         for key in keys:
             r.w.move(key)
@@ -85,7 +86,7 @@ def failed_over(r):
 
 
 def wakes_us(r):
-    """It unlocks: a waiter of ours, with which nothing is shared but the key, is told at once."""
+    """The library unlocks: a waiter of ours, which shares only the key with it, is woken at once."""
     ours, theirs, _ = r.fresh()
     r.it_takes_all(theirs)
     waiter = r.w.wait(r.w.a, "LOCK", ours, "WAIT", "60s")
@@ -100,7 +101,7 @@ def wakes_us(r):
 
 
 def wakes_it(r):
-    """We unlock, at the master of the slot: it is told at once, at whichever node it listens."""
+    """We unlock, at the master of the slot: the library is woken at once, at whichever node it is subscribed."""
     ours, theirs, _ = r.fresh()
     conns = r.we_take_all(ours, None, "LEASE", "60s")
     p = r.it_waits(theirs)

@@ -1,7 +1,7 @@
 """cells_locks.py -- matrix 1: a lock library and rlockd on the same keys. A cell is one function of a Row.
 
-A cell passes when it returns; what it returns is shown beside `ok`. It fails by AssertionError or Refused, is skipped
-by Skip, and is `-` for a library that has no such thing (NotThere).
+A cell passes when it returns; its result stands beside `ok`. It fails by AssertionError or Refused, is skipped by Skip,
+and is `-` for a library without that feature (NotThere). `It` is the library, `we` are rlockd and its clients.
 """
 import signal
 import statistics
@@ -15,11 +15,11 @@ from world import LEASE, PATIENCE, Refused, after, check, granted, harness, refu
 
 HAND_OVERS, WARM_UP, TRIES = 25, 8, 3
 SLACK = 1.5 * harness.SLOW  # seconds that may pass between the end of a TTL and a grant
-POLL = 2.5 * harness.SLOW   # ... between an unlock that is not told and a grant to who polls, or is told by a timer
+POLL = 2.5 * harness.SLOW   # ... between an unlock without a message and a grant to a waiter that polls, or has a timer
 
 
 class Row:
-    """One library at work: its driver, and names that nobody has used."""
+    """One library at work: its driver, and unused names."""
 
     def __init__(self, world, lib):
         self.w, self.lib, self._driver = world, lib, None
@@ -43,26 +43,26 @@ class Row:
         return ours, theirs, key
 
     def it_takes_all(self, theirs, lease=0):
-        """The library takes all that can be taken, by threads h0, h1 ..."""
+        """The library takes all holds that the lock allows, by threads h0, h1 ..."""
         for i in range(self.lib.limit):
             check(self.driver.ask("h%d" % i, "lock", theirs, lease) is not None, "it did not get a free lock")
 
     def we_take_all(self, ours, daemon=None, *options):
-        """We take all that can be taken; the connections that have it."""
+        """We take all holds that the lock allows; returns their connections."""
         conns = [self.w.conn(daemon) for _ in range(self.lib.limit)]
         for c in conns:
             granted(c.cmd("LOCK", ours, "NOWAIT", *options))
         return conns
 
     def it_waits(self, theirs, *how):
-        """It is seen to wait: subscribed, where it does that."""
+        """Waits until it waits: until it is subscribed, where it subscribes."""
         p = self.driver.send("w", *how, "lock", theirs, 30000)
         if self.lib.notified:
             def subscribed():
                 """its subscription"""
                 return p.done() or self.subscribers(theirs) > 0
             until(subscribed, PATIENCE)
-        time.sleep(0.03)  # it asks once more after it has subscribed, or sits in its poll; nothing shows that
+        time.sleep(0.03)  # it asks once more after it has subscribed, or polls; no event shows that
         check(not p.done(), "it was granted what we hold: %s", p.words)
         return p
 
@@ -74,7 +74,7 @@ class Row:
 
 
 def it_holds(r):
-    """It holds: we are refused, wait on both daemons, and get it one after the other when it unlocks."""
+    """It holds: we are refused, wait on both daemons, and get the lock one after the other when it unlocks."""
     ours, theirs, key = r.fresh()
     r.it_takes_all(theirs)
     for d in (r.w.a, r.w.b):
@@ -86,7 +86,7 @@ def it_holds(r):
         r.driver.ask("h%d" % i, "unlock", theirs)
 
     def first():
-        """one of our waiters is granted"""
+        """one of our waiters is granted the lock"""
         return one.done() or two.done()
     until(first, PATIENCE)
     if r.lib.limit == 1:
@@ -102,7 +102,7 @@ def it_holds(r):
 
 
 def we_hold(r):
-    """We hold: it is refused, waits, and gets it when we unlock."""
+    """We hold: it is refused, waits, and gets the lock when we unlock."""
     ours, theirs, key = r.fresh()
     conns = r.we_take_all(ours)
     check(r.driver.ask("x", "trylock", theirs, 0, 5000) is None, "it was granted what we hold")
@@ -125,7 +125,7 @@ def _between(value, least, most, what):
 
 
 def counts(r):
-    """Hold counts and the time left, of either side, seen by the other."""
+    """Hold counts and the time left, of each side, as the other side sees them."""
     if r.lib.family in ("semaphore", "spring"):
         raise NotThere
     ours, theirs, key = r.fresh()
@@ -139,7 +139,7 @@ def counts(r):
         if r.lib.reentrant and not r.lib.family.startswith("rw"):
             seen = shown.get("redis_holds")
             check(seen == times, "LOCKINFO shows redis_holds %s, not %d", seen, times)
-        # Redisson's write lock adds the lease to what is left when it is locked again.
+        # Redisson's write lock adds the lease to the time left when it is locked again.
         _between(shown.get("redis_pttl_ms"), 15000, 40000 if r.lib.family == "rw" else 20000, "LOCKINFO redis_pttl_ms")
     for i in range(times):
         check(r.w.ask(r.w.a, "LOCK", ours, "NOWAIT") is None, "granted to us after %d of its %d unlocks", i, times)
@@ -155,7 +155,7 @@ def counts(r):
 
 
 def _it_sees(r, theirs, locked):
-    if "locked" in r.lib.verbs and r.lib.family != "rw-read":  # a read lock of Redisson's says so only of readers
+    if "locked" in r.lib.verbs and r.lib.family != "rw-read":  # a read lock of Redisson's counts only readers as locked
         check(r.driver.ask("x", "locked", theirs) == str(locked), "it sees locked = %d", 1 - locked)
     elif r.lib.family != "rw-read":
         got = r.driver.ask("x", "trylock", theirs, 0, 5000)
@@ -168,11 +168,11 @@ def _it_sees(r, theirs, locked):
 
 
 def force(r):
-    """Its forced unlock takes our lock away: its waiter gets it, our UNLOCK says LOST and frees nobody."""
+    """Its forced unlock takes our lock away: its waiter gets the lock, our UNLOCK answers LOST and frees no lock."""
     if "force" not in r.lib.verbs:
         raise NotThere
     ours, theirs, key = r.fresh()
-    # Redisson's read lock forces readers out; who waits for that is a writer.
+    # Redisson's read lock forces readers out; the waiter for that is a writer.
     shared, writer = (["SHARED"], ["as", "write"]) if r.lib.family == "rw-read" else ([], [])
     mine = r.we_take_all(ours, None, *shared)[0]
     p = r.it_waits(theirs, *writer)
@@ -185,10 +185,10 @@ def force(r):
 
 
 def break_(r):
-    """BREAK takes its lock away: our waiter gets it, its unlock fails and frees nobody."""
+    """BREAK takes its lock away: our waiter gets the lock, its unlock fails and frees no lock."""
     ours, theirs, key = r.fresh()
     r.it_takes_all(theirs)
-    if r.lib.family == "python-redis-lock":  # 24 characters of base64 are no shape of ours
+    if r.lib.family == "python-redis-lock":  # 24 characters of base64 are no value that rlockd recognizes
         refused(r.w.ask(r.w.a, "BREAK", ours), "KIND")
         r.driver.ask("h0", "unlock", theirs)
         return "-KIND"
@@ -207,9 +207,11 @@ def break_(r):
 
 
 def it_dies(r):
-    """kill -9 of the library's process: we get the lock when its TTL has ended, and not before.
+    """
+    kill -9 of the library's process: we get the lock when its TTL has ended, and not before.
 
-    At the drop-in front it is a session like any other: what it held is free at once."""
+    With the drop-in it is a session like any other: its locks are free at once.
+    """
     ours, theirs, key = r.fresh()
     front = r.lib.port == "rlockd"
     began = time.monotonic()
@@ -229,7 +231,7 @@ def it_dies(r):
 
 
 def rlockd_dies(r):
-    """kill -9 of the daemon with our lock: its TTL frees it, and the library gets it."""
+    """kill -9 of the daemon with our lock: the TTL frees the lock, and the library gets it."""
     ours, theirs, key = r.fresh()
     third = r.w.daemon("c", "locks: { lease: %dms }\n" % LEASE)
     r.we_take_all(ours, third)
@@ -245,7 +247,7 @@ def rlockd_dies(r):
 
 
 def woken_by_hand(r, theirs, key, p):
-    """The TTL frees the key; the library's waiter would sleep on, so it is told as an unlock would tell it."""
+    """The TTL frees the key; the library's waiter would sleep on, so it receives the message of an unlock."""
     until(lambda: r.w.redis.cmd("EXISTS", key) == 0, LEASE / 1000 + SLACK)
     with r.w.redis.conn() as c:
         for channel in c.cmd("PUBSUB", "CHANNELS", "*{%s}*" % theirs):
@@ -294,8 +296,8 @@ def client_dies(r):
 
 def median_within(measure, bound_ms):
     """
-    No more than so many ms behind what the library takes by itself, in the medians of one run. What misses is measured
-    again: a busy machine only adds.
+    At most bound_ms more than the library needs by itself, by the medians of one run. A miss is measured again: a busy
+    machine only adds time.
     """
     for _ in range(TRIES):
         took, alone = (statistics.median(times) * 1000 for times in measure())
@@ -305,14 +307,16 @@ def median_within(measure, bound_ms):
 
 
 def timed_ask(r, *words):
-    """Seconds that its driver took for the answer."""
+    """The seconds that its driver took for the answer."""
     p = r.driver.send(*words)
     check(p.wait() is not None, "%s failed", words)
     return p.at - p.sent
 
 
 def wake_us(r):
-    """From its unlock (the moment its driver is told to) to our grant: 5 ms and what an unlock takes it (medians)."""
+    """
+    From its unlock (the moment of its driver's request) to our grant: 5 ms and the time of its own unlock (medians).
+    """
     return median_within(lambda: _wake_us(r), 5 * harness.SLOW)
 
 
@@ -341,12 +345,14 @@ def _wake_us(r):
 
 
 def wake_it(r):
-    """From our UNLOCK to its grant: 5 ms and what its own unlock takes to wake it; one that polls gets its poll."""
+    """
+    From our UNLOCK to its grant: 5 ms and the time in which its own unlock wakes it; a library that polls has its poll.
+    """
     return median_within(lambda: _wake_it(r), 5 * harness.SLOW if r.lib.notified else POLL * 1000)
 
 
 def _it_wakes_itself(r):
-    """From its own unlock to its grant, in seconds, with no rlockd between them; one that polls takes its poll."""
+    """From its own unlock to its grant, in seconds, without rlockd; a library that polls takes its poll."""
     ours, theirs, key = r.fresh()
     if not r.lib.notified:
         return 0
@@ -386,7 +392,7 @@ def _wake_it(r):
 
 
 def foreign_kind(r):
-    """A key of another kind under the name: -KIND at once, untouched, and no more when it is gone."""
+    """A key of another kind under the name: -KIND at once, the key stays, and there is no error when it is gone."""
     if r.lib.port == "rlockd":
         raise NotThere
     ours, theirs, key = r.lib.names("n%d" % r.w.number())
@@ -407,7 +413,7 @@ def foreign_kind(r):
 
 
 def it_has_moved(r):
-    """Its writes arrive at the new master."""
+    """Waits until its writes arrive at the new master."""
     _, theirs, key = r.lib.names("n%d" % r.w.number())
 
     def arrived():
@@ -417,14 +423,17 @@ def it_has_moved(r):
                 r.driver.ask("x", "setpermits", theirs, 1)
             else:
                 r.driver.ask("x", "trylock", theirs, 0, 600000)
-        except Refused:  # where it was, nothing can be written any more
+        except Refused:  # the former master refuses all writes
             pass
         return r.w.redis.cmd("EXISTS", key)
     until(arrived, 2 * PATIENCE)
 
 
 def switched(r):
-    """A planned switch of the master while it holds one lock and we another: both go on, and are given back there."""
+    """
+    A planned switch of the master while it holds one lock and we hold another: both stay held, and are given back
+    there.
+    """
     (its, its_theirs, _), (ours, ours_theirs, _) = r.fresh(), r.fresh()
     r.it_takes_all(its_theirs)
     conns = r.we_take_all(ours)
@@ -445,7 +454,7 @@ def switched(r):
     r.driver.ask("w", "unlock", ours_theirs)
 
 
-# With sentinels. (What a hand-over takes is measured without them.)
+# With sentinels. (The time of a hand-off is measured without them.)
 WATCHED = [("it holds", it_holds), ("we hold", we_hold), ("counts+ttl", counts), ("force", force), ("BREAK", break_),
            ("it dies", it_dies), ("rlockd dies", rlockd_dies), ("client dies", client_dies), ("switched", switched)]
 

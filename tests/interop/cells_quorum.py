@@ -1,7 +1,8 @@
-"""cells_quorum.py -- matrix over three masters: a library that asks a majority, and rlockd with a quorum of the same.
+"""cells_quorum.py -- matrix over three masters: a library that asks a majority, and rlockd with the same three as a
+quorum.
 
-Cells are as in cells_locks.py. Those behind the exclusion look at what the library does where nodes disagree, and what
-becomes of us then; what they saw stands beside `ok`.
+Cells are as in cells_locks.py. Those after the exclusion examine what the library does where nodes disagree, and the
+effect on rlockd; their observations stand beside `ok`.
 """
 import threading
 import time
@@ -17,7 +18,7 @@ LONG = 8 * PATIENCE  # Redisson asks one node after the other, and each of them 
 
 class Row(OneRow):
     def where(self, key):
-        """What each node has of the key: its type, and for how many ms."""
+        """The key at each node: its type, and its TTL in ms."""
         return list(zip(self.w.redis.cmd("TYPE", key), self.w.redis.cmd("PTTL", key)))
 
     def has(self, key):
@@ -27,7 +28,7 @@ class Row(OneRow):
         until(lambda: self.has(key) == [there] * 3, PATIENCE)
 
     def it_extends(self, theirs, key):
-        """Its watchdog does, where it has one."""
+        """Its lock is extended, by its watchdog where it has one."""
         if "extend" in self.lib.verbs:
             self.driver.ask("h0", "extend", theirs, 9000)
             return
@@ -42,7 +43,7 @@ class Row(OneRow):
 
 
 def it_holds(r):
-    """It holds: both daemons are refused, wait, and get it one after the other when it unlocks."""
+    """It holds: both daemons are refused, wait, and get the lock one after the other when it unlocks."""
     ours, theirs, key = r.fresh()
     r.it_takes_all(theirs, 30000)
     for d in (r.w.a, r.w.b):
@@ -62,7 +63,7 @@ def it_holds(r):
 
 
 def we_hold(r):
-    """We hold: it is refused, waits, and gets it when we unlock."""
+    """We hold: it is refused, waits, and gets the lock when we unlock."""
     ours, theirs, key = r.fresh()
     mine = r.w.conn(r.w.a)
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -78,7 +79,7 @@ def we_hold(r):
 
 
 def both_count(r):
-    """It, and a client of each daemon, one at a time."""
+    """The library, and a client of each daemon, count one at a time."""
     ours, theirs, key = r.fresh()
     state = {"inside": 0, "n": 0, "wrong": []}
 
@@ -96,7 +97,7 @@ def both_count(r):
                 take()
                 inside()
                 give()
-        except Exception as e:  # it is told below
+        except Exception as e:  # reported below
             state["wrong"].append(e)
     workers = [(lambda c=c: granted(c.cmd("LOCK", ours, "WAIT", "60s")), lambda c=c: c.cmd("UNLOCK", ours))
                for c in (r.w.conn(r.w.a), r.w.conn(r.w.b))]
@@ -113,7 +114,7 @@ def both_count(r):
 
 
 def a_node_away(r):
-    """One of three is paused: each side still keeps the other one out."""
+    """One of three nodes is paused: each side still excludes the other."""
     ours, theirs, key = r.fresh()
     r.w.redis.pause(1)
     try:
@@ -133,7 +134,7 @@ def a_node_away(r):
 
 
 def tokens(r):
-    """It counts nothing: our next token is larger than our last one, by our own counters."""
+    """The library has no tokens: our next token is larger than our last one, by our own clocks."""
     ours, theirs, key = r.fresh()
     mine = r.w.conn(r.w.a)
     before = granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -149,7 +150,7 @@ def tokens(r):
 
 
 def a_hole(r):
-    """One node loses the key of who holds: whether it comes back; ours does."""
+    """One node loses the key of a holder: whether the key comes back; ours does."""
     ours, theirs, key = r.fresh()
     mine = r.w.conn(r.w.a)
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -171,7 +172,10 @@ def a_hole(r):
 
 
 def a_loss(r):
-    """Two nodes lose the key of who holds, so we are granted it: whether it is told. Ours is."""
+    """
+    Two nodes lose the key of a holder, so the other side is granted the lock: whether the holder learns that. Ours
+    does.
+    """
     ours, theirs, key = r.fresh()
     mine, other = r.w.conn(r.w.a), r.w.conn(r.w.b)
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -206,14 +210,17 @@ def notified_by_an_extend(r, theirs, key):
 
 
 def a_gap(r):
-    """As a loss, but whoever was granted it has freed it since: whether who held before is told. We are."""
+    """
+    As a loss, but the new holder has freed the lock since: whether the former holder learns of the loss. Ours does.
+    """
     ours, theirs, key = r.fresh()
     mine = r.w.conn(r.w.a)
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
     r.everywhere(key, True)
     for node in r.w.redis.nodes[:2]:
         node.cmd("DEL", key)
-    if r.driver.ask("x", "trylock", theirs, 0, 5000) is not None:  # None: our renewal was faster, and we know already
+    # None: our renewal was faster, and has found the loss already
+    if r.driver.ask("x", "trylock", theirs, 0, 5000) is not None:
         r.driver.ask("x", "unlock", theirs)
     refused(mine.cmd("RENEW", ours, "20s"), "LOST ")
     r.everywhere(key, False)
@@ -237,7 +244,10 @@ def a_gap(r):
 
 
 def a_hole_of_ours(r):
-    """It has lost all to us, and extends while one node lacks our key: whether it keeps the node, which is no harm."""
+    """
+    It has lost the lock to us, and extends while one node lacks our key: whether it keeps that node, which does no
+    harm.
+    """
     ours, theirs, key = r.fresh()
     if "extend" not in r.lib.verbs:
         raise NotThere
@@ -257,14 +267,15 @@ def a_hole_of_ours(r):
     check(r.driver.ask("x", "trylock", theirs, 0, 5000) is None, "it was granted what we hold")
     if keeps:  # our renewals fill the hole when its key has gone
         last.cmd("PEXPIRE", key, 1)
-    until(lambda: last.cmd("GET", key) == our_value, 2 * PATIENCE)  # it is missed by one renewal, and set by the next
+    # one renewal finds the hole, and the next one fills it
+    until(lambda: last.cmd("GET", key) == our_value, 2 * PATIENCE)
     check(mine.cmd("UNLOCK", ours) == 0, "our UNLOCK")
     r.everywhere(key, False)
     return "keeps it" if keeps else "leaves it"
 
 
 def minority(r):
-    """It waits for what we hold on two nodes of three: whether it keeps the third one from us meanwhile."""
+    """It waits for a lock that we have on two nodes of three: whether it keeps the third node from us meanwhile."""
     ours, theirs, key = r.fresh()
     mine = r.w.conn(r.w.a)
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -273,7 +284,7 @@ def minority(r):
     field = r.w.redis.nodes[0].cmd("GET" if r.where(key)[0][0] == "string" else "HKEYS", key)
     r.w.redis.nodes[2].cmd("DEL", key)
     theirs_n = n = 0
-    end = time.monotonic() + 2  # it is looked at for that long
+    end = time.monotonic() + 2  # the time of the observation
     while time.monotonic() < end:
         kind, _ = r.where(key)[2]
         is_there = r.w.redis.nodes[2].cmd("GET" if kind == "string" else "HKEYS", key) if kind != "none" else None

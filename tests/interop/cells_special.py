@@ -1,11 +1,11 @@
-"""cells_special.py -- what only one family of locks has: the column `special` of matrix 1, one function per family."""
+"""cells_special.py -- features of one family of locks: the column `special` of matrix 1, one function per family."""
 import time
 
 from world import Refused, Skip, check, granted, harness, is_supported, refused, until
 
 
 class NotThere(Exception):
-    """The library has no such thing."""
+    """The library has no such feature."""
 
 
 def exists(r, *keys):
@@ -32,12 +32,12 @@ def rlock(r):
 
 
 def simple(r):
-    """What extends its lock is seen by us; then the rule for foreign kinds."""
+    """We see its extended lease; then the rule for foreign kinds."""
     ours, theirs, key = r.fresh()
     check(r.driver.ask("h0", "trylock", theirs, 0, 8000) is not None, "it was refused a free lock")
     r.driver.ask("h0", "extend", theirs, 20000)
     left = r.w.info(ours).get("redis_pttl_ms")
-    least = 15000 if r.lib.prefix != "redsync" else 7000  # redsync extends by what it was made with
+    least = 15000 if r.lib.prefix != "redsync" else 7000  # redsync extends by the lease of its creation
     check(left is not None and least < left <= 20000, "after its extend LOCKINFO shows %s ms", left)
     check(r.w.ask(r.w.a, "LOCK", ours, "NOWAIT") is None, "granted to us while it holds")
     r.driver.ask("h0", "unlock", theirs)
@@ -45,7 +45,7 @@ def simple(r):
 
 
 def fair(r):
-    """First come, first served over it and both daemons; a dead head gives way; nothing is left behind."""
+    """First come, first served over the library and both daemons; a dead head gives way; no key is left."""
     ours, theirs, key = r.fresh()
     queue = ["redisson_lock_queue:{%s}" % key, "redisson_lock_timeout:{%s}" % key]
     mine = r.we_take_all(ours)[0]
@@ -77,10 +77,10 @@ def fair(r):
 
 
 def _killed(r):
-    """Waiters that are killed, before and behind ours: each stands for its own wait, wherever it is."""
+    """Waiters that are killed, before and behind ours: each costs its own wait, in any position."""
     ours, theirs, key = r.fresh()
     victim = r.lib.start(r.w)
-    waits = [4000, None, None, None, 3000, 3000, None, None, 4000, None]  # ms, of the victim's
+    waits = [4000, None, None, None, 3000, 3000, None, None, 4000, None]  # ms, of the killed waiter
     kinds = ["victim", "a", "it", "b", "victim", "victim", "a", "b", "victim", "it"]
     holder, queue = r.we_take_all(ours)[0], []
     for i, (kind, wait) in enumerate(zip(kinds, waits)):
@@ -104,7 +104,9 @@ def _killed(r):
 
 
 def _next_of_them(r, ours, theirs, i, waiter, free, dead):
-    """Granted not much later than `dead` s after it was free, and gives it back; how much later."""
+    """
+    The waiter is granted the lock not much later than `dead` s after it was free, and gives it back; returns the delay.
+    """
     if hasattr(waiter, "words"):
         check(waiter.wait(60 * harness.SLOW) is not None, "number %d was not granted", i + 1)
     else:
@@ -131,14 +133,16 @@ def _dead_head(r, ours, theirs, queue):
     began = time.monotonic()
     mine.cmd("UNLOCK", ours)
     granted(waiter.result())
-    # Its place stands until its own deadline: what was left of our 3 s, and its 1.5 s.
+    # Its place lasts until its own deadline: the rest of our 3 s, and its 1.5 s.
     check(waiter.at - began < 4.5 + 1.5 * harness.SLOW, "behind a dead head for %.1f s", waiter.at - began)
     waiter.conn.cmd("UNLOCK", ours)
     until(lambda: not exists(r, *queue), 5)
 
 
 def rw(r):
-    """Write to read: the other side's readers come in at once. Read to write: -DEADLOCK, not a wait for oneself."""
+    """
+    Write to read: readers of the other side come in at once. Read to write: -DEADLOCK, and not a wait for oneself.
+    """
     ours, theirs, key = r.fresh()
     mine = r.w.conn()
     granted(mine.cmd("LOCK", ours, "NOWAIT"))
@@ -159,7 +163,7 @@ def rw(r):
     r.driver.ask("h0", "as", "read", "lock", theirs, 30000)
     waiter = r.w.wait(r.w.b, "LOCK", ours, "SHARED", "WAIT", "60s")
     r.w.waits(r.w.b, ours)
-    r.driver.ask("h0", "unlock", theirs)  # Redisson publishes nothing here: our timer finds it
+    r.driver.ask("h0", "unlock", theirs)  # Redisson publishes no message here: our timer finds it
     granted(waiter.result())
     waiter.conn.cmd("UNLOCK", ours, "SHARED")
     r.driver.ask("h0", "as", "read", "unlock", theirs)
@@ -167,7 +171,7 @@ def rw(r):
 
 
 def rw_read(r):
-    """Readers of both sides together, no writer among them, and no key of anyone's left."""
+    """Readers of both sides together, no writer among them, and no key of either side left."""
     ours, theirs, key = r.fresh()
     r.driver.ask("h0", "lock", theirs, 30000)
     mine, other = r.w.conn(r.w.a), r.w.conn(r.w.b)
@@ -186,7 +190,7 @@ def rw_read(r):
 
 
 def semaphore(r):
-    """Permits of both sides are one number, which it sees; a lock that we make first is one it can use."""
+    """Permits of both sides are one number, which it sees; it can use a semaphore that we have created."""
     ours, theirs, key = r.fresh()
     mine = r.w.conn()
     r.driver.ask("h0", "lock", theirs, 30000)
@@ -223,7 +227,7 @@ def fenced(r):
 
 
 def spring(r):
-    """Its registry renews what it is asked for again; we see that it is held."""
+    """Its registry renews a lock when it is locked again; we see the lock held."""
     ours, theirs, key = r.fresh()
     r.driver.ask("h0", "lock", theirs, 0)
     left = r.w.info(ours).get("redis_pttl_ms")
@@ -232,13 +236,13 @@ def spring(r):
 
 
 def wakes(r):
-    """Our UNLOCK and BREAK wake its waiter, which else sleeps on: the rule says whose waiters they are."""
+    """Our UNLOCK and BREAK wake its waiter, which would sleep on else: the rule names the library of the waiters."""
     took = []
     for verb in ("UNLOCK", "BREAK", "UNLOCK", "UNLOCK", "BREAK"):
         ours, theirs, key = r.fresh()
         mine = r.we_take_all(ours)[0]
         p = r.driver.send("w", "lock", theirs, 0)
-        time.sleep(0.3)  # nothing shows that it sleeps
+        time.sleep(0.3)  # no event shows that it sleeps
         check(not p.done(), "it was granted what we hold: %s", p.words)
         began = time.monotonic()
         mine.cmd(verb, ours)
@@ -250,7 +254,7 @@ def wakes(r):
 
 
 def python_redis_lock(r):
-    """As simple(); and its waiters hear of us."""
+    """As simple(); and we wake its waiters."""
     simple(r)
     return wakes(r)
 
@@ -261,7 +265,7 @@ def spring_pubsub(r):
 
 
 def front(r):
-    """What the front gives beside: our token and owner are to be seen; what is no lock is refused."""
+    """Additions of the drop-in: LOCKS shows our token and owner; commands for other data are refused."""
     ours, theirs, key = r.fresh()
     check(r.driver.ask("h0", "trylock", theirs, 0, 20000) is not None, "it was refused a free lock")
     shown = r.w.info(ours)

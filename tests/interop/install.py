@@ -1,7 +1,7 @@
-"""install.py -- brings each library, at a pinned version, by its registry's own client into build/interop.
+"""install.py -- installs each library, at a pinned version, by its registry's own client into build/interop.
 
-What cannot be had is no failure here: why() tells the reason, and every row that needs it is reported as skipped.
-Registries are those that the machine's clients are set up for; no host is named.
+A library that cannot be installed is no failure here: why() returns the reason, and every row that needs it is skipped.
+Registries are those that the machine's clients are configured for; no host is named.
 """
 import concurrent.futures
 import fcntl
@@ -17,7 +17,7 @@ ROOT = os.path.join(TOP, "build", "interop")
 DRIVERS = os.path.join(HERE, "drivers")
 TIMEOUT = 180  # seconds for one installation
 
-# Maven: folder -> artifacts. Each folder is a class path of its own, for they differ in what they need.
+# Maven: folder -> artifacts. Each folder is a class path of its own, since their dependencies differ.
 JARS = {
     "redisson-new": ["org.redisson:redisson:4.7.0"],
     "redisson-old": ["org.redisson:redisson:3.23.5"],
@@ -35,11 +35,11 @@ GO = ["github.com/redis/go-redis/v9@v9.23.0", "github.com/go-redsync/redsync/v4@
       "github.com/bsm/redislock@v0.9.4", "github.com/redis/rueidis@v1.0.79"]
 C = {"hiredis_sync": ["hiredis"], "hiredis_async": ["hiredis", "libevent"]}
 
-_why = {}  # package -> reason it is not there
+_why = {}  # package -> the reason why it is missing
 
 
 class Missing(Exception):
-    """What an installation lacks."""
+    """The reason why an installation failed."""
 
 
 def why(package):
@@ -76,7 +76,7 @@ def stamp_of(*what):
 
 
 def stamped(name, stamp):
-    """True when the package stands there as it is wanted."""
+    """True when the package is there with this version."""
     try:
         with open(path(name + ".stamp")) as f:
             return f.read() == stamp
@@ -131,7 +131,7 @@ def npm():
 
 
 def python():
-    """The interpreter that has pip; what pip puts beside a library depends on it."""
+    """An interpreter with pip; pip installs what fits that interpreter."""
     for p in ("/usr/bin/python3", "python3"):
         if shutil.which(p) and subprocess.run([p, "-m", "pip", "--version"], stdout=subprocess.DEVNULL,
                                               stderr=subprocess.DEVNULL).returncode == 0:
@@ -187,7 +187,7 @@ def compile_c(program):
 
 
 def debian(words, package):
-    """A program of Debian's that can load its library."""
+    """A program of Debian that can load the library."""
     if not shutil.which(words[0]):
         raise Missing("no %s on this machine (Debian: %s)" % (words[0], package))
     if subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
@@ -195,7 +195,7 @@ def debian(words, package):
 
 
 def steps():
-    """(package, function, arguments) of everything."""
+    """(package, function, arguments) of all packages."""
     out = [(f, maven, (f,)) for f in JARS] + [("npm", npm, ()), ("go", go, ())]
     out += [(f, pypi, (f,)) for f in PYPI] + [(p, compile_c, (p,)) for p in C]
     ruby = 'require "redis"; exit(Redis.new.respond_to?(:_client) ? 0 : 1)'
@@ -218,7 +218,7 @@ def _one(step):
 
 
 def _mavens(chosen):
-    """One after the other, for Maven's local repository does not like two writers; none after one that hung."""
+    """One after the other, since Maven's local repository allows one writer; none after one that hung."""
     done, hung = [], None
     for s in chosen:
         done.append((s[0], hung) if hung else _one(s))
@@ -228,7 +228,7 @@ def _mavens(chosen):
 
 
 def everything(wanted=None):
-    """Installs what is missing, several at a time; two runs of this do not meet. Returns {package: why not}."""
+    """Installs missing packages, several at a time; two runs of this exclude each other. Returns {package: reason}."""
     os.makedirs(ROOT, exist_ok=True)
     chosen = [s for s in steps() if wanted is None or s[0] in wanted]
     with open(path(".lock"), "w") as lock:

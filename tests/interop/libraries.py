@@ -1,4 +1,4 @@
-"""libraries.py -- the rows of both matrices: how each driver is started and what its library can do."""
+"""libraries.py -- the rows of both matrices: how each driver is started and the features of its library."""
 import os
 
 import install
@@ -19,17 +19,18 @@ def python(folder, script):
 
 
 class Library:
-    """A row of the lock matrix.
+    """
+    A row of the lock matrix.
 
     package    of install.py
-    prefix     of names: the rule of world.py that is for it
-    port       "redis", or "rlockd" for the drop-in front
-    told       its unlock is published, and it listens: a wake-up is a matter of milliseconds
-    verbs      what its driver can do beside lock, trylock, unlock
-    limit      how many may have it at a time
-    family     what is special about it: cells_special.py
+    prefix     of names: the rule of world.py for this library
+    port       "redis", or "rlockd" for the drop-in
+    told       its unlock publishes a message, and its waiters subscribe: a wake-up takes milliseconds
+    verbs      the verbs of its driver besides lock, trylock, unlock
+    limit      how many may hold it at a time
+    family     its special features: cells_special.py
     reentrant  the same thread may lock it again
-    sleeps_on  its waiter does not notice that a TTL has ended, among its own clients neither
+    sleeps_on  its waiter does not notice the end of a TTL, among its own clients neither
     fills      its extend takes nodes that lack its key
     """
 
@@ -47,7 +48,7 @@ class Library:
         return world.driver(words, env)
 
     def names(self, serial):
-        """(what we call a new lock, what its driver is told, the key in Redis)."""
+        """(our name of a new lock, the name for its driver, the key in Redis)."""
         if self.family == "spring":
             return ("%s/r:%s" % (self.prefix, serial), serial, "%s/r:%s" % (self.prefix, serial))
         name = "%s/%s" % (self.prefix, serial)
@@ -55,7 +56,7 @@ class Library:
             return name, name, name + ":lock"
         if self.prefix == "prl":
             return name, name, "lock:" + name
-        if self.prefix == "front/warlock":  # the key is what arrives
+        if self.prefix == "front/warlock":  # the request has the key
             return name + ":lock", name, name + ":lock"
         return name, name, name
 
@@ -71,7 +72,7 @@ def redisson(folder):
     return [
         _redisson(folder, "RLock", "rlock", "rlock", verbs=hash_verbs, reentrant=True, family="hash"),
         _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair",
-                  sleeps_on=folder == "redisson-old"),  # it sleeps until its own place's deadline, 5 min away
+                  sleeps_on=folder == "redisson-old"),  # it sleeps until the deadline of its own place, 5 min away
         _redisson(folder, "ReadWriteLock.write", "write", "rw", verbs=hash_verbs, reentrant=True, family="rw"),
         _redisson(folder, "ReadWriteLock.read", "read", "rw", verbs=hash_verbs, reentrant=True, family="rw-read"),
         _redisson(folder, "PermitExpirableSemaphore", "permit", "sem", verbs=("available",), limit=2,
@@ -99,7 +100,8 @@ def _go(library, name, prefix=None, **more):
 
 
 def _spring(how, prefix, **more):
-    # The registry's key is `<registry key>:<name>`; our names begin with it, and the driver gets the rest.
+    # The registry's key is `<registry key>:<name>`; our names begin with the registry key, and the driver gets the
+    # rest.
     return Library("Spring RedisLockRegistry (%s)" % how, "spring",
                    lambda port: (java("spring", port, prefix + "/r", str(2000), how), None), prefix, **more)
 
@@ -130,24 +132,24 @@ def locks():
 
 
 def watched():
-    """Rows of the matrix with sentinels: the same drivers, told of sentinels."""
+    """Rows of the matrix with sentinels: the same drivers, with the addresses of sentinels."""
     return [lib for folder in ("redisson-new", "redisson-old") for lib in redisson(folder)
             if lib.prefix in ("rlock", "sem")]
 
 
 def clustered():
-    """Rows of the matrix over a cluster: those locks of Redisson that keep different things in Redis."""
+    """Rows of the matrix over a cluster: the locks of Redisson with different layouts in Redis."""
     return [lib for folder in ("redisson-new", "redisson-old") for lib in redisson(folder)
             if lib.family in ("hash", "fair", "rw", "semaphore")]
 
 
 def plain():
-    """Rows of the matrix over a cluster in which a library publishes and listens by PUBLISH and SUBSCRIBE."""
+    """Rows of the matrix over a cluster in which a library uses PUBLISH and SUBSCRIBE."""
     return [lib for lib in redisson("redisson-plain") if lib.family in ("hash", "fair", "rw", "semaphore")]
 
 
 def quorum():
-    """All rows of the matrix over three masters. Their unlocks are not told to us, nor ours to them."""
+    """All rows of the matrix over three masters. Neither side receives the unlock messages of the other."""
     return [
         _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),
         _go("redsync", "redsync"),
@@ -158,12 +160,13 @@ def quorum():
 
 
 class Client:
-    """A row of the client matrix.
+    """
+    A row of the client matrix.
 
     default_s  its read timeout by default (None: it has none)
-    resp3      it asks for it
-    caches     it asks for client-side caching when it connects
-    info       its driver answers all that INFO says
+    resp3      it requests RESP3
+    caches     it requests client-side caching when it connects
+    info       its driver returns the whole text of INFO
     """
 
     def __init__(self, name, package, command, default_s=None, resp3=False, caches=False, info=False):

@@ -13,7 +13,7 @@ SEED = 7
 
 
 def ring(world, length, number, rng):
-    """One deadlock. Returns how long it took to be found."""
+    """Makes one deadlock; returns the time until it was found."""
     names = ["ring/%d/%d/%d" % (length, number, i) for i in range(length)]
     conns = [world.conn((world.a, world.b)[i % 2]) for i in range(length)]
     for c, name in zip(conns, names):
@@ -28,11 +28,11 @@ def ring(world, length, number, rng):
     closed = max(w.sent for w in waits.values())
 
     def found():
-        """somebody is told of the deadlock"""
+        """an owner gets -DEADLOCK"""
         return [i for i, w in waits.items() if w.done()]
     victims = until(found, WITHIN + SLACK + 2)
     took = waits[victims[0]].at - closed
-    time.sleep(2.5)  # nobody else is told, now or a little later
+    time.sleep(2.5)  # no other owner gets it, now or a little later
     victims = found()
     replies = [waits[i].result() for i in victims]
     check(len(victims) == 1, "%d of %d were told: %s", len(victims), length, replies)
@@ -45,7 +45,7 @@ def ring(world, length, number, rng):
 
 
 def undo(conns, names, waits, victim):
-    """The victim gives up what it holds; one after the other the rest are granted."""
+    """The victim gives up its locks; the others are granted theirs one after the other."""
     length = len(names)
     conns[victim].close()
     for step in range(1, length):

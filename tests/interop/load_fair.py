@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """10 threads of Redisson and 50 sessions of two rlockds on one fair lock: grants in the order of arrival, none lost.
 
-Two ways: waiters that come one by one, each with its place in Redis's queue before the next, and are granted in
-exactly that order; then all of them in a loop, where Redis's MONITOR is the queue log: it shows every entry of the
-queue and every grant in the order in which Redis ran them.
+Two ways: waiters that come one by one, each with its place in Redis's queue before the next, and are granted the lock
+in exactly that order; then all of them in a loop, with Redis's MONITOR as the log: it has every entry of the queue and
+every grant in the order in which Redis ran them.
 """
 import collections
 import random
@@ -14,13 +14,13 @@ import loadlib
 from world import Closed, check, granted, until
 
 THREADS, SESSIONS = 10, 50
-STAGED, ROUNDS = 3, 12  # rounds of either way
+STAGED, ROUNDS = 3, 12  # rounds of each way
 SEED = 3
 DEADLINE = 100
 
 
 def cycle(world, daemon, name, log, who, n):
-    """N times: lock, put our name into the log, unlock."""
+    """N times: lock, append our name to the log, unlock."""
     with daemon.conn() as c, world.redis.conn() as r:
         c.sock.settimeout(DEADLINE)
         for _ in range(n):
@@ -30,7 +30,7 @@ def cycle(world, daemon, name, log, who, n):
 
 
 def staged(world, driver, rng, number):
-    """Waiters one by one; returns how many."""
+    """Waiters one by one; returns their number."""
     name, log = "fair/staged%d" % number, "log:staged%d" % number
     queue = "redisson_lock_queue:{%s}" % name
     names = ["it%d" % i for i in range(THREADS)] + ["we%d" % i for i in range(SESSIONS)]
@@ -66,7 +66,7 @@ def staged(world, driver, rng, number):
 
 
 class Monitor(threading.Thread):
-    """Redis's MONITOR, kept."""
+    """Keeps the lines of Redis's MONITOR."""
 
     def __init__(self, world):
         super().__init__(daemon=True)
@@ -92,7 +92,7 @@ WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 
 
 class Replay:
-    """The queue and the holder of one fair lock, as Redis's own log of commands makes them."""
+    """The queue and the holder of one fair lock, by Redis's own log of commands."""
 
     def __init__(self, name):
         self.key, self.list = name.encode(), b"redisson_lock_queue:{%s}" % name.encode()
@@ -143,7 +143,7 @@ class Replay:
 
 
 def running(world, driver):
-    """Everybody in a loop; returns (grants, of them from the queue)."""
+    """All clients in a loop; returns (grants, grants from the queue)."""
     name, log = "fair/running", "log:running"
     monitor = Monitor(world)
     pending = [driver.send("it%d" % i, "cycle", name, log, "it%d" % i, ROUNDS) for i in range(THREADS)]

@@ -2,8 +2,8 @@
 """100,000 random lock orders without a cycle give no -DEADLOCK; one daemon's verdicts are those of a reference search.
 
 The orders: sessions of both daemons lock two or three of a few names, always in the order of the names, so that no
-cycle can ever be. The reference: sessions of one daemon lock and unlock at random; who holds and who waits is kept
-here, a search says before each wait whether it would close a cycle, and the daemon must say the same.
+cycle is possible. The reference: sessions of one daemon lock and unlock at random; this program keeps holders and
+waiters, searches before each wait whether it would close a cycle, and the daemon must give the same verdict.
 """
 import random
 import selectors
@@ -36,7 +36,7 @@ class Session:
         self.sock.sendall(("\r\n".join(lines) + "\r\n").encode())
 
     def read(self):
-        """Takes answers in; True when the orders are done."""
+        """Reads answers; True when the orders are done."""
         got = self.sock.recv(1 << 16)
         check(got, "the daemon closed the connection")
         lines = (self.tail + got).split(b"\r\n")
@@ -48,7 +48,7 @@ class Session:
 
 
 def orders(world):
-    """All orders, by sessions of both daemons. Returns how long it took."""
+    """All orders, by sessions of both daemons. Returns the time that they took."""
     began, left = time.monotonic(), ORDERS
     box = selectors.DefaultSelector()
     sessions = [Session(d.path, random.Random(SEED + i)) for i in range(SESSIONS) for d in (world.a, world.b)]
@@ -76,7 +76,7 @@ def orders(world):
 
 
 class Reference:
-    """Who holds and who waits, and what the daemon must say."""
+    """Holders and waiters, and the verdicts that the daemon must give."""
 
     def __init__(self, world):
         self.world, self.conns = world, [world.conn(world.a) for _ in range(REF_SESSIONS)]
@@ -87,7 +87,9 @@ class Reference:
         self.cycles = self.waits = 0
 
     def closes(self, who, name):
-        """Whether a wait of who for name would close a cycle: each waits for one name, and a name has one holder."""
+        """
+        Whether a wait for the name would close a cycle: each session waits for one name, and a name has one holder.
+        """
         at = self.holder[name]
         while at != who and at in self.waiting:
             at = self.holder[self.waiting[at]]

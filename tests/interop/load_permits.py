@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Permits of a semaphore through 1,000 kill -9s of random holders: never above the limit, exactly that at the end.
+"""Permits of a semaphore through 1,000 kill -9s of random holders: never above the limit, exactly the limit at the end.
 
-Once with a semaphore that rlockd makes, once with one that Redisson's trySetPermits has made (a string without expiry):
-there the number in Redis is the authority, and a permit that is not given back is missing for ever.
+Once with a semaphore that rlockd creates, once with one that Redisson's trySetPermits has created (a string without
+expiry): there the number in Redis decides, and a permit that is not given back is missing for ever.
 """
 import os
 import random
@@ -18,7 +18,7 @@ LOCK = ("KIND", "semaphore", "LIMIT", str(LIMIT))
 
 
 class Child:
-    """A forked process that wants one permit and says so when it has it."""
+    """A forked process that waits for one permit and reports when it has it."""
 
     def __init__(self, path, name):
         self.fd, theirs = os.pipe()
@@ -45,7 +45,7 @@ class Child:
 
 
 def received(children, holders):
-    """Takes in who has been granted; waits a little for it."""
+    """Notes the children that have been granted a permit; waits a little for that."""
     waiting = {c.fd: c for c in children if c not in holders}
     for fd in select.select(list(waiting), [], [], 0.05)[0]:
         said = os.read(fd, 200)
@@ -55,7 +55,7 @@ def received(children, holders):
 
 
 def kill_holders(world, name, rng):
-    """1,000 of them; then all others."""
+    """Kills 1,000 holders; then all others."""
     paths = [world.a.path, world.b.path]
     children, holders, kills, moved = [], [], 0, time.monotonic()
     try:
@@ -73,7 +73,7 @@ def kill_holders(world, name, rng):
                 continue
             children.remove(victim)
             victim.kill()
-            if rng.random() < 0.1:  # and now and then one that waits
+            if rng.random() < 0.1:  # and now and then a waiter
                 children.pop(rng.choice([i for i, c in enumerate(children) if c not in holders])).kill()
     finally:
         for c in children:
@@ -81,7 +81,7 @@ def kill_holders(world, name, rng):
 
 
 def count(world, name, made):
-    """Exactly the limit can be taken now, over both daemons; nothing is left when it is given back."""
+    """Exactly the limit can be taken now, over both daemons; no key is left when all are given back."""
     for d in (world.a, world.b):
         until(lambda: world.ask(d, "LOCKS", name) == [], 15)
     until(lambda: world.redis.cmd("ZCARD", "{%s}:timeout" % name) == 0, 15)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""10 threads of Redisson and 50 sessions of two rlockds on one read-write lock: never a writer with anyone.
+"""10 threads of Redisson and 50 sessions of two rlockds on one read-write lock: a writer is always alone.
 
-Over 10,000 grants. The witness is a hash in Redis: who is granted enters it by a script, and leaves it before the
-unlock. It counts what must not be.
+Over 10,000 grants. The witness is a hash in Redis: a script enters each holder, and another removes it before the
+unlock. The witness counts violations.
 """
 import loadlib
 from world import check, granted, until

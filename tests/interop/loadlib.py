@@ -1,4 +1,4 @@
-"""loadlib.py -- what the load_*.py share. Each prints one line at its end; status 0 = ok, 1 = failed, 77 = skipped."""
+"""loadlib.py -- shared by the load_*.py. Each prints one line at its end; status 0 = ok, 1 = failed, 77 = skipped."""
 import sys
 import threading
 import traceback
@@ -17,7 +17,7 @@ def redisson_driver(world, kind):
 
 
 def together(workers, deadline):
-    """Runs each function in a thread of its own until all have ended; the first failure is raised."""
+    """Runs each function in a thread of its own until all have ended; raises the first failure."""
     failures = []
 
     def run(work):

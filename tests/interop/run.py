@@ -25,7 +25,8 @@ from world import Clustered, ClusteredPlain, OverThree, Watched, World, harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
-# Seconds after which no cell is begun: a daemon that answers nothing must not keep us for hours. Then come the loads.
+# After these seconds no cell begins, so that a daemon without answers does not stop the run for hours. Then come the
+# loads.
 MATRIX_TIMEOUT = 1300 * harness.SLOW
 
 
@@ -38,7 +39,7 @@ def fitting(items, text, name):
 
 
 def matrix(world, title, rows, module, asked, end, columns=None):
-    """One table. A library that could not be installed is a row of skips."""
+    """One table. The row of a library that could not be installed has only skips."""
     columns = fitting(columns or module.COLUMNS, asked.cell, lambda c: c[0])
     table = Table(title, [c[0] for c in columns])
     for lib in fitting(rows, asked.only, lambda r: r.name):
@@ -102,7 +103,7 @@ def main():
     for part in ("locks", "watched", "cluster", "quorum", "clients", "load"):
         p.add_argument("--" + part, action="store_true", help="only this part")
     asked = p.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the exit ends all started processes
     every = not any((asked.locks, asked.watched, asked.cluster, asked.quorum, asked.clients, asked.load))
     began, tables = time.monotonic(), []
     for package, why in sorted(install.everything().items()):

@@ -16,7 +16,7 @@ class Outcome:
 
 
 class Table:
-    """Rows of one matrix: (library, version) -> outcomes in the order of the columns."""
+    """The rows of one matrix: (library, version) -> outcomes in the order of the columns."""
 
     def __init__(self, title, columns):
         self.title, self.columns, self.rows = title, columns, []
@@ -46,12 +46,12 @@ class Table:
 
 
 def short(o):
-    """As it stands in the table; the reasons stand below it."""
+    """The text of the cell in the table; the reasons stand below the table."""
     return str(o) if o.state in ("ok", "-") else o.state
 
 
 def outcome(cell, row, end):
-    """Runs one cell, unless the time of all is over."""
+    """Runs one cell, unless the time of the run is over."""
     if time.monotonic() > end:
         return Outcome("FAILED", "not run: no time is left")
     try:
@@ -62,13 +62,13 @@ def outcome(cell, row, end):
         return Outcome("skipped", str(e))
     except (AssertionError, Refused, OSError) as e:
         return Outcome("FAILED", ("%s" % e or type(e).__name__).replace("\n", " ")[:300])
-    except Exception as e:  # a mistake of the test's: it has a place in the table, and its trace
+    except Exception as e:  # an error of the test itself: the table has it, with its trace
         traceback.print_exc(file=sys.stderr)
         return Outcome("FAILED", "%s: %s" % (type(e).__name__, e))
 
 
 def run_row(row, version_of, columns, world, say, end):
-    """All cells of one row. A cell that failed takes its driver with it."""
+    """All cells of one row. A cell that failed ends its driver."""
     outcomes, version = [], "?"
     mark = world.mark()
     try:
@@ -89,7 +89,7 @@ def run_row(row, version_of, columns, world, say, end):
 
 
 def release(row, world, mark):
-    """Ends what the cell has started, but for the row's driver."""
+    """Ends the processes that the cell has started, except the row's driver."""
     keep = [t for t in world.kept[mark:] if t is row._driver]
     for t in keep:
         world.kept.remove(t)

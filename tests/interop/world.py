@@ -1,7 +1,7 @@
 """world.py -- one private Redis, two private rlockds with the rules of every library, and the drivers of the libraries.
 
-A driver is a small program in the library's own language that speaks lines on stdin and stdout (README.md). Times are
-taken here, when a line goes out and when its answer has come in, so they are the same clock for everyone.
+A driver is a small program in the library's own language with lines on stdin and stdout (README.md). Times are taken
+here, when a line is sent and when its answer arrives, so all drivers are measured by the same clock.
 """
 import os
 import queue
@@ -24,11 +24,11 @@ from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
 from quorums import Masters  # noqa: E402
 from sentinels import NAME, Deployment  # noqa: E402
 
-PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless it says so
-LEASE = 2000  # ms, where a test waits for the end of one
+PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless a comment gives the reason
+LEASE = 2000  # ms, where a test waits for the end of a lease
 
-# The rules that README.md and the sample configuration advise for each library. {more} is what locks that publish
-# nothing need beside it; each name below belongs to one row of the matrix.
+# The rules that README.md and the sample configuration advise for each library. {more} is the option for locks that
+# publish no messages; each name below belongs to one row of the matrix.
 RULES = [
     'match: "fair/*", kind: fair',
     'match: "rw/*", kind: rw',
@@ -51,15 +51,15 @@ RULES = [
 
 
 class Skip(Exception):
-    """This cell cannot run here, and says why."""
+    """This cell cannot run here; has the reason."""
 
 
 class Refused(Exception):
-    """A driver's library threw."""
+    """A driver's library threw an error."""
 
 
 def is_supported(rule):
-    """Whether this rlockd takes such a rule."""
+    """Whether this rlockd accepts such a rule."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write("rules:\n  - { %s }\n" % rule)
         f.flush()
@@ -68,7 +68,7 @@ def is_supported(rule):
 
 
 def configuration(extra="", rules=tuple(RULES)):
-    """The YAML of both daemons. Keys that this rlockd does not know yet are left out."""
+    """The YAML of both daemons, without keys that this rlockd does not have yet."""
     more = ", tracking: true" if is_supported('match: "x", tracking: true') else ""
     wait = ", foreign: wait" if is_supported('match: "x", foreign: wait') else ""
     parts = {"{more}": more, "{wait}": wait}
@@ -83,7 +83,7 @@ def configuration(extra="", rules=tuple(RULES)):
 
 
 class Pending:
-    """One line on its way: what it answers, when it was sent and when the answer came."""
+    """One request on its way: its answer, the times of the request and of the answer."""
 
     def __init__(self):
         self.sent = time.monotonic()
@@ -114,7 +114,7 @@ class Driver:
         self.pid = self.proc.pid
         self.number = 0
         self.pending = {}
-        self.said = queue.Queue()  # lines that answer nothing: subscribed, event
+        self.said = queue.Queue()  # lines that are no answer: subscribed, event
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.received("ready", 60 * harness.SLOW)
@@ -135,7 +135,7 @@ class Driver:
         self.said.put(["end"])
 
     def received(self, first, deadline=PATIENCE):
-        """The next line that answers nothing and begins so; others before it are dropped."""
+        """The next line that is no answer and begins so; drops others before it."""
         end = time.monotonic() + deadline
         while True:
             try:
@@ -185,7 +185,7 @@ class Driver:
 
 
 class Wait:
-    """A LOCK of ours under way on a connection of its own; at: when its answer had come."""
+    """A LOCK of ours under way on a connection of its own; at: when its answer arrived."""
 
     def __init__(self, conn, words):
         self.conn, self.reply, self.at, self.error = conn, None, None, None
@@ -214,14 +214,14 @@ class Wait:
 
 
 class World:
-    """Redis on a port and a socket, daemons a and b. As a context it ends all it started, newest first."""
+    """Redis on a port and a socket, daemons a and b. As a context it ends all its processes, newest first."""
 
     def __init__(self, extra="", daemons=("a", "b")):
         self.extra, self.names = extra, daemons
         self.dir, self.kept, self.serial, self.numbers = None, [], 0, 0
 
     def serve(self):
-        """Starts Redis; `redis` is the server, `url` what a daemon is told, `place` what a driver is told."""
+        """Starts Redis; `redis` is the server, `url` the address for a daemon, `place` the address for a driver."""
         self.redis = self.keep(Redis(self.dir, tcp=True, args=("--enable-debug-command", "no")))
         self.url, self.place = self.redis.url, str(self.redis.port)
 
@@ -247,7 +247,7 @@ class World:
         return thing
 
     def mark(self):
-        """What is kept so far; release(mark) ends what came after it."""
+        """The present number of kept processes; release(mark) ends those that came after it."""
         return len(self.kept)
 
     def release(self, mark):
@@ -263,13 +263,13 @@ class World:
         return self.keep(Rlockd(self.dir, redis=self.url, name=name, conf=conf, tcp=True))
 
     def number(self):
-        """One that nobody has used, for names."""
+        """An unused number for names."""
         self.numbers += 1
         return self.numbers
 
     def conn(self, daemon=None):
         c = self.keep((daemon or self.a).conn())
-        c.sock.settimeout(None)  # bounded by who joins the reading thread
+        c.sock.settimeout(None)  # bounded by the join of the reading thread
         return c
 
     def driver(self, words, env=None):
@@ -290,7 +290,7 @@ class World:
             return {} if reply is None else harness.as_map(reply)
 
     def waits(self, daemon, name, n=1):
-        """Until n requests of that daemon wait for the name."""
+        """Waits until n requests of that daemon wait for the name."""
         def shown():
             """our LOCK waits"""
             with daemon.conn() as c:
@@ -299,7 +299,7 @@ class World:
 
 
 class Watched(World):
-    """The same with a master, two replicas and three sentinels; `redis` is the master of the moment."""
+    """The same with a master, two replicas and three sentinels; `redis` is the present master."""
 
     _keep = World.keep
 
@@ -314,14 +314,14 @@ class Watched(World):
 
     def switch(self):
         """
-        A failover that an operator asks for; returns when all sentinels and both daemons are at the new master, and the
-        one before follows it (sentinels tell it so after ten seconds).
+        A failover by an operator; returns when all sentinels and both daemons use the new master, and the former master
+        follows it (sentinels make it follow after ten seconds).
         """
         before = self.redis
         until(lambda: self.deployment.sentinels[0].cmd("SENTINEL", "FAILOVER", NAME) == "OK", PATIENCE)
 
         def moved():
-            """sentinels and daemons are at another master"""
+            """sentinels and daemons use another master"""
             now = self.deployment.master()
             return now is not None and now is not before and all(
                 d.info("redis")["redis_node0"].split(",")[1] == "address=" + now.addr for d in (self.a, self.b))
@@ -332,7 +332,7 @@ class Watched(World):
 
 
 class Slots:
-    """What a cell says to Redis, said to the master of the key's slot; sharded: so are the channels."""
+    """Sends the commands of a cell to the master of the key's slot; sharded: channels, too."""
 
     def __init__(self, cluster, sharded=True):
         self.cluster, self.sharded = cluster, sharded
@@ -364,7 +364,7 @@ class Clustered(World):
     _keep = World.keep
 
     def serve(self):
-        # No busy machine looks like a dead node; a failover is what a cell asks for.
+        # A busy machine must not look like a dead node; only cells cause failovers.
         self.cluster = Cluster(self.dir, self.keep, args=("--cluster-node-timeout", "10000"))
         self.redis, self.url = Slots(self.cluster), self.cluster.url()
         self.place = self.url.replace("127.0.0.1:", "")
@@ -376,19 +376,19 @@ class Clustered(World):
         return self.cluster.owner(slot_of(key))
 
     def move(self, key):
-        """The slot of the key goes to another master, key by key."""
+        """Moves the slot of the key to another master, key by key."""
         before = self.owner(key)
         self.cluster.move(slot_of(key), next(n for n in self.cluster.masters_now() if n.id != before.id))
 
     def fail_over(self, key):
-        """A failover that an operator asks for: the replica of the key's master takes over; all nodes know it then."""
+        """A failover by an operator: the replica of the key's master takes over, and all nodes know that at the end."""
         self.cluster.fail_over(self.owner(key))
 
 
 class ClusteredPlain(Clustered):
     """
-    The same for a library that knows no sharded channels: our unlocks reach it by `redis.publish: both` (an option of
-    `extra`), and its own reach us by tracking.
+    The same for a library without sharded channels: our unlocks reach it by `redis.publish: both` (an option of
+    `extra`), and its own unlocks reach us by tracking.
     """
 
     def serve(self):
@@ -416,7 +416,7 @@ class OverThree(World):
 
 
 def granted(reply):
-    """The token of a grant; everything else is a failure."""
+    """The token of a grant; any other reply is a failure."""
     if isinstance(reply, int) and not isinstance(reply, bool) and reply > 0:
         return reply
     raise AssertionError("no grant but %r" % (reply,))
@@ -433,7 +433,7 @@ def check(truth, text, *what):
 
 
 def after(moment, seconds):
-    """Sleeps until so long after a moment: for what must not have happened yet."""
+    """Sleeps until that time after a moment: for an event that must not have come yet."""
     left = moment + seconds - time.monotonic()
     if left > 0:
         time.sleep(left)

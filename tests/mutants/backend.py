@@ -1,4 +1,4 @@
-"""Mutants of what speaks with Redis."""
+"""Mutants of the code that talks to Redis."""
 from row import BACKEND, Mutant
 
 MUTANTS = [

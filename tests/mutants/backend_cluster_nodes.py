@@ -1,4 +1,5 @@
-"""backend_cluster_nodes.py -- mutants of a cluster: which nodes are believed, and what becomes of those that leave."""
+"""backend_cluster_nodes.py -- mutants of a cluster: which nodes a daemon trusts, and what happens to nodes that leave.
+"""
 from row import BACKEND, Mutant
 
 MUTANTS = [

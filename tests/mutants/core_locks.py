@@ -1,4 +1,4 @@
-"""Mutants of the floors of locks and of what they answer."""
+"""Mutants of the floors of locks and of their answers."""
 from row import CORE, Mutant
 
 MUTANTS = [

@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("R613", "a refused LOCK does not count as a use of the owner id", CORE + "requests.c", "request_lock",
            "owner_get(c, s, rq->owner, may, &o)",
            "!may ? CORE_TOO_MANY_WAITERS : owner_get(c, s, rq->owner, may, &o)", ["unit:test_core_owner_grace"]),
-    # By sim alone: what its checker once took for given back.
+    # By sim alone: its checker once took this for a release.
     Mutant("R660", "an UNLOCK releases the hold of another owner", CORE + "requests.c", "request_of_holder",
            "l != NULL ? claim_find(c, l, o) : NULL;",
            "l == NULL ? NULL : claim_find(c, l, o); if (cl == NULL && l != NULL && verb == CORE_UNLOCK && "

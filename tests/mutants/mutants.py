@@ -25,7 +25,7 @@ MUTANTS = [m for room in (core_requests, core_locks, core_leases, backend, backe
                            backend_quorum, backend_generations, serve, scripts, base, chaos)
            for m in room.MUTANTS]
 
-# The verdicts of run.py on these are known, and are printed first: without them its other verdicts prove nothing.
+# The verdicts of run.py on these are known, and come first: without them its other verdicts prove nothing.
 PROOFS = [
     (Mutant("P1", "no bug", CORE + "times.c", "core_lease_us", "us + us / 99", "us / 99 + us",
             ["unit:test_core_grace"]), "it lives"),

@@ -1,4 +1,4 @@
-"""row.py -- what a mutant is, and the rooms that many of them are in."""
+"""row.py -- the form of a mutant, and the rooms that many mutants are in."""
 import collections
 
 Mutant = collections.namedtuple("Mutant", "id story file where old new catch also", defaults=((),))

@@ -35,7 +35,7 @@ SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests
            "tests/wire", "tests/chaos")
 FAST_PARTS, SLOW_PARTS = 2, 4  # slow: tests with daemons on a real Redis, which mostly wait
 TIME_MAX = 120 * int(os.environ.get("RLOCKD_SLOW", "1"))
-# The errors of a script that is no valid Lua: a test that fails by one of these proves nothing.
+# The errors of a script that is invalid Lua: a test that fails by one of these proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
 # The line by which a test framework, a sanitizer or an assertion reports a failure.
 REPORTED = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): |"
@@ -47,7 +47,7 @@ class NoMutant(Exception):
 
 
 class Tree:
-    """A copy of the sources, and of what is built of them, that may be broken."""
+    """A copy of the sources and of their build, which may be broken."""
 
     def __init__(self, number, catchers):
         self.path = os.path.join(PLACE, "tree%d" % number)
@@ -69,7 +69,7 @@ class Tree:
         shutil.copy2(os.path.join(TOP, BUILD, name), copy)
 
     def mend(self):
-        """Restores what was built, so that make compiles only what the next mutant changes."""
+        """Restores the build, so that make compiles only the files that the next mutant changes."""
         top = os.path.join(self.path, BUILD)
         for folder, _, names in os.walk(top):
             for name in names:
@@ -185,7 +185,7 @@ raise SystemExit(3)
 
 
 def evidence(out, status):
-    """The line that reports the failure; of unittest the name of the test, and then the line."""
+    """The line that reports the failure; for unittest the name of the test, and then the line."""
     if status == 124:
         return "still running after %d s" % TIME_MAX
     if NO_LUA.search(out):
@@ -203,7 +203,7 @@ def evidence(out, status):
 
 
 def some_of(mutants):
-    """A part of the mutants, each day another one: all are too many for each `make check`. CI runs all."""
+    """A part of the mutants, each day another one, since all are too many for each `make check`. CI runs all."""
     day = int(time.time() / 86400)
     slow = [m for m in mutants if m.catch[0].startswith(("redis:", "chaos:")) and
             not m.catch[0].startswith("redis:test_scripts")]
@@ -214,7 +214,7 @@ def some_of(mutants):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1))  # most of them wait for something
+    parser.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1))  # most of them wait
     parser.add_argument("--some", action="store_true")
     parser.add_argument("--find", action="store_true")
     parser.add_argument("--every", action="store_true")

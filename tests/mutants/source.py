@@ -1,6 +1,6 @@
 """source.py -- a file of C or Lua as tokens, and its functions by name: finds the text of a mutant.
 
-White space, line breaks and comments are between tokens, and make no difference.
+White space, line breaks and comments separate tokens, and make no difference.
 """
 import collections
 import re
@@ -26,7 +26,7 @@ class Source:
         self.places = lua_places(self) if is_lua else c_places(self)
 
     def find(self, where, old):
-        """(first, behind) of each place in `where` that has the tokens of `old`; in all of the file where it is ""."""
+        """(first, behind) of each place in `where` that has the tokens of `old`; in the whole file where it is ""."""
         words = [t.text for t in tokens_of(old, self.is_lua)]
         if not words:
             raise Missing("no text")
@@ -41,7 +41,7 @@ class Source:
         return found
 
     def exchange(self, where, old, new):
-        """The text with `new` in place of `old`, which stands there once."""
+        """The text with `new` in place of `old`, which must be there once."""
         found = self.find(where, old)
         if len(found) != 1:
             raise Missing("has the text %d times" % len(found))
@@ -89,8 +89,8 @@ def lua_places(source):
 
 def c_places(source):
     """
-    {name: [(first, behind)]} of all that has a name at the outermost level: functions with what stands before their
-    name, tables, types and macros.
+    {name: [(first, behind)]} of all named things at the outermost level: functions with the words before their name,
+    tables, types and macros.
     """
     places, tokens = collections.defaultdict(list), source.tokens
     first, name, depth, seen = None, None, 0, ""

@@ -18,7 +18,7 @@ source = functools.cache(lambda file: source_of(os.path.join(TOP, file)))
 
 
 def trouble(m):
-    """What is wrong with a row; None: nothing."""
+    """The error of a row; None: there is none."""
     if not all(isinstance(text, str) for text in m[:6]) or not m.catch or isinstance(m.catch, str):
         return "has not the form that mutants.py describes"
     for file, where, old, new in [(m.file, m.where, m.old, m.new), *m.also]:

@@ -1,6 +1,6 @@
 """Lock libraries of Python: peers_py.py KIND WHERE own|hot CLIENTS WARM SECONDS; KIND redis-py or rlockd.
 
-A process per client, as Python programs are. Prints what ../peers.py reads: pairs of each client in the window, and
+A process per client, as Python programs have. Prints the input of ../peers.py: pairs of each client in the window, and
 the times of pairs and locks in microseconds.
 """
 import json
@@ -15,7 +15,7 @@ import redis
 
 def redis_py(where, name):
     client = redis.Redis(unix_socket_path=where)
-    lock = client.lock(name, timeout=30)  # all else as it is by default: it sleeps 100 ms between attempts
+    lock = client.lock(name, timeout=30)  # all other settings are defaults: it sleeps 100 ms between attempts
     return lock.acquire, lock.release
 
 
@@ -34,7 +34,7 @@ def clients_of(kind, where, mode, number, window, barrier, out):
     barrier.wait()
     begin, end = struct.unpack("dd", window[:16])
     while not begin:
-        time.sleep(0.001)  # between two looks: the begin is written into shared memory, which wakes nobody
+        time.sleep(0.001)  # between two looks: the begin is written into shared memory, which wakes no process
         begin, end = struct.unpack("dd", window[:16])
     pairs, locks, now = [], [], time.monotonic()
     while now < end:
@@ -45,7 +45,7 @@ def clients_of(kind, where, mode, number, window, barrier, out):
         now = time.monotonic()
         if begin <= now < end:
             pairs.append((now - asked) * 1e6)
-        if got >= begin:  # also behind the window: who got nothing in it waited longest
+        if got >= begin:  # also after the window: a client without a grant in the window has waited longest
             locks.append((got - asked) * 1e6)
     out.put((number, pairs, locks))
 

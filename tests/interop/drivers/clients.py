@@ -24,7 +24,7 @@ def subscribe(channel):
 
 
 def patient(words):
-    """As PROTOCOL.md says: no read timeout, nothing is sent twice."""
+    """As PROTOCOL.md advises: no read timeout, and no request is sent twice."""
     own = redis.Redis(host="127.0.0.1", port=port, decode_responses=True, socket_timeout=None, retry=None)
     try:
         return own.execute_command(*words)

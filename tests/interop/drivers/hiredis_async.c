@@ -13,7 +13,7 @@
 
 struct driver {
     redisAsyncContext *commands, *events;
-    char line[8192]; /* of standard input, not whole yet */
+    char line[8192]; /* of standard input, not complete yet */
     size_t n;
     struct event_base *base;
 };

@@ -18,12 +18,14 @@ def _work(verbs, lines):
         try:
             value = verbs(thread, verb, words)
             say("%s no" % number if value is None else "%s ok %s" % (number, value))
-        except Exception as e:  # whatever it is, the runner wants to know
+        except Exception as e:  # any error is an answer for the runner
             say("%s err %s" % (number, ("%s: %s" % (type(e).__name__, e)).replace("\n", " ")))
 
 
 def serve(verbs):
-    """verbs(thread, verb, words): None is `no`, everything else is `ok` and the value. Each thread is its own."""
+    """
+    verbs(thread, verb, words): None is `no`, any other value is `ok` and the value. Each thread has its own worker.
+    """
     threads = {}
     say("ready")
     for line in sys.stdin:

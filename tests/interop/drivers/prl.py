@@ -10,7 +10,7 @@ held = {}
 
 
 def acquire(place, name, wait, lease):
-    """lease 0: none, and its waiters then sleep without end. Whole seconds are all that it knows."""
+    """lease 0: none, and its waiters then sleep without end. The library uses whole seconds."""
     lock = redis_lock.Lock(client, name, expire=lease // 1000 or None)
     if not (lock.acquire(blocking=False) if wait == 0 else lock.acquire(timeout=wait and max(1, wait // 1000))):
         return None

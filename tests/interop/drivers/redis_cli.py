@@ -1,4 +1,4 @@
-"""redis-cli as a client of rlockd: redis_cli.py PORT. It runs as a person would run it, fed by a pipe."""
+"""redis-cli as a client of rlockd: redis_cli.py PORT. It runs as for a person, with a pipe as its input."""
 import re
 import subprocess
 import sys
