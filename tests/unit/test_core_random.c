@@ -515,7 +515,6 @@ op_runs(struct world *w, struct flight *f)
         delay_us = upto(w, few ? TIMEOUT_US / 4 : 2000);
     }
     if (fault(w, REPLY_LOST, 15)) {
-        w->faults[REPLY_LOST]++;
         f->done.outcome = CORE_UNKNOWN;
         f->done.token = 0;
         f->done.expiry_ms = 0;
