@@ -49,7 +49,7 @@ class Wrong(Exception):
 
 
 def unescape(text, script):
-    """A quoted Python byte literal, after ${} was filled in."""
+    """The bytes of a quoted Python byte literal, after ${} was filled in."""
     try:
         return ast.literal_eval("b" + text.strip())
     except (SyntaxError, ValueError) as e:
@@ -86,7 +86,7 @@ class Script:
     # ---- words ----
 
     def fill(self, text):
-        """${t1} is what was caught as t1; ${x*600} is x 600 times."""
+        """${t1} is the text that was caught as t1; ${x*600} is x 600 times."""
         def one(m):
             if m.group(2):
                 return m.group(1) * int(m.group(2))
@@ -96,7 +96,7 @@ class Script:
         return re.sub(r"\$\{(.+?)(?:\*(\d+))?\}", one, text)
 
     def match(self, want, got, whole=True):
-        """Text with holes against text."""
+        """Compares text with holes with a text."""
         pattern, at, holes = "", 0, []
         for m in HOLE.finditer(want):
             pattern += re.escape(want[at:m.start()])
@@ -124,7 +124,7 @@ class Script:
         return True
 
     def same(self, want, got):
-        """A Python literal, with holes in its strings, against a value. A dict names some keys of a map."""
+        """Compares a Python literal, with holes in its strings, with a value. A dict names some keys of a map."""
         if isinstance(want, dict):
             try:
                 got = harness.as_map(got)
@@ -193,7 +193,7 @@ class Script:
                 raise Wrong("not in %r" % (got,))
 
     def quiet(self, c):
-        """Nothing came, although the daemon and Redis were both heard since."""
+        """No reply came, although the daemon and Redis have both answered since."""
         for _ in range(2):
             self.ask_control("LOCKINFO", "no-such-lock")
         return c.quiet()
@@ -223,7 +223,7 @@ class Script:
                                         text=True).stdout.splitlines()
 
     def nothing_flies(self):
-        """Redis has answered all that it was asked: an answer on its way would be late when the clock has moved"""
+        """Redis has answered all commands: an answer on its way would be late when the clock has moved"""
         return "redis_in_flight:0\r" in self.ask_control("INFO", "redis")
 
     def line(self, text):
@@ -261,7 +261,9 @@ class Script:
             self.act(c, name, op)
 
     def wait_for(self, rest):
-        """`? WORDS = TEXT`: asks the daemon until the whole answer contains the text: for what happens by itself."""
+        """
+        `? WORDS = TEXT`: asks the daemon until the whole answer contains the text: for changes that come by themselves.
+        """
         words, want = rest.split(" = ", 1)
         want, got = self.fill(want), None
 
@@ -281,7 +283,7 @@ class Script:
         for number, text in self.lines:
             try:
                 self.line(text)
-            except Exception as e:  # whatever it is, it belongs to this line
+            except Exception as e:  # any error belongs to this line
                 raise Wrong("%s:%d: %s\n    %s: %s" % (self.name, number, text, type(e).__name__, e))
         for name, c in self.conns.items():
             if not c.monitors and not self.quiet(c):
@@ -327,7 +329,7 @@ class Example(Script):
 
 
 def split_words(text):
-    """Blanks between words, "double quotes" around them."""
+    """Words between blanks, or in "double quotes"."""
     return [m.group(1) if m.group(1) is not None else m.group(2) for m in re.finditer(r'"([^"]*)"|(\S+)', text)]
 
 
@@ -362,7 +364,7 @@ def parse_protocol(path):
 
 
 def run_one(script, build, under, shapes_free):
-    """Runs one script with its own daemon. None = fine, else what is wrong; and how many checks it made."""
+    """Runs one script with its own daemon. Returns None or the error, and the number of checks."""
     shape = shapes_free.get()
     try:
         return run_on(shape, script, build, under)
@@ -373,7 +375,7 @@ def run_one(script, build, under, shapes_free):
 def all_up(daemon):
     """
     every link, and every server that INFO lists, is up: a link that connects would be late when the clock moves; and
-    the connections of who looked before have ended: where sessions are limited they count
+    the connections of earlier readers have ended: where sessions are limited they count
     """
     told = daemon.info("redis")
     if daemon.info("clients").get("connected_clients") != "1":
@@ -396,7 +398,7 @@ def run_on(shape, script, build, under):
         s = (Example if title.startswith("PROTOCOL.md") else Script)(title, lines, daemon, shape)
         s.run()
         checks = s.checks
-        daemon.signal(signal.SIGINT)  # now: named owners would hold through their grace
+        daemon.signal(signal.SIGINT)  # at once: named owners would hold through their grace
         status = daemon.wait()
         if status != 0:
             return "%s: the daemon ended with %s\n%s" % (title, status, daemon.log()[-6000:]), checks
