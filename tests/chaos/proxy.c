@@ -8,7 +8,7 @@
  *   clear NAME                       no faults, connections stay
  *   reset NAME    end NAME           every connection is reset, or closed
  *   refuse NAME 0|1                  new connections are reset
- *   stats NAME                       what has happened: name=number ...
+ *   stats NAME                       counts of events: name=number ...
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -18,15 +18,15 @@
 
 enum way { UP, DOWN, WAYS };
 
-/* What may be wrong with one way; 0 = nothing. One row each: the word of the control protocol is its name. */
+/* The faults of one direction; 0 = none. One row each, named as in the control protocol. */
 #define FAULTS(X)                                                                                                      \
     X(delay)     /* ms that each byte takes */                                                                         \
-    X(trip)      /* us that each byte takes besides: for figures, where a ms is much */                                \
-    X(jitter)    /* ... and up to so many ms more; order is kept */                                                    \
-    X(slice)     /* at most so many bytes are written in a turn of the loop */                                         \
-    X(cut)       /* a connection is reset when so many bytes have passed (since this was said, or it began) */         \
-    X(swallow)   /* what comes next is dropped, and the connection reset */                                            \
-    X(hole)      /* nothing passes, nobody is told; what was sent arrives when the hole is closed, as TCP would */     \
+    X(trip)      /* us that each byte takes in addition: for figures, where a ms is much */                            \
+    X(jitter)    /* ... and up to this many ms more; order is kept */                                                  \
+    X(slice)     /* the most bytes that are written in a turn of the loop */                                           \
+    X(cut)       /* a connection is reset after this many bytes (from this order, or from its begin) */                \
+    X(swallow)   /* the next bytes are dropped, and the connection is reset */                                         \
+    X(hole)      /* no byte passes, without an error; bytes arrive when the hole is closed, as by TCP */               \
     X(bandwidth) /* bytes a second */
 
 enum fault {

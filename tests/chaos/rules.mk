@@ -1,4 +1,4 @@
-# Chaos with real processes: the fault proxy, the clients, what they lock; see tests/chaos/README.md.
+# Chaos with real processes: the fault proxy, the clients, their resource; see tests/chaos/README.md.
 CHAOS := $(addprefix $(B)/tests/chaos/,proxy resource client clock.so)
 ROUNDS ?= 200
 DURATION ?= 600

@@ -20,19 +20,19 @@
 /*
  * Byte 1 begins an instruction of one letter, some with one more byte:
  *
- *     0 1 2 3  this client talks from now on; it comes if it is not there
- *     (blank)  cut: what was said so far is sent, and one turn runs
+ *     0 1 2 3  this client is the current one from now on; it connects if it is not there
+ *     (blank)  cut: the bytes so far are sent, and one turn runs
  *     .        the same, and everything goes on until nothing moves, Redis included; replies are read
  *     w  x     the client shuts its sending side down; closes
  *     q        it reads nothing for now (and again: it reads)
  *     t D      time passes: D of the table of durations
- *     o D  e D from now on Redis ends operations, renewals so: D of core_outcome
- *     h D  a D something moved on lock D; its watch is confirmed
- *     s D      another daemon said the next D bytes
- *     r D      what LOCKINFO is told of Redis
+ *     o D  e D from now on the outcome of operations, of renewals: D of core_outcome
+ *     h D  a D a hint for lock D; its watch is confirmed
+ *     s D      the next D bytes are a broadcast of another daemon
+ *     r D      the answer of Redis to LOCKINFO
  *     u        Redis is away, is back
  *     l  c  g  Redis has lost its data; a clock has jumped; a grace is over
- *     k D      the rules say kind D, and foreign: wait for odd ones;   K  on_loss: close
+ *     k D      the rules have kind D, and foreign: wait for odd ones;   K  on_loss: close
  */
 
 enum { TALKERS = 4, ROUNDS_MAX = 4000 };

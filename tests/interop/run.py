@@ -3,7 +3,7 @@
 
     run.py [--only TEXT] [--cell TEXT] [--locks|--watched|--cluster|--quorum|--clients|--load]
 
-prints what it does as it goes, then the tables, the reasons of all that did not pass, and `N passed, N failed[, N
+prints its steps, then the tables, the reasons of all cells that did not pass, and `N passed, N failed[, N
 skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed.
 """
 import argparse

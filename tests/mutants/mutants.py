@@ -3,7 +3,7 @@
 Each row: its number in hazards.md (R, S: our own), the story, the file, the function (or a table, a type or a macro of
 C; "" is the whole file), the text that is there once, the text of the bug, and the catchers, the fastest first; for a
 bug in more than one place, the others as (file, function, old, new). Texts are compared as tokens: white space, line
-breaks and comments make no difference. They are as short as they can be: what is changed, and what makes it unique in
+breaks and comments make no difference. They are as short as possible: the change, and the words that make it unique in
 its function. `texts.py` lists the rows that do not fit the sources any more. M20 (Redlock), M25 (TLS) and M11 (WAIT:
 R852) are about things that rlockd does not have; each is the nearest bug that rlockd can have.
 """

@@ -268,10 +268,7 @@ class Redirected(Case):
         return n
 
     def test_the_map_is_requested_a_few_times_each_second(self):
-        """
-        Slots move one by one, each with a name that a client asks for; no map that the daemon has shows most of these
-        moves.
-        """
+        """Slots move one by one, each with a name that a client asks for; most moves are in no map that it has read."""
         source, to = self.c.masters_now()[:2]
         d = self.daemon()
         conns = {name: self.conn(d) for name in self.names_of(source)}

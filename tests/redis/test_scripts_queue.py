@@ -89,7 +89,7 @@ class Fair(Scripted):
             self.score_is(actor, LEASE)
 
     def test_no_place_is_good_for_long(self):
-        """It is added to the places of strangers behind it."""
+        """Its time has to be shorter than the 5 minutes that each stranger in front adds to a place."""
         self.held("fair", actor=YOU)
         self.try_(ME, ticket=1, lease=24 * 3600 * 1000)
         self.score_is(ME, 240000)

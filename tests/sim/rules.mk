@@ -1,6 +1,6 @@
-# tests/sim -- the simulated Redis (redis.h), and what proves it: differ, against a real redis-server.
+# tests/sim -- the simulated Redis (redis.h), and the proof of it: differ, against a real redis-server.
 LUACF      = $(eval LUACF := $$(shell pkg-config --cflags lua5.1))$(LUACF)
-# Static: half of a script call is spent in there, and calls into a shared library cost more.
+# Static: half of a script call is spent in the library, and calls into a shared library cost more.
 LUALIBS    := -Wl,-Bstatic -llua5.1 -Wl,-Bdynamic -lm -ldl
 SIM_REDIS  := $(patsubst %,$(B)/tests/sim/%.o,redis commands strings lists sets data out lua scripts slots)
 SIM_DIFFER := $(patsubst %,$(B)/tests/sim/%.o,differ differ_words differ_raw differ_lua differ_server)
@@ -28,7 +28,7 @@ $(B)/tests/sim/test_redis: $(B)/tests/sim/test_redis.o $(SIM_REDIS) $(B)/librloc
 
 sim-redis-build: $(B)/tests/sim/test_redis $(B)/tests/sim/differ $(B)/tests/sim/clock.so
 
-# In B: the unit test, that differ can say no, and a short run.
+# In B: the unit test, the proof that differ can fail, and a short run.
 sim-redis-here: sim-redis-build
 	@scripts/check-unit $(B)/tests/sim/test_redis
 	@$(B)/tests/sim/differ $(B)/tests/sim/clock.so prove

@@ -1,7 +1,7 @@
 # The simulator: worlds of daemons, clients and servers, from a seed.
 SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched masters cluster nodes moves \
              broken state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
-# What broken.c has in the stead of the daemon's own; where calls are inlined across files there is nothing to replace.
+# Functions that broken.c replaces; where calls are inlined across files the linker has none to replace.
 COMMA     := ,
 SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot generations_node_answered generations_open \
              generation_marks_take cluster_slots_fresh shard_accepted link_retarget)
@@ -15,7 +15,7 @@ $(SIM_WORLD): $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# What loop.c has in libevent's stead comes before the library: the linker takes nothing of link.c's friends from there.
+# loop.c, which replaces libevent, comes before the library, so the linker takes none of its functions from there.
 $(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $(SIM_WRAP) -o $@ $^ -lhiredis -lssl -lcrypto $(LUALIBS) -lm
 
