@@ -34,7 +34,7 @@ class Kind:
     """The properties of a kind, by which it differs from other kinds. (The table has semaphores of one permit.)"""
 
     def __init__(self, itself=True, hash_of=None, taken_by=0, wakes="0", beside=()):
-        self.itself = itself      # the outcome when the owner asks again
+        self.itself = itself      # an owner that asks again is recognized as the holder
         self.hash_of = hash_of    # its hash, when ME has the lock; None: a string
         self.taken_by = taken_by  # a further column of TAKEN
         self.wakes = wakes        # the message that is published when the lock is free
