@@ -5,7 +5,7 @@ from hostile import Scene, flood
 
 
 class Quiet(Scene):
-    "control: nobody attacks"
+    "control: no client attacks"
 
     def attack(self):
         time.sleep(1)  # the measured time

@@ -46,7 +46,7 @@ class Crowd:
 
 
 class NowaitsTaken(Crowd, Scene):
-    "60,000 NOWAITs of one name behind a slow Redis, which says that it is taken"
+    "60,000 NOWAITs of one name behind a slow Redis, which answers that it is taken"
 
     def attack(self):
         with self.redis.conn() as c:

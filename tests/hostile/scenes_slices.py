@@ -37,7 +37,7 @@ def wait_for(conn, name, least):
 
 
 class SessionsEnd(Scene):
-    "two sessions end that have 100,000 locks"
+    "two sessions with 100,000 locks end"
     conf = {"limits": {"waiters": 400000, "session_waiters": 100000}}
 
     def prepare(self):

@@ -82,7 +82,7 @@ class Pools(Waits, Scene):
 
 
 class Crowd(Waits, Scene):
-    "one name with 10,000 waiters, each of whom holds something; they come and go"
+    "one name with 10,000 waiters, each with a lock of its own; they come and go"
     n = 10000
 
     def hold(self):
@@ -116,7 +116,7 @@ class ManyOwners(Waits, Scene):
 
 
 class ManyLosses(Waits, Scene):
-    "one owner is told, one after the other, that it has lost 50,000 locks"
+    "one owner learns, one after the other, of the loss of 50,000 locks"
     n = 50000
     connections = 1
 
@@ -158,7 +158,7 @@ class Limits(PermitsOut, Scene):
 
 
 class Tokens(PermitsOut, Scene):
-    "20,000 permits are out, and four connections give tokens back that nobody has"
+    "20,000 permits are out, and four connections release tokens that no owner has"
 
     def attack(self):
         conns = [self.connect() for _ in range(4)]
@@ -179,7 +179,7 @@ class OnesPermits(Waits, Scene):
 
 
 class ProcessEnds(Waits, Scene):
-    "a process ends that has 90 connections with 1,000 waits each"
+    "a process with 90 connections, each with 1,000 waits, ends"
     connections = 90
 
     def hold(self):

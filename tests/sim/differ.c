@@ -3,7 +3,7 @@
  * microsecond. Every reply, every published message and, again and again, the whole key space must be the same.
  *
  *   differ CLOCK.so SEED COMMANDS     0 = the same, 1 = a difference, 2 = no test (no redis-server, ...)
- *   differ CLOCK.so prove             proves first that the test finds deliberate faults
+ *   differ CLOCK.so prove             proves that the test finds deliberate faults
  *
  * Commands go out in batches, and within a batch the clock stands still. The commands depend on the seed alone, so a
  * difference can be reproduced by its seed and number.
