@@ -26,7 +26,7 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 import harness  # noqa: E402
 
 WORDS_MAX = 1 << 20
-LOCKS = 5
+LOCKS = 12
 MACHINERY = ("daemon/base/",)
 
 
