@@ -24,7 +24,7 @@ MUTANTS = [
            ["unit:test_core_redis", "sim:--seed 1 --seeds 600"]),
     Mutant("M16", "a request is answered twice: after its time, and again by a grant", CORE + "timing_out.c",
            "request_time_out", "timer_set(&c->timers, &r->timer, until_us)",
-           "request_reply(c, &(struct core_reply){.session = r->session->id, .id = r->id, .answer = "
+           "request_reply(c, &(struct core_reply){.session = 1, .id = r->id, .answer = "
            "CORE_NOT_GRANTED}); timer_set(&c->timers, &r->timer, until_us)", ["unit:test_core_wait", "unit:test_core"]),
     Mutant("M17", "no waiter tries again without a wake-up (Redisson #1763, #5761)", CORE + "attempt_ends.c",
            "attempt_failed", "after_us(c->now_us, poll_us + US_PER_MS)", "CORE_FOREVER", ["unit:test_core_wait"]),

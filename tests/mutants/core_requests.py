@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant("H52", "one session may use the whole limit of waiting requests", CORE + "requests.c", "may_block",
            "|| s->blocked_n >= left", "", ["unit:test_core_shares"]),
     Mutant("R66", "a RENEW that runs late changes the next hold", CORE + "requests.c", "waits_for_stragglers",
-           "!claim_may(c, cl, MAY_KEEP_REDIS_OWNER)", "claim_release_unresolved(cl)", ["unit:test_core_renew"]),
+           "!claim_may(c, cl, MAY_KEEP_REDIS_OWNER)", "cl->uncertain.release_unresolved", ["unit:test_core_renew"]),
     Mutant("R358", "a repetition that waits joins a LOCK that does not wait, and has no position", CORE + "requests.c",
            "may_join", "&& (first->blocked || !r->blocked)", "", ["unit:test_core_order"]),
     Mutant("R226", "a user's waiting requests are not counted", CORE + "requests.c", "request_lock",
