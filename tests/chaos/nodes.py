@@ -146,6 +146,12 @@ class ClusterWorld(Nodes):
         if not first.is_master():
             self.c.fail_over(next(m for m in self.c.masters_now() if self.c.replica_of(m) is first))
 
+    def follow(self):
+        """The node on the small side becomes a replica."""
+        first = self.c.nodes[0]
+        if first.is_master():
+            self.c.fail_over(first)
+
 
 class SentinelWorld(Nodes):
     longest, tls = 3, None
@@ -201,6 +207,11 @@ class SentinelWorld(Nodes):
 
     def lead(self):
         """It is the master until the sentinels have chosen another one."""
+
+    def follow(self):
+        """The server on the small side becomes a replica."""
+        if self.server_of("") is self.d.servers[0]:
+            self.replace()
 
 
 class SentinelTlsWorld(SentinelWorld):
@@ -273,7 +284,8 @@ class QuorumWorld(Nodes):
 
 ALL = ("cluster", "sentinel", "quorum")
 WITH_TLS = "sentinel+tls"  # all harms of sentinels apply here, too
-SLOW = ("node-cut", "node-stop",  # they wait for a failover, and until the old master learns of it
+CUTS = ("node-cut", "replica-cut")  # in network namespaces
+SLOW = (*CUTS, "node-stop",  # they wait for a failover, and until the old master learns of it
         "certificate-expired", "sentinel-kill", "sentinel-stop", "replica-kill", "replica-stop")
 SHORT = 30  # seconds; in a shorter run not each nemesis has a turn
 TABLE = []
@@ -301,6 +313,19 @@ def _(w):
     w.between.mend()
     heal(w)
     return refused
+
+
+@nemesis("replica-cut", "a replica, a sentinel and daemon A are cut off from all others", "the cable is mended",
+         ("cluster", "sentinel"))
+def _(w):
+    w.follow()
+    w.between.cut()
+    until(lambda: w.refuses("A"), 60)
+    yield w.lease
+    granted = w.refuses("A") and w.grants("B")
+    w.between.mend()
+    heal(w)
+    return granted
 
 
 @nemesis("certificate-expired", "a master has a certificate that expired, and its connections are cut; the sentinels "
@@ -553,9 +578,9 @@ def main():
         args.seed, args.clients, args.duration, ",".join(shapes)))
     rows = [n for n in TABLE if not only or n.name in only]
     if not Cable.allowed():
-        report.say("skip node-cut: no network namespaces here")
-        report.skipped += len(rows) - len([n for n in rows if n.name != "node-cut"])
-        rows = [n for n in rows if n.name != "node-cut"]
+        report.say("skip %s: no network namespaces here" % ", ".join(CUTS))
+        report.skipped += len([n for n in rows if n.name in CUTS])
+        rows = [n for n in rows if n.name not in CUTS]
     if short and not only:
         report.say("skip %s: not in so short a time" % ", ".join(SLOW))
         report.skipped += len(SLOW)
