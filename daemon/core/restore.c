@@ -73,7 +73,6 @@ lock_of(struct core *c, const struct core_checkpoint *cp)
                                        .declared = cp->declared,
                                        .wakes = cp->wakes,
                                        .key = cp->key,
-                                       .owner_grace_us = cp->owner_grace_us,
                                        .queue_grace_us = cp->queue_grace_us}};
     struct lock *l;
 
@@ -100,6 +99,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     c->serial = p->claim - 1; /* the claim keeps its id */
     cl = claim_new(c, l, o);
     c->serial = serial;
+    owner_raise_grace(o, l, cp->owner_grace_us); /* and not that of the lock: the owner may have requested it */
     cl->redis_owner = p->redis_owner;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
@@ -130,11 +130,12 @@ as_releasing(struct core *c, struct claim *cl, const struct core_checkpoint_part
 }
 
 static void
-as_queued(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
+as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
 {
+    const struct core_checkpoint_part *p = &cp->part;
     /* A claim that Redis may have granted is in the way of others: it is kept for the queue grace only. */
-    const struct lock *l = cl->lock;
-    int64_t kept_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
+    int64_t queue_us = cl->lock->queue_grace_us;
+    int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, short_us(cp->owner_grace_us, GRACE_MAX_US));
 
     cl->has_ticket = p->has_ticket;
     uncertain_set_acquire(cl, p->has_ticket || p->acquire_unresolved);
@@ -191,7 +192,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoi
         as_releasing(c, cl, p);
     } else if (p->state == CORE_CHECKPOINT_QUEUED) {
         rs->positions++;
-        as_queued(c, cl, p);
+        as_queued(c, cl, cp);
     } else if (p->state == CORE_CHECKPOINT_HELD && has_room(cl->lock, p)) {
         rs->held++;
         as_held(c, cl, p);

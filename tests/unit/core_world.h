@@ -31,6 +31,7 @@ struct ask {
     int64_t linger_us;
     uint32_t replicas;
     bool no_queue_grace, no_owner_grace; /* else 2 s, 10 s */
+    int64_t grace_us; /* GRACE */
 };
 
 static inline void
@@ -160,6 +161,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
         .owner = slice_of(a->owner != NULL ? a->owner : ""),
         .wait_us = a->nowait ? 0 : a->wait_us != 0 ? a->wait_us : CORE_FOREVER,
         .lease_us = a->lease_us,
+        .owner_grace_us = a->grace_us,
         .token = a->token,
         .once = a->once,
         .full = a->full,

@@ -230,13 +230,37 @@ START_TEST(refused_lock_uses_the_id)
 }
 END_TEST
 
+/* The GRACE that alice requested is hers alone, also after a restart: bob, the next holder, has that of the rule. */
+START_TEST(longer_grace_is_its_owners_alone)
+{
+    struct world w;
+    uint64_t s, t, id, left;
+
+    open_keeping(&w);
+    redis_grants(&w, "a", lock(&w, session(&w), "a", .owner = "alice", .grace_us = SEC(3600)));
+    crash(&w, 0);
+    expect_until(&w, w.now_us + SEC(3600));
+    s = session(&w);
+    t = session(&w);
+    expect_reply(&w, lock(&w, s, "a", .owner = "alice", .once = true), CORE_GRANTED);
+    id = lock(&w, t, "a", .owner = "bob");
+    left = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, left, CORE_LEFT);
+    redis_grants(&w, "a", id);
+    gone(&w, t);
+    expect_until(&w, w.now_us + GRACE);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {
         first_deadline_counts, over_while_no_daemon_ran, begins_with_the_first_start, coming_back_ends_it,
         not_begun_by_a_drain,  never_more_than_a_grace,  ends_a_wait,
-        any_request_uses_the_id, refused_lock_uses_the_id,
+        any_request_uses_the_id, refused_lock_uses_the_id, longer_grace_is_its_owners_alone,
     };
 
     return suite_main("core, grace of owners", tests, sizeof(tests) / sizeof(tests[0]));
