@@ -21,6 +21,8 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain_notes.h"
 
+enum { LOOK_MAX = 64 }; /* claims of an owner, at most: those without a checkpoint wait behind others of the owner */
+
 static bool
 is_named(const struct claim *cl)
 {
@@ -114,16 +116,6 @@ sum_of(const struct core *c, const struct core_checkpoint_part *p)
     return hash_bytes(&c->key, p, sizeof(*p)) | 1;
 }
 
-void
-checkpoint_forget(struct core *c, struct claim *cl)
-{
-    if (cl->checkpoint_sum != 0) {
-        cl->checkpoint_sum = 0;
-        cl->checkpoint_rank = RANK_NONE;
-        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
-    }
-}
-
 static void
 keep(struct core *c, struct claim *cl, enum core_checkpoint_state state)
 {
@@ -155,6 +147,63 @@ keep(struct core *c, struct claim *cl, enum core_checkpoint_state state)
     a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->owner_grace_us);
     a.keep.queue_grace_us = l->queue_grace_us;
     core_act(c, &a);
+}
+
+/*
+ * The owner's grace is in no checksum, because it concerns all claims of the owner: the next process takes the longest
+ * grace among their checkpoints. So whenever the grace may be in none of them any more, or in none yet, one is stored
+ * anew. False: the claim has no checkpoint.
+ */
+static bool
+keep_anew(struct core *c, struct claim *cl)
+{
+    enum core_checkpoint_state state = cl->checkpoint_sum != 0 ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
+
+    if (state == CORE_CHECKPOINT_NOTHING) {
+        return false;
+    }
+    cl->checkpoint_sum = 1;
+    keep(c, cl, state);
+    return true;
+}
+
+void
+checkpoint_grace_raised(struct core *c, struct claim *cl)
+{
+    (void)keep_anew(c, cl); /* a claim without a checkpoint gets one before its request is answered */
+}
+
+/* The checkpoint of the claim goes, which may be the only one with the grace of its owner. */
+static void
+hand_on_grace(struct core *c, const struct claim *cl)
+{
+    const struct owner *o = cl->owner;
+    struct list *pos, *nxt;
+    int looked = 0;
+
+    if (!is_named(cl)) {
+        return;
+    }
+    list_for_each_safe(pos, nxt, &o->claims)
+    {
+        struct claim *other = container_of(pos, struct claim, owner_node);
+
+        if (++looked > LOOK_MAX ||
+            (other != cl && (other->lock->owner_grace_us >= o->owner_grace_us || keep_anew(c, other)))) {
+            return;
+        }
+    }
+}
+
+void
+checkpoint_forget(struct core *c, struct claim *cl)
+{
+    if (cl->checkpoint_sum != 0) {
+        cl->checkpoint_sum = 0;
+        cl->checkpoint_rank = RANK_NONE;
+        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
+        hand_on_grace(c, cl);
+    }
 }
 
 void

@@ -81,7 +81,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     l->claims_n++;
     o->claims_n++;
     user_count_claim(o, 1);
-    owner_raise_grace(o, l, 0);
+    (void)owner_raise_grace(o, l, 0);
     return cl;
 }
 

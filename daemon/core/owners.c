@@ -96,10 +96,13 @@ owner_free(struct core *c, struct owner *o)
  * Raises the owner's grace to that of the lock, or to the longer one that its request asks for. The longer one is this
  * owner's alone: when another owner vanishes, waiters for the lock wait no longer than the lock's grace.
  */
-void
+bool
 owner_raise_grace(struct owner *o, const struct lock *l, int64_t asked_us)
 {
+    uint32_t before_us = o->owner_grace_us;
+
     o->owner_grace_us = (uint32_t)later(o->owner_grace_us, later(l->owner_grace_us, short_us(asked_us, GRACE_MAX_US)));
+    return o->owner_grace_us > before_us;
 }
 
 void

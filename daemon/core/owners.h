@@ -21,7 +21,7 @@ enum core_answer owner_get(struct core *c, struct core_session *s, struct slice 
 void owner_used(struct core *c, const struct core_request *rq); /* its session uses the owner */
 struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended */
 /* raises the owner's grace to that of the lock, and to what its request asks for */
-void owner_raise_grace(struct owner *o, const struct lock *l, int64_t asked_us);
+bool owner_raise_grace(struct owner *o, const struct lock *l, int64_t asked_us); /* true: it is longer now */
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
 /* no session uses the owner: it ends at owner_grace_until_us */
 void owner_begin_grace(struct core *c, struct owner *o, int64_t owner_grace_until_us);

@@ -166,7 +166,9 @@ request_lock(struct core *c, struct core_session *s, const struct core_request *
     }
     cl = cl != NULL ? cl : claim_new(c, l, o);
     r = request_new(c, s, rq, CORE_LOCK);
-    owner_raise_grace(o, l, rq->owner_grace_us);
+    if (owner_raise_grace(o, l, rq->owner_grace_us)) {
+        checkpoint_grace_raised(c, cl);
+    }
     r->waits = true;
     l->queue->waiting_n++;
     c->waiting_n++;

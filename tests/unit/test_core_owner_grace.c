@@ -254,6 +254,44 @@ START_TEST(longer_grace_is_its_owners_alone)
 }
 END_TEST
 
+/* A GRACE that the holder requests later, by a LOCK for which Redis is not asked, counts after a restart, too. */
+START_TEST(grace_of_a_repetition)
+{
+    struct world w;
+    uint64_t s;
+
+    open_keeping(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .lease_us = SEC(3600)));
+    expect_reply(&w, lock(&w, s, "a", .owner = "alice", .once = true, .grace_us = SEC(1800)), CORE_GRANTED);
+    crash(&w, 0);
+    expect_until(&w, w.now_us + SEC(1800));
+    world_close(&w);
+}
+END_TEST
+
+/* So does one that she requested, or got by the rule, with a lock that she has given back since. */
+START_TEST(grace_of_a_former_lock)
+{
+    for (int by_rule = 0; by_rule < 2; by_rule++) {
+        struct world w;
+        uint64_t s, id;
+
+        open_keeping(&w);
+        s = session(&w);
+        id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(3600), .no_owner_grace = by_rule);
+        redis_grants(&w, "a", id);
+        redis_grants(&w, "b", lock(&w, s, "b", .owner = "alice", .grace_us = by_rule ? 0 : SEC(1800)));
+        id = unlock(&w, s, "b", .owner = "alice");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        crash(&w, 0);
+        expect_until(&w, w.now_us + (by_rule ? GRACE : SEC(1800)));
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -261,6 +299,7 @@ main(void)
         first_deadline_counts, over_while_no_daemon_ran, begins_with_the_first_start, coming_back_ends_it,
         not_begun_by_a_drain,  never_more_than_a_grace,  ends_a_wait,
         any_request_uses_the_id, refused_lock_uses_the_id, longer_grace_is_its_owners_alone,
+        grace_of_a_repetition, grace_of_a_former_lock,
     };
 
     return suite_main("core, grace of owners", tests, sizeof(tests) / sizeof(tests[0]));
