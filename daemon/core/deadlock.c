@@ -3,8 +3,9 @@
  *
  * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners. A waiter
  * needs every holder of the name to give it back, so one holder that waits for the waiter, directly or through others,
- * makes the wait hopeless: a plain cycle, with one holder or with several readers. A waiter for a permit needs only one
- * of the holders: its wait is hopeless when every holder is stuck, which only a daemon that has all holders can find.
+ * makes the wait hopeless: a plain cycle, with one holder or with several readers. A reader behind a writer that waits
+ * needs what the writer needs. A waiter for a permit needs only one of the holders: its wait is hopeless when every
+ * holder is stuck, which only a daemon that has all holders can find.
  * Cycles over several daemons are found by trail.c.
  */
 #include "daemon/core/deadlock.h"
@@ -78,7 +79,7 @@ find_cycle(struct core *c, struct request *r, uint64_t most)
 {
     struct graph *g = &c->graph[GRAPH_EVENT];
 
-    if (r->owner->claims_n < 2 || !wait_is_for_holders(r->claim->lock, r->shared)) {
+    if (r->owner->claims_n < 2 || !wait_is_for_holders(r->claim->lock, wait_is_shared(r))) {
         return false;
     }
     graph_begin(c, g, GRAPH_EVENT);

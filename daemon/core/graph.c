@@ -191,7 +191,7 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     v = &g->owner[m->index];
     *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE,
                               .path_at = GRAPH_NONE, .reached_from = GRAPH_NONE};
-    if (wait != NULL && wait_is_for_holders(wait->claim->lock, wait->shared)) {
+    if (wait != NULL && wait_is_for_holders(wait->claim->lock, wait_is_shared(wait))) {
         struct graph_lock *l;
 
         v->wait = wait->serial;
@@ -325,7 +325,7 @@ graph_waits(const struct graph *g, uint32_t owner)
     const struct request *r = v->owner != NULL ? wait_of_owner(v->owner) : NULL;
 
     return r != NULL && r->serial == v->wait && r->claim->lock->queue == g->lock[v->lock].queue &&
-           wait_is_for_holders(r->claim->lock, r->shared);
+           wait_is_for_holders(r->claim->lock, wait_is_shared(r));
 }
 
 bool

@@ -267,14 +267,16 @@ follow(struct core *c, struct trail t, const struct owner *o, int *steps)
 {
     struct request *r = wait_of_owner(o);
     const struct lock *l;
+    bool shared;
 
     if (r == NULL || t.n == HOPS_MAX) {
         return;
     }
     index_wait(c, r);
     l = r->claim->lock;
-    t.hop[t.n++] = (struct trail_hop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
-    if (wait_is_for_holders(l, r->shared) && may_follow(l)) {
+    shared = wait_is_shared(r);
+    t.hop[t.n++] = (struct trail_hop){broadcast_self(c), o->id, r->serial, shared, lock_name(l), lock_key(l)};
+    if (wait_is_for_holders(l, shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
     if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */

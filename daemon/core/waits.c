@@ -8,8 +8,11 @@
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/owner.h"
+#include "daemon/core/queue.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
+
+enum { AHEAD_MAX = 16 }; /* claims in front of a queue, at most */
 
 /* The wait of the owner: its LOCK that has begun, if that is in a queue and its time is not over. NULL: none. */
 struct request *
@@ -35,6 +38,39 @@ wait_is_for_holders(const struct lock *l, bool shared)
         return false;
     }
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
+}
+
+/* The first claim in the queue that has requests, if positions that are kept without one are few; else NULL. */
+static const struct claim *
+first_waiting(const struct queue *q)
+{
+    struct list *pos = q->claims.next;
+
+    for (int n = 0; n < AHEAD_MAX && pos != &q->claims; n++, pos = pos->next) {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (!list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Whether the LOCK, which is in the queue or about to join it, does not wait for readers: it is shared, and no writer
+ * is first in the queue. Behind a writer it waits for all that the writer waits for.
+ */
+bool
+wait_is_shared(const struct request *r)
+{
+    const struct claim *cl = r->claim, *first = r->shared ? first_waiting(cl->lock->queue) : NULL;
+    const struct request *waits = first != NULL ? container_of(first->requests.next, struct request, claim_node) : NULL;
+    bool queued = (CLAIM_IN_QUEUE & (1u << cl->state)) != 0;
+
+    if (waits == NULL || first == cl || waits->shared || waits->timing_out) {
+        return r->shared;
+    }
+    return queued && cl->queued.position < first->queued.position;
 }
 
 /*

@@ -341,6 +341,66 @@ START_TEST(permits)
 }
 END_TEST
 
+/*
+ * A reader behind a writer that waits (u) needs what the writer needs: t closes a cycle with s, or s with t.
+ */
+START_TEST(reader_behind_a_writer)
+{
+    for (int reader_last = 0; reader_last < 2; reader_last++) {
+        struct world w;
+        const struct core_reply *r;
+        uint64_t s, t;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        has(&w, s, "a", KIND_RW, true);
+        take(&w, t, "b");
+        lock(&w, session(&w), "a", .kind = KIND_RW);
+        if (reader_last) {
+            lock(&w, s, "b");
+            r = expect_reply(&w, lock(&w, t, "a", .kind = KIND_RW, .shared = true), CORE_DEADLOCK);
+        } else {
+            lock(&w, t, "a", .kind = KIND_RW, .shared = true);
+            r = expect_reply(&w, lock(&w, s, "b"), CORE_DEADLOCK);
+        }
+        ck_assert_uint_eq(r->hops, 2);
+        ck_assert_uint_eq(hop(r, 0)->hop.owner, reader_last ? t : s);
+        ck_assert_str_eq(hop(r, 0)->name, reader_last ? "a" : "b");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A place that is kept in front of the writer: a LOCK that takes it is granted beside the other readers. */
+START_TEST(reader_before_a_writer)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    has(&w, s, "a", KIND_RW, false);
+    redis_grants(&w, "b", lock(&w, t, "b", .owner = "alice"));
+    id = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .owner = "alice", .wait_us = MS(100));
+    pass(&w, MS(100));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    lock(&w, session(&w), "a", .kind = KIND_RW);
+    id = lock(&w, s, "a", .kind = KIND_RW, .shared = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    lock(&w, s, "b");
+    id = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .owner = "alice");
+    redis_grants(&w, "a", id);
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    world_close(&w);
+}
+END_TEST
+
 /* A writer needs every reader to leave: one reader that waits for the writer is enough. */
 START_TEST(readers)
 {
@@ -829,10 +889,15 @@ START_TEST(ended_between_the_walks)
 }
 END_TEST
 
-/* A reader does not wait for a reader at another daemon either: Redis only has not granted it yet. A writer waits. */
+/*
+ * A reader does not wait for a reader at another daemon either: Redis only has not granted it yet. A writer waits, and
+ * so does a reader behind a writer.
+ */
 START_TEST(reader_elsewhere)
 {
-    for (int writes = 0; writes < 2; writes++) {
+    enum { READS, WRITES, READS_BEHIND, CASES };
+
+    for (int how = 0; how < CASES; how++) {
         const struct core_reply *r = NULL;
         size_t where = 0;
         uint64_t s, t;
@@ -843,12 +908,16 @@ START_TEST(reader_elsewhere)
         has(&fleet.d[0], s, "a", KIND_RW, true);
         take(&fleet.d[1], t, "b");
         lock(&fleet.d[0], s, "b");
-        lock(&fleet.d[1], t, "a", .kind = KIND_RW, .shared = !writes);
+        if (how == READS_BEHIND) {
+            lock(&fleet.d[1], session(&fleet.d[1]), "a", .kind = KIND_RW);
+            fleet_serve(&fleet.d[1]);
+        }
+        lock(&fleet.d[1], t, "a", .kind = KIND_RW, .shared = how != WRITES);
         for (size_t i = 0; i < 2; i++) {
             fleet_serve(&fleet.d[i]);
         }
-        fleet_pass(&fleet, writes ? SEC(2) : SEC(30));
-        ck_assert_uint_eq(reports(&fleet, &r, &where), writes);
+        fleet_pass(&fleet, how == READS ? SEC(30) : SEC(2));
+        ck_assert_uint_eq(reports(&fleet, &r, &where), how != READS);
         fleet_close(&fleet);
     }
 }
@@ -988,7 +1057,8 @@ main(void)
     const TTest *tests[] = {
         self, circles, chains, freeing, named_owners, in_order, exactly_the_circles, none_in_order, permits, readers,
         stuck_elsewhere, own_permits,
-        reader_beside_readers, holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
+        reader_beside_readers, reader_behind_a_writer, reader_before_a_writer,
+        holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
         ended_between_the_walks, reader_elsewhere, another_key,
         tail, too_long, as_long_as_can_be,
     };

@@ -87,6 +87,18 @@ is_stuck(const struct picture *p, uint64_t owner)
     return false;
 }
 
+/* A reader waits behind each writer that came before it. */
+static bool
+is_behind_a_writer(const struct picture *p, const struct edge *wait)
+{
+    for (const struct edge *first = p->wait; wait->shared && first < wait; first++) {
+        if (first->thing == wait->thing && !first->shared && !first->goes_on) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One permit that is given back is enough; of other kinds all holders have to leave. */
 static bool
 can_go_on(const struct market *m, const struct picture *p, const struct edge *wait)
@@ -94,6 +106,9 @@ can_go_on(const struct market *m, const struct picture *p, const struct edge *wa
     bool permits = m->kind[wait->thing] == KIND_SEMAPHORE;
     size_t n = 0, leave = 0;
 
+    if (is_behind_a_writer(p, wait)) {
+        return false;
+    }
     for (size_t i = 0; i < p->holds_n; i++) {
         if (p->hold[i].thing == wait->thing && !(wait->shared && p->hold[i].shared)) {
             n++;
@@ -146,7 +161,7 @@ check_cycle(const struct market *m, struct picture *p, const struct core_reply *
     }
     for (size_t i = 0; i < p->waits_n; i++) {
         if (p->wait[i].owner == hop(r, 0)->hop.owner) {
-            p->wait[i] = p->wait[--p->waits_n];
+            memmove(&p->wait[i], &p->wait[i + 1], (--p->waits_n - i) * sizeof(p->wait[0])); /* in the same order */
             return;
         }
     }

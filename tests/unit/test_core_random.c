@@ -335,12 +335,27 @@ is_free(const struct graph *g, const struct edge *holder)
     return true;
 }
 
+/* A reader waits behind each writer that came before it at its daemon. */
+static bool
+is_behind_a_writer(const struct graph *g, const struct edge *wait)
+{
+    for (const struct edge *first = g->wait; wait->shared && first < wait; first++) {
+        if (first->daemon == wait->daemon && first->name == wait->name && !first->shared && !first->goes_on) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the holders in the way will leave: of a name with permits one is enough, of other names all have to. */
 static bool
 can_go_on(const struct graph *g, const struct edge *wait)
 {
     size_t n = 0, leave = 0;
 
+    if (is_behind_a_writer(g, wait)) {
+        return false;
+    }
     for (size_t i = 0; i < g->holds_n; i++) {
         if (g->hold[i].name == wait->name && !(wait->shared && g->hold[i].shared)) {
             n++;
