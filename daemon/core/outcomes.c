@@ -259,9 +259,10 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         }
         if (r != NULL) {
             count_hold(cl);
-            if (!cl->watchdog && r->lease_us == 0) {
+            if (!cl->watchdog && (r->lease_us == 0 || r->multilock != NULL)) {
                 cl->watchdog = true;
-                cl->lease_us = r->spec_lease_us;
+                cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+                r->renewed_until_complete = r->lease_us != 0;
             }
             request_grant(c, r);
         }

@@ -406,6 +406,47 @@ START_TEST(lease_begins_when_whole)
 }
 END_TEST
 
+/* So is a name that the owner held before with a LEASE; if the MLOCK fails, the name has a LEASE again. */
+START_TEST(lease_of_a_reentry)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, t, id;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        redis_grants(&w, "b", lock(&w, t, "b", .lease_us = SEC(60)));
+        redis_grants(&w, "a", lock(&w, s, "a", .lease_us = SEC(9)));
+        id = mlock(&w, s, "a b", .lease_us = SEC(9), .wait_us = SEC(8));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        for (int i = 0; i < 2; i++) {
+            pass(&w, SEC(3));
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        }
+        if (fails) {
+            pass(&w, SEC(2));
+            expect_reply(&w, id, CORE_NOT_GRANTED);
+            op = expect_op(&w, CORE_RELEASE, "a");
+            ck_assert_uint_eq(op.op.holds, 1);
+        } else {
+            give(&w, t, "b");
+            redis_grants(&w, "b", id);
+            op = expect_op(&w, CORE_EXTEND, "a");
+        }
+        redis_says(&w, op, CORE_OK);
+        ck_assert(!look(&w, "a").renewed);
+        pass(&w, reported(SEC(9)) - 1);
+        ck_assert(!has_op(&w, CORE_EXTEND, "a"));
+        pass(&w, 1);
+        ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "lease over");
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* One name is lost while the MLOCK waits for another: the MLOCK fails with LOST, and its other names are released. */
 START_TEST(lost_member)
 {
@@ -772,7 +813,7 @@ main(void)
         deadlock,
         session_goes,
         eof_undoes,
-        lease_begins_when_whole,
+        lease_begins_when_whole, lease_of_a_reentry,
         lost_member,
         lost_member_and_a_repetition,
         fresh_after_a_loss,
