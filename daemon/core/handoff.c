@@ -171,8 +171,8 @@ may_stay(const struct core *c, struct claim *cl, const struct request *r)
 
     /* not for a silent UNLOCK of a multilock: the next owner may be a multilock that fails in turn, and so on */
     return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
-           l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) &&
-           in_cohort(c, cl);
+           l->queue->break_op == 0 && !claim_is_broken(cl) && l->queue->trying_n == 0 && is_settled(c, cl) &&
+           is_movable(cl) && in_cohort(c, cl);
 }
 
 /* The lease that the request asks for. */

@@ -128,6 +128,8 @@ MUTANTS = [
            ["unit:test_core_multilock"]),
     Mutant("R1607", "after a failed MLOCK a name that had a LEASE is renewed for ever", CORE + "multilock.c",
            "give_back", "r->claim->watchdog = false;", "", ["unit:test_core_multilock"]),
+    Mutant("R1608", "a broken lock passes to the next waiter when its holder ends", CORE + "handoff.c", "may_stay",
+           "&& !claim_is_broken(cl)", "", ["unit:test_core_handoff"]),
     Mutant("R401", "SET reports a loss instead of requesting a new grant", CORE + "requests.c", "ends_with_loss",
            "if (!fresh) { request_finish(c, r, CORE_WAS_LOST, 0); } return !fresh",
            "request_finish(c, r, CORE_WAS_LOST, 0); return true", ["unit:test_core_lease"]),

@@ -470,6 +470,52 @@ START_TEST(not_while_it_is_broken)
 }
 END_TEST
 
+/*
+ * The lock was broken, and its holder ends: the job of the holder comes first, and gives the lock back. The waiter asks
+ * Redis, in which others may have the lock by now.
+ */
+START_TEST(not_after_it_was_broken)
+{
+    static const char *const names[] = {"n0", "n1", "n2", "n3"};
+    struct core_conf conf = world_conf;
+    struct world w;
+    struct flight op;
+    uint64_t s, t, waits, before, broken, held, id;
+
+    conf.handoff_max = 8;
+    conf.slice = sizeof(names) / sizeof(names[0]);
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    for (size_t i = 0; i < conf.slice; i++) {
+        take(&w, s, names[i]);
+    }
+    t = session(&w);
+    before = session(&w);
+    take(&w, before, "a");
+    held = lock(&w, s, "a");
+    waits = lock(&w, t, "a");
+    id = unlock(&w, before, "a");
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, held, CORE_GRANTED);
+    broken = break_name(&w, t, "a");
+    op = expect_op(&w, CORE_BREAK_KEY, "a");
+    w.one_turn = true;
+    gone(&w, s); /* uses up the slice before it comes to "a" */
+    skip_all(&w);
+    redis_says(&w, op, CORE_OK, .expiry_ms = 1);
+    expect_reply(&w, broken, CORE_LEFT);
+    w.one_turn = false;
+    core_end_turn(w.core);
+    pass(&w, 0);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    ck_assert(!is_answered(&w, waits));
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(not_to_another_sort)
 {
     struct world w;
@@ -796,7 +842,7 @@ main(void)
         renewed_meanwhile,
         reclaimed,
         reclaimed_with_less_room,
-        not_while_it_is_broken,
+        not_while_it_is_broken, not_after_it_was_broken,
         not_to_another_sort,
         not_by_a_former_writer_that_reads,
         not_through_long_pipelines,
