@@ -4,7 +4,8 @@
  * SN1 There are at most SENTINELS_MAX entries. Those of the URL come first, and stay.
  * SN2 Only the timer closes a sentinel, never a callback of one of its links.
  * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They have one vote
- *     (sentinel_votes.h), and the discovered entry is dropped.
+ *     (sentinel_votes.h), and the discovered entry is dropped while the other one is up. An entry that is down may have
+ *     a former address of a sentinel: the reported one gets an entry, too.
  */
 #include "daemon/backend/sentinels.h"
 
@@ -81,7 +82,8 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
         struct entry *e = &ss->entry[i];
         const char *its = sentinel_vote(e->sentinel)->id;
 
-        if ((e->port == port && strcmp(e->host, host) == 0) || (its[0] != '\0' && slice_is(id, its))) {
+        if ((e->port == port && strcmp(e->host, host) == 0) ||
+            (its[0] != '\0' && slice_is(id, its) && sentinel_up(e->sentinel))) {
             e->named_us = clock_now_us();
             return;
         }
@@ -96,14 +98,17 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
     }
 }
 
-/* An earlier or listed entry is the same sentinel. */
+/* An earlier or listed entry that is up is the same sentinel. */
 static bool
 is_duplicate(const struct sentinels *ss, size_t i)
 {
     const char *id = sentinel_vote(ss->entry[i].sentinel)->id;
 
     for (size_t k = 0; k < ss->n && id[0] != '\0'; k++) {
-        if (k != i && (k < i || ss->entry[k].listed) && strcmp(sentinel_vote(ss->entry[k].sentinel)->id, id) == 0) {
+        const struct entry *e = &ss->entry[k];
+
+        if (k != i && (k < i || e->listed) && sentinel_up(e->sentinel) &&
+            strcmp(sentinel_vote(e->sentinel)->id, id) == 0) {
             return true;
         }
     }
