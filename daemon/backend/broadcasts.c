@@ -33,7 +33,8 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
-    if (result != LINK_ANSWERED) {
+    if (result != LINK_ANSWERED) { /* a late answer is ignored: the link reconnects, and subscribes again */
+        link_fail(s->sub, "no answer");
         return;
     }
     if (r->type != REPLY_ERROR) {
