@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 
@@ -23,6 +24,10 @@ node_timeout_take(struct node_timeout *t, const struct reply *reply)
 {
     int64_t ms;
 
+    if (reply->type == REPLY_ERROR && text_error_is_transient(reply->text)) {
+        t->asked_us = 0; /* a busy Redis neither forbids the question nor has another timeout: asks again soon */
+        return;
+    }
     t->refused = reply->type == REPLY_ERROR;
     t->us = -1;
     for (size_t i = 0; reply->type == REPLY_ARRAY && i + 1 < reply->count; i += 2) {

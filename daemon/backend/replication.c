@@ -61,6 +61,10 @@ on_settings(void *arg, enum link_result result, const struct reply *reply, int64
     if (result != LINK_ANSWERED) {
         return;
     }
+    if (reply->type == REPLY_ERROR && text_error_is_transient(reply->text)) {
+        r->asked_us = 0; /* a busy Redis neither forbids the question nor has other settings: asks again soon */
+        return;
+    }
     r->refused = reply->type == REPLY_ERROR;
     r->min_replicas = r->lag_ms = -1;
     for (size_t i = 0; reply->type == REPLY_ARRAY && i + 1 < reply->count; i += 2) {

@@ -88,11 +88,27 @@ START_TEST(a_refused_question_names_the_remedy)
 }
 END_TEST
 
+/* The master runs a script: the timeout is what it was, and no right is missing. */
+START_TEST(a_busy_master_refuses_nothing)
+{
+    static const struct reply busy = {.type = REPLY_ERROR, .text = SLICE_LIT("BUSY Redis is busy running a script.")};
+
+    node_timeout_take(&timeout, &busy);
+    ck_assert(!bounded(LEASE_US));
+    ck_assert(!timeout.logged);
+    answers("cluster-node-timeout", "1000");
+    timeout.asked_us = 1;
+    node_timeout_take(&timeout, &busy);
+    ck_assert(bounded(LEASE_US));
+    ck_assert_int_eq(timeout.asked_us, 0); /* the next tick asks */
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *const tests[] = {half_of_the_longest_lease_is_the_most, an_unknown_node_timeout_is_no_bound,
-                                  a_refused_question_names_the_remedy};
+                                  a_refused_question_names_the_remedy, a_busy_master_refuses_nothing};
 
     return suite_main_with("node_timeout", tests, sizeof(tests) / sizeof(tests[0]), begin, NULL);
 }
