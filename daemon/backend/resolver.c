@@ -14,20 +14,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
+#ifndef RESOLV_CONF
 #define RESOLV_CONF "/etc/resolv.conf"
+#endif
+#define READ_US (2 * US_PER_S) /* what was read from the files for pending lookups serves others for that time */
 #define SKEW_S "0.3" /* the wait for the second of both answers, for IPv6 and IPv4 */
 
-struct resolver {
+/* What was read from the files. It changes only while no lookup is pending. */
+struct dns {
     struct event_base *base;
-    struct evdns_base *dns; /* owned */
-    unsigned lookups_n;     /* those that libevent has not answered, also cancelled ones */
-    bool closed;            /* resolver_free() was called: the last lookup frees the resolver */
+    struct evdns_base *evdns; /* owned */
+    unsigned lookups_n; /* those that libevent has not answered, also cancelled ones */
+    bool closed;        /* no resolver uses it any more: the last lookup frees it */
+};
+
+struct resolver {
+    struct dns *dns;
+    int64_t read_us; /* when the files were read */
 };
 
 struct lookup {
-    struct resolver *resolver;
+    struct dns *dns;
     struct evdns_getaddrinfo_request *request;
     struct addresses *to;
     resolver_found_fn *fn; /* NULL: cancelled */
@@ -35,28 +45,47 @@ struct lookup {
     bool answered;
 };
 
-struct resolver *
-resolver_new(struct event_base *base)
+static struct dns *
+dns_new(struct event_base *base)
 {
-    struct resolver *r = mem_zalloc(sizeof(*r));
+    struct dns *d = mem_zalloc(sizeof(*d));
 
-    r->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    if (r->dns == NULL) {
-        mem_exhausted(sizeof(*r));
+    d->evdns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (d->evdns == NULL) {
+        mem_exhausted(sizeof(*d));
     }
-    r->base = base;
-    return r;
+    d->base = base;
+    return d;
 }
 
 static void
 on_end(evutil_socket_t fd, short what, void *arg)
 {
-    struct resolver *r = arg;
+    struct dns *d = arg;
 
     (void)fd;
     (void)what;
-    evdns_base_free(r->dns, 1);
-    free(r);
+    evdns_base_free(d->evdns, 1);
+    free(d);
+}
+
+static void
+dns_close(struct dns *d)
+{
+    if (d->lookups_n > 0) {
+        d->closed = true;
+    } else {
+        on_end(-1, 0, d);
+    }
+}
+
+struct resolver *
+resolver_new(struct event_base *base)
+{
+    struct resolver *r = mem_zalloc(sizeof(*r));
+
+    r->dns = dns_new(base);
+    return r;
 }
 
 void
@@ -65,10 +94,9 @@ resolver_free(struct resolver **rp)
     struct resolver *r = *rp;
 
     *rp = NULL;
-    if (r != NULL && r->lookups_n > 0) {
-        r->closed = true;
-    } else if (r != NULL) {
-        on_end(-1, 0, r);
+    if (r != NULL) {
+        dns_close(r->dns);
+        free(r);
     }
 }
 
@@ -79,10 +107,23 @@ resolver_run_until_freed(struct event_base *base)
     }
 }
 
-/* Reads /etc/hosts and /etc/resolv.conf anew. No lookup may be pending. */
+/*
+ * Reads /etc/hosts and /etc/resolv.conf anew. Pending lookups go on with what was read for them: with many links, some
+ * lookup may be pending at any time while a name server is silent.
+ */
 static void
-read_again(struct evdns_base *dns)
+read_again(struct resolver *r)
 {
+    struct evdns_base *dns;
+
+    if (r->dns->lookups_n > 0) {
+        struct event_base *base = r->dns->base;
+
+        dns_close(r->dns);
+        r->dns = dns_new(base);
+    }
+    dns = r->dns->evdns;
+    r->read_us = clock_now_us();
     evdns_base_clear_host_addresses(dns);
     evdns_base_search_clear(dns);
     (void)evdns_base_clear_nameservers_and_suspend(dns);
@@ -101,17 +142,17 @@ take(struct addresses *to, struct evutil_addrinfo *found)
     to->left = to->n;
 }
 
-/* Frees a lookup. A closed resolver ends in a later turn, since libevent uses it until on_answer() has returned. */
+/* Frees a lookup. A closed dns ends in a later turn, since libevent uses it until on_answer() has returned. */
 static void
 end_lookup(struct lookup *q)
 {
     const struct timeval at_once = {0, 0};
-    struct resolver *r = q->resolver;
+    struct dns *d = q->dns;
 
     free(q);
-    r->lookups_n--;
-    if (r->closed && r->lookups_n == 0) {
-        (void)event_base_once(r->base, -1, EV_TIMEOUT, on_end, r, &at_once);
+    d->lookups_n--;
+    if (d->closed && d->lookups_n == 0) {
+        (void)event_base_once(d->base, -1, EV_TIMEOUT, on_end, d, &at_once);
     }
 }
 
@@ -153,17 +194,17 @@ resolver_ask(struct resolver *r, const char *host, int port, struct addresses *t
         return NULL;
     }
     hints.ai_flags = 0;
-    if (r->lookups_n == 0) {
-        read_again(r->dns);
+    if (r->dns->lookups_n == 0 || clock_now_us() >= r->read_us + READ_US) {
+        read_again(r);
     }
     q = mem_zalloc(sizeof(*q));
-    *q = (struct lookup){.resolver = r, .to = to, .fn = fn, .ctx = ctx};
-    q->request = evdns_getaddrinfo(r->dns, host, service, &hints, on_answer, q);
+    *q = (struct lookup){.dns = r->dns, .to = to, .fn = fn, .ctx = ctx};
+    q->request = evdns_getaddrinfo(r->dns->evdns, host, service, &hints, on_answer, q);
     if (q->answered) {
         free(q);
         return NULL;
     }
-    r->lookups_n++;
+    q->dns->lookups_n++;
     return q;
 }
 
