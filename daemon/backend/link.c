@@ -218,8 +218,8 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     s = freelist_take(l->env->freelist, sizeof(*s));
     s->fn = fn;
     s->arg = arg;
-    s->is_sunsubscribe = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE");
     assert(words <= LINK_WORDS_MAX);
+    s->leaves = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE") ? link_channel_hash(l, word[1]) : 0;
     (void)writer_request(&l->out, (size_t)words, word); /* cannot fail: `out` has no max */
     l->env->metrics->redis_calls++;
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
@@ -245,13 +245,14 @@ is_message(const struct reply *r)
            r->item[1]->type == REPLY_TEXT;
 }
 
-/* A node that has lost a slot ends its subscriptions by messages that look like answers to SUNSUBSCRIBE. */
+/* A node that has lost a slot ends its subscriptions by messages like answers to SUNSUBSCRIBE: the channel tells. */
 static bool
 is_slot_left(const struct redis_link *l, const struct reply *r)
 {
     return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
            slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT &&
-           (list_empty(&l->sent) || !container_of(l->sent.next, struct sent, node)->is_sunsubscribe);
+           (list_empty(&l->sent) ||
+            container_of(l->sent.next, struct sent, node)->leaves != link_channel_hash(l, r->item[1]->text));
 }
 
 static void

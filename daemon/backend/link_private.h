@@ -25,7 +25,7 @@ struct sent {
     link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
     void *arg;
     int64_t sent_us;
-    bool is_sunsubscribe; /* see is_slot_left() */
+    uint64_t leaves; /* SUNSUBSCRIBE: a hash of its channel; else 0. See is_slot_left() */
 };
 
 struct redis_link {
@@ -58,6 +58,13 @@ struct redis_link {
     char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped in a later turn (L4); "" = it stays */
     char last_error[TEXT_ERROR_ROOM];
 };
+
+/* Of a channel; never 0. */
+static inline uint64_t
+link_channel_hash(const struct redis_link *l, struct slice channel)
+{
+    return hash_bytes(&l->env->secret, channel.p, channel.n) | 1;
+}
 
 /* Moves the link to another state, as of now. */
 void link_enter(struct redis_link *l, enum link_state to);
