@@ -266,7 +266,8 @@ send_registration(struct membership_link *ml, bool part, bool with_text)
     if (!link_send(ml->link, words, word, part ? on_part : on_answer, ml)) {
         return false;
     }
-    p->ask_again = p->report_due = false;
+    p->ask_again = p->ask_again && !ask.changes; /* one in flight that asks may have left too early */
+    p->report_due = false;
     ml->asked++;
     return true;
 }

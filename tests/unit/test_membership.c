@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "suite.h"
 
-enum { ASKED_MAX = 8, HEAD_WORDS = 33 };
+enum { ASKED_MAX = 8, PAGE_WORD = 24, HEAD_WORDS = 33 };
 
 struct redis_link {
     bool up, silent;
@@ -38,6 +38,7 @@ static struct {
     bool no_script;  /* Redis does not know the script */
     int part;        /* of the last list that was brought: 1 = more follows, 2 = the last; 0 = none */
     int uuids;       /* ... so many were in it */
+    bool changes;    /* the last registration asked for changes of members */
     int64_t until_ms, bring, upto; /* of answers */
     unsigned text;   /* how often the text was sent */
 } t;
@@ -50,6 +51,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     ck_assert_int_ge(words, HEAD_WORDS);
     t.part = word[HEAD_WORDS - 1].p[0] - '0';
     t.uuids = words - HEAD_WORDS;
+    t.changes = !slice_is(word[PAGE_WORD], "0");
     ck_assert(slice_is(word[0], l->up ? "EVALSHA" : "EVAL") || t.no_script);
     t.text += slice_is(word[0], "EVAL");
     ck_assert(l == &t.link || l == t.other);
@@ -186,6 +188,28 @@ START_TEST(a_second_registration_follows_one_in_flight)
     ck_assert_uint_eq(t.asked_n, 1);
     answer();
     ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* The one in flight on another link asks for members, but may have left before they joined: a third one asks again. */
+START_TEST(a_registration_on_another_link_asks_for_no_members)
+{
+    struct redis_link other = {.up = true};
+
+    t.other = &other;
+    membership_add(&t.p, &other);
+    membership_ask(&t.p, &t.link);
+    ck_assert(t.changes);
+    membership_ask_again(&t.p);
+    ck_assert_uint_eq(t.asked_n, 2);
+    ck_assert(!t.changes);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 1);
+    ck_assert(t.changes);
     answer();
     ck_assert_uint_eq(t.asked_n, 0);
 }
@@ -514,7 +538,8 @@ main(void)
 {
     const TTest *tests[] = {fresh_from_the_sending, not_fresh_and_asked, asked_in_vain, failed_unawaited,
                             asked_on_several_links, a_registration_takes_any_link, a_woken_daemon_asks_at_once,
-                            a_second_registration_follows_one_in_flight, a_link_that_has_gone_greets,
+                            a_second_registration_follows_one_in_flight,
+                            a_registration_on_another_link_asks_for_no_members, a_link_that_has_gone_greets,
                             not_at_once_in_a_storm, errors_of_the_moment, a_script_that_is_not_known, a_list_in_parts,
                             a_list_from_the_beginning, a_report, knowledge_of_members,
                             as_many_links_as_there_is_room_for};
