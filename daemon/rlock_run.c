@@ -30,6 +30,7 @@
 
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (1 * US_PER_S)
+#define ANSWER_LATE_US (60 * US_PER_S) /* behind the time of -w: the longest redis.timeout */
 
 /* Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, WINCH does nothing, all others end it. */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
@@ -266,6 +267,13 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
     return GOES_ON;
 }
 
+/* The daemon must have answered by then, unless it stands still (SIGSTOP), which does not end the connection. */
+static int64_t
+answer_due_us(const struct waiting *w)
+{
+    return w->end_us == NEVER ? NEVER : w->end_us + ANSWER_LATE_US;
+}
+
 /* Asks for the lock and waits for it. 0 = granted, else the exit status. */
 static int
 await_lock(struct run *r)
@@ -281,7 +289,8 @@ await_lock(struct run *r)
         return end;
     }
     for (;;) {
-        unsigned ready = wait_some(r, w.retry_us);
+        bool overdue = clock_now_us() >= answer_due_us(&w); /* after a stop of rlock the answer may be there, unread */
+        unsigned ready = wait_some(r, sooner(w.retry_us, answer_due_us(&w)));
 
         if (ready & 1) {
             int sig = take_signals(r);
@@ -300,6 +309,10 @@ await_lock(struct run *r)
             end = end != 0 ? end : GOES_ON;
         } else {
             end = wait_read(r, &w, ready);
+            if (end == GOES_ON && w.retry_us == NEVER && overdue) {
+                snprintf(w.why, sizeof(w.why), "no answer");
+                end = wait_over(r, &w);
+            }
         }
         if (end != GOES_ON) {
             return end;

@@ -1,0 +1,182 @@
+/*
+ * test_rlock_wait.c -- the wait of `rlock run` for its lock, at a daemon that keeps its connections and is silent.
+ */
+#undef fail /* a macro of Check */
+#include "daemon/rlock_client.c"
+#include "daemon/rlock_hold.c"
+#include "daemon/rlock_run.c"
+
+#include "tests/unit/suite.h"
+
+/* No command runs here. */
+void
+child_signal(const struct child *c, int sig)
+{
+    (void)c;
+    (void)sig;
+}
+
+void
+child_go_on(const struct child *c)
+{
+    (void)c;
+}
+
+enum child_news
+child_poll(struct child *c)
+{
+    (void)c;
+    return CHILD_ENDED;
+}
+
+int
+child_start(struct child *c, char **command, const char *name, int64_t token, const sigset_t *mask)
+{
+    (void)c;
+    (void)command;
+    (void)name;
+    (void)token;
+    (void)mask;
+    return RLOCK_NO_EXEC;
+}
+
+void
+tree_adopt(void)
+{
+}
+
+void
+tree_signal_kill(void)
+{
+}
+
+bool
+tree_reap(void)
+{
+    return true;
+}
+
+bool
+tree_kill(void)
+{
+    return true;
+}
+
+#ifdef RLOCKD_TEST_CLOCK
+static const char busy[] = "$-1\r\n";
+
+/* Time passes by leaps, each of which ends a poll(). */
+static struct {
+    int leap_s, passed_s;
+    int answer_fd; /* where the answer comes in the same moment; -1 = nowhere */
+} leaps;
+
+static void
+on_alarm(int sig)
+{
+    (void)sig;
+    leaps.passed_s += leaps.leap_s;
+    clock_advance_us(leaps.leap_s * US_PER_S);
+    if (leaps.answer_fd >= 0) {
+        (void)!write(leaps.answer_fd, busy, sizeof(busy) - 1);
+    }
+}
+
+/* 0: no more time passes. */
+static void
+let_time_pass(int leap_s, int answer_fd)
+{
+    const struct itimerval every = {{0, leap_s > 0 ? 20000 : 0}, {0, leap_s > 0 ? 20000 : 0}};
+    struct sigaction on = {.sa_handler = on_alarm};
+
+    if (leap_s > 0) {
+        leaps.leap_s = leap_s;
+        leaps.passed_s = 0;
+        leaps.answer_fd = answer_fd;
+    }
+    ck_assert_int_eq(sigaction(SIGALRM, &on, NULL), 0);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &every, NULL), 0);
+}
+
+struct silent {
+    struct run r;
+    struct rlock_run want;
+    int ends[2][2]; /* of the connections; [1]: the daemon's */
+};
+
+static void
+connected(struct silent *t, const char *wait)
+{
+    struct client *c[] = {&t->r.lock, &t->r.events};
+    sigset_t none;
+
+    *t = (struct silent){.want = {.name = "x", .owner = "o", .wait = wait}};
+    t->r = (struct run){.want = &t->want, .deadline_us = NEVER, .reported_us = NEVER, .beat_us = NEVER,
+                        .retry_us = NEVER, .is_unix = true};
+    sigemptyset(&none);
+    t->r.signals = signalfd(-1, &none, SFD_CLOEXEC | SFD_NONBLOCK);
+    hold_set_grace(&t->r);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends[i]), 0);
+        client_init(c[i]);
+        c[i]->fd = t->ends[i][0];
+    }
+}
+
+static void
+closed(struct silent *t)
+{
+    client_close(&t->r.lock);
+    client_close(&t->r.events);
+    close(t->r.signals);
+    close(t->ends[0][1]);
+    close(t->ends[1][1]);
+}
+
+/* A daemon that was stopped (SIGSTOP) keeps its connections: only time ends the wait. */
+START_TEST(a_daemon_that_is_stopped)
+{
+    static const struct {
+        const char *wait;
+        int least_s;
+    } rows[] = {{"0s", 60}, {"5s", 65}, {"2m", 180}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct silent t;
+
+        connected(&t, rows[i].wait);
+        let_time_pass(20, -1);
+        ck_assert_int_eq(await_lock(&t.r), RLOCK_UNREACHABLE);
+        let_time_pass(0, -1);
+        ck_assert_int_ge(leaps.passed_s, rows[i].least_s);
+        ck_assert_int_le(leaps.passed_s, rows[i].least_s + 40);
+        closed(&t);
+    }
+}
+END_TEST
+
+/* The time ends while rlock itself is stopped: an answer that has come meanwhile counts. */
+START_TEST(an_answer_that_comes_while_rlock_is_stopped)
+{
+    struct silent t;
+
+    connected(&t, "0s");
+    let_time_pass(3600, t.ends[0][1]);
+    ck_assert_int_eq(await_lock(&t.r), RLOCK_BUSY);
+    let_time_pass(0, -1);
+    closed(&t);
+}
+END_TEST
+#endif
+
+int
+main(void)
+{
+#ifdef RLOCKD_TEST_CLOCK
+    const TTest *tests[] = {a_daemon_that_is_stopped, an_answer_that_comes_while_rlock_is_stopped};
+
+    return suite_main("rlock's wait", tests, sizeof(tests) / sizeof(tests[0]));
+#else
+    return 0;
+#endif
+}
