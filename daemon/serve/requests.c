@@ -39,6 +39,7 @@ follow_auth(struct session *s)
     }
     s->reader.limits = limits;
     if (s->authed) {
+        s->unauthed_bytes = 0;
         heap_remove(&e->due, &s->due);
     } else {
         heap_set(&e->due, &s->due, clock_now_us() + e->conf->auth_timeout_us);

@@ -763,6 +763,24 @@ START_TEST(monitor)
 }
 END_TEST
 
+/* A client library that sends RESET when a connection goes back to its pool, and AUTH when it is taken out. */
+START_TEST(resets_leave_room_for_auth)
+{
+    struct client c = come();
+    size_t many = 2 * (size_t)conf->auth_bytes / strlen("RESET");
+
+    expects(&c, "AUTH sesame\nLOCK x\n", "+OK\r\n:101\r\n");
+    for (size_t i = 0; i < many; i++) {
+        expects(&c, "RESET\nAUTH sesame\n", "+RESET\r\n+OK\r\n");
+    }
+    sends(&c, "RESET\n");
+    sends_times(&c, "ECHO x\n", (int)conf->auth_bytes); /* and a stranger has no more bytes than before */
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    close(c.fd);
+}
+END_TEST
+
 /* ---- */
 
 static void
@@ -776,6 +794,7 @@ add_roles(Suite *s)
     tcase_add_test(tc, three_failures_close);
     tcase_add_test(tc, almost_right_is_wrong);
     tcase_add_test(tc, hello_authenticates);
+    tcase_add_test(tc, resets_leave_room_for_auth);
     suite_add_tcase(s, tc);
 }
 
