@@ -14,7 +14,10 @@
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 
-/* Is word i a secret? May hide one word too many: of HELLO, the two words after every AUTH. */
+/*
+ * Is word i a secret? May hide one word too many: of HELLO, the two words after every AUTH, also where the version is
+ * missing.
+ */
 static bool
 is_secret(const struct cmd *c, unsigned i)
 {
@@ -23,7 +26,7 @@ is_secret(const struct cmd *c, unsigned i)
     if (c->id == CMD_AUTH) {
         return i > 0;
     }
-    return c->id == CMD_HELLO && ((i > 2 && slice_is(word[i - 1], "AUTH")) || (i > 3 && slice_is(word[i - 2], "AUTH")));
+    return c->id == CMD_HELLO && ((i > 1 && slice_is(word[i - 1], "AUTH")) || (i > 2 && slice_is(word[i - 2], "AUTH")));
 }
 
 /* Quoted so that redis-cli --pipe, and proto/reader.c, read the same word from it. */

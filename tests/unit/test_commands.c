@@ -733,7 +733,8 @@ START_TEST(monitor)
     const char *at;
 
     expects(&m, "MONITOR\n", "+OK\r\n");
-    sends(&c, "ECHO \"a\\\"\\r\\n\\x00\"\nAUTH admin secret\nHELLO 2 AUTH u secret SETNAME me\nFOO secret\nLOCK\n");
+    sends(&c, "ECHO \"a\\\"\\r\\n\\x00\"\nAUTH admin secret\nHELLO AUTH u secret\nHELLO 2 AUTH u secret SETNAME me\n"
+              "FOO secret\nLOCK\n");
     settle();
     buf_init(&b, 0);
     receives(&m, &b);
@@ -744,7 +745,7 @@ START_TEST(monitor)
     at = strchr(at, ' ');
     ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "%s", at);
     ck_assert_ptr_nonnull(strstr(at, "] \"AUTH\" \"(redacted)\" \"(redacted)\"\r\n+"));
-    at = strstr(at, "] \"HELLO\"");
+    at = strstr(at, "] \"HELLO\" \"2\"");
     ck_assert_str_eq(at, "] \"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\" \"SETNAME\" \"me\"\r\n");
     buf_fini(&b);
     sends(&m, "RESET\n"); /* which it hears too, and then no more */
