@@ -308,20 +308,24 @@ struct client_work {
     uint64_t asked_by;        /* session */
     uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */
     int64_t killed;
+    bool kills_itself;        /* the session that has asked ends last, behind its reply */
     struct buf lines;         /* owned */
     char text[];
 };
 
 static void
-do_session(struct client_work *w, struct engine *e, struct session *s)
+do_session(struct client_work *w, struct session *s)
 {
     if (!matches(&w->filter, s)) {
         return;
     }
     if (!w->kills) {
         add_line(s, clock_now_us(), &w->lines);
-    } else if (!(w->filter.skip_me && s->id == w->asked_by)) {
-        command_kill(s, session_find(e, w->asked_by));
+    } else if (s->id != w->asked_by) {
+        command_kill(s, NULL);
+        w->killed++;
+    } else if (!w->filter.skip_me) {
+        w->kills_itself = true;
         w->killed++;
     }
 }
@@ -339,7 +343,7 @@ advance(struct listing_work *lw, struct engine *e)
         }
         w->session = s->id;
         next = session_after(e, s->id);
-        do_session(w, e, s);
+        do_session(w, s);
     }
     return true;
 }
@@ -348,9 +352,12 @@ static void
 finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
 {
     struct client_work *w = container_of(lw, struct client_work, work);
+    struct session *self = w->kills_itself ? session_find(e, w->asked_by) : NULL;
 
-    (void)e;
     (void)box;
+    if (self != NULL) {
+        command_kill(self, self);
+    }
     if (!w->kills) {
         fields_send_text(&w->lines, out);
     } else if (!w->old_form) {

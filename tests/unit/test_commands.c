@@ -333,6 +333,31 @@ START_TEST(client_kill)
 }
 END_TEST
 
+#ifdef RLOCKD_TEST_CLOCK
+/* The asking session is the first one of many, and ends last: a KILL that takes several turns ends them all. */
+START_TEST(client_kill_of_all)
+{
+    enum { OTHERS = 40 };
+    struct client c = come(), other[OTHERS];
+    char name[16];
+
+    for (int i = 0; i < OTHERS; i++) {
+        other[i] = come();
+        snprintf(name, sizeof(name), "LOCK x%d\n", i);
+        sends(&other[i], name);
+    }
+    settle();
+    redis->release_us = 1 * US_PER_MS;
+    expects(&c, "CLIENT KILL TYPE normal SKIPME no\n", ":41\r\n<end>");
+    ck_assert_uint_eq(engine->sessions_n, 0);
+    close(c.fd);
+    for (int i = 0; i < OTHERS; i++) {
+        close(other[i].fd);
+    }
+}
+END_TEST
+#endif
+
 START_TEST(break_frees)
 {
     struct client c = come(), admin = come();
@@ -818,6 +843,9 @@ main(void)
     tcase_add_test(tc, waits_by_the_rule_or_the_request);
     tcase_add_test(tc, kill);
     tcase_add_test(tc, client_kill);
+#ifdef RLOCKD_TEST_CLOCK
+    tcase_add_test(tc, client_kill_of_all);
+#endif
     tcase_add_test(tc, break_frees);
     tcase_add_test(tc, drain);
     tcase_add_loop_test(tc, exact_words, 0, 26);
