@@ -89,11 +89,20 @@ wait_some(struct run *r, int64_t deadline_us)
     return bits;
 }
 
+/* TERM is due: the command must not run on, or begin. An answer that confirms the lock may come too late for that. */
+static void
+lose_in_time(struct run *r)
+{
+    if (!r->lost && clock_now_us() >= hold_warn_us(r)) {
+        hold_lose(r, "it could not be renewed in time", hold_ours_until_us(r));
+    }
+}
+
 /* Does what is due now. Returns the time at which something is due next. */
 static int64_t
 keep_time(struct run *r)
 {
-    int64_t now_us = clock_now_us(), term_us;
+    int64_t now_us = clock_now_us();
 
     if (r->lost) {
         if (now_us >= r->kill_us) {
@@ -103,9 +112,8 @@ keep_time(struct run *r)
         }
         return r->kill_us;
     }
-    term_us = hold_warn_us(r);
-    if (now_us >= term_us) {
-        hold_lose(r, "it could not be renewed in time", hold_ours_until_us(r));
+    lose_in_time(r);
+    if (r->lost) {
         return r->kill_us;
     }
     if (r->cut && r->retry_us <= now_us) {
@@ -333,6 +341,7 @@ confirm(struct run *r)
     if (r->cut) { /* nothing runs yet */
         hold_lose_soon(r, r->why);
     }
+    lose_in_time(r);
     return r->lost ? RLOCK_LOST : 0;
 }
 
@@ -366,6 +375,7 @@ after_pause(struct run *r)
     while (!r->lost && r->cut) {
         turn(r);
     }
+    lose_in_time(r);
     if (!r->lost) {
         child_go_on(&r->child);
     }

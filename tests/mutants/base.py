@@ -85,6 +85,8 @@ MUTANTS = [
            "watch_host(c->fd);", "(void)watch_host;", ["unit:test_rlock_client"]),
     Mutant("R1490", "rlock waits for ever for a daemon that stands still", "daemon/rlock_run.c", "answer_due_us",
            "w->end_us == NEVER ? NEVER : w->end_us + ANSWER_LATE_US", "NEVER", ["unit:test_rlock_wait"]),
+    Mutant("R1491", "a command begins although its lock is confirmed too late", "daemon/rlock_run.c", "confirm",
+           "lose_in_time(r);", "", ["unit:test_rlock_wait"]),
     Mutant("R562", "rlock makes room for as many items as a daemon announces", "daemon/rlock_client.c",
            "create_array", "n > ITEMS_MAX", "n < 0", ["redis:test_rlock_bad.py Before.test_what_is_no_answer"]),
     Mutant("R563", "a walk through a map visits one record of each chain", "daemon/base/map.c", "map_after",

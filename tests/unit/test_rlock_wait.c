@@ -1,5 +1,6 @@
 /*
- * test_rlock_wait.c -- the wait of `rlock run` for its lock, at a daemon that keeps its connections and is silent.
+ * test_rlock_wait.c -- `rlock run` before its command begins: the daemon keeps its connections, and answers late or
+ * never.
  */
 #undef fail /* a macro of Check */
 #include "daemon/rlock_client.c"
@@ -63,12 +64,11 @@ tree_kill(void)
 }
 
 #ifdef RLOCKD_TEST_CLOCK
-static const char busy[] = "$-1\r\n";
-
 /* Time passes by leaps, each of which ends a poll(). */
 static struct {
     int leap_s, passed_s;
-    int answer_fd; /* where the answer comes in the same moment; -1 = nowhere */
+    int answer_fd; /* where an answer comes in the same moment; -1 = nowhere */
+    const char *answer;
 } leaps;
 
 static void
@@ -78,13 +78,13 @@ on_alarm(int sig)
     leaps.passed_s += leaps.leap_s;
     clock_advance_us(leaps.leap_s * US_PER_S);
     if (leaps.answer_fd >= 0) {
-        (void)!write(leaps.answer_fd, busy, sizeof(busy) - 1);
+        (void)!write(leaps.answer_fd, leaps.answer, strlen(leaps.answer));
     }
 }
 
 /* 0: no more time passes. */
 static void
-let_time_pass(int leap_s, int answer_fd)
+let_time_pass(int leap_s, int answer_fd, const char *answer)
 {
     const struct itimerval every = {{0, leap_s > 0 ? 20000 : 0}, {0, leap_s > 0 ? 20000 : 0}};
     struct sigaction on = {.sa_handler = on_alarm};
@@ -93,6 +93,7 @@ let_time_pass(int leap_s, int answer_fd)
         leaps.leap_s = leap_s;
         leaps.passed_s = 0;
         leaps.answer_fd = answer_fd;
+        leaps.answer = answer;
     }
     ck_assert_int_eq(sigaction(SIGALRM, &on, NULL), 0);
     ck_assert_int_eq(setitimer(ITIMER_REAL, &every, NULL), 0);
@@ -145,9 +146,9 @@ START_TEST(a_daemon_that_is_stopped)
         struct silent t;
 
         connected(&t, rows[i].wait);
-        let_time_pass(20, -1);
+        let_time_pass(20, -1, NULL);
         ck_assert_int_eq(await_lock(&t.r), RLOCK_UNREACHABLE);
-        let_time_pass(0, -1);
+        let_time_pass(0, -1, NULL);
         ck_assert_int_ge(leaps.passed_s, rows[i].least_s);
         ck_assert_int_le(leaps.passed_s, rows[i].least_s + 40);
         closed(&t);
@@ -161,10 +162,37 @@ START_TEST(an_answer_that_comes_while_rlock_is_stopped)
     struct silent t;
 
     connected(&t, "0s");
-    let_time_pass(3600, t.ends[0][1]);
+    let_time_pass(3600, t.ends[0][1], "$-1\r\n");
     ck_assert_int_eq(await_lock(&t.r), RLOCK_BUSY);
-    let_time_pass(0, -1);
+    let_time_pass(0, -1, NULL);
     closed(&t);
+}
+END_TEST
+
+/*
+ * The grant is confirmed, in an answer that takes longer than the lease: another owner may have the lock when it comes.
+ */
+START_TEST(a_confirmation_that_comes_too_late)
+{
+    static const struct {
+        int leap_s, end;
+    } rows[] = {{1, 0}, {4, RLOCK_LOST}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct silent t;
+
+        connected(&t, NULL);
+        t.r.token = 7;
+        t.r.lease_us = 3 * US_PER_S;
+        t.r.asked_us = clock_now_us() - US_PER_S;
+        t.r.deadline_us = t.r.reported_us = t.r.asked_us + t.r.lease_us;
+        t.r.beat_us = clock_now_us();
+        let_time_pass(rows[i].leap_s, t.ends[0][1],
+                      "*4\r\n$5\r\ntoken\r\n:7\r\n$8\r\nlease_ms\r\n:3000\r\n");
+        ck_assert_int_eq(confirm(&t.r), rows[i].end);
+        let_time_pass(0, -1, NULL);
+        closed(&t);
+    }
 }
 END_TEST
 #endif
@@ -173,7 +201,8 @@ int
 main(void)
 {
 #ifdef RLOCKD_TEST_CLOCK
-    const TTest *tests[] = {a_daemon_that_is_stopped, an_answer_that_comes_while_rlock_is_stopped};
+    const TTest *tests[] = {a_daemon_that_is_stopped, an_answer_that_comes_while_rlock_is_stopped,
+                            a_confirmation_that_comes_too_late};
 
     return suite_main("rlock's wait", tests, sizeof(tests) / sizeof(tests[0]));
 #else
