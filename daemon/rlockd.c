@@ -180,7 +180,9 @@ reload(struct process *p)
     struct conf *now;
     char error[160];
 
-    notify_reloading();
+    if (p->ready) { /* else report_ready() has still to tell systemd, when Redis was reached */
+        notify_reloading();
+    }
     buf_init(&errors, 0);
     now = conf_load(p->opt.conf_path, &p->opt.over, &errors);
     if (now != NULL && !sockets_allowed(&p->sockets, now, error)) {
@@ -208,7 +210,9 @@ reload(struct process *p)
         conf_free(&now);
     }
     buf_fini(&errors);
-    notify_ready();
+    if (p->ready) {
+        notify_ready();
+    }
 }
 
 /* ---- the way out ---- */

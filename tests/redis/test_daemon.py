@@ -400,6 +400,17 @@ class Systemd(Case):
         self.receive(s, "STOPPING=1")
         self.assertEqual(d.wait(), 0)
 
+    def test_a_reload_before_redis_is_reached_is_not_ready(self):
+        s = self.notify()
+        d = self.rlockd(redis="unix:" + os.path.join(self.dir, "none"), env={"NOTIFY_SOCKET": self.notify_path},
+                        wait=False)
+        until(d.serving)
+        d.signal(signal.SIGHUP)
+        until(lambda: " reloaded" in d.log())
+        s.settimeout(0.3)
+        with self.assertRaises(socket.timeout):
+            self.receive(s, "READY=1")
+
     def test_a_stuck_loop_does_not_feed_the_watchdog(self):
         s = self.notify()
         d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path, "WATCHDOG_USEC": "200000"})
