@@ -19,7 +19,12 @@
 static bool
 adopt(struct sockets *s, int fd, const char *name, char error[160])
 {
-    if (strcmp(name, "http") == 0 && !s->has_http) {
+    if (strcmp(name, "http") == 0) {
+        if (s->has_http) { /* it would serve locks in place of the page */
+            close(fd);
+            snprintf(error, 160, "passed sockets: more than one is named http");
+            return false;
+        }
         s->has_http = listening_adopt(&s->http_on, fd, error);
         return s->has_http;
     }

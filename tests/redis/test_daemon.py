@@ -484,6 +484,23 @@ class Systemd(Case):
         self.assertEqual(d.wait(), 0)
         self.assertTrue(os.path.exists(path), "a passed socket is systemd's to remove")
 
+    def test_two_passed_sockets_for_the_page(self):
+        """The second one must not become a socket for locks, which has no password."""
+        both = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        code = ("import os,sys\n"
+                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:3]]):\n"
+                "    os.dup2(fd, 3 + n)\n"
+                "    os.set_inheritable(3 + n, True)\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='2',LISTEN_FDNAMES='http:http')\n"
+                "os.execv(sys.argv[3],sys.argv[3:])\n")
+        passed = [s.fileno() for s in both]
+        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], pass_fds=passed, wait=False,
+                        redis="unix:" + os.path.join(self.dir, "none"))
+        for s in both:
+            s.close()
+        self.assertEqual(d.wait(), 1)
+        self.assertIn("more than one is named http", d.log())
+
     def test_log_priorities(self):
         d = self.rlockd(env={"JOURNAL_STREAM": "1:1"})
         d.signal(signal.SIGTERM)
