@@ -44,7 +44,7 @@ struct core_checkpoint_part {
     bool lost;               /* RELEASING: its loss is still to be reported to its owner */
 };
 
-/* All that Redis may have of a claim, and its owner. The texts of a claim never change. */
+/* All that Redis may have of a claim, and its owner. The texts of a claim never change, and its graces only rise. */
 struct core_checkpoint {
     struct core_checkpoint_part part;
     struct slice name, key, owner;    /* owner.n == 0: a session's own */

@@ -271,6 +271,24 @@ slot_file_commit(struct slot_file *t, uint64_t id)
     add(t, i);
 }
 
+/* T2: a process that is killed between leaves the old slot and the new one. */
+void
+slot_file_replace(struct slot_file *t, uint64_t id)
+{
+    uint32_t *at = bucket_of(t, id), to = t->free, i;
+
+    while (slot_file_id(slot_file_slot(t, *at)) != id) {
+        at = &t->next[*at];
+    }
+    i = *at;
+    free_take(t, to);
+    set_id(slot_file_slot(t, to), id);
+    slot_file_clear(slot_file_slot(t, i));
+    t->next[to] = t->next[i];
+    *at = to;
+    free_push(t, i);
+}
+
 /* T2. From slot i to the free slot `to`. */
 static void
 move(struct slot_file *t, uint32_t i, uint32_t to)

@@ -50,6 +50,9 @@ void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is 
 void *slot_file_free_slot(struct slot_file *t);
 void slot_file_commit(struct slot_file *t, uint64_t id);
 
+/* The same for an id that has a slot already: that slot is free then. */
+void slot_file_replace(struct slot_file *t, uint64_t id);
+
 /* One slice of making the file smaller, if few of its slots are used. True: call again soon. */
 bool slot_file_tidy(struct slot_file *t);
 

@@ -5,7 +5,8 @@
  * and the last file has room for the longest name. (A former version may have had fewer files: a checkpoint is looked
  * for in all.) Each file begins with its version and slot size; the first one also with the boot, ids, the highest
  * token, and what is known of Redis.
- * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
+ * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum. When a
+ *     grace of the claim becomes longer, another slot takes the place of the first one.
  * SF2 The part that changes is there twice, each copy with the number of its change and a checksum. A change writes the
  *     older copy; of the copies that are whole the later one counts. So one is valid whenever the process ends.
  */
@@ -432,6 +433,21 @@ add(struct state_file *sf, const struct core_checkpoint *cp)
     return true;
 }
 
+/* Changes the checkpoint in slot s. Where there is no room for another slot, the graces stay as they were. */
+static void
+change(struct slot_file *t, struct slot *s, const struct core_checkpoint *cp)
+{
+    bool rises = cp->owner_grace_us > s->fixed.owner_grace_us || cp->queue_grace_us > s->fixed.queue_grace_us;
+    struct slot *anew = rises ? slot_file_free_slot(t) : NULL;
+
+    if (anew != NULL) { /* s may have moved */
+        fill(anew, cp);
+        slot_file_replace(t, cp->part.claim);
+    } else {
+        put_part(slot_file_find(t, cp->part.claim), &cp->part);
+    }
+}
+
 bool
 state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
 {
@@ -444,7 +460,7 @@ state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
         struct slot *s = slot_file_find(&sf->table[i], cp->part.claim);
 
         if (s != NULL) {
-            put_part(s, &cp->part);
+            change(&sf->table[i], s, cp);
             return true;
         }
     }

@@ -22,6 +22,8 @@ MUTANTS = [
            "t->used_n >= t->slots_n / SPARSE", "t->used_n > 0", ["unit:test_state_file"]),
     Mutant("H55", "a slot that the shrinking file loses is used", SERVE + "slot_file.c", "slot_file_tidy",
            "free_take(t, --t->high)", "--t->high", ["unit:test_state_file"]),
+    Mutant("R1493", "the state file keeps the first grace of a claim", SERVE + "state_file.c", "change",
+           "rises ? slot_file_free_slot(t) : NULL", "NULL", ["unit:test_state_file"]),
     Mutant("H56", "a name of some hundred bytes occupies a slot for the longest names", SERVE + "state_file.c", "add",
            "while (i < TABLES && sizeof(*s) + n > files[i].slot_bytes)",
            "i = sizeof(*s) + n > 512 ? TABLES - 1 : 0; while (i < TABLES && sizeof(*s) + n > files[i].slot_bytes)",

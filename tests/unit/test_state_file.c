@@ -94,6 +94,37 @@ START_TEST(records_survive_a_restart)
 }
 END_TEST
 
+/* A longer grace is kept with the claim; a process that is killed meanwhile leaves one of the two checkpoints. */
+START_TEST(graces_rise)
+{
+    struct core_checkpoint one = checkpoint(11, "a", "key-a", "alice"), other = checkpoint(12, "b", "b", "bob");
+    struct state_file *h = opened("boot");
+    struct core_restored a;
+
+    ck_assert(state_file_load(h, &a));
+    state_file_loaded_free(&a);
+    state_file_restored(h);
+    ck_assert(state_file_keep(h, &one) && state_file_keep(h, &other));
+    for (int i = 0; i < 300; i++) { /* more often than there are slots */
+        one.owner_grace_us++;
+        one.part.deadline_us++;
+        ck_assert(state_file_keep(h, &one));
+        ck_assert_uint_eq(state_file_count(h).kept, 2);
+    }
+    state_file_close(&h);
+    h = opened("boot");
+    ck_assert(state_file_load(h, &a));
+    ck_assert_uint_eq(a.n, 2);
+    expect_same(loaded(&a, 11), &one);
+    expect_same(loaded(&a, 12), &other);
+    state_file_loaded_free(&a);
+    state_file_forget(h, 11);
+    state_file_forget(h, 12);
+    ck_assert_uint_eq(state_file_count(h).kept, 0);
+    state_file_close(&h);
+}
+END_TEST
+
 /* After a reboot the deadlines are unknown; the table belongs to the earlier boot until state_file_restored(). */
 START_TEST(another_boot)
 {
@@ -756,8 +787,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {records_survive_a_restart, another_boot, ids_rise, it_grows, longest_and_too_long,
-                            torn_change, torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need,
+    const TTest *tests[] = {records_survive_a_restart, graces_rise, another_boot, ids_rise, it_grows,
+                            longest_and_too_long, torn_change, torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need,
                             it_shrinks, it_shrinks_under_load, damaged, another_version, epochs_of_domains,
                             epochs_of_another_version, epochs_that_cannot_be_kept, private, a_boot_has_one_id};
 
