@@ -788,9 +788,10 @@ int
 main(void)
 {
     const TTest *tests[] = {records_survive_a_restart, graces_rise, another_boot, ids_rise, it_grows,
-                            longest_and_too_long, torn_change, torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need,
-                            it_shrinks, it_shrinks_under_load, damaged, another_version, epochs_of_domains,
-                            epochs_of_another_version, epochs_that_cannot_be_kept, private, a_boot_has_one_id};
+                            longest_and_too_long, torn_change, torn_fill, killed_inside_of_a_move,
+                            long_names_take_no_more_than_they_need, it_shrinks, it_shrinks_under_load, damaged,
+                            another_version, epochs_of_domains, epochs_of_another_version, epochs_that_cannot_be_kept,
+                            private, a_boot_has_one_id};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }
