@@ -3,6 +3,8 @@
  * never.
  */
 #undef fail /* a macro of Check */
+#include <assert.h>
+
 #include "daemon/rlock_client.c"
 #include "daemon/rlock_hold.c"
 #include "daemon/rlock_run.c"
@@ -64,9 +66,11 @@ tree_kill(void)
 }
 
 #ifdef RLOCKD_TEST_CLOCK
+enum { LEAPS_MAX = 500 };
+
 /* Time passes by leaps, each of which ends a poll(). */
 static struct {
-    int leap_s, passed_s;
+    int leap_s, passed_s, n;
     int answer_fd; /* where an answer comes in the same moment; -1 = nowhere */
     const char *answer;
 } leaps;
@@ -76,6 +80,7 @@ on_alarm(int sig)
 {
     (void)sig;
     leaps.passed_s += leaps.leap_s;
+    assert(leaps.n++ < LEAPS_MAX); /* else rlock waits for ever */
     clock_advance_us(leaps.leap_s * US_PER_S);
     if (leaps.answer_fd >= 0) {
         (void)!write(leaps.answer_fd, leaps.answer, strlen(leaps.answer));
@@ -91,7 +96,7 @@ let_time_pass(int leap_s, int answer_fd, const char *answer)
 
     if (leap_s > 0) {
         leaps.leap_s = leap_s;
-        leaps.passed_s = 0;
+        leaps.passed_s = leaps.n = 0;
         leaps.answer_fd = answer_fd;
         leaps.answer = answer;
     }
