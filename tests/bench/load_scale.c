@@ -350,7 +350,7 @@ killed_main(const struct scale *s)
         if (write(fd, line, strlen(line)) != (ssize_t)strlen(line)) {
             die("write: %s", strerror(errno));
         }
-        nanosleep(&settle, NULL);
+        nanosleep(&settle, NULL); /* the pause is the workload: how long the holder has the lock before its KILL */
         began = now_ns();
         kill(pid, SIGKILL);
         if (read(fd, answer, sizeof(answer)) <= 1 || answer[0] != ':') {

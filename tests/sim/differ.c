@@ -281,7 +281,7 @@ compare_keys(struct test *t)
         line_of(&t->line[0], 2, words);
         words[0] = SLICE_LIT("PEXPIRETIME");
         line_of(&t->line[1], 2, words);
-        /* One of the five commands can read the key; the others get errors on both sides. */
+        /* The key has one type: four of the five commands get an error on both sides. */
         for (unsigned i = 0; i < 5; i++) {
             const struct slice read[5][5] = {{SLICE_LIT("GET"), key},
                                              {SLICE_LIT("HGETALL"), key},

@@ -844,7 +844,7 @@ send_operation(struct node *n, const struct core_action *a)
         answer(w, &f, 5);
         return;
     }
-    /* One link keeps the order of its commands; renewals have a link of their own. */
+    /* The link of locks keeps the order of its commands; renewals have a link of their own. */
     at_us = w->now_us + 20 + upto(w, w->faults_on && chance(w, 50) ? 900 * US_PER_MS : 300);
     if (at_us <= n->last_arrival_us[a->type == CORE_EXTEND]) {
         at_us = n->last_arrival_us[a->type == CORE_EXTEND] + 1;
