@@ -173,11 +173,9 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 static void
 report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
-    int64_t known_us = quorum_entry_deadline_us(qu, o->entry);
-    int64_t ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
     struct core_done done = {.outcome = CORE_OK,
-                             .sent_us = sent_us(ends_us, o->op.lease_us),
-                             .deadline_max_us = ends_us,
+                             .sent_us = sent_us(r->deadline_us, o->op.lease_us),
+                             .deadline_max_us = r->deadline_us,
                              .pttl_us = -1,
                              .token = r->token,
                              .expiry_ms = o->expiry_ms,
@@ -218,8 +216,13 @@ write_back(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 static void
 count_votes(struct quorum *qu, struct quorum_op *o)
 {
-    struct vote_result r = vote_result(&o->vote, clock_now_us());
+    int64_t now_us = clock_now_us();
+    struct vote_result r = vote_result(&o->vote, now_us);
 
+    if (r.step == VOTE_HELD && quorum_entry_suspect(qu, o->entry, now_us) && ask_again(qu, o)) {
+        return;
+    }
+    vote_limit(&o->vote, &r, quorum_entry_deadline_us(qu, o->entry), now_us); /* O6 */
     switch (r.step) {
     case VOTE_UNDECIDED:
         break;
@@ -227,14 +230,7 @@ count_votes(struct quorum *qu, struct quorum_op *o)
         write_back(qu, o, &r);
         break;
     case VOTE_HELD:
-        if (quorum_entry_suspect(qu, o->entry, clock_now_us()) && ask_again(qu, o)) {
-            break;
-        }
-        if (quorum_entry_deadline_us(qu, o->entry) <= clock_now_us() + o->vote.validity_us) { /* O6 */
-            report_refused(qu, o, &(struct vote_result){.outcome = CORE_DOWN, .pttl_us = -1});
-        } else {
-            report_held(qu, o, &r);
-        }
+        report_held(qu, o, &r);
         break;
     case VOTE_REFUSED:
         report_refused(qu, o, &r);

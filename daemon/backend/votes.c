@@ -354,6 +354,19 @@ vote_result(const struct vote *v, int64_t now_us)
     return yes >= v->majority ? raise(v) : (struct vote_result){.step = VOTE_UNDECIDED};
 }
 
+void
+vote_limit(const struct vote *v, struct vote_result *r, int64_t known_us, int64_t now_us)
+{
+    if (r->step != VOTE_HELD) {
+        return;
+    }
+    if (known_us <= now_us + v->validity_us) {
+        *r = (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
+    } else if (known_us < r->deadline_us) {
+        r->deadline_us = known_us;
+    }
+}
+
 /* ---- renewals and releases ---- */
 
 /* The number of nodes on which the key is missing, or another owner's. */

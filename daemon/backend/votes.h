@@ -79,6 +79,12 @@ void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
 /*
+ * A grant lasts no longer than known_us, the time until which a majority is known to keep the key by what was learned
+ * of the nodes behind their answers. HELD becomes REFUSED if that leaves too little.
+ */
+void vote_limit(const struct vote *v, struct vote_result *r, int64_t known_us, int64_t now_us);
+
+/*
  * The outcome of an operation on a name that is held, released or broken: OK when q nodes have done it. False: it is
  * still open. releases: a node without the owner's key counts as done, and the outcome is GONE if so many nodes lacked
  * the key that no majority had it.

@@ -42,6 +42,33 @@ START_TEST(a_majority_that_agrees_holds_it)
 }
 END_TEST
 
+/* A clock was set behind the votes, or a node was admitted without the key. */
+START_TEST(what_is_known_of_the_nodes_limits_a_grant)
+{
+    struct vote v = vote_of(3);
+    struct vote_result r = {.step = VOTE_UNDECIDED};
+
+    vote_limit(&v, &r, 0, 0);
+    ck_assert_int_eq(r.step, VOTE_UNDECIDED);
+    vote_ok(&v, 0, 5, 5, 700);
+    vote_ok(&v, 1, 5, 5, 700);
+    v.validity_us = 100;
+    r = vote_result(&v, 500);
+    vote_limit(&v, &r, 900, 500);
+    ck_assert_int_eq(r.step, VOTE_HELD);
+    ck_assert_int_eq(r.deadline_us, 700);
+    vote_limit(&v, &r, 601, 500);
+    ck_assert_int_eq(r.step, VOTE_HELD);
+    ck_assert_int_eq(r.deadline_us, 601);
+    vote_limit(&v, &r, 600, 500);
+    ck_assert_int_eq(r.step, VOTE_REFUSED);
+    ck_assert_int_eq(r.outcome, CORE_DOWN);
+    r = (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_TAKEN, .pttl_us = 7};
+    vote_limit(&v, &r, 0, 500);
+    ck_assert_int_eq(r.outcome, CORE_TAKEN);
+}
+END_TEST
+
 START_TEST(only_nodes_that_cover_the_token_count_for_the_deadline)
 {
     struct vote v = vote_of(3);
@@ -696,7 +723,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *const tests[] = {a_majority_that_agrees_holds_it,
+    const TTest *const tests[] = {a_majority_that_agrees_holds_it, what_is_known_of_the_nodes_limits_a_grant,
                                   only_nodes_that_cover_the_token_count_for_the_deadline,
                                   a_reserve_saves_the_write_back, voters_below_are_raised_and_no_other_node,
                                   a_raised_node_that_has_lost_our_key_covers_nothing,
