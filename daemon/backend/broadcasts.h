@@ -1,6 +1,6 @@
 /*
  * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken;
- * those about the data (continuity_heard()) use the same channel.
+ * those about the data (continuity_received()) use the same channel.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks are in one database; a channel of Redis is
  * the same in all databases. In a cluster one in the slot of each anchor, `rlock:{<tag>}:deadlock`. A broadcast may get

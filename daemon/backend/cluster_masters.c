@@ -133,12 +133,12 @@ is_pending(struct continuity *c)
 
 /* "+<number>": a generation has begun (GB3 in generation_begin.c). */
 static void
-on_heard(struct continuity *c, struct slice text)
+on_received(struct continuity *c, struct slice text)
 {
     int64_t number;
 
     if (text.n > 0 && number_parse((struct slice){text.p + 1, text.n - 1}, &number)) {
-        cluster_slots_heard(&self(c)->cluster->slots, (uint64_t)number);
+        cluster_slots_announced(&self(c)->cluster->slots, (uint64_t)number);
     }
 }
 
@@ -153,7 +153,7 @@ static const struct continuity_ops by_slot = {
     .floor = floor_of,
     .fresh = is_fresh,
     .pending = is_pending,
-    .heard = on_heard,
+    .received = on_received,
 };
 
 /* ---- events of a shard ---- */

@@ -110,7 +110,7 @@ void cluster_post_slots(const struct cluster *c, const struct cluster_master *m,
 
 void cluster_send_broadcast(const struct cluster *c, struct slice what);
 
-/* Broadcasts the number of a generation that this daemon has begun; the others pass it to cluster_slots_heard(). */
+/* Broadcasts the number of a generation that this daemon has begun; the others pass it to cluster_slots_announced(). */
 void cluster_send_begun(const struct cluster *c, uint64_t number);
 
 /* The timer fires after in_us at the latest, and after half of that at the earliest: the rest is random. */

@@ -68,9 +68,9 @@ cluster_slots_open(struct cluster_slots *s, uint16_t slot, uint16_t node)
 }
 
 void
-cluster_slots_heard(struct cluster_slots *s, uint64_t number)
+cluster_slots_announced(struct cluster_slots *s, uint64_t number)
 {
-    generations_heard(generations_of(s), number, clock_now_us());
+    generations_announced(generations_of(s), number, clock_now_us());
     anchors_wake(s->anchors);
 }
 

@@ -38,7 +38,7 @@ void cluster_slots_reclaimed(struct cluster_slots *s, uint16_t slot, uint64_t nu
 void cluster_slots_open(struct cluster_slots *s, uint16_t slot, uint16_t node);
 
 /* Another daemon has begun the generation with that number. */
-void cluster_slots_heard(struct cluster_slots *s, uint64_t number);
+void cluster_slots_announced(struct cluster_slots *s, uint64_t number);
 
 static inline struct generations *
 generations_of(const struct cluster_slots *s)

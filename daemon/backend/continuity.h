@@ -33,7 +33,7 @@ struct continuity_ops {
     uint64_t (*floor)(const struct continuity *c, uint16_t domain);
     bool (*fresh)(struct continuity *c, uint16_t domain, int64_t now_us);
     bool (*pending)(struct continuity *c);
-    void (*heard)(struct continuity *c, struct slice text);
+    void (*received)(struct continuity *c, struct slice text);
 };
 
 /* The head of the answering record: a membership, or a master of a cluster. */
@@ -121,9 +121,9 @@ continuity_pending(struct continuity *c)
 
 /* Another daemon has broadcast something about the data: a text that is empty or begins with "+". */
 static inline void
-continuity_heard(struct continuity *c, struct slice text)
+continuity_received(struct continuity *c, struct slice text)
 {
-    c->ops->heard(c, text);
+    c->ops->received(c, text);
 }
 
 #endif

@@ -21,15 +21,15 @@
  *     the others do, which get it only if that one has taken it. So of several numbers for one change only one reaches
  *     the others, unless that anchor does not answer all daemons; then each anchor takes one number at most.
  * GB3 A grace period waits for all daemons, and a daemon may notice the change only by its next beat. So the daemon
- *     whose proposal was taken broadcasts the number. The other daemons register within HEARD_US, each at a random time
- *     of its own, and only those that do not know the number yet. If the broadcast is lost, they do so at their beats.
+ *     whose proposal was taken broadcasts the number. The daemons that do not know the number yet register within
+ *     SPREAD_US, each at a random time of its own. If the broadcast is lost, they do so at their beats.
  */
 
 enum { NUMBER_BITS = 20, NEWS_ASKS_MAX = 2, ALL = (1 << ANCHORS) - 1 };
 
 #define PAUSE_US (100 * US_PER_MS)        /* the longest random time of GB2 */
 #define NEWS_US (GENERATION_BEAT_US / 8) /* the wait for the answer of that anchor */
-#define HEARD_US (300 * US_PER_MS)       /* the longest random time of GB3 */
+#define SPREAD_US (300 * US_PER_MS)      /* the longest random time of GB3 */
 
 static bool
 needs(const struct generations *g, const struct generation_slot *s)
@@ -268,10 +268,10 @@ drop(struct generations *g, struct proposal *p)
 
 /* GB3 */
 void
-generations_heard(struct generations *g, uint64_t number, int64_t now_us)
+generations_announced(struct generations *g, uint64_t number, int64_t now_us)
 {
     struct generation_anchor *a = &g->anchor[news_anchor(g)];
-    int64_t due_us = now_us + (int64_t)((draw(g) >> 32) % HEARD_US);
+    int64_t due_us = now_us + (int64_t)((draw(g) >> 32) % SPREAD_US);
 
     if (!generation_table_has(g, number)) {
         a->due_us = due_us < a->due_us ? due_us : a->due_us;

@@ -45,7 +45,7 @@ struct anchor_votes {
 bool generations_two_vote(const struct generations *g, int64_t now_us, struct anchor_votes *out);
 
 /* Another daemon has begun the generation with that number. The message may get lost: see GB3 in generation_begin.c. */
-void generations_heard(struct generations *g, uint64_t number, int64_t now_us);
+void generations_announced(struct generations *g, uint64_t number, int64_t now_us);
 
 /* a NULL: no answer. `sent_us`: when the question left. False: the node is no master, or another one than `node`. */
 bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,

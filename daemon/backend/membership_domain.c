@@ -90,7 +90,7 @@ one_pending(struct continuity *c)
 
 /* Empty: a new epoch has begun, or its grace period is over. "+...": a newcomer. */
 static void
-one_heard(struct continuity *c, struct slice text)
+one_received(struct continuity *c, struct slice text)
 {
     if (text.n == 0) {
         membership_ask_again(self(c));
@@ -111,5 +111,5 @@ const struct continuity_ops membership_one_domain = {
     .token = one_token,
     .fresh = one_fresh,
     .pending = one_pending,
-    .heard = one_heard,
+    .received = one_received,
 };

@@ -49,7 +49,7 @@ struct quorum_node {
 struct quorum_stray {
     char uuid[37];       /* of the sender of the last list; "" = none is known */
     bool warned;         /* confirmed, and logged */
-    int64_t since_us, heard_us; /* the first and the last broadcast that showed this */
+    int64_t since_us, received_us; /* the first and the last broadcast that showed this */
 };
 
 struct quorum {
@@ -76,7 +76,7 @@ struct quorum {
     unsigned recent_at;
     uint64_t broadcast_serial; /* of the last broadcast sent */
     char servers[QUORUM_LIST_ROOM]; /* the last list of quorum_servers.c with a server that was new */
-    unsigned servers_untold; /* broadcasts of it that are to come */
+    unsigned servers_unsent; /* broadcasts of it that are to come */
     struct timer servers_timer; /* the next one */
     struct quorum_stray stray;
     struct core_waiters_polled polled;

@@ -49,7 +49,7 @@ print(const struct quorum *qu, char out[QUORUM_LIST_ROOM])
 static void
 plan(struct quorum *qu, int64_t pause_us)
 {
-    bool needed = qu->servers_untold > 0 || qu->stray.uuid[0] != '\0';
+    bool needed = qu->servers_unsent > 0 || qu->stray.uuid[0] != '\0';
     int64_t at_us = needed ? clock_now_us() + pause_us + quorum_random(qu, SPREAD_US) : INT64_MAX;
 
     timer_set(&qu->timers, &qu->servers_timer, at_us);
@@ -68,12 +68,12 @@ forget(struct quorum *qu)
 
 /* This daemon, or another one, has broadcast the list. */
 static void
-told(struct quorum *qu)
+was_broadcast(struct quorum *qu)
 {
-    if (qu->stray.uuid[0] != '\0' && clock_now_us() - qu->stray.heard_us >= SILENCE_US) {
+    if (qu->stray.uuid[0] != '\0' && clock_now_us() - qu->stray.received_us >= SILENCE_US) {
         forget(qu);
     }
-    qu->servers_untold -= qu->servers_untold > 0;
+    qu->servers_unsent -= qu->servers_unsent > 0;
     plan(qu, PAUSE_US - SPREAD_US);
 }
 
@@ -127,7 +127,7 @@ quorum_servers_changed(struct quorum *qu)
     print(qu, list);
     if (missing(slice_of(qu->servers), slice_of(list)) > 0) {
         strcpy(qu->servers, list);
-        qu->servers_untold = TIMES;
+        qu->servers_unsent = TIMES;
         plan(qu, 0);
     }
 }
@@ -135,7 +135,7 @@ quorum_servers_changed(struct quorum *qu)
 static void
 suspect(struct quorum *qu)
 {
-    qu->stray.since_us = qu->stray.heard_us = clock_now_us();
+    qu->stray.since_us = qu->stray.received_us = clock_now_us();
     plan(qu, 0);
 }
 
@@ -145,8 +145,8 @@ confirm(struct quorum *qu)
 {
     struct quorum_stray *stray = &qu->stray;
 
-    stray->heard_us = clock_now_us();
-    if (stray->warned || stray->heard_us - stray->since_us < PAUSE_US) {
+    stray->received_us = clock_now_us();
+    if (stray->warned || stray->received_us - stray->since_us < PAUSE_US) {
         return;
     }
     stray->warned = true;
@@ -177,7 +177,7 @@ quorum_servers_received(struct quorum *qu, struct slice uuid, struct slice what)
         forget(qu);
     }
     if (missing(what, slice_of(own)) == 0) {
-        told(qu);
+        was_broadcast(qu);
     }
     return true;
 }
@@ -189,5 +189,5 @@ quorum_servers_due(struct quorum *qu)
 
     print(qu, list);
     quorum_broadcast(&qu->head, slice_of(list));
-    told(qu);
+    was_broadcast(qu);
 }

@@ -372,7 +372,7 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
     } else if (s == NULL || !broadcasts_received(s, channel, what)) {
         watches_message(sh->watches, channel, what);
     } else if (what->type == REPLY_TEXT && (what->text.n == 0 || what->text.p[0] == '+')) {
-        continuity_heard(sh->continuity, what->text);
+        continuity_received(sh->continuity, what->text);
     }
 }
 

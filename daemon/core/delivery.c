@@ -57,7 +57,7 @@ delivery_failed(struct core *c, const struct core_grant *g)
         if (claim_holds(cl) > 1) { /* its owner has received answers about the others */
             request_give_back(c, cl, g->shared);
         } else {
-            end_by_loss(c, cl, "granted too late to be told", false);
+            end_by_loss(c, cl, "granted too late to be reported", false);
         }
     }
 }

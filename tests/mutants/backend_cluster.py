@@ -122,7 +122,7 @@ MUTANTS = [
            BACKEND + "generation_begin.c", "report_begun", "g->on_news(g->ctx, GENERATION_BEGUN, 0, p->number);", "",
            ["unit:test_generations_fleet"]),
     Mutant("R253", "a daemon that learns of a new generation waits for its next beat", BACKEND + "cluster_masters.c",
-           "on_heard", "cluster_slots_heard(&self(c)->cluster->slots, (uint64_t)number);", "(void)c;",
+           "on_received", "cluster_slots_announced(&self(c)->cluster->slots, (uint64_t)number);", "(void)c;",
            ["sim:--fleet --shape cluster --daemons 10"]),
     Mutant("R254", "the begin of a generation is not published", BACKEND + "cluster_post.c", "cluster_send_begun",
            "cluster_send_broadcast(c, slice_of(text));", "(void)c;",

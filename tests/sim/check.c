@@ -201,7 +201,7 @@ check_news(struct daemon *d, const struct core_publish *p)
         turns_taken(n); /* other owners may have had it since; and chance decides which attempt is the next */
     }
     if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&
-        strcmp(p->reason, "lease over") != 0 && strcmp(p->reason, "granted too late to be told") != 0) {
+        strcmp(p->reason, "lease over") != 0 && strcmp(p->reason, "granted too late to be reported") != 0) {
         violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,
                  (double)(w->now_us - w->trouble_us) / 1e6);
     }

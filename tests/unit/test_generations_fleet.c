@@ -78,7 +78,7 @@ receives(struct broadcast *b)
 
     for (unsigned who = 0; b->number != 0 && who < FLEET; who++) {
         if (b->at_us[who] != 0 && b->at_us[who] <= w->now_us) {
-            generations_heard(w->g[who], b->number, w->now_us);
+            generations_announced(w->g[who], b->number, w->now_us);
             b->at_us[who] = 0;
         }
         all = all && b->at_us[who] == 0;
