@@ -54,6 +54,8 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
 /* a NULL: no answer, or an error. */
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,
                                  int64_t sent_us, int64_t now_us);
-void generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a);
+
+/* `node`: the node that was asked; the slot may have another one by now. a NULL: as above. */
+void generations_record_answered(struct generations *g, uint16_t node, uint16_t slot, const struct record_answer *a);
 
 #endif

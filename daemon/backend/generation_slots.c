@@ -168,16 +168,15 @@ record_missing(struct generations *g, uint16_t slot)
 }
 
 void
-generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a)
+generations_record_answered(struct generations *g, uint16_t node, uint16_t slot, const struct record_answer *a)
 {
     struct generation_slot *s = &g->slot[slot];
+    struct generation_node *n = &g->node[node];
     struct known_generation *e = s->generation != NO_INDEX ? &g->known[s->generation] : NULL;
 
     g->records_sent--;
-    if (s->node != NO_INDEX) {
-        g->node[s->node].records_fail = a == NULL || a->refused;
-        g->node[s->node].records_pause_us = a == NULL || a->refused ? g->node[s->node].records_pause_us : 0;
-    }
+    n->records_fail = a == NULL || a->refused;
+    n->records_pause_us = n->records_fail ? n->records_pause_us : 0;
     if (s->record != RECORD_SENT || e == NULL) {
         return; /* the question was sent in another generation */
     }

@@ -7,6 +7,7 @@
 #include "suite.h"
 
 #define SLOT 7
+#define OTHER 100
 #define TICK_US (10 * US_PER_MS)
 
 static struct generations *g;
@@ -69,7 +70,7 @@ run_for(int64_t us, const struct record_answer *answer)
             } else {
                 sent_mode = s.mode;
                 ck_assert_uint_lt(sent_n++, 1000);
-                generations_record_answered(g, s.slot, answer);
+                generations_record_answered(g, s.node, s.slot, answer);
             }
         }
     }
@@ -166,7 +167,7 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
     generations_differs(g, SLOT);
     generations_next(g, now_us, &s);
     ck_assert_int_eq(s.type, SEND_RECORD);
-    generations_record_answered(g, SLOT, &grants);
+    generations_record_answered(g, 0, SLOT, &grants);
     for (unsigned i = 0; i < ANCHORS; i++) {
         register_at(i, false); /* in flight */
     }
@@ -208,12 +209,43 @@ START_TEST(a_failed_command_to_spoil_is_sent_again)
         generations_next(g, now_us, &s);
         ck_assert(s.type != SEND_RECORD || s.mode == RECORD_MODE_SPOIL);
         if (s.type == SEND_RECORD) {
-            generations_record_answered(g, s.slot, ++spoils < 3 ? failures[_i % 2] : ends[_i / 2]);
+            generations_record_answered(g, s.node, s.slot, ++spoils < 3 ? failures[_i % 2] : ends[_i / 2]);
         } else if (s.type == SEND_REGISTER) {
             register_at(s.anchor, false);
         } /* the node does not answer: the slot stays open */
     }
     ck_assert_uint_eq(spoils, 3);
+}
+END_TEST
+
+/* The slot has moved while its record was asked for: the former node has failed, and the new one is asked at once. */
+START_TEST(a_failure_is_of_the_node_that_was_asked)
+{
+    static const char id[NODE_ID_ROOM] = "new";
+    struct slot_range has = {OTHER, 16383};
+    struct node_answer new = {.time_us = 2000, .master = true, .origin = 77, .config_epoch = 2, .range = &has,
+                              .ranges_n = 1, .id = "new"};
+    struct generation_send s;
+    struct slot_state state;
+    unsigned sent = 0;
+
+    run_for(US_PER_S, &reclaims);
+    generations_slot(g, OTHER, 0, now_us, &state);
+    run_for(US_PER_S, &reclaims);
+    ck_assert_uint_eq(generations_node(g, id), 1);
+    ck_assert(generations_node_answered(g, 1, &new, now_us, now_us));
+    generations_differs(g, SLOT);
+    for (generations_next(g, now_us, &s); s.type != SEND_RECORD; generations_next(g, now_us, &s)) {
+        ck_assert_int_ne(s.type, SEND_NOTHING);
+    }
+    has.first = SLOT;
+    ck_assert(generations_node_answered(g, 1, &new, now_us, now_us));
+    generations_record_answered(g, s.node, s.slot, _i == 0 ? NULL : &refused);
+    generations_differs(g, OTHER);
+    for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
+        sent += s.type == SEND_RECORD && s.node == 1;
+    }
+    ck_assert_uint_eq(sent, 2);
 }
 END_TEST
 
@@ -229,6 +261,7 @@ main(void)
     tcase_add_test(t, a_refused_command_has_not_run);
     tcase_add_test(t, a_good_answer_ends_the_pauses);
     tcase_add_test(t, a_record_that_grants_is_ahead_of_the_anchors);
+    tcase_add_loop_test(t, a_failure_is_of_the_node_that_was_asked, 0, 2);
     tcase_add_loop_test(t, a_failed_command_to_spoil_is_sent_again, 0, 4);
     suite_add_tcase(s, t);
     return suite_run(s);
