@@ -289,6 +289,29 @@ START_TEST(an_item_waits_for_an_open_slot_for_a_timeout)
 }
 END_TEST
 
+/* P6: it joined the cluster after the last request for the map. */
+START_TEST(an_item_behind_ask_to_an_unknown_node_gets_a_new_map)
+{
+    slot_open = true;
+    (void)item_of(1, VERB_RENEW, false);
+    refused("ASK 15495 127.0.0.1:7009");
+    ck_assert(list_empty(&sent));
+    ck_assert(c->map_outdated);
+    ck_assert(!is_down(1));
+}
+END_TEST
+
+/* The present map has the node: no daemon requests another one for each key that has moved. */
+START_TEST(an_item_behind_ask_to_a_known_node_needs_no_map)
+{
+    slot_open = true;
+    (void)item_of(1, VERB_RENEW, false);
+    refused("ASK 15495 " PLACE);
+    ck_assert(!list_empty(&sent));
+    ck_assert(!c->map_outdated);
+}
+END_TEST
+
 /* P3 */
 START_TEST(a_reclaim_is_never_sent_twice)
 {
@@ -331,6 +354,8 @@ main(void)
     tcase_add_loop_test(t, an_item_that_an_open_slot_refuses_stays_parked, 0, 2);
     tcase_add_test(t, a_slot_that_closes_gets_its_items_at_once);
     tcase_add_test(t, an_item_waits_for_an_open_slot_for_a_timeout);
+    tcase_add_test(t, an_item_behind_ask_to_an_unknown_node_gets_a_new_map);
+    tcase_add_test(t, an_item_behind_ask_to_a_known_node_needs_no_map);
     tcase_add_test(t, a_reclaim_is_never_sent_twice);
     tcase_add_test(t, wakes_are_jittered);
     suite_add_tcase(s, t);
