@@ -25,7 +25,7 @@ MUTANTS = [
            "conf_keys_fingerprint", "while (n > 1 && same_key(&m.entry[n - 2], &m.entry[m.n - 1])) { n--; }", "",
            ["unit:test_conf_keymap", "redis:test_reload.py Keys.test_daemons_that_were_started_with_other_keys"]),
     Mutant("R119", "-t does not report that rules give two names one key", "conf/conf_keymap.c", "collide",
-           "- other.n <=", "- other.n >", ["unit:test_conf_keymap", "redis:test_reload.py OneKey.test_is_said_by_t"]),
+           "- other.n <=", "- other.n >", ["unit:test_conf_keymap", "redis:test_reload.py OneKey.test_t_reports_it"]),
     Mutant("R111", "a reload gives names other keys, in this daemon first", "daemon/rlockd.c", "reload",
            "conf_same_keys(p->conf, now, &errors) &&", "", ["redis:test_reload.py Keys.test_is_refused"]),
     Mutant("R705", "a reload accepts rules that the Redis in use cannot serve", "daemon/rlockd.c", "reload",

@@ -114,7 +114,7 @@ MUTANTS = [
            ["redis:test_two_daemons.py TakenAway.test_by_a_client_that_unlocks_as_redisson_does"]),
     Mutant("H23", "a lock that another daemon caches stays there: no broadcast asks for it", CORE + "attempt_ends.c",
            "attempt_failed", "q->waiting_n > 0", "q->waiting_n > UINT32_MAX / 2",
-           ["unit:test_core_broadcast", "redis:test_linger.py Linger.test_it_is_told"]),
+           ["unit:test_core_broadcast", "redis:test_linger.py Linger.test_a_message_reports_the_waiter"]),
     Mutant("H24", "a daemon that is releasing a lock forgets that others want it", CORE + "waiter_polls.c",
            "waiter_poll_found", "l->held_n + l->releasing_n", "l->held_n",
            ["unit:test_core_broadcast", "unit:test_core_waiter_poll"]),

@@ -33,7 +33,7 @@ def slot_of(key):
     return crc16(key[at + 1:end] if end > at + 1 else key) % SLOTS
 
 
-# where no replica is to take over: a busy machine must not look like a dead node
+# where no replica is to take over: a slow answer of a busy machine must not count as a dead node
 STEADY = ("--cluster-node-timeout", "60000")
 
 
@@ -302,7 +302,7 @@ class Cluster:
                         c.cmd("WAIT", "1", "5000")  # the replica counts the FLUSHALL, too, when it has received it
 
     def renew(self):
-        """Makes the cluster look new: a node whose counter of FLUSHALL is not 0 is not new (scripts/anchor.lua)."""
+        """Resets the counters of FLUSHALL: a node whose counter is not 0 is not new (scripts/anchor.lua)."""
         self.clear()
         for node in self.nodes:
             assert node.cmd("CONFIG", "RESETSTAT") == "OK"

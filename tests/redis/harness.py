@@ -141,7 +141,7 @@ class Conn:
                 return False
         try:
             if not within(connected, pause=0.001):
-                raise BlockingIOError("nobody accepts connections on %s" % (where,))
+                raise BlockingIOError("no process accepts connections on %s" % (where,))
         except OSError:
             self.sock.close()
             raise
@@ -487,7 +487,7 @@ class Case(unittest.TestCase):
         return self._keep(Rlockd(self.dir, **more))
 
     def make_run(self, topology):
-        """Starts the processes of `make run TOPOLOGY=...`, in a directory that looks like ours; rlockd is ready."""
+        """Starts the processes of `make run TOPOLOGY=...`, in a directory like this one; rlockd is ready."""
         for name in ("scripts", "build"):
             os.mkdir(os.path.join(self.dir, name))
         for name in ("rlockd", "rlock"):

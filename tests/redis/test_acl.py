@@ -13,7 +13,7 @@ class Keys(Case):
                                   "&*", "+@all"])
         self.d = self.rlockd(redis=self.r.url, conf="redis: { user: app, password: s3cret }\n")
 
-    def test_it_is_told_which(self):
+    def test_the_error_names_the_key(self):
         for words in (("NOWAIT",), ("WAIT", "30s")):
             error = self.d.cmd("LOCK", "sess:42", *words)
             self.assertIsInstance(error, RError)

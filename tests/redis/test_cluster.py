@@ -251,9 +251,9 @@ class Redirected(Case):
 
     def monitors(self):
         found = [n.conn() for n in self.c.nodes]
-        for ear in found:
-            self.addCleanup(ear.close)
-            self.assertEqual(ear.cmd("MONITOR"), "OK")
+        for monitor in found:
+            self.addCleanup(monitor.close)
+            self.assertEqual(monitor.cmd("MONITOR"), "OK")
         return found
 
     def maps(self, monitors):
@@ -261,9 +261,9 @@ class Redirected(Case):
         How often a daemon asked nodes for the map, without the CLUSTER NODES of node.lua (each node for its own slots).
         """
         n = 0
-        for node, ear in zip(self.c.nodes, monitors):
+        for node, monitor in zip(self.c.nodes, monitors):
             node.cmd("ECHO", "the end")
-            for line in iter(ear.read, None):
+            for line in iter(monitor.read, None):
                 if '"the end"' in line:
                     break
                 n += '"CLUSTER" "NODES"' in line and " lua]" not in line
@@ -278,7 +278,7 @@ class Redirected(Case):
             self.assertIsInstance(c.cmd("LOCK", name, "WAIT", "20s"), int)
             self.assertEqual(c.cmd("UNLOCK", name), 0)
             self.addCleanup(source.cmd, "CLUSTER", "SETSLOT", str(slot_of(name)), "NODE", source.id)
-        ears, began = self.monitors(), time.monotonic()
+        monitors, began = self.monitors(), time.monotonic()
         with source.conn() as node:
             for i, (name, c) in enumerate(conns.items()):
                 self.give_away(node, slot_of(name), to)
@@ -287,7 +287,7 @@ class Redirected(Case):
                 within(lambda i=i: int(d.info("stats")["redirects"]) > i, 0.1)
         for c in conns.values():
             self.assertNotIsInstance(c.read(), int)
-        n, seconds = self.maps(ears), time.monotonic() - began
+        n, seconds = self.maps(monitors), time.monotonic() - began
         self.assertGreater(int(d.info("stats")["redirects"]), self.NAMES // 4)  # else the test would prove nothing
         self.assertGreater(n, 0)
         # one node of the URL and one master are asked, each every 100 ms at most
@@ -493,7 +493,7 @@ class Starts(Case):
             until(lambda: d.info("redis")["redis_links_up"] == "9")
             self.assertEqual(self.warned(d), [])
 
-    @unittest.skipIf(harness.redis_major() < 7, "no node of Redis 6 can be made deaf")
+    @unittest.skipIf(harness.redis_major() < 7, "no node of Redis 6 drops packets on request")
     def test_a_replica_that_a_node_takes_for_a_master_is_no_reason(self):
         """
         As right after `redis-cli --cluster create`: the asked node has not learned yet that the new node is a replica.
@@ -527,7 +527,7 @@ class Starts(Case):
 
 
 class Run(harness.Case):
-    """`make run TOPOLOGY=cluster`, in a directory that looks like ours."""
+    """`make run TOPOLOGY=cluster`, in a directory with the files of this one."""
 
     def test_run(self):
         p = self.make_run("cluster")

@@ -159,7 +159,7 @@ class New(harness.Case):
         until(lambda: "info redis two anchors vote" in d.log())
 
     def test_the_third_knows_a_holder(self):
-        """Two masters come back empty: to a daemon that starts then, they look like masters of a new cluster."""
+        """Two masters come back empty: a daemon that starts then cannot tell them from masters of a new cluster."""
         self.begin()
         conf = CONF + "locks: { lease: 60s }\n"
         a = self.rlockd(redis=self.c.url(), conf=conf, name="a")

@@ -66,20 +66,20 @@ class Case(clusters.Case):
 
 
 class Begun(Case):
-    def test_all_hear_of_a_generation(self):
+    def test_all_learn_of_a_generation(self):
         """The broadcast has the number of the slot's record. Other generations may have begun before it."""
         one, _ = self.two()
         name = self.names(1)[0]
         self.taken(one, name)
         tag = self.c.owner(FIRST).cmd("KEYS", "rlock:*:seen")[0].split("{")[1].split("}")[0]
-        ear = self.first.conn()
-        self.addCleanup(ear.close)
-        self.assertEqual(ear.cmd("SSUBSCRIBE", "rlock:{%s}:deadlock" % tag)[0], "ssubscribe")
+        subscriber = self.first.conn()
+        self.addCleanup(subscriber.close)
+        self.assertEqual(subscriber.cmd("SSUBSCRIBE", "rlock:{%s}:deadlock" % tag)[0], "ssubscribe")
         to = next(n for n in self.c.masters_now() if n.id not in (self.first.id, self.c.owner(slot_of(name)).id))
         self.c.move(slot_of(name), to)
         self.taken(one, "{%s}2" % name)
         begun = {"+" + to.cmd("GET", key).split()[0] for key in to.cmd("KEYS", "rlock:*:epoch")}
-        while ear.read()[2] not in begun:  # read() fails when no more messages come
+        while subscriber.read()[2] not in begun:  # read() fails when no more messages come
             pass
 
 

@@ -246,20 +246,20 @@ class RedisAway(Case):
     def test_held_until_the_deadline_and_then_lost(self):
         self.start()
         self.c.cmd("LOCK", "a")
-        ears = self.conn(self.d)
-        ears.cmd("SUBSCRIBE", "lock:a")
+        subscriber = self.conn(self.d)
+        subscriber.cmd("SUBSCRIBE", "lock:a")
         self.r.kill()
         other = self.conn(self.d)
         other.cmd("DEBUG", "ADVANCE", "10s")
         self.assertEqual(other.maps("LOCKS", "a")[0]["state"], "held")
-        self.assertTrue(ears.quiet())
+        self.assertTrue(subscriber.quiet())
         other.cmd("DEBUG", "ADVANCE", "10s")
         self.assertEqual(other.maps("LOCKS", "a")[0]["state"], "held")
-        self.assertRegex(ears.read()[2], "^jeopardy ")
+        self.assertRegex(subscriber.read()[2], "^jeopardy ")
         other.cmd("DEBUG", "ADVANCE", "10s")
-        self.assertRegex(ears.read()[2], "^lost ")
+        self.assertRegex(subscriber.read()[2], "^lost ")
         self.assertRegex(self.c.cmd("UNLOCK", "a"), "^LOST ")
-        self.assertRegex(self.c.cmd("UNLOCK", "a"), "^NOTHELD ", "told once")
+        self.assertRegex(self.c.cmd("UNLOCK", "a"), "^NOTHELD ", "reported once")
         self.assertRegex(self.d.log(), "lost.*a")
 
     def test_restarted_empty(self):
@@ -344,7 +344,7 @@ class RedisAddress(Case):
             self.assertEqual(c.cmd("EXISTS", "a"), 1)
         self.assertNotIn("other", d.cmd("CONFIG", "GET", "redis.*"))
 
-    def test_wrong_password_is_said(self):
+    def test_wrong_password_is_reported(self):
         r = self.redis(args=["--requirepass", "other"])
         d = self.rlockd(redis=r.url, wait=False)
         until(d.serving)
@@ -565,7 +565,7 @@ class CommandLine(Case):
         self.assertEqual(out, again)
         self.assertIn("127.0.0.1:7000", out)
 
-    def test_an_address_in_use_is_said(self):
+    def test_an_address_in_use_is_reported(self):
         d = self.rlockd(tcp=True)
         for addr in ("unix:" + d.path, "tcp:127.0.0.1:%d" % d.port):
             status, out, err = self.rlockd_words("--redis", "unix:/nosuch", "--listen", addr)

@@ -45,7 +45,7 @@ FOREIGN = {
     "zset of permits that never were": [("ZADD", 1, PERMIT)],
     "stream": [("XADD", "1-1", "f", SECRET)],
 }
-# Names that the operator has declared by a rule; their data looks exactly like a lock of that kind.
+# Names that the operator has declared by a rule; their data has the form of a lock of that kind.
 DECLARED = {
     "semaphore": ("number", "below zero"),
     "counter": ("number",),
@@ -305,7 +305,7 @@ class AnyNumber(Case):
     The number of permits of a semaphore is a plain number: a rule for all keys also declares numbers of applications.
     """
 
-    def test_said_by_the_start_and_by_t(self):
+    def test_reported_by_the_start_and_by_t(self):
         for n, (conf, warned) in enumerate((
                 ("locks: { kind: semaphore }\n", True), ("rules: [{ match: '*', kind: semaphore }]\n", True),
                 ("locks: { kind: semaphore, prefix: 'p:' }\n", False))):
@@ -327,7 +327,7 @@ class Rights(Case):
         self.assertEqual(r.cmd("ACL", "SETUSER", "rl", "reset", "on", ">p", "&redisson_*", "&rlock:deadlock:*",
                                "&__redis__:invalidate", *keys, "+@all", "-@admin", "-@dangerous", "+info"), "OK")
 
-    def test_said_at_the_start_and_enough(self):
+    def test_reported_at_the_start_and_enough(self):
         """The advice in the log removes the rights that are not needed, and no others."""
         r = self.redis()
         self.user(r, ["~*"])
@@ -357,14 +357,14 @@ class Rights(Case):
                     self.assertIn(three.cmd("UNLOCK", name), (0, "LOST the lock was held and has been lost"))
         self.assertNotIn("NOPERM", a.log() + b.log())
 
-    def test_no_word_where_any_key_may_be_a_locks(self):
+    def test_no_warning_where_any_key_may_be_a_locks(self):
         r = self.redis()
         self.user(r, ["~*"])
         for n, conf in enumerate(("", "rules: [{ match: 'a/*', prefix: 'p:' }]\n")):
             d = self.rlockd(redis=r.url, name="d%d" % n, conf=conf + "redis: { user: rl, password: p }\n")
             self.assertNotIn(self.WIDER, d.log())
 
-    def test_said_by_minus_t(self):
+    def test_reported_by_minus_t(self):
         r = self.redis()
         path = "%s/t.yaml" % self.dir
 
@@ -377,7 +377,7 @@ class Rights(Case):
         self.assertIn("the user at %s may use keys that no rule gives" % r.url, err)
         self.assertIn("ACL SETUSER default resetkeys ~rlock:* ~", err)
         self.assertEqual(test(r.url, ""), (0, "configuration ok\n", ""))
-        self.assertEqual(test("unix:%s/nobody.sock" % self.dir, self.RULES), (0, "configuration ok\n", ""))
+        self.assertEqual(test("unix:%s/no-server.sock" % self.dir, self.RULES), (0, "configuration ok\n", ""))
         self.assertEqual(r.cmd("DBSIZE"), 0)
         r.cmd("ACL", "SETUSER", "default", "resetkeys", "~app:*")
         self.assertEqual(test(r.url, self.RULES), (0, "configuration ok\n", ""))

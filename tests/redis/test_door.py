@@ -111,7 +111,7 @@ class SecondDaemon(Case):
         self.assertEqual(os.stat(first.path).st_ino, before)
         self.assertGreater(first.cmd("LOCK", "a"), 0)
 
-    def test_a_lock_file_that_cannot_be_opened_is_said(self):
+    def test_a_lock_file_that_cannot_be_opened_is_reported(self):
         sub = os.path.join(self.dir, "sub")
         os.mkdir(sub)
         open(os.path.join(sub, "rlockd.sock.lock"), "w").close()

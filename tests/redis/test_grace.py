@@ -14,7 +14,7 @@ KINDS = ("reentrant", "simple", "counter", "fair", "fenced", "rw", "semaphore")
 
 
 class Two(Case):
-    """Two daemons on one Redis, which know of each other."""
+    """Two daemons on one Redis, each with the other in its list of members."""
     conf = conf_b = ""
 
     def setUp(self):
@@ -179,7 +179,7 @@ class Grace(Two):
 
     def test_one_that_has_left_is_not_waited_for(self):
         self.assertEqual(self.b.stop(), 0)
-        self.assertEqual(len(self.r.cmd("HKEYS", "rlock:members")), 1, "it has said good-bye")
+        self.assertEqual(len(self.r.cmd("HKEYS", "rlock:members")), 1, "it has left")
         until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
         began = time.monotonic()
         self.assertIsInstance(self.holder.cmd("LOCK", "x"), int)
@@ -189,11 +189,11 @@ class Grace(Two):
         self.assertLess(time.monotonic() - began, DEADLINE)
 
 
-class Unheard(Two):
+class Unknown(Two):
     conf = "redis: { timeout: 200ms }\n"
 
     def test_a_daemon_that_came_while_all_others_stood_still(self):
-        """A daemon that stands still knows an old list of members, so it does not end a grace period alone."""
+        """A daemon that stands still has an old list of members, so it does not end a grace period alone."""
         self.assertEqual(self.b.stop(), 0)
         until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
         self.a.signal(signal.SIGSTOP)
@@ -230,7 +230,7 @@ class ShortLeases(Two):
         began = time.monotonic()
         self.assertIsInstance(self.holder.cmd("LOCK", "theirs"), int)
         took = time.monotonic() - began
-        self.assertGreater(took, 2.9, "the dead one could have told somebody that it has it")
+        self.assertGreater(took, 2.9, "the dead daemon may have reported a grant")
         self.assertLess(took, 3 + 2 + 2 * harness.SLOW)  # until the loss is noticed, and the lease
         self.assertEqual(self.holder.cmd("UNLOCK", "ours"), 0, "kept all the time")
 
@@ -305,19 +305,19 @@ class RedisStopped(Two):
 
     def test_jeopardy_then_lost_then_closed(self):
         token = self.holder.cmd("LOCK", "x")
-        ears = self.conn(self.a)
-        ears.cmd("SUBSCRIBE", "lock:x")
+        subscriber = self.conn(self.a)
+        subscriber.cmd("SUBSCRIBE", "lock:x")
         self.r.signal(signal.SIGSTOP)
         self.a.advance("20s")
-        news = ears.read()
+        news = subscriber.read()
         self.assertRegex(news[2], "^jeopardy %d " % token)
         self.assertTrue(self.holder.quiet())
         self.assertEqual(self.holder.cmd("LOCK", "x", "ONCE"), token, "it is held yet")
         self.a.advance("5s")
         self.assertEqual(self.holder.cmd("PING"), "PONG")
-        self.assertTrue(ears.quiet(), "once")
+        self.assertTrue(subscriber.quiet(), "once")
         self.a.advance("5s")
-        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRegex(subscriber.read()[2], "^lost %d " % token)
         self.assertRaises(harness.Closed, self.holder.read)
         self.r.signal(signal.SIGCONT)
         self.assertEqual(self.a.info("stats")["jeopardies"], "1")

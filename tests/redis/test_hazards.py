@@ -31,7 +31,7 @@ class Log(Case):
         only_count = [x for x in lines if re.search(r"left_out=\d+$", x)]
         self.assertEqual(len(lines) - len(only_count) + counted, n, "each was written or counted")
 
-    def test_the_first_loss_of_a_session_is_told_beside_many_of_another(self):
+    def test_the_first_loss_of_a_session_is_logged_beside_many_of_another(self):
         d = self.rlockd()
         n = 300
         with d.conn() as many, d.conn() as one, d.conn() as breaks:
@@ -281,7 +281,7 @@ class Eviction(Case):
     def policy(self, name):
         self.assertEqual(self.r.cmd("CONFIG", "SET", "maxmemory-policy", name), "OK")
 
-    def test_is_said(self):
+    def test_is_logged(self):
         self.start()
         self.assertGreater(self.c.cmd("LOCK", "a"), 0)
         self.assertIn("may evict locks", self.d.log())
@@ -431,7 +431,7 @@ class Clocks(Jumping):
         until(lambda: "clock jump" in self.d.log())
         until(lambda: self.lost(other) or self.r.cmd("EXISTS", "a") == 1, deadline=3)  # long before its next renewal
         lost = self.lost(other)
-        self.assertRegex(str(self.c.cmd("UNLOCK", "a")), "^LOST " if lost else "^0$", "told, or held again")
+        self.assertRegex(str(self.c.cmd("UNLOCK", "a")), "^LOST " if lost else "^0$", "reported as lost, or held again")
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0])
 
     def test_redis_jumps_back(self):
@@ -452,18 +452,18 @@ class Warned(Case):
     def test_jeopardy_comes_before_lost(self):
         r = self.redis()
         d = self.rlockd(redis=r.url, conf="locks: { lease: 30s }\nredis: { timeout: 300ms, backoff_max: 50ms }\n")
-        c, ears, clock = self.conn(d), self.conn(d), self.conn(d)
+        c, subscriber, clock = self.conn(d), self.conn(d), self.conn(d)
         token = c.cmd("LOCK", "a")
-        ears.cmd("SUBSCRIBE", "lock:a")
+        subscriber.cmd("SUBSCRIBE", "lock:a")
         r.kill()
         for by in ("19s", "2s", "9s"):
             if by == "2s":
-                self.assertTrue(ears.quiet(), "two thirds of the lease are not over")
+                self.assertTrue(subscriber.quiet(), "two thirds of the lease are not over")
             clock.cmd("DEBUG", "ADVANCE", by)
             if by == "2s":
-                self.assertRegex(ears.read()[2], "^jeopardy %d " % token)
+                self.assertRegex(subscriber.read()[2], "^jeopardy %d " % token)
                 self.assertEqual(clock.maps("LOCKS", "a")[0]["state"], "held")
-        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRegex(subscriber.read()[2], "^lost %d " % token)
         self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
 
 
@@ -481,7 +481,7 @@ class Paused(Jumping):
         self.set_clock(seconds)
         d.signal(signal.SIGCONT)
 
-    def test_past_the_lease_nothing_is_said_to_be_held(self):
+    def test_past_the_lease_nothing_is_reported_as_held(self):
         d = self.sleeping_daemon()
         c, other = self.conn(d), self.conn(d)
         token = c.cmd("LOCK", "a")
@@ -775,7 +775,7 @@ class Secrets(Case):
         self.assertIn("--listen\0unix:" + d.path, line)
         d.signal(signal.SIGHUP)
         until(lambda: "conf reloaded" in d.log())
-        self.assertNotIn("needs a restart", d.log(), "a reload still knows what the command line said")
+        self.assertNotIn("needs a restart", d.log(), "a reload keeps the options of the command line")
 
 
 if __name__ == "__main__":

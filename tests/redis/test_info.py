@@ -76,7 +76,7 @@ class Info(Case):
         self.assertGreater(len(lines), 40)
         self.assertEqual([n for n in lines if n not in sample and not n.startswith("rules")], [])
 
-    def test_memory_is_told_as_it_is(self):
+    def test_memory_is_reported_as_it_is(self):
         """The memory figures of INFO, against the sum of the daemon's allocations."""
         d = self.rlockd(conf="limits: { sessions: 1000 }\n")
 

@@ -28,10 +28,10 @@ class Kinds(Case):
 
     def waits(self, daemon, name, n):
         """n waiters wait there, and the daemon knows that the name is taken"""
-        rows = daemon.maps("LOCKS", name) if isinstance(daemon, harness.Conn) else self.look(daemon, name)
+        rows = daemon.maps("LOCKS", name) if isinstance(daemon, harness.Conn) else self.rows_of(daemon, name)
         return rows and rows[0]["waiters"] == n
 
-    def look(self, daemon, name):
+    def rows_of(self, daemon, name):
         with daemon.conn() as c:
             return c.maps("LOCKS", name)
 
@@ -185,7 +185,7 @@ class Kinds(Case):
         until(lambda: self.leftovers() == [])
         return took
 
-    def test_deadlocks_between_daemons_are_told_once_to_one(self):
+    def test_deadlocks_between_daemons_are_reported_once_to_one(self):
         for length in (2, 3, 5):
             self.deadlock(length)
         with self.a.conn() as x, self.b.conn() as y:
@@ -216,14 +216,14 @@ class Kinds(Case):
         self.assertGreater(holder.read(), 0)
         self.assertNotRegex(d.log(), "(?m)^(warn|error) redis")
 
-    def test_what_publishes_nothing_is_heard_by_tracking(self):
+    def test_what_publishes_nothing_is_noticed_by_tracking(self):
         c = self.conn(self.a)
         took = []
         for i in range(20):
             key = "py/%d" % i
             self.assertEqual(self.r.cmd("SET", key, "0" * 32, "NX", "PX", "30000"), "OK")
             c.ask("LOCK", key)
-            until(lambda: self.waits(self.a, key, 1) and self.look(self.a, key)[0]["state"] == "taken")
+            until(lambda: self.waits(self.a, key, 1) and self.rows_of(self.a, key)[0]["state"] == "taken")
             until(lambda: int(re.search("tracking_total_keys:([0-9]+)", self.r.cmd("INFO", "stats")).group(1)) >= 1)
             began = time.monotonic()
             self.r.cmd("DEL", key)

@@ -85,7 +85,7 @@ class Linger(Case):
                 self.assertGreater(c.cmd("LOCK", name), 0)
                 self.assertEqual(c.cmd("UNLOCK", name), 0)
             return self.lingers(name)
-        until(used)  # a busy machine may look too late
+        until(used)  # on a busy machine this may be read too late
 
     def test_a_subscriber(self):
         """
@@ -125,7 +125,7 @@ class Linger(Case):
             self.assertLess(statistics.median(took), SOON, took)
             self.assertLess(statistics.median(back), SOON, back)
 
-    def test_it_is_told(self):
+    def test_a_message_reports_the_waiter(self):
         """
         ... learns of the waiter from the other daemon, where Redis does not count subscribers; a daemon without
         `linger` sends no message

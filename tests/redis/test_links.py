@@ -89,7 +89,7 @@ class Maxclients(Case):
         self.assertEqual(self.d.info("redis")["redis_links_up"], "2")
         self.assertEqual([other.cmd("UNLOCK", "a%d" % i) for i in range(20)], [0] * 20)
 
-    def test_why_is_said_once_and_that_it_is_over(self):
+    def test_the_reason_and_the_end_are_logged_once(self):
         for away in range(4):
             with self.subTest(away=away):
                 reported = len(self.d.log())

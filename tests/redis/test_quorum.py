@@ -220,7 +220,7 @@ class Starts(Quorum):
         self.m.nodes[1].kill()
         until(lambda: self.warned(r) == list(self.WARNED))
 
-    def test_nodes_that_are_missed_are_told(self):
+    def test_missing_nodes_are_logged(self):
         self.m = Masters(self, self.n)
         self.m.nodes[0].kill()
         r = self.rlockd(redis=self.m.url(), conf=CONF)
@@ -327,7 +327,7 @@ class Failures(Quorum):
 
     def test_an_unused_rule_makes_a_quarantine_longer(self):
         """Such a rule is the way to declare longer leases of clients of other libraries."""
-        r = self.start(conf=CONF + "rules: [{ match: nobody, lease: 1h }]\n")
+        r = self.start(conf=CONF + "rules: [{ match: unused, lease: 1h }]\n")
         self.m.nodes[0].cmd("FLUSHALL")
         until(lambda: self.voting(r) == 2)
 
@@ -336,7 +336,7 @@ class Failures(Quorum):
             return (self.m.nodes[0].cmd("GET", "rlock:epoch") or "").split()[2:]
         self.assertGreater(int(until(ends)[0]) / 1000 - time.time(), 3500)
 
-    def test_two_paused_nodes_are_told_within_the_bound(self):
+    def test_two_paused_nodes_are_reported_within_the_bound(self):
         r = self.start()
         c = self.conn(r)
         self.assertGreater(c.cmd("LOCK", "a"), 0)
@@ -403,7 +403,7 @@ class Restarts(Quorum):
         until(lambda: self.where("named") == [False] * 3)
         self.assertGreater(c.cmd("LOCK", "named"), t)
 
-    def test_broadcasts_of_the_next_process_are_heard(self):
+    def test_broadcasts_of_the_next_process_are_received(self):
         """They are not taken for those of the former process, which had the same uuid."""
         # the next renewal is due long after the deadline of this test
         slow = CONF.replace("lease: 3s", "lease: %ds" % (90 * harness.SLOW))
@@ -446,7 +446,7 @@ class Redlock:
         return self.m.cmd("EVAL", self.FILL, 1, key, value, ttl_ms).count(1) >= self.q
 
 
-class Strangers(Quorum):
+class OtherClients(Quorum):
     """Clients without a daemon lock the same names on the same nodes."""
 
     def test_a_plain_redlock_keeps_us_out_and_we_it(self):
@@ -515,11 +515,11 @@ class Strangers(Quorum):
 
     def test_a_waiter_for_a_key_without_a_ttl_asks_seldom(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
-        c, looks = self.conn(r), self.conn(r)
+        c, other = self.conn(r), self.conn(r)
         for node in self.m.nodes:
             self.assertEqual(node.cmd("SET", "s", secrets.token_hex(16)), "OK")
         c.ask("LOCK", "s", "WAIT", "60s")
-        until(lambda: looks.maps("WAITERS", "s"))
+        until(lambda: other.maps("WAITERS", "s"))
         began, at = time.monotonic(), self.scripts()
         time.sleep(2)  # for a rate of calls
         self.assertLess((self.scripts() - at) / (time.monotonic() - began), 30)

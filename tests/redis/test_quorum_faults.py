@@ -129,19 +129,19 @@ class OutOfReach(Quorum):
         """
         lease = 9 * harness.SLOW
         r = self.start(place=self.place, conf=CONF.replace("lease: 3s", "lease: %ds" % lease))
-        c, ears = self.conn(r), self.conn(r)
+        c, subscriber = self.conn(r), self.conn(r)
         token = c.cmd("LOCK", "a")
         until(lambda: self.where("a") == [True] * 3)
-        ears.cmd("SUBSCRIBE", "lock:a")
+        subscriber.cmd("SUBSCRIBE", "lock:a")
         self.leave(r, 1)
         self.renewed(r, 1)
-        self.assertTrue(ears.quiet())
+        self.assertTrue(subscriber.quiet())
         self.assertEqual(self.m.nodes[0].cmd("DEL", "a"), 1)
         self.leave(r, 2)
-        ears.sock.settimeout(2 * lease)
-        self.assertRegex(ears.read()[2], "^jeopardy %d " % token)
+        subscriber.sock.settimeout(2 * lease)
+        self.assertRegex(subscriber.read()[2], "^jeopardy %d " % token)
         self.assertGreater(c.cmd("LOCK", "a", "ONCE"), 0)
-        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRegex(subscriber.read()[2], "^lost %d " % token)
         self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
 
 
@@ -168,7 +168,7 @@ class Full(Quorum):
         self.assertEqual(c.cmd("UNLOCK", "held"), 0)
         until(lambda: self.where("held") == [False] * 3)
 
-    def test_two_full_nodes_are_told_and_what_is_held_stays_so(self):
+    def test_two_full_nodes_are_reported_and_what_is_held_stays_so(self):
         r = self.start()
         c = self.conn(r)
         t = c.cmd("LOCK", "held")

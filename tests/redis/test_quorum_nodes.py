@@ -215,7 +215,7 @@ class TlsNodes(Quorum):
 
     def setUp(self):
         super().setUp()
-        self.ca, self.stranger = Authority(self.dir), Authority(self.dir, "stranger")
+        self.ca, self.other_ca = Authority(self.dir), Authority(self.dir, "other_ca")
         self.conf = CONF.replace("redis: {", 'redis: { tls_ca_file: "%s",' % self.ca.pem)
 
     def place(self, i):
@@ -251,7 +251,7 @@ class TlsNodes(Quorum):
         r = self.start(place=self.place, conf=self.conf)
         c = self.conn(r)
         t = c.cmd("LOCK", "a")
-        self.exchange(self.m.nodes[2], self.stranger)
+        self.exchange(self.m.nodes[2], self.other_ca)
         until(lambda: [n["state"] for n in nodes(r)] == ["voting", "voting", "down"])
         until(lambda: "certificate" in r.info("redis")["redis_last_error"])
         self.assertGreater(c.cmd("LOCK", "b"), t)
@@ -301,10 +301,10 @@ class Broken(Quorum):
         """The nodes that had the key, until `until_then` is true: a list of states without repetitions."""
         seen = []
 
-        def looked():
+        def noted():
             seen.append(self.where(key))
             return until_then()
-        until(looked, 30)
+        until(noted, 30)
         return [s for i, s in enumerate(seen) if i == 0 or s != seen[i - 1]]
 
     def test_what_a_majority_has_broken_is_not_written_back(self):
@@ -380,7 +380,7 @@ class Broken(Quorum):
         self.assertTrue(str(answer).startswith("UNAVAILABLE"), answer)
         until(lambda: self.voting(r) == 2)
         self.assertEqual(r.cmd("BREAK", "a"), 1)
-        self.assertEqual(r.cmd("BREAK", "nobody's"), 0)
+        self.assertEqual(r.cmd("BREAK", "not-held"), 0)
 
     def test_a_node_in_quarantine_that_had_the_key_is_not_freed(self):
         """A renewal that finds no key there does not end the hold: the node may have lost the key with its data."""
@@ -422,7 +422,7 @@ class Filled(Quorum):
     CONF = CONF.replace("lease: 3s", "lease: 600s")
 
     def looked_up(self):
-        """How often each node has looked up a key for a renewal."""
+        """How often each node has noted up a key for a renewal."""
         calls = [re.search(r"cmdstat_hexists:calls=(\d+)", stats) for stats in self.m.cmd("INFO", "commandstats")]
         return [int(found.group(1)) if found else 0 for found in calls]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README as written: each block of it is run or checked, in a directory that looks like the one after `make run`.
+"""The README as written: each block of it is run or checked, in a directory with the same files as after `make run`.
 
     console   typed and answered lines of a dialogue      sh      run line by line; a text block after it is its output
     python    run                                         js      run, when node has the library

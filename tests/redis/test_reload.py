@@ -33,7 +33,7 @@ class Tracking(Reload):
 
     CONF = "max_poll: 1h\nlocks: { kind: simple, tracking: %s }\n"
 
-    def wait_for_stranger(self, n):
+    def wait_for_another_client(self, n):
         """n connections that wait for x, which a client without a daemon holds."""
         self.assertEqual(self.r.cmd("SET", "x", "0" * 32, "NX", "PX", "600000"), "OK")
         conns = [self.conn(self.d) for _ in range(n)]
@@ -54,7 +54,7 @@ class Tracking(Reload):
 
     def test_on(self):
         self.begin(self.CONF % "false")
-        a, = self.wait_for_stranger(1)
+        a, = self.wait_for_another_client(1)
         self.reload(self.CONF % "true")
         b = self.conn(self.d)
         b.ask("LOCK", "x", "WAIT", "10m")
@@ -67,7 +67,7 @@ class Tracking(Reload):
     def test_off(self):
         """The daemon's own renewals are no news to it: no renewal causes the next one while a client waits."""
         self.begin(self.CONF % "true")
-        a, _ = self.wait_for_stranger(2)
+        a, _ = self.wait_for_another_client(2)
         until(lambda: self.tracked() == 1)
         self.r.cmd("DEL", "x")
         self.assertGreater(a.read(), 0)
@@ -331,7 +331,7 @@ class OneKey(Reload):
             self.assertEqual(two.cmd("BREAK", "job"), 1)
             until(lambda: one.maps("LOCKS", "app:job")[0]["state"] == "lost")
 
-    def test_is_said_by_t(self):
+    def test_t_reports_it(self):
         d = self.rlockd(conf=self.RULES)
         rlockd = os.path.join(BUILD, "rlockd")
         status, out, err = self.run_words([rlockd, "-t", "-c", d.conf_path, "--redis", "embedded"])

@@ -72,7 +72,7 @@ class Replicas(Case):
 
 
 class Enough(Replicas):
-    def test_they_have_it_when_the_client_is_told(self):
+    def test_they_have_it_when_the_client_is_answered(self):
         self.begin()
         c = self.conn(self.d)
         for i in range(50):

@@ -311,7 +311,7 @@ class Named(Restart):
         d.advance("2s")
         self.assertEqual(self.conn(d).cmd("LOCK", "a", "OWNER", "w", "ONCE", "WAIT", "10s"), token)
 
-    def test_what_ran_out_meanwhile_is_lost_and_told_once(self):
+    def test_what_ran_out_meanwhile_is_lost_and_reported_once(self):
         d = self.start()
         c = self.conn(d)
         c.cmd("LOCK", "a", "LEASE", "200ms", "OWNER", "w")
@@ -442,7 +442,7 @@ class Directory(Restart):
         self.start("third")
 
     def test_copy_of_the_directory(self):
-        """To the daemon it looks like another host: only the successor of the process that runs may serve."""
+        """The daemon takes it for another host: only the successor of the process that runs may serve."""
         self.start().stop()
         copy = os.path.join(self.dir, "copy")
         shutil.copytree(self.state, copy)

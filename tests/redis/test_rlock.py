@@ -495,7 +495,7 @@ class Losing(Rlock):
         self.start_daemon(conf=SHORT)
         self.before_the_lease_ends(lambda: self.d.signal(signal.SIGSTOP))
 
-    def test_a_deaf_child_is_dead_when_the_lease_is_over(self):
+    def test_a_child_that_ignores_term_is_dead_when_the_lease_is_over(self):
         self.start_daemon(conf=SHORT)
         p = self.run_trap(trap="trap '' TERM")
         began = time.monotonic()

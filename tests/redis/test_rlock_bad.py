@@ -84,7 +84,7 @@ class Daemon(threading.Thread):
     def wait_for(self, word, times=1):
         with self.arrived:
             if not self.arrived.wait_for(lambda: sum(w[0] == word for w in self.requests) >= times, harness.DEADLINE):
-                raise AssertionError("nobody said %s: %s" % (word, self.requests))
+                raise AssertionError("no client sent %s: %s" % (word, self.requests))
 
     def push(self, word, data):
         """Sends data, unasked, on the connection of that command; None shuts the connection down."""

@@ -212,7 +212,7 @@ class Ended(World):
         self.start(state=False)
         self.over(lambda: self.again(signal.SIGTERM), "while :; do sleep 0.02; done")
 
-    def test_a_deaf_command(self):
+    def test_a_command_that_ignores_term(self):
         self.start(state=False)
         self.over(lambda: self.again(signal.SIGKILL), "trap '' TERM; while :; do sleep 0.02; done",
                   "--kill-after", "20s")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make run TOPOLOGY=sentinel` and `=quorum`, in a directory that looks like ours; `rlock redis` there."""
+"""`make run TOPOLOGY=sentinel` and `=quorum`, in a directory with the files of this one; `rlock redis` there."""
 import os
 import re
 import signal

@@ -455,7 +455,7 @@ class Release(Scripted):
         In a wide call whose names have all terms in common: one differs; each of the others has the outcome of a call
         alone.
         """
-        states = {"ours": OK, "heard": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
+        states = {"ours": OK, "subscribed": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
         for kind in LIKE_RLOCK:
             for state, at in itertools.product(states, (0, 4, 8)):
                 with self.subTest(kind, state=state, at=at):
@@ -470,12 +470,12 @@ class Release(Scripted):
                         self.held(kind, odd, actor=YOU)
                     elif state == "of another type":
                         self.foreign(kind, odd)
-                    with self.listening("ch:" + (odd if state == "heard" else "other")) as sub:
+                    with self.listening("ch:" + (odd if state == "subscribed" else "other")) as sub:
                         outcomes = self.run_all(kind, "release", [(n, {}) for n in names])
-                        self.received(sub, *[("ch:" + odd, "0")] * (state == "heard"))
+                        self.received(sub, *[("ch:" + odd, "0")] * (state == "subscribed"))
                     for n, (outcome, woken, expiry) in zip(names, outcomes):
                         self.assertEqual((outcome, woken, expiry),
-                                         (states[state], int(state == "heard"), 0) if n == odd else (OK, 0, 0), n)
+                                         (states[state], int(state == "subscribed"), 0) if n == odd else (OK, 0, 0), n)
                         self.assertEqual(self.c.cmd("EXISTS", n), n == odd and state in ("theirs", "of another type"))
 
     def test_frees_without_leave_to_publish(self):
@@ -646,14 +646,14 @@ class Batches(Scripted):
             self.assertEqual(self.c.cmd("EXISTS", key), 0)
 
 
-class Look(Scripted):
+class Inspect(Scripted):
     def inspect(self, key="k"):
         reply = self.c.cmd("EVAL", INSPECT, 1, key)
         self.assertEqual([type(x) for x in reply], [int, str, str, int, int, str])
         self.assertLessEqual(abs(reply[0] - self.now_us()), 5 * 1000000)
         return reply[1:]
 
-    def test_look(self):
+    def test_fields(self):
         self.assertEqual(self.inspect(), ["none", "", 0, -2, ""])
         self.c.cmd("SET", "k", "x" * 500)
         self.assertEqual(self.inspect(), ["string", "", 1, -1, "x" * 128])

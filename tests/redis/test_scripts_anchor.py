@@ -155,7 +155,7 @@ class Anchor(Anchored):
         self.assertEqual(two.register(begins=[(300, O1, 7, 200, "5-20")]).ranges, {300: "5-20"})
         self.assertEqual(Daemon(self, 9).register().ranges, {100: "21-99", 200: "0-4", 300: "5-20"})
 
-    def test_told_further_it_takes_what_is_not_above_it(self):
+    def test_passed_on_it_takes_what_is_not_above_it(self):
         one, _ = self.daemons()
         one.register(begins=[(200, O1, 7, 1, "10-19 30")])
         a = one.register(begins=[(100, O2, 6, 0, "0-40")])
@@ -221,7 +221,7 @@ class Anchor(Anchored):
         self.assertGreater(taken, 1000)
         self.assertGreater(late, 100)
 
-    def test_thousands_are_told_further_in_a_time_that_rises_with_their_number(self):
+    def test_thousands_are_passed_on_in_a_time_that_rises_with_their_number(self):
         one, _ = self.daemons()
         self.c.cmd("CONFIG", "RESETSTAT")
         one.register(begins=[(1000 + i, O1, 7, 0, "%d %d" % (i, i + 8000)) for i in range(4000)])
@@ -230,7 +230,7 @@ class Anchor(Anchored):
         self.assertLess(us, 2000000 * harness.SLOW)  # it was 12 s in an earlier version
         self.assertEqual(self.c.cmd("HLEN", "rlock:{a}:gen"), 4001)
 
-    def test_what_is_told_further_in_parts_is_one_generation(self):
+    def test_what_is_passed_on_in_parts_is_one_generation(self):
         one, two = self.daemons()
         one.register(begins=[(100, O1, 7, 0, "0-4")])
         one.register(begins=[(90, O2, 7, 0, "0-9")])

@@ -23,7 +23,7 @@ class FullRedis6(test_scripts.Full):
 
 
 class LongData(Scripted):
-    """Data that a stranger has put in a key is not read whole: no reply of a command in a script is long."""
+    """Data that another client has put in a key is not read whole: no reply of a command in a script is long."""
 
     def setUp(self):
         super().setUp()

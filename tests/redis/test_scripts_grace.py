@@ -95,7 +95,7 @@ class InAGrace(Scripted):
                     self.assertEqual(self.c.cmd("HGETALL", "k"), KIND[kind].hash_of)
                     self.ttl_is("k", LEASE)
 
-    def test_not_over_strangers(self):
+    def test_not_over_other_clients(self):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
@@ -180,7 +180,7 @@ class InAGrace(Scripted):
             self.c.cmd(*other)
             self.assertEqual(self.reclaim("reentrant", 1999), OK)
 
-    def test_several_ghosts_and_a_stranger(self):
+    def test_several_ghosts_and_another_client(self):
         self.begins()
         for n in range(3):
             self.run_one("rw", "acquire", owner=A + ":%d" % n, mode="read", epoch=self.word)

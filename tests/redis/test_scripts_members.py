@@ -19,7 +19,7 @@ class Graces(Presence):
         self.began = self.now_us()
         return self.register(actor, **more)
 
-    def test_is_told(self):
+    def test_its_length_is_reported(self):
         self.register(A, grace=5000)
         self.assertEqual(self.c.cmd("HGET", MEMBERS, A), "a" * 16 + " 5000")
         self.assertEqual(self.register(B, grace=20000).graces, {A: 5000})
@@ -61,10 +61,10 @@ class Graces(Presence):
         self.c.cmd("FLUSHALL")
         a = self.registered(A, known=epoch, grace=5000)
         self.assertEqual(self.left(a), 5000)
-        self.assertEqual(self.register(C, grace=60000).until, a.until, "it knows nothing, and holds nothing")
+        self.assertEqual(self.register(C, grace=60000).until, a.until, "it has no epoch, and holds nothing")
         b = self.register(B, known=epoch, grace=20000)
         self.assertEqual(self.left(b), 20000, "since it began")
-        self.assertEqual(self.register(B, known=epoch, grace=20000).until, b.until, "and not since it was said")
+        self.assertEqual(self.register(B, known=epoch, grace=20000).until, b.until, "not since the report")
         self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch, grace=5000).until, b.until)
         self.assertEqual(self.register(B, known=a.epoch, reclaimed=a.epoch, grace=20000).until, 0)
 
@@ -104,7 +104,7 @@ class MembersPresent(Presence):
                 self.put(A, self.now_us() // 1000 + seen, nonce="e" * 16)
                 self.assertEqual(self.register(A).status, status)
 
-    def test_a_member_that_comes_back_later_is_heard_of_at_once(self):
+    def test_a_member_that_comes_back_later_is_announced_at_once(self):
         """The other daemons do not count on it any more, whether Redis has forgotten it yet or not."""
         self.register(A)
         for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
@@ -117,7 +117,7 @@ class MembersPresent(Presence):
                     self.c.cmd("PUBLISH", CHANNEL, "nothing before")
                     self.received(b, (CHANNEL, "nothing before"))
 
-    def test_told_as_long_as_it_may_hold_something(self):
+    def test_reported_as_long_as_it_may_hold_something(self):
         a = self.register(A)
         self.assertEqual(int(self.c.cmd("ZSCORE", UNTIL, A)), a.time // 1000 + WINDOW_MS)
         now = self.now_us() // 1000
@@ -128,7 +128,7 @@ class MembersPresent(Presence):
         self.put(C, now - 2 * BEAT)
         self.assertEqual(self.register(A, grace=1).others, [B, C])
 
-    def test_told_for_as_long_as_they_say(self):
+    def test_reported_as_long_as_their_leases_last(self):
         now = self.now_us() // 1000
         self.put(B, now - 60000 - 2 * BEAT, 60000)
         self.put(C, now - 7010 - 3 * BEAT, 7000)
@@ -187,7 +187,7 @@ class MembersPresent(Presence):
         self.assertEqual(self.awaited()[B], "1")
         self.assertEqual(len(self.awaited()), 301)
 
-    def test_a_longer_lease_is_heard_of_at_once(self):
+    def test_a_longer_lease_is_announced_at_once(self):
         self.register(A, grace=5000)
         with self.listening(CHANNEL) as b:
             a = self.register(A, grace=6000)
@@ -295,7 +295,7 @@ class Lists(Presence):
         self.c.cmd("FLUSHALL")
         return epoch
 
-    def test_the_grace_goes_on_until_they_are_heard(self):
+    def test_the_grace_goes_on_until_the_lists_arrive(self):
         epoch = self.lost()
         a = self.register_once(A, known=epoch, met=[C])
         self.assertEqual((a.bring, self.awaited()[A]), (2, "list"))

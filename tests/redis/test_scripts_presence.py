@@ -54,7 +54,7 @@ class Epochs(Presence):
             self.assertGreater(self.register(C, strict=1, grace=500).until, 0)
             self.received(a, (CHANNEL, ""))
 
-    def test_flushed_before_the_others_have_heard_of_a_daemon(self):
+    def test_flushed_before_the_others_have_learned_of_a_daemon(self):
         """A does not know of B, which has just come and holds a lock; but B is subscribed, as A is."""
         epoch = self.register(A).epoch
         with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
@@ -99,7 +99,7 @@ class Epochs(Presence):
         self.assertGreater(self.c.cmd("TTL", AWAITED), 80000)
         self.assertEqual(self.register(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
         self.assertEqual(self.register(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
-        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has not said anything")
+        self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has reported nothing")
         b = self.register(B, known=epoch)
         self.assertEqual((b.epoch, b.until), (a.epoch, a.until))
         self.assertEqual(self.register(B, known=a.epoch).until, a.until)
@@ -241,7 +241,7 @@ class Epochs(Presence):
             self.register(B, known=1, met=[A])
             self.assertEqual(self.register(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
-    def test_lost_again_before_a_newcomer_was_heard_of(self):
+    def test_lost_again_before_the_other_knows_the_newcomer(self):
         """
         B registers while A stands still, so A knows of no other member; B has reclaimed its locks when all data is lost
         again. A must not end that grace period alone, though it met no other member in either epoch, nor reported a
@@ -281,7 +281,7 @@ class Epochs(Presence):
         again = self.register(A, c=c, known=a.epoch, met=lasts)
         self.assertGreater(self.register(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
-    def test_the_end_of_a_grace_is_in_the_data_and_was_not_heard(self):
+    def test_the_end_of_a_grace_is_in_the_data_and_was_not_received(self):
         first = self.register(A)
         self.c.cmd("FLUSHALL")
         a = self.register(A, known=first.epoch)

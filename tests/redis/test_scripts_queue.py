@@ -41,8 +41,8 @@ class Fair(Scripted):
     def test_places_in_the_order_they_came(self):
         self.held("fair", actor=YOU)
         for actor in US[:3]:
-            outcome, pttl, placed = self.try_(actor, ticket=1)
-            self.assertEqual((outcome, placed), (TAKEN, 1))
+            outcome, pttl, queued = self.try_(actor, ticket=1)
+            self.assertEqual((outcome, queued), (TAKEN, 1))
             self.assertTrue(LEASE - 3000 * harness.SLOW <= pttl <= LEASE)
         self.assertEqual(self.queue(), US[:3])
         for actor in US[:3]:
@@ -99,8 +99,8 @@ class Fair(Scripted):
         self.try_(US[1], ticket=1)
         self.try_(US[2], ticket=1)
         self.run_one("fair", "release", owner=YOU)
-        outcome, wait, placed = self.try_(US[2], ticket=1)
-        self.assertEqual((outcome, placed), (TAKEN, 1))
+        outcome, wait, queued = self.try_(US[2], ticket=1)
+        self.assertEqual((outcome, queued), (TAKEN, 1))
         self.assertTrue(0 < wait <= LEASE)  # until the place of the first is over
         self.assertEqual(self.try_(OTHER)[0::2], (TAKEN, 0))
         self.assertEqual(self.try_(US[1])[0], OK)
@@ -190,7 +190,7 @@ class Fair(Scripted):
         self.assertEqual(self.try_(ME)[0], OK)
         self.left("k")
 
-    def test_the_first_after_a_stale_head_is_told(self):
+    def test_the_first_after_a_stale_head_is_woken(self):
         self.redisson(named("a", 1), wait=-1000)
         self.redisson(OTHER)
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
@@ -198,7 +198,7 @@ class Fair(Scripted):
             self.received(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
             self.try_(ME, ticket=1)  # no second message
             self.c.cmd("HSET", "k", YOU, 1)
-            self.c.cmd("LPUSH", LIST, "nobody")
+            self.c.cmd("LPUSH", LIST, "no-owner")
             self.try_(ME, ticket=1)  # it would not get the lock
 
     def test_a_caller_is_alive(self):
@@ -310,8 +310,8 @@ class Fair(Scripted):
         self.held("fair", actor=YOU)
         self.try_(US[1], ticket=1)
         self.full()
-        outcome, _, placed = self.try_(US[2], ticket=1)
-        self.assertEqual((outcome, placed), (TAKEN, 0))
+        outcome, _, queued = self.try_(US[2], ticket=1)
+        self.assertEqual((outcome, queued), (TAKEN, 0))
         self.assertEqual((self.queue(), self.score(US[2])), ([US[1]], None))
         self.assertEqual(self.try_(US[1], ticket=1, lease=2 * LEASE)[2], 1)
         self.score_is(US[1], 2 * LEASE)

@@ -263,7 +263,7 @@ class Strangers(Scripted):
         self.run_one("fair", "renew", owner=mine.name, lease=2000, exact=1)
         self.assertLessEqual(self.score(dead), 2000 + 8000 + 1000)
 
-    def test_the_first_does_not_hear(self):
+    def test_the_first_has_no_subscription(self):
         """Then a second message goes to the next waiter, which removes the first when the first's time is over."""
         dead, others = [it(1, 8000), it(2, 8000)], [it(3), it(4)]
         holder = us(99)

@@ -109,9 +109,10 @@ class Found(Sentinels):
         until(lambda: len(nodes(r)) == 5 and all(n["state"] == "up" for n in nodes(r)))
         self.assertTrue(all(n["address"].startswith("rediss://127.0.0.1:") for n in nodes(r)))
         self.assertGreater(self.conn(r).cmd("LOCK", "a"), 0)
-        stranger = self.rlockd(redis=self.d.url(), conf=CONF, name="stranger", wait=False)  # trusts the system's store
-        until(lambda: "certificate" in stranger.log())
-        self.assertEqual(stranger.info("redis")["redis_state"], "down")
+        # untrusting has the authorities of the system only
+        untrusting = self.rlockd(redis=self.d.url(), conf=CONF, name="untrusting", wait=False)
+        until(lambda: "certificate" in untrusting.log())
+        self.assertEqual(untrusting.info("redis")["redis_state"], "down")
 
     def test_silent_ones_delay_nothing_and_a_minority_grants_nothing(self):
         self.d = Deployment(self)

@@ -182,7 +182,7 @@ class Stops(Case):
         heapq.heappush(self.dues, (time.monotonic() + seconds, self.n, w, what))
 
     def receive(self, w, now):
-        """Takes the answers that came since the last look; counts late grants and second holders."""
+        """Takes the answers that came since the last read; counts late grants and second holders."""
         if isinstance(w, InFront):
             for verb, _ in w.answers():
                 if verb == "lock":
@@ -204,7 +204,7 @@ class Stops(Case):
             self.late += token < self.newest.get(w.name, 0)
             self.newest[w.name] = max(token, self.newest.get(w.name, 0))
             self.both += other.until > now + NOISE_S
-            w.until = self.looked + lease  # the grant came later than that, however late this process is
+            w.until = self.read_at + lease  # the grant came later than that, however late this process is
             self.later(random.uniform(0, 0.05) if random.random() < 0.2 else 0, w, w.go_on)
 
     def go_on(self, now):
@@ -228,13 +228,13 @@ class Stops(Case):
             now = time.monotonic()
             for w in sorted(ready, key=lambda w: w.daemon is self.b):  # the one of the stopped daemon comes first
                 self.receive(w, now)
-            self.looked = now
+            self.read_at = now
             self.go_on(time.monotonic())
             self.rest(time.monotonic())
 
     def begin(self, kind):
         self.newest, self.dues, self.n, self.grants, self.late, self.both, self.lost = {}, [], 0, 0, 0, 0, 0
-        self.looked = time.monotonic()
+        self.read_at = time.monotonic()
         self.sel = selectors.DefaultSelector()
         self.addCleanup(self.sel.close)
         self.watched = {}
@@ -262,9 +262,9 @@ class Stops(Case):
             if stops >= count:
                 self.run_until(time.monotonic() + 0.5)
                 taken_back = int(re.search(r"^late_replies:(\d+)", self.a.cmd("INFO", "stats"), re.M).group(1))
-        print("%s: %d stops, %d grants, %d told late, %d with two holders, %d LOST, %d taken back before they left" %
+        print("%s: %d stops, %d grants, %d late, %d with two holders, %d LOST, %d taken back before they left" %
               (kind.__name__, stops, self.grants, self.late, self.both, self.lost, taken_back), file=sys.stderr)
-        self.assertEqual((self.late, self.both), (0, 0), "grants told late; names with two holders")
+        self.assertEqual((self.late, self.both), (0, 0), "grants reported late; names with two holders")
         self.assertGreater(self.grants, least * count)
         self.assertGreater(taken_back, 0, "no stop came between a grant and its write")
 

@@ -663,7 +663,7 @@ class Reload(Tls):
 
 
 class Run(Case):
-    """`make run TOPOLOGY=tls`, in a directory that looks like ours."""
+    """`make run TOPOLOGY=tls`, in a directory with the files of this one."""
 
     def test_run(self):
         p = self.make_run("tls")

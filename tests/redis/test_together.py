@@ -27,9 +27,9 @@ class Together(Case):
         """They wait in this order."""
         for i, c in enumerate(conns):
             c.ask(*words)
-            until(lambda: (self.look("a") or {}).get("waiters", 0) == i + 1)
+            until(lambda: (self.row_of("a") or {}).get("waiters", 0) == i + 1)
 
-    def look(self, name):
+    def row_of(self, name):
         with self.d.conn() as c:
             rows = c.maps("LOCKS", name)
         return rows[0] if rows else None
@@ -50,7 +50,7 @@ class Together(Case):
         self.assertEqual(writer.cmd("UNLOCK", "a"), 0)
         self.come_in(readers)
         self.assertLessEqual(self.calls() - before, 4)  # one release; 64 attempts, and the rest
-        self.assertEqual(self.look("a")["holders"], MANY)
+        self.assertEqual(self.row_of("a")["holders"], MANY)
 
     def test_permits(self):
         other = self.rlockd(redis=self.r.url, name="other")
@@ -65,7 +65,7 @@ class Together(Case):
         self.come_in(takers)
         # Two calls free the permits; the first waiter may try between these, and again; then 64 attempts, and the rest.
         self.assertLessEqual(self.calls() - before, 8)
-        self.assertEqual(self.look("a")["holders"], MANY)
+        self.assertEqual(self.row_of("a")["holders"], MANY)
 
     def test_a_permit_goes_on_in_one_trip(self):
         """The release and the next attempt leave together: Redis reads once for both."""
@@ -75,7 +75,7 @@ class Together(Case):
         calls, reads = self.calls(), self.reads()
         for i in range(1, 41):
             conns[i % 2].ask(*semaphore)
-            until(lambda: self.look("a")["waiters"] == 1)
+            until(lambda: self.row_of("a")["waiters"] == 1)
             conns[1 - i % 2].cmd("UNLOCK", "a")
             conns[i % 2].read()
         self.assertLessEqual(self.calls() - calls, 2 * 40 + 10)  # heartbeats are among them

@@ -60,7 +60,7 @@ class TwoDaemons(Case):
         self.assertEqual(len(tokens), ROUNDS)
         falls = [i for i in range(1, ROUNDS) if tokens[i] <= tokens[i - 1]]
         self.assertEqual(falls, [], "tokens do not rise")
-        self.assertLessEqual(len(owners), 2)  # chance decides which of them a look finds
+        self.assertLessEqual(len(owners), 2)  # chance decides which of them a reply has
         for d in (self.a, self.b):
             self.assertGreaterEqual(int(d.info("stats")["grants"]), ROUNDS // 2)
         self.assertGreater(samples, 5)  # each sample starts a redis-cli or two: on a busy machine there are few
@@ -129,7 +129,7 @@ class Permits(Case):
             self.done += 1
         else:
             self.assertIsInstance(answer, int)
-            self.assertGreater(answer, state["floor"], "behind one that was told before this was asked for")
+            self.assertGreater(answer, state["floor"], "below one that was answered before this request")
             self.highest = max(self.highest, answer)
             self.out += 1
             self.assertLessEqual(self.out, self.LIMIT)
@@ -154,7 +154,7 @@ class Permits(Case):
         while any("over" not in s for s in clients.values()):
             waiting = [c for c, s in clients.items() if "over" not in s]
             ready = [c for c in waiting if c.buf] or select.select(waiting, [], [], harness.DEADLINE)[0]
-            self.assertTrue(ready, "nobody is served")
+            self.assertTrue(ready, "no client is served")
             for conn in ready:
                 self.step(conn, clients[conn])
         self.assertEqual(self.out, 0)
@@ -183,22 +183,22 @@ class TakenAway(Case):
         super().setUp()
         self.r = self.redis()
         self.a, self.b = (self.rlockd(redis=self.r.url, name=n, conf="locks: { lease: 30m }\n") for n in "ab")
-        self.ears = self.conn(self.a)
-        self.ears.cmd("SUBSCRIBE", "lock:x")
+        self.subscriber = self.conn(self.a)
+        self.subscriber.cmd("SUBSCRIBE", "lock:x")
 
     def waits_at_a(self):
         c = self.conn(self.a)
-        with self.a.conn() as look:
-            n = self.waiters(look)
+        with self.a.conn() as conn:
+            n = self.waiters(conn)
             c.ask("LOCK", "x")
-            until(lambda: self.waiters(look) > n)
+            until(lambda: self.waiters(conn) > n)
         return c
 
     def waiters(self, c):
         return sum(int(lock["waiters"]) for lock in c.maps("LOCKS", "x"))
 
     def receives(self, news):
-        while not self.ears.read()[2].startswith(news):
+        while not self.subscriber.read()[2].startswith(news):
             pass
 
     def test_broken_at_the_other_daemon(self):
