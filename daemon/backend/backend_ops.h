@@ -11,28 +11,36 @@
 #include "daemon/backend/backend_env.h"
 #include "daemon/backend/backend_status.h"
 
-/* The functions of a topology; backend.h explains each of them under the same name. */
+/*
+ * The functions of a topology, in groups; backend.h explains each of them under the same name. Each has a type of its
+ * own, so that the compiler checks what a topology implements: one function for a group would take its words untyped.
+ */
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
     uint32_t domains;    /* the number of domains (core_conf); 0 = one */
+    /* its life */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
+    void (*leave)(struct backend *b);
+    void (*close)(struct backend *b);
+    /* where a key belongs; NULL in a topology with one domain, to which all keys are alike */
+    uint16_t (*domain)(const struct backend *b, struct slice key);
+    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
+    void (*refusal)(const struct backend *b, struct slice key, char why[160]);
+    /* what is asked of Redis; each answer comes by backend_env */
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*inspect)(struct backend *b, uint64_t id, struct slice key);
     void (*broadcast)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
+    /* the end of a turn */
+    void (*flush)(struct backend *b);
+    bool (*idle)(const struct backend *b);
+    /* what has changed in the daemon: rules, passwords, what it reclaimed */
     void (*configure)(struct backend *b, int64_t longest_lease_us);
     bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
     void (*reclaimed)(struct backend *b, uint16_t domain, uint64_t epoch);
-    void (*leave)(struct backend *b);
-    void (*flush)(struct backend *b);
-    bool (*idle)(const struct backend *b);
+    /* what is shown */
     void (*status)(const struct backend *b, struct backend_status *out);
     size_t (*nodes)(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
-    void (*close)(struct backend *b);
-    /* NULL in a topology with one domain, to which all keys are alike. */
-    uint16_t (*domain)(const struct backend *b, struct slice key);
-    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
-    void (*refusal)(const struct backend *b, struct slice key, char why[160]);
 };
 
 /* The head of every topology's own record. */
