@@ -295,7 +295,7 @@ check_tls(struct loader *ld)
 static const char *
 not_for_quorum(const struct conf_locks *locks)
 {
-    if (locks->kind != KIND_REENTRANT && locks->kind != KIND_SIMPLE) {
+    if ((kind_rows[locks->kind].flags & KIND_F_ONE_KEY) == 0) {
         return kind_rows[locks->kind].name;
     }
     return locks->replicas > 0 ? "replicas" : NULL;

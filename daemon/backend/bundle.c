@@ -21,7 +21,7 @@ bundle_takes(const struct call *c)
     const struct core_op *op = op_of(c);
 
     if (c->n != 1 || c->alone || c->one_key || c->asking || c->with_text || c->reclaim || c->partial ||
-        (c->kind != KIND_REENTRANT && c->kind != KIND_SIMPLE)) {
+        (kind_rows[c->kind].flags & KIND_F_ONE_KEY) == 0) {
         return false;
     }
     switch (c->verb) {

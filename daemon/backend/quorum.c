@@ -383,7 +383,7 @@ quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why
 {
     (void)b;
     (void)key;
-    if (kind == KIND_REENTRANT || kind == KIND_SIMPLE) {
+    if ((kind_rows[kind].flags & KIND_F_ONE_KEY) != 0) {
         return true;
     }
     snprintf(why, 160, "cannot be of kind %s: a quorum has the kinds reentrant and simple", kind_rows[kind].name);

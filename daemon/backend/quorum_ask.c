@@ -38,7 +38,7 @@ time_us(const struct quorum *qu)
 static bool
 is_refused(const struct core_op *op)
 {
-    return (op->kind != KIND_REENTRANT && op->kind != KIND_SIMPLE) || op->replicas > 0;
+    return (kind_rows[op->kind].flags & KIND_F_ONE_KEY) == 0 || op->replicas > 0;
 }
 
 static void

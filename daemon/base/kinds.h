@@ -17,6 +17,7 @@ enum {
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holds; every LOCK takes another permit, also of the same owner */
     KIND_F_HANDED = 1 << 5,    /* a lock may be handed over to a local waiter, see core/handoff.c */
     KIND_F_STRING = 1 << 6,    /* the key in Redis is a string; else a hash */
+    KIND_F_ONE_KEY = 1 << 7,   /* one holder, of whom the name's key says all: what a quorum and a bundle can serve */
 };
 
 enum kind {
