@@ -22,12 +22,12 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/news.h"
+#include "daemon/core/refusals.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
@@ -157,7 +157,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     cl->op = 0;
     if (c->draining) { /* the drain may not have reached this claim yet */
         while (!list_empty(&cl->requests)) {
-            claim_drain(c, cl);
+            refusal_by_drain(c, cl);
         }
     }
     if (d->outcome == CORE_OK) {
@@ -192,7 +192,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     claim_arm(c, cl);
     if ((d->outcome == CORE_FOREIGN && !l->foreign_wait) || d->outcome == CORE_DENIED || d->denied) {
-        lock_refuse(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
+        refusal_of_waiters(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
         l->queue->failed = false; /* the waiters that are left ask now */
         l->queue->retry_us = l->queue->yield_until_us;
         dirty_mark_lock(c, l);

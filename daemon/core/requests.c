@@ -337,7 +337,7 @@ join_queue(struct core *c, struct request *r)
     claim_arm(c, cl);
     dirty_mark_lock(c, cl->lock);
     if (r->due_us <= c->now_us) {
-        request_time_out(c, r);
+        timing_out_begin(c, r);
     } else {
         r->ask_us = c->conf.deadlock_us == 0 ? CORE_FOREVER : after_us(c->now_us, c->conf.deadlock_us);
         request_arm(c, r);
@@ -358,7 +358,7 @@ join_holder(struct core *c, struct request *r)
     } else if (r->due_us > c->now_us) {
         timer_set(&c->timers, &r->timer, r->due_us);
     } else {
-        request_time_out(c, r); /* may end the request; r is not looked at any more */
+        timing_out_begin(c, r); /* may end the request: r is not used any more */
     }
     if (cl->state == CLAIM_HELD) {
         serve_claim(c, cl);
@@ -510,6 +510,6 @@ request_timer(struct core *c, struct request *r)
         request_arm(c, r);
         deadlock_ask(c, r);
     } else {
-        request_time_out(c, r);
+        timing_out_begin(c, r);
     }
 }

@@ -7,10 +7,10 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/refusals.h"
 #include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
-#include "daemon/core/timing_out.h"
 
 enum { REVIEWS = 1 << CLAIM_REVIEW_BITS };
 
@@ -18,7 +18,7 @@ static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
     [ROUND_REVIEW] = reclaim_review,
     [ROUND_WAKE] = reclaim_redis_grants,
     [ROUND_REACHED] = reclaim_redis_reached,
-    [ROUND_DRAIN] = claim_drain,
+    [ROUND_DRAIN] = refusal_by_drain,
 };
 
 /* The next claim. False: there is none. */

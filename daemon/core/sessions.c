@@ -157,7 +157,7 @@ core_session_eof(struct core *c, struct core_session *s)
         }
         r->due_us = r->arrived_us; /* as if the request had never wanted to wait */
         if (r->started) {
-            request_time_out(c, r);
+            timing_out_begin(c, r);
         }
     }
 }
@@ -204,7 +204,7 @@ core_session_crowded(struct core *c, const struct core_session *s, uint64_t id)
     if (!r->started) {
         request_finish(c, r, CORE_TOO_MANY_REQUESTS, 0);
     } else if (!r->timing_out) {
-        request_time_out(c, r);
+        timing_out_begin(c, r);
     }
 }
 

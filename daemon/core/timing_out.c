@@ -48,9 +48,9 @@ is_waited_in(const struct claim *cl)
 
 /*
  * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind
- * more than NOWAIT_BEHIND_MAX the answer is yes without a look at each: that would cost the square of them. If no other
- * request wants to wait, the other claims in the queue are positions that are kept without a request, and are not in
- * the way.
+ * more than NOWAIT_BEHIND_MAX the answer is yes: to examine each of them would cost the square of their number. If no
+ * other request wants to wait, the other claims in the queue are positions that are kept without a request, and are
+ * not in the way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
@@ -92,7 +92,7 @@ is_busy_for(const struct core *c, const struct request *r)
  * takes some round trips more.
  */
 static int64_t
-patience_us(const struct core *c, const struct lock *l)
+outcome_limit_us(const struct core *c, const struct lock *l)
 {
     return l->replicas > 0 || c->domains_n > 1 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
 }
@@ -139,16 +139,16 @@ await_outcome(struct request *r)
 }
 
 /*
- * The request's time to wait is over (or was none). When only an operation in flight stands between it and an answer,
- * the answer is awaited a little longer.
+ * The time to wait is over, or there was none: the request is answered; or, if only an operation in flight stands
+ * between it and a better answer, it is timing out from now on.
  */
 void
-request_time_out(struct core *c, struct request *r)
+timing_out_begin(struct core *c, struct request *r)
 {
     struct claim *cl = r->claim;
     struct lock *l = cl->lock;
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->queued.tried_us : c->now_us, patience_us(c, l));
+    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->queued.tried_us : c->now_us, outcome_limit_us(c, l));
 
     if (r->timing_out && has_newer_outcome(r) && is_settled(r)) {
         request_finish(c, r, l->queue->settle.answer, 0);
@@ -168,7 +168,7 @@ request_time_out(struct core *c, struct request *r)
 }
 
 bool
-queue_settle_next(struct core *c, struct queue *q)
+timing_out_settle_next(struct core *c, struct queue *q)
 {
     struct request *r = container_of(q->timing_out.next, struct request, timing_out_node);
 
@@ -198,7 +198,7 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
     q->settle.answer = answer;
     q->settle.outcome_n++;
     for (; more && n < most; n++) {
-        more = queue_settle_next(c, q);
+        more = timing_out_settle_next(c, q);
     }
     budget_spend(&c->budget.records, n);
     if (more) {
@@ -208,50 +208,21 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
 
 /* An outcome is known: it answers requests whose own attempt is not under way. */
 void
-lock_settle_all(struct core *c, struct lock *l, enum core_answer answer)
+timing_out_settle_all(struct core *c, struct lock *l, enum core_answer answer)
 {
     settle_waits(c, l, SETTLE_ALL, answer);
 }
 
 /* One claim was granted the lock: the others are answered NOT_GRANTED, unless there is room for them. */
 void
-lock_settle_full(struct core *c, struct lock *l)
+timing_out_settle_full(struct core *c, struct lock *l)
 {
     settle_waits(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
 }
 
 /* The attempt has not run: it answers only requests that had wanted to wait. */
 void
-lock_settle_waited(struct core *c, struct lock *l)
+timing_out_settle_waited(struct core *c, struct lock *l)
 {
     settle_waits(c, l, SETTLE_WAITED, l->queue->last_failure);
-}
-
-/* Sends the first `most` of the lock's waiters away with this answer; holders are not touched. */
-void
-lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
-{
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->queue->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        for (; !list_empty(&cl->requests); most--) {
-            if (most == 0) {
-                return;
-            }
-            request_finish(c, container_of(cl->requests.next, struct request, claim_node), answer, 0);
-        }
-    }
-}
-
-void
-claim_drain(struct core *c, struct claim *cl)
-{
-    struct request *r = list_empty(&cl->requests) ? NULL : container_of(cl->requests.next, struct request, claim_node);
-
-    if (r != NULL && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-        request_finish(c, r, CORE_DRAINING, 0);
-    }
 }

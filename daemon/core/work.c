@@ -78,7 +78,7 @@ job_next(struct core *c, struct job *j, uint32_t *n)
     case JOB_BREAK:
         return break_next(c, container_of(j, struct queue, break_job)->lock);
     case JOB_SETTLE:
-        return queue_settle_next(c, container_of(j, struct queue, settle.job));
+        return timing_out_settle_next(c, container_of(j, struct queue, settle.job));
     case JOB_WALK:
         return walk_next(c, container_of(j, struct walk, job), n);
     case JOB_ROUND:

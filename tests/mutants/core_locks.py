@@ -23,7 +23,7 @@ MUTANTS = [
            CORE + "outcomes.c", "acquire_done", "uncertain_set_acquire(cl, true);", "",
            ["unit:test_core_redis", "sim:--seed 1 --seeds 600"]),
     Mutant("M16", "a request is answered twice: after its time, and again by a grant", CORE + "timing_out.c",
-           "request_time_out", "timer_set(&c->timers, &r->timer, until_us)",
+           "timing_out_begin", "timer_set(&c->timers, &r->timer, until_us)",
            "request_reply(c, &(struct core_reply){.session = 1, .id = r->id, .answer = "
            "CORE_NOT_GRANTED}); timer_set(&c->timers, &r->timer, until_us)", ["unit:test_core_wait", "unit:test_core"]),
     Mutant("M17", "no waiter tries again without a wake-up (Redisson #1763, #5761)", CORE + "attempt_ends.c",
@@ -228,7 +228,7 @@ MUTANTS = [
     Mutant("R528", "one outcome answers all requests that do not wait in one step", CORE + "timing_out.c",
            "settle_waits", "job_records_max(c)", "UINT32_MAX", ["unit:test_core_slices"]),
     Mutant("R529", "a request that does not get an outcome in time is answered DOWN", CORE + "timing_out.c",
-           "request_time_out", "is_settled(r)", "!l", ["unit:test_core_slices"]),
+           "timing_out_begin", "is_settled(r)", "!l", ["unit:test_core_slices"]),
     Mutant("R530", "an outcome answers a request that came after it", CORE + "timing_out.c", "await_outcome",
            "q->settle.outcome_n", "q->settle.outcome_n - 1", ["unit:test_core_slices"]),
     Mutant("R531", "an outcome answers a request whose own attempt is already in flight", CORE + "timing_out.c",

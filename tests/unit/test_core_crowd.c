@@ -10,7 +10,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/names.h"
 #include "daemon/core/state.h"
-#include "daemon/core/timing_out.h"
+#include "daemon/core/refusals.h"
 
 enum { CROWD_N = WINDOW_MAX + 1000 };
 
