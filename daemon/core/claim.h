@@ -3,8 +3,8 @@
  *
  * One record, not a lease and an interest: a third of the functions that read a claim read both halves (every outcome,
  * the timer, the checkpoints), and with two records that point to each other a held lock would need more than 512
- * bytes. That bound also needs both unions: in_window, renewal_sent and state LOST show what the first has, and
- * claim_has_position(), then state, what the second has.
+ * bytes (lock.h). For that bound fields that no claim has at the same time share memory, in two unions. Which member a
+ * union has is named at each member.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H
@@ -53,24 +53,32 @@ struct claim {
     enum checkpoint_rank { RANK_NONE, RANK_WAITING, RANK_TICKET } checkpoint_rank : 2; /* see checkpoint_order */
     unsigned review_n : CLAIM_REVIEW_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
+
+    /* of the renewal; one of the two at most */
     bool in_window : 1;     /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
-    bool renewal_sent : 1;  /* a renewal of its lease or ticket is in flight, beside `op`; then it is in no window */
-    bool op_for_request : 1; /* the operation is for the first of the requests, see claim_op_request() */
-    bool op_shared : 1;     /* the operation is about the shared holds */
-    bool op_ticket : 1;     /* the operation asks for a ticket, too */
-    bool op_reclaim : 1;    /* the operation is a reclaim */
-    bool op_background : 1; /* RELEASING: the release in flight is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
-    bool has_ticket : 1; /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it is
-                            gone */
-    bool fresh : 1;         /* granted to a LOCK that was `fresh` */
-    bool watchdog : 1;      /* the core renews the lease */
-    bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
-    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
-                               follows */
-    bool jeopardy : 1;      /* HELD: JEOPARDY was published */
+    bool renewal_sent : 1;  /* a renewal of its lease or ticket is in flight, beside `op` */
+
+    /* of the operation in flight */
+    bool op_for_request : 1; /* it is for the first of the requests, see claim_op_request() */
+    bool op_shared : 1;     /* it is about the shared holds */
+    bool op_ticket : 1;     /* it asks for a ticket, too */
+    bool op_reclaim : 1;    /* it is a reclaim */
+    bool op_background : 1; /* RELEASING: it is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
+
+    /* of the position */
+    bool has_ticket : 1;    /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it
+                               is gone */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
     bool was_queued : 1;    /* RELEASING, STRAGGLING: it came from QUEUED or TRYING, and still has `queued`; else it
                                came from HELD or CACHED. claim_move() alone sets it */
+
+    /* of the hold */
+    bool fresh : 1;         /* granted to a LOCK that was `fresh` */
+    bool watchdog : 1;      /* the core renews the lease */
+    bool jeopardy : 1;      /* HELD: JEOPARDY was published */
+    bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
+    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
+                               follows */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
@@ -82,7 +90,7 @@ struct claim {
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: since when it waits; HELD: when it was granted */
     union {
-        struct claim_queued queued; /* QUEUED, TRYING; was_queued: RELEASING and STRAGGLING, too */
+        struct claim_queued queued; /* claim_has_position(): QUEUED, TRYING; was_queued: RELEASING, STRAGGLING, too */
         struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
         struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };
@@ -116,7 +124,7 @@ claim_has_position(const struct claim *cl)
            (cl->was_queued && (cl->state == CLAIM_RELEASING || cl->state == CLAIM_STRAGGLING));
 }
 
-/* Until when the position is kept without requests; 0: it is not, or there is none. */
+/* Until when the position is kept without requests; 0: it is not kept, or there is none. */
 static inline int64_t
 claim_kept_until_us(const struct claim *cl)
 {
@@ -132,7 +140,7 @@ claim_keep_no_longer(struct claim *cl)
     }
 }
 
-/* A renewal is in flight, or the turn for one (or for another operation) has to come first. */
+/* A renewal is in flight, or the claim waits in a window. */
 static inline bool
 claim_renewal_pending(const struct claim *cl)
 {
