@@ -36,7 +36,7 @@ void
 attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool paused = q->failed && q->last_failure != CORE_NOT_GRANTED;
+    bool pause_is_set = q->failed && q->last_failure != CORE_NOT_GRANTED;
     int64_t retry_us;
 
     l->cohort_passes = 0;
@@ -52,8 +52,8 @@ attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         retry_us = q->hinted ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
         q->last_failure = failure_of(d->outcome);
-        q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
-        retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
+        q->failed_n += !pause_is_set && q->failed_n < BACKOFF_TIMES;
+        retry_us = pause_is_set ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
     }
     q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
     q->failed = true;
@@ -85,9 +85,9 @@ void
 attempt_after_release(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool by_turn = policy(l)->tickets; /* Redis knows whose turn it is */
-    bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !by_turn;
-    bool for_them = l->remote_waiters;
+    bool redis_orders = policy(l)->tickets; /* the queue in Redis decides who is next */
+    bool remote = d->remote_subscribers > (q->watch == WATCH_ON) && !redis_orders;
+    bool released_for_remote = l->remote_waiters;
 
     dirty_mark_lock(c, l);
     if (lock_has_queue(l)) {
@@ -96,14 +96,14 @@ attempt_after_release(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome != CORE_OK || is_still_held_here(l)) { /* no number of subscribers was reported */
         return;
     }
-    if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* the attempt may be for another permit */
+    if (remote && q->trying_n > 0 && !lock_has_limit(l)) { /* the attempt may be for another permit */
         return;
     }
     l->remote_waiters = false;
-    if (!others) {
+    if (!remote) {
         l->cohort_passes = 0;
         l->cohort_since_us = d->sent_us;
-    } else if (for_them || lock_cohort_is_over(c, l)) {
+    } else if (released_for_remote || lock_cohort_is_over(c, l)) {
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
         l->cohort_passes = 0;

@@ -65,9 +65,9 @@ first_ticketless(struct lock *l)
     return NULL;
 }
 
-/* No answer has shown that there is no room for several. */
+/* A3: several may ask together, until an answer shows that there is no room. */
 static bool
-is_open(const struct lock *l)
+may_have_room(const struct lock *l)
 {
     return l->queue->taken_until_us == 0 && l->queue->last_failure == CORE_NOT_GRANTED;
 }
@@ -76,7 +76,7 @@ is_open(const struct lock *l)
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
-    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_TOGETHER && is_open(l);
+    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_TOGETHER && may_have_room(l);
 }
 
 /* A6 */
@@ -133,7 +133,7 @@ try_queue(struct core *c, struct lock *l)
             return;
         }
         if (q->trying_n == 0) {
-            try_first(c, cl, !is_open(l) || !can_share(cl));
+            try_first(c, cl, !may_have_room(l) || !can_share(cl));
         } else {
             op_acquire(c, cl);
         }
@@ -170,7 +170,8 @@ attempts_advance(struct core *c, struct lock *l, struct claim *next)
         bool due = q->retry_us <= c->now_us;
 
         try_first(c, ticketless, true);
-        if (ticketless != next) { /* this attempt only takes a ticket: it does not put off the attempt of `next` */
+        if (ticketless != next) { /* it only takes a ticket: when it is TAKEN, `next` asks at once if it may, else at
+                                     q->retry_us as before: see attempt_failed() */
             q->hinted = due;
             q->failed = !due;
         }

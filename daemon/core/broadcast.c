@@ -36,21 +36,21 @@ broadcast_begin(struct core *c, enum broadcast_type what)
 void
 broadcast_word(struct core *c, struct slice word)
 {
-    struct broadcast *t = &c->broadcast;
+    struct broadcast *b = &c->broadcast;
     int head;
 
-    if (!t->fits) {
+    if (!b->fits) {
         return;
     }
-    head = snprintf(t->text + t->n, BROADCAST_BYTES - t->n, "%zu:", word.n);
+    head = snprintf(b->text + b->n, BROADCAST_BYTES - b->n, "%zu:", word.n);
     assert(head > 0);
-    if (t->n + (size_t)head + word.n + 1 > BROADCAST_BYTES) {
-        t->fits = false;
+    if (b->n + (size_t)head + word.n + 1 > BROADCAST_BYTES) {
+        b->fits = false;
         return;
     }
-    memcpy(t->text + t->n + head, word.p, word.n);
-    t->n += (size_t)head + word.n;
-    t->text[t->n++] = ',';
+    memcpy(b->text + b->n + head, word.p, word.n);
+    b->n += (size_t)head + word.n;
+    b->text[b->n++] = ',';
 }
 
 void

@@ -331,7 +331,7 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
         }
         t->keyed += l->has_key;
         assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
-        assert(!policy(l)->aux_keys || lock_with_aux_keys(c, lock_key(l)) == NULL);
+        assert(!policy(l)->aux_keys || lock_sharing_aux_keys(c, lock_key(l)) == NULL);
         t->locks++;
     }
     unverified = t->unverified - unverified;
@@ -386,7 +386,7 @@ core_check(const struct core *c, int64_t now_us)
         assert(t.in_flight[i] == c->window[i].n);
     }
     assert(t.windowed == c->windowed_n);
-    assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
+    assert(!windows_may_send(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of waiter_polls.c */
     assert(c->waiter_poll.timer.node.pos != 0 ||
            (list_empty(&c->waiter_poll.todo) && list_empty(&c->waiter_poll.seen)));

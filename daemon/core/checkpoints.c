@@ -21,7 +21,11 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain_notes.h"
 
-enum { LOOK_MAX = 64 }; /* claims of an owner, at most: those without a checkpoint wait behind others of the owner */
+/*
+ * Claims of an owner that are searched for one with a checkpoint, at most. More are not needed: a claim without one
+ * waits for an older request of the owner, and older claims are in front.
+ */
+enum { SEARCH_MAX = 64 };
 
 static bool
 is_named(const struct claim *cl)
@@ -179,7 +183,7 @@ hand_on_grace(struct core *c, const struct claim *cl)
 {
     const struct owner *o = cl->owner;
     struct list *pos, *nxt;
-    int looked = 0;
+    int n = 0;
 
     if (!is_named(cl)) {
         return;
@@ -188,7 +192,7 @@ hand_on_grace(struct core *c, const struct claim *cl)
     {
         struct claim *other = container_of(pos, struct claim, owner_node);
 
-        if (++looked > LOOK_MAX ||
+        if (++n > SEARCH_MAX ||
             (other != cl && (other->lock->owner_grace_us >= o->owner_grace_us || keep_anew(c, other)))) {
             return;
         }

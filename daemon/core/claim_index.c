@@ -157,7 +157,7 @@ permit_set_deadline(struct claim *cl)
 
 /* Looks at each permit only while the timer of an ended lease, or the job of a BREAK, is still due. */
 int64_t
-permit_set_left(const struct core *c, const struct claim *but)
+permit_set_held_beside(const struct core *c, const struct claim *but)
 {
     const struct permit_set *set = permit_set_find(c, but->lock, but->owner);
     struct list *pos, *nxt;
@@ -341,7 +341,7 @@ struct claim *
 claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once)
 {
     const struct permit_set *set = permit_set_find(c, l, o);
-    struct claim *unasked = NULL;
+    struct claim *without_requests = NULL;
     struct list *pos, *nxt;
 
     if (!policy(l)->claim_each) {
@@ -363,9 +363,9 @@ claim_to_join(const struct core *c, const struct lock *l, const struct owner *o,
         if (cl->refs > 0 && once) {
             return cl;
         }
-        unasked = cl->refs > 0 || unasked != NULL ? unasked : cl;
+        without_requests = cl->refs > 0 || without_requests != NULL ? without_requests : cl;
     }
-    return unasked;
+    return without_requests;
 }
 
 void
@@ -385,7 +385,7 @@ stands_for(const struct claim *cl, uint64_t token)
     return cl->token == token && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING;
 }
 
-/* The claim that holds the name by this token, or held it and whose loss is still to be reported. */
+/* The claim of the grant with this token: it holds the name, or lost it, and the loss is still to be reported. */
 struct claim *
 claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
 {

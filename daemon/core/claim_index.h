@@ -30,7 +30,8 @@ struct permit_set {
 };
 /* NULL: the owner has no claim on the lock, or the lock has no permits. */
 struct permit_set *permit_set_find(const struct core *c, const struct lock *l, const struct owner *o);
-int64_t permit_set_left(const struct core *c, const struct claim *but); /* permits that its owner holds beside `but` */
+/* the number of permits that its owner holds beside `but` */
+int64_t permit_set_held_beside(const struct core *c, const struct claim *but);
 struct claim *permit_set_first_end(struct claim *of); /* the held permit of its owner that ends first; NULL: none */
 void permit_set_moved(struct claim *cl, bool was_held); /* the state of the claim has changed */
 void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have exchanged their owners */
@@ -95,9 +96,9 @@ permit_claim(struct permit *p)
 static inline size_t
 claim_prefix_bytes(const struct lock *l)
 {
-    size_t token = lock_allows_several(l) ? sizeof(struct map_node) : 0;
+    size_t node = lock_allows_several(l) ? sizeof(struct map_node) : 0;
 
-    return policy(l)->claim_each ? sizeof(struct permit) : token;
+    return policy(l)->claim_each ? sizeof(struct permit) : node;
 }
 
 #endif

@@ -425,7 +425,7 @@ search_next_us(const struct core *c)
 int64_t
 core_next_us(const struct core *c)
 {
-    int64_t at_us = !list_empty(&c->jobs) || windows_open(c) ? c->now_us : heap_min_at(&c->timers);
+    int64_t at_us = !list_empty(&c->jobs) || windows_may_send(c) ? c->now_us : heap_min_at(&c->timers);
 
     return earlier(at_us, search_next_us(c));
 }

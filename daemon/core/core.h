@@ -2,11 +2,11 @@
  * core.h -- the lock manager without the world: events in, actions out.
  *
  * core_step() takes one event and the time, and calls the sink once for each action. core_next_us() returns the time at
- * which core_step() is to be called next if nothing happens. The core does not talk, wait, log or look at a clock, and
- * the sink must not call back into it: what comes of an action is a later event. Times are microseconds of one clock
- * that never steps (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are borrowed
- * for the call. Ids (sessions, claims, queues, operations) are never used twice. A failed allocation ends the process
- * (daemon/base/memory.h); core_conf bounds what clients can make the core allocate.
+ * which core_step() is to be called next if nothing happens. The core does no I/O, does not wait or log, reads no
+ * clock, and the sink must not call back into it: what comes of an action is a later event. Times are microseconds of
+ * one clock that never steps (CLOCK_BOOTTIME in the daemon, a virtual one in tests). Slices in events and actions are
+ * borrowed for the call. Ids (sessions, claims, queues, operations) are never used twice. A failed allocation ends the
+ * process (daemon/base/memory.h); core_conf bounds what clients can make the core allocate.
  */
 
 /*
@@ -14,7 +14,7 @@
  * declares functions of one floor (scripts/floors). A lower floor reports upward by a dirty list (dirty.h,
  * core.to_rerun, core.dirty_multilocks), which work.c walks.
  *
- *   step      an event, what is due, what is dirty; what looks at everything
+ *   step      an event, what is due, what is dirty; what concerns all records
  *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
  *   locks     a name: whose turn it is, attempts, hand-offs, what Redis's outcomes mean, reviews
  *   answers   how requests and claims end, and the answers that they get

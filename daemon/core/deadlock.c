@@ -157,7 +157,7 @@ grow(struct core *c, struct search *s, struct graph *g)
  * one of them has ended, and leaves the graph.
  */
 static bool
-lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
+cycle_lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
 {
     for (; n > 0; n--, at = at + 1 < g->path_n ? at + 1 : first) {
         g->steps++;
@@ -186,7 +186,7 @@ answer_last(struct core *c, struct graph *g, size_t first)
         victim = g->owner[g->path[i]].wait > g->owner[g->path[victim]].wait ? i : victim;
     }
     g->steps += n / 8; /* comparing adjacent numbers costs little */
-    if (!lasts(c, g, first, victim, n <= NOW_MAX ? n : hops)) {
+    if (!cycle_lasts(c, g, first, victim, n <= NOW_MAX ? n : hops)) {
         return;
     }
     for (size_t i = 0; i < hops; i++) {

@@ -17,7 +17,7 @@ domains_init(struct core *c, uint32_t n)
     assert(n >= 1 && n <= DOMAINS_MAX);
     c->domains_n = n;
     c->domain = mem_array(NULL, n, sizeof(*c->domain));
-    c->domain_has = mem_zalloc((n + 63) / 64 * sizeof(*c->domain_has));
+    c->domain_has_locks = mem_zalloc((n + 63) / 64 * sizeof(*c->domain_has_locks));
     for (uint32_t i = 0; i < n; i++) {
         struct domain *d = &c->domain[i];
 
@@ -33,8 +33,8 @@ domains_init(struct core *c, uint32_t n)
 void
 domains_fini(struct core *c)
 {
-    free(c->domain_has);
-    c->domain_has = NULL;
+    free(c->domain_has_locks);
+    c->domain_has_locks = NULL;
     free(c->domain);
     c->domain = NULL;
     c->domains_n = 0;

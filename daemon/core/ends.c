@@ -139,7 +139,7 @@ end_keep_loss(struct core *c, struct claim *cl)
  * if a position is kept; else IDLE.
  */
 static void
-move_gone(struct core *c, struct claim *cl)
+move_when_gone(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* the owner's job may still be due */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
@@ -176,7 +176,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     cl->expiry_ms = 0;
     cl->retry_us = 0;
     cl->failed_n = 0;
-    move_gone(c, cl);
+    move_when_gone(c, cl);
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
         if (!claim_may(c, cl, MAY_KEEP_REDIS_OWNER)) {

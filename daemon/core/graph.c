@@ -262,15 +262,15 @@ static bool
 add_holders(struct core *c, struct graph *g, uint32_t lock)
 {
     struct list *head = &g->lock[lock].queue->lock->holders, *pos = next_holder(c, &g->lock[lock]);
-    bool whole = pos == NULL;
+    bool anew = pos == NULL; /* all in this step: no holder is left to continue with in the next one */
 
-    if (whole && g->lock[lock].any) {
+    if (anew && g->lock[lock].any) {
         return true;
     }
-    for (pos = whole ? head->next : pos; pos != head; pos = pos->next) {
+    for (pos = anew ? head->next : pos; pos != head; pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (g->steps >= g->steps_end && !whole) {
+        if (g->steps >= g->steps_end && !anew) {
             g->lock[lock].next_claim = claim_id(cl);
             return false;
         }

@@ -6,8 +6,8 @@
  * lease and the next token. The former holder gets the other claim, of which Redis has nothing, and a fresh
  * redis_owner, because the old one now stands for another owner.
  *
- * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, for renewals, reclaims and
- * records, the same claim is still held.
+ * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, for renewals and for
+ * reclaims, the same claim is still held.
  */
 #include "daemon/core/handoff.h"
 
@@ -86,8 +86,8 @@ count_out_of_order(const struct claim *cl)
 }
 
 /*
- * Whether the two counts find all requests that refer to the claim; a granted member of a multilock, for example, is on
- * neither list.
+ * Whether exchange() can rebind all requests that refer to the claim: those in their owner's order, and those on the
+ * claim. A granted member of a multilock, for example, is on neither list.
  */
 static bool
 is_movable(const struct claim *cl)
@@ -142,9 +142,9 @@ static bool
 in_cohort(const struct core *c, struct claim *cl)
 {
     const struct claim *bearer = reserve_bearer(c, cl);
-    bool copied = cl->replicas >= cl->lock->replicas;
+    bool acknowledged = cl->replicas >= cl->lock->replicas;
 
-    return copied && bearer != NULL && bearer->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
+    return acknowledged && bearer != NULL && bearer->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
 }
 
 /*
@@ -167,12 +167,12 @@ static bool
 may_stay(const struct core *c, struct claim *cl, const struct request *r)
 {
     const struct lock *l = cl->lock;
-    bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
+    bool no_other_request = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
     /* not for a silent UNLOCK of a multilock: the next owner may be a multilock that fails in turn, and so on */
-    return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
-           l->queue->break_op == 0 && !claim_is_broken(cl) && l->queue->trying_n == 0 && is_settled(c, cl) &&
-           is_movable(cl) && in_cohort(c, cl);
+    return lock_is_handed(l) && claim_holds(cl) == 1 && no_other_request && !(r != NULL && r->silent) &&
+           !cl->jeopardy && l->queue->break_op == 0 && !claim_is_broken(cl) && l->queue->trying_n == 0 &&
+           is_settled(c, cl) && is_movable(cl) && in_cohort(c, cl);
 }
 
 /* The lease that the request asks for. */
@@ -265,11 +265,11 @@ swap_owners(struct claim *a, struct claim *b)
 static void
 exchange(struct core *c, struct claim *held, struct claim *next)
 {
-    struct owner *leaves = held->owner;
-    bool renamed = leaves->name != NULL || next->owner->name != NULL;
+    struct owner *former = held->owner;
+    bool named = former->name != NULL || next->owner->name != NULL;
 
     assert(list_empty(&held->requests));
-    if (renamed) {
+    if (named) {
         checkpoint_forget(c, held); /* its texts never change: serve_claim(), which comes next, keeps it anew */
     }
     rebind(held, next);
@@ -277,14 +277,14 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     rebind_waiting(next, held);
     swap_owners(held, next);
     permit_set_swapped(held, next);
-    if (leaves->redis_owner == held->redis_owner) {
-        leaves->redis_owner = ++c->serial;
+    if (former->redis_owner == held->redis_owner) {
+        former->redis_owner = ++c->serial;
     }
-    next->redis_owner = leaves->redis_owner;
+    next->redis_owner = former->redis_owner;
     held->since_us = next->since_us;
     claim_move(c, next, CLAIM_IDLE);
     claim_arm(c, next);
-    dirty_mark_owner(c, leaves);
+    dirty_mark_owner(c, former);
 }
 
 /* Reports that the owner has given the claim back: publishes RELEASED, and answers r, if there is one. */
@@ -293,7 +293,7 @@ report_given_back(struct core *c, struct claim *cl, struct request *r)
 {
     news_publish(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
-        request_finish(c, r, CORE_LEFT, permit_set_left(c, cl));
+        request_finish(c, r, CORE_LEFT, permit_set_held_beside(c, cl));
     }
 }
 
@@ -342,9 +342,9 @@ handoff_cache(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
     bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && !cl->renewal_sent;
-    bool wanted = lock_may_cache(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
+    bool may_cache = lock_may_cache(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
-    if (!wanted || !lasts || lock_next(l) != NULL || !may_stay(c, cl, r)) {
+    if (!may_cache || !lasts || lock_next(l) != NULL || !may_stay(c, cl, r)) {
         return false;
     }
     queue_open(c, l);

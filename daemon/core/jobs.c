@@ -97,7 +97,7 @@ uint32_t
 domain_with_locks(const struct core *c, uint32_t from)
 {
     while (from < c->domains_n) {
-        uint64_t has = c->domain_has[from / 64] >> from % 64;
+        uint64_t has = c->domain_has_locks[from / 64] >> from % 64;
 
         if (has != 0) {
             return from + (uint32_t)__builtin_ctzll(has);

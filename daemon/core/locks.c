@@ -346,8 +346,9 @@ renew_soon(struct core *c, struct claim *cl)
 }
 
 /*
- * The name has changed in Redis: try again. While remote waiters have their turn, which begins with a release of this
- * daemon, at its end: the hint may be the echo of that release, but an attempt may be under way to which it is news.
+ * The name has changed in Redis: waiters ask again, at once; while remote waiters have their turn, at the end of the
+ * turn (yield_until_us). Such a hint may be the echo of the release with which the turn began. An attempt that is under
+ * way may have run before the change, so the hint is noted for it.
  */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)

@@ -80,7 +80,7 @@ twin_of(struct slice key, char room[TWIN_BYTES])
 }
 
 struct lock *
-lock_with_aux_keys(const struct core *c, struct slice key)
+lock_sharing_aux_keys(const struct core *c, struct slice key)
 {
     char room[TWIN_BYTES];
     struct slice twin = twin_of(key, room);
@@ -96,7 +96,7 @@ lock_conflict(const struct core *c, const struct core_request *rq)
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key);
     struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
 
-    return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_with_aux_keys(c, rq->spec.key) : l;
+    return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_sharing_aux_keys(c, rq->spec.key) : l;
 }
 
 /* The size of a lock record with so much text. */
@@ -142,9 +142,9 @@ note_domain(struct core *c, uint32_t i)
     uint64_t bit = UINT64_C(1) << i % 64;
 
     if (list_empty(&c->domain[i].locks)) {
-        c->domain_has[i / 64] &= ~bit;
+        c->domain_has_locks[i / 64] &= ~bit;
     } else {
-        c->domain_has[i / 64] |= bit;
+        c->domain_has_locks[i / 64] |= bit;
     }
 }
 

@@ -15,8 +15,8 @@ struct lock *lock_find(const struct core *c, struct slice name);
 /* the same; *number: the hash of the name */
 struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
-/* A lock with the same auxiliary keys; NULL: there is none. */
-struct lock *lock_with_aux_keys(const struct core *c, struct slice key);
+/* another lock, whose auxiliary keys are those of the key; NULL: there is none */
+struct lock *lock_sharing_aux_keys(const struct core *c, struct slice key);
 /* the record that keeps rq from its key; the name of rq has no record */
 struct lock *lock_conflict(const struct core *c, const struct core_request *rq);
 /* number: of lock_find_number() */

@@ -245,7 +245,7 @@ count_hold(struct claim *cl)
 
 /* The operation has succeeded: answers the request for which it was sent, unless that has gone (r NULL). */
 static void
-served(struct core *c, struct claim *cl, struct request *r, const struct core_done *d)
+held_ok(struct core *c, struct claim *cl, struct request *r, const struct core_done *d)
 {
     switch (cl->op_verb) {
     case CORE_ACQUIRE:
@@ -296,7 +296,7 @@ cap_deadline(struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* HELD: a re-entry, a hold given back, or RENEW. */
+/* HELD: the answer to a re-entry, to the release of one of several holds, to a RENEW or to a reclaim. */
 static void
 held_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -307,7 +307,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     cl->op_for_request = false;
     switch (d->outcome) {
     case CORE_OK:
-        served(c, cl, r, d);
+        held_ok(c, cl, r, d);
         break;
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
@@ -347,7 +347,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_off(c, cl);
         break;
     }
-    if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* served() has answered the request of an OK */
+    if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* held_ok() has answered the request of an OK */
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     }
     if (cl->retry_us == 0 || list_empty(&cl->requests)) {
@@ -379,7 +379,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             news_publish(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permit_set_left(c, cl));
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permit_set_held_beside(c, cl));
         }
         attempt_after_release(c, cl->lock, d);
         end_gone_in_redis(c, cl, !lost);
@@ -408,7 +408,7 @@ ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
-/* The watchdog's renewal. */
+/* The answer to the renewal: of a lease by the watchdog, or of a ticket. A release may have waited for it. */
 static void
 renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {

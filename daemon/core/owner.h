@@ -1,6 +1,7 @@
 /*
  * owner.h -- the records of users, sessions and owners; private to daemon/core.
  *
+ * user     the limits that sessions share
  * session  a session of the daemon
  * owner    holds locks: a session itself, or an OWNER id that any session may act for
  */

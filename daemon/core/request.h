@@ -33,7 +33,7 @@ struct request {
     struct list search_node; /* search.waits, search.roots */
     struct list ask_node;   /* search.asks */
     struct timer timer;
-    bool started;           /* request_run() has seen it */
+    bool started;           /* request_run() has been called for it */
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool blocked;           /* ... that wanted to wait: in blocked_n of queue, session, user and core */
     bool once, full, fresh, shared, timing_out;
@@ -50,7 +50,7 @@ struct request {
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
     uint64_t search;        /* number of the last search over several daemons that began here */
     struct map_node by_wait; /* core.trail_waits; its number is the serial */
-    bool in_trail;          /* ... it is there: a trail names this wait */
+    bool in_trail;          /* by_wait is in core.trail_waits: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct multilock *multilock; /* one of several with one answer; NULL = by itself */

@@ -367,7 +367,7 @@ join_holder(struct core *c, struct request *r)
 
 /* Without a token an UNLOCK or RENEW means the owner's newest permit, with one the permit of that token. */
 static void
-find_permit(struct core *c, struct request *r)
+bind_to_permit(struct core *c, struct request *r)
 {
     struct claim *cl = NULL;
 
@@ -422,7 +422,7 @@ request_run(struct core *c, struct request *r)
     r->started = true;
     r->timing_out = false;
     list_remove(&r->timing_out_node); /* the request may run for the second time */
-    find_permit(c, r);
+    bind_to_permit(c, r);
     cl = r->claim;
     if ((cl->lost || cl->state == CLAIM_LOST) && ends_with_loss(c, r)) {
         return;

@@ -62,7 +62,7 @@ at_once(struct core *c, struct round *rd)
 void
 round_run(struct core *c, struct lock *l, enum round_kind kind)
 {
-    struct round *rd = round_find(c, l, kind), now;
+    struct round *rd = round_find(c, l, kind), short_round;
 
     if (rd != NULL) {
         rd->list_index = round_first_list(kind);
@@ -76,9 +76,9 @@ round_run(struct core *c, struct lock *l, enum round_kind kind)
         job_begin(c, &rd->job);
         return;
     }
-    round_begin(c, &now, l, kind);
-    at_once(c, &now);
-    round_end(c, &now);
+    round_begin(c, &short_round, l, kind);
+    at_once(c, &short_round);
+    round_end(c, &short_round);
 }
 
 void

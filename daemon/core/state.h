@@ -49,7 +49,7 @@ struct core {
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
-    uint64_t windowed_n;    /* claims that wait in them for their turn */
+    uint64_t windowed_n;    /* claims that wait in a window for their turn */
     struct heap timers;
     struct map sessions;    /* by id */
     struct map users;       /* by key */
@@ -64,7 +64,7 @@ struct core {
     struct map queues;      /* of locks that have one */
     struct domain *domain;  /* by number */
     uint32_t domains_n;
-    uint64_t *domain_has;   /* owned: a bit for each domain that has locks */
+    uint64_t *domain_has_locks; /* owned: a bit for each domain */
     struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
     struct queue empty_queue; /* of all locks without waiters: never written */
     struct {

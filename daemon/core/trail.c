@@ -46,14 +46,14 @@ broadcast_trail(struct core *c, const struct trail *t, enum broadcast_type what)
     broadcast_begin(c, what);
     broadcast_number(c, t->search);
     for (size_t i = 0; i < t->n; i++) {
-        const struct trail_hop *s = &t->hop[i];
+        const struct trail_hop *h = &t->hop[i];
 
-        broadcast_word(c, s->daemon);
-        broadcast_number(c, s->owner);
-        broadcast_number(c, s->wait);
-        broadcast_number(c, s->shared);
-        broadcast_word(c, s->name);
-        broadcast_word(c, s->key);
+        broadcast_word(c, h->daemon);
+        broadcast_number(c, h->owner);
+        broadcast_number(c, h->wait);
+        broadcast_number(c, h->shared);
+        broadcast_word(c, h->name);
+        broadcast_word(c, h->key);
     }
     broadcast_send(c); /* not if the names are too long: a deadlock of such waits ends by their timeouts */
 }
@@ -67,11 +67,11 @@ read_trail(struct slice text, struct trail *t)
         return false;
     }
     while (text.n > 0) {
-        struct trail_hop *s = &t->hop[t->n];
+        struct trail_hop *h = &t->hop[t->n];
 
-        if (t->n == HOPS_MAX || !broadcast_take_word(&text, &s->daemon) || !broadcast_take_number(&text, &s->owner) ||
-            !broadcast_take_number(&text, &s->wait) || !broadcast_take_number(&text, &s->shared) ||
-            !broadcast_take_word(&text, &s->name) || !broadcast_take_word(&text, &s->key)) {
+        if (t->n == HOPS_MAX || !broadcast_take_word(&text, &h->daemon) || !broadcast_take_number(&text, &h->owner) ||
+            !broadcast_take_number(&text, &h->wait) || !broadcast_take_number(&text, &h->shared) ||
+            !broadcast_take_word(&text, &h->name) || !broadcast_take_word(&text, &h->key)) {
             return false;
         }
         t->n++;
@@ -81,19 +81,17 @@ read_trail(struct slice text, struct trail *t)
 
 /* ---- over several daemons ---- */
 
-/* The hop is this owner here. */
 static bool
-is_at(const struct core *c, const struct trail_hop *s, const struct owner *o)
+hop_is_owner(const struct core *c, const struct trail_hop *h, const struct owner *o)
 {
-    return s->owner == o->id && slice_eq(s->daemon, broadcast_self(c));
+    return h->owner == o->id && slice_eq(h->daemon, broadcast_self(c));
 }
 
-/* The owner is on the trail already. */
 static bool
-was_at(const struct core *c, const struct trail *t, const struct owner *o)
+is_on_trail(const struct core *c, const struct trail *t, const struct owner *o)
 {
     for (size_t i = 0; i < t->n; i++) {
-        if (is_at(c, &t->hop[i], o)) {
+        if (hop_is_owner(c, &t->hop[i], o)) {
             return true;
         }
     }
@@ -111,26 +109,26 @@ index_wait(struct core *c, struct request *r)
 }
 
 static struct request *
-wait_at(struct core *c, const struct trail_hop *s)
+find_wait(struct core *c, const struct trail_hop *h)
 {
-    struct map_node *n = map_find(&c->trail_waits, s->wait);
+    struct map_node *n = map_find(&c->trail_waits, h->wait);
     const struct core_session *session;
 
     if (n != NULL) {
         return container_of(n, struct request, by_wait);
     }
-    session = core_session_find(c, s->owner);
+    session = core_session_find(c, h->owner);
     return session != NULL ? wait_of_owner(session->owner) : NULL;
 }
 
 /* The wait here that a hop names; NULL: it has ended. */
 static struct request *
-still_waits(struct core *c, const struct trail_hop *s)
+still_waits(struct core *c, const struct trail_hop *h)
 {
-    struct request *r = slice_eq(s->daemon, broadcast_self(c)) ? wait_at(c, s) : NULL;
-    bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && wait_of_owner(r->owner) == r;
+    struct request *r = slice_eq(h->daemon, broadcast_self(c)) ? find_wait(c, h) : NULL;
+    bool same = r != NULL && r->serial == h->wait && r->owner->id == h->owner && wait_of_owner(r->owner) == r;
 
-    return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
+    return same && slice_eq(lock_name(r->claim->lock), h->name) ? r : NULL;
 }
 
 /* One total order of the owners of all daemons, also if one uuid is a prefix of another. */
@@ -170,13 +168,13 @@ answer_victim(struct core *c, const struct trail *t)
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
-        const struct trail_hop *s = &t->hop[(victim + i) % t->n];
-        const struct request *waits = still_waits(c, s); /* NULL: not here */
+        const struct trail_hop *h = &t->hop[(victim + i) % t->n];
+        const struct request *waits = still_waits(c, h); /* NULL: not here */
 
-        if (waits == NULL && slice_eq(s->daemon, broadcast_self(c))) {
+        if (waits == NULL && slice_eq(h->daemon, broadcast_self(c))) {
             return;
         }
-        hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
+        hop[i] = (struct core_hop){.daemon = h->daemon, .owner = h->owner, .name = h->name};
         if (waits != NULL) {
             hop[i] = wait_hop(waits->owner, waits->claim->lock);
         }
@@ -250,12 +248,12 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
         if (wait_hold_is_over(c, cl)) {
             continue;
         }
-        if (is_at(c, &t->hop[0], o)) {
+        if (hop_is_owner(c, &t->hop[0], o)) {
             close_cycle(c, t);
             *steps = 0; /* the answer may release holds, also the next ones on the list of this loop */
             return;
         }
-        if (!was_at(c, t, o)) {
+        if (!is_on_trail(c, t, o)) {
             follow(c, *t, o, steps);
         }
     }

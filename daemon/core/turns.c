@@ -24,6 +24,7 @@
 #include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
 
+/* The owner has ended: the claim is given back, as by an UNLOCK of all its holds; a position and a loss are dropped. */
 static void
 claim_owner_ends(struct core *c, struct claim *cl)
 {
@@ -108,8 +109,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_RELEASING:
         op_release(c, cl, claim_op_request(cl));
         break;
-    /* a late attempt may have taken the lock; by now none can run any more, unless Redis's clock was set back */
-    case CLAIM_STRAGGLING:
+    case CLAIM_STRAGGLING: /* a straggler may have taken the lock; none can run now unless Redis's clock was set back */
         if (!claim_may(c, cl, MAY_FORGET)) {
             claim_arm(c, cl);
         } else {
@@ -151,7 +151,10 @@ claim_catch_up(struct core *c, struct claim *cl)
     }
 }
 
-/* The claim's turn in its window has come. Its timer, which is due, sends a renewal; a RENEW may come first. */
+/*
+ * The claim's turn in its window has come: a release is sent now, or Redis is asked about what is to be verified. A
+ * renewal is not sent here, because a RENEW may come first: the timer, which is due, sends it.
+ */
 static void
 take_turn(struct core *c, struct claim *cl)
 {

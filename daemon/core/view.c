@@ -1,5 +1,5 @@
 /*
- * view.c -- looking at the core: locks, waiters, counts. Changes nothing but cursors.
+ * view.c -- what the core has: locks, waiters, counts. Changes nothing but cursors.
  */
 #include "daemon/core/view.h"
 
@@ -26,8 +26,8 @@ owner_view(const struct claim *cl)
 }
 
 enum {
-    NEAR = 64,     /* records that the view of one name looks at, at most */
-    COUNTED = 1024 /* records of a session that are counted one by one */
+    SCAN_MAX = 64,    /* records that the view of one name reads from each end of a list, at most */
+    COUNT_MAX = 1024, /* records of a session that are counted one by one */
 };
 
 /*
@@ -40,7 +40,7 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     struct list *pos = l->queue->claims.next;
 
     v->waiters = l->queue->waiting_n;
-    for (int i = 0; i < NEAR && pos != &l->queue->claims; i++, pos = pos->next) {
+    for (int i = 0; i < SCAN_MAX && pos != &l->queue->claims; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
         int64_t waited_us = now_us - cl->since_us;
 
@@ -50,13 +50,13 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     }
 }
 
-/* The first claim in one of these states, if it is among the first NEAR of the list. */
+/* The first claim in one of these states, if it is among the first SCAN_MAX of the list. */
 static const struct claim *
-near_in(const struct list *list, unsigned states)
+scan_for(const struct list *list, unsigned states)
 {
     struct list *pos = list->next;
 
-    for (int i = 0; i < NEAR && pos != list; i++, pos = pos->next) {
+    for (int i = 0; i < SCAN_MAX && pos != list; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (states & (1u << cl->state)) {
@@ -76,14 +76,14 @@ first_held(const struct lock *l, int64_t now_us)
 {
     struct list *pos = l->holders.next, *last = pos->prev;
 
-    for (int i = 0; i < NEAR && pos != last; i++, pos = pos->next) {
+    for (int i = 0; i < SCAN_MAX && pos != last; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (claim_is_held(cl, now_us)) {
             return cl;
         }
     }
-    for (int i = 0; i < NEAR && pos != last; i++) {
+    for (int i = 0; i < SCAN_MAX && pos != last; i++) {
         const struct claim *cl = container_of(last->prev, struct claim, node);
 
         if (claim_is_held(cl, now_us)) {
@@ -98,12 +98,12 @@ static void
 lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
     const struct claim *first = claim_first(&l->holders, CLAIM_IN(HELD)), *holder = first_held(l, now_us);
-    const struct claim *shown = holder != NULL ? holder : near_in(&l->rest, CLAIM_LEAVING);
+    const struct claim *shown = holder != NULL ? holder : scan_for(&l->rest, CLAIM_LEAVING);
 
     *v = (struct core_lock_view){
         .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
     v->limit = lock_has_limit(l) ? l->limit : 0;
-    shown = shown != NULL ? shown : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
+    shown = shown != NULL ? shown : first != NULL ? first : scan_for(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
     if (shown != NULL && (shown->state != CLAIM_STRAGGLING || shown->lost) && shown->state != CLAIM_CACHED) {
         v->owner = owner_view(shown);
@@ -371,7 +371,7 @@ struct core_session_counts
 core_session_count(const struct core *c, uint64_t session)
 {
     struct core_session_counts n = {0, 0};
-    uint32_t left = COUNTED, session_owners = COUNTED;
+    uint32_t left = COUNT_MAX, session_owners = COUNT_MAX;
     struct list *pos, *nxt;
     const struct core_session *s = core_session_find(c, session);
 

@@ -1,5 +1,5 @@
 /*
- * view.h -- looking at the core: changes nothing.
+ * view.h -- what the core has; nothing is changed.
  *
  * Slices in views are borrowed for the callback. The order is the order of creation (locks, sessions) or of the queue
  * (waiters).
@@ -21,14 +21,14 @@ struct core_lock_view {
     struct slice name, key;
     enum kind kind;
     const char *state;   /* "held", "taken" (elsewhere), "trying", "lingering", "freeing", "lost", "idle" */
-    struct core_owner_view owner; /* zeroed when no owner here holds it */
-    uint64_t token;      /* 0 when not held here */
+    struct core_owner_view owner; /* that holds it here, or gave it back or lost it last; zeroed: none, "lingering" */
+    uint64_t token;      /* of that owner's grant; 0 = none */
     uint32_t holds;
     uint32_t holders;    /* owners, or permits, that hold it here; `owner`, `token` and the rest are of the first one */
     uint32_t limit;      /* kinds with permits */
     bool shared;         /* held shared */
     bool fresh;          /* granted to a LOCK that was `fresh` */
-    int64_t deadline_us; /* held: until then the core reports that; taken: when Redis may drop it; else 0 */
+    int64_t deadline_us; /* held: the deadline; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
     uint64_t claim;      /* held: this and the token name the grant */
     int64_t held_us;     /* since the grant */
@@ -47,7 +47,7 @@ struct core_waiter_view {
 };
 
 struct core_session_counts {
-    uint32_t held, waiting; /* locks and permits granted to it, for any owner; LOCKs that wait; see COUNTED of view.c */
+    uint32_t held, waiting; /* locks and permits granted to it, for any owner; LOCKs that wait; see COUNT_MAX */
 };
 
 struct core_totals {

@@ -28,20 +28,21 @@
  * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen; only queues of such locks and of locks
  *     in a cohort are. While there is one, the timer is armed.
  * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
- *     leaves only for locks that were not asked about in this pass, or after enough grants to pay for it.
+ *     leaves only for locks that were not asked about in this pass, or after WAITER_POLL_STAYS hand-offs.
  * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
  */
 
 enum {
     WAITER_POLL_GAP_US = 1000,
-    WAITER_POLL_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a cohort can go
+    WAITER_POLL_PAUSE_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a cohort can go
                                        on */
-    WAITER_POLL_GRANTS = 32,        /* grants here since the last poll */
+    WAITER_POLL_STAYS = 32,        /* hand-offs since the last poll, locks that became CACHED counted, too */
     LOCKS_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one poll */
 };
 
+/* How often a lock has stayed here: handed over, or cached. */
 static uint64_t
-grants(const struct core *c)
+stays(const struct core *c)
 {
     return c->metrics->handoffs + c->metrics->lingers;
 }
@@ -49,10 +50,10 @@ grants(const struct core *c)
 static int64_t
 pause_us(const struct core *c)
 {
-    bool soon = !list_empty(&c->waiter_poll.todo) || grants(c) - c->waiter_poll.grants >= WAITER_POLL_GRANTS;
-    int64_t lazy_us = earlier(WAITER_POLL_LAZY_US, c->conf.handoff_time_us / 4 * 3);
+    bool soon = !list_empty(&c->waiter_poll.todo) || stays(c) - c->waiter_poll.stays >= WAITER_POLL_STAYS;
+    int64_t longest_us = earlier(WAITER_POLL_PAUSE_US, c->conf.handoff_time_us / 4 * 3);
 
-    return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, lazy_us);
+    return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, longest_us);
 }
 
 void
@@ -163,7 +164,7 @@ ask(struct core *c)
     }
     p->op = ++c->serial;
     p->sent_us = c->now_us;
-    p->grants = grants(c);
+    p->stays = stays(c);
     a.waiter_poll = (struct core_waiter_poll){.op = p->op, .name = name, .n = p->n};
     timer_set(&c->timers, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
     core_act(c, &a);

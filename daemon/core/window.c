@@ -105,16 +105,16 @@ window_release_sort(const struct claim *cl, const struct request *r)
 }
 
 static bool
-is_open(const struct core *c, enum window_sort sort)
+may_send_from(const struct core *c, enum window_sort sort)
 {
     return heap_min(&c->window[sort].waiting) != NULL && window_has_room(c, sort);
 }
 
 bool
-windows_have_room(const struct core *c)
+windows_find_room(const struct core *c)
 {
     for (int i = 0; i < WINDOWS; i++) {
-        if (is_open(c, (enum window_sort)i)) {
+        if (may_send_from(c, (enum window_sort)i)) {
             return true;
         }
     }

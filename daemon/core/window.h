@@ -23,7 +23,7 @@ void window_remove(struct core *c, struct claim *cl); /* removes a claim that wa
 /* the deadline may have changed: a claim that waits gets the turn of its present deadline */
 void window_update_turn(struct core *c, struct claim *cl);
 enum window_sort window_release_sort(const struct claim *cl, const struct request *r);
-bool windows_have_room(const struct core *c);             /* some window has room for a claim that waits for its turn */
+bool windows_find_room(const struct core *c);             /* see windows_may_send() */
 void windows_fini(struct core *c);                        /* no claim is left */
 bool window_has_room(const struct core *c, enum window_sort sort);
 
@@ -38,9 +38,9 @@ window_leave(struct core *c, struct claim *cl)
 
 /* A claim that waits for its turn in a window may send now. */
 static inline bool
-windows_open(const struct core *c)
+windows_may_send(const struct core *c)
 {
-    return c->windowed_n > 0 && windows_have_room(c);
+    return c->windowed_n > 0 && windows_find_room(c);
 }
 
 #endif

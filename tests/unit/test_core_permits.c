@@ -798,7 +798,7 @@ START_TEST(very_many_of_one_owner)
     ck_assert_ptr_null(claim_to_join(w.core, l, o, false));
     ck_assert_uint_eq(claim_to_join(w.core, l, o, true)->token, token[0]);
     ck_assert_ptr_eq(permit_set_first_end(last), first);
-    ck_assert_int_eq(permit_set_left(w.core, last), 3);
+    ck_assert_int_eq(permit_set_held_beside(w.core, last), 3);
     l->holders = holders;
     last->owner->claims = claims;
     world_close(&w);
