@@ -476,7 +476,7 @@ open_session(void *ctx, int fd, const struct listening *on)
 struct listener *
 listener_serve(struct engine *e, struct listening *on, char error[160])
 {
-    struct listener_callbacks callbacks = {open_session, e, "-ERR max number of clients reached\r\n"};
+    struct listener_callbacks callbacks = {open_session, e, SESSION_NO_ROOM};
 
     return listener_start(e, on, callbacks, error);
 }

@@ -109,7 +109,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     bool may;
 
     if (e->sessions_n >= (uint64_t)e->conf->limit_sessions) {
-        refuse(e, fd, "-ERR max number of clients reached\r\n");
+        refuse(e, fd, SESSION_NO_ROOM);
         return NULL;
     }
     s = mem_zalloc(sizeof(*s));
@@ -141,7 +141,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
         }
         reader_fini(&s->reader);
         free(s);
-        refuse(e, fd, may ? "-ERR the system takes no more clients\r\n" : "-ERR max number of clients reached\r\n");
+        refuse(e, fd, may ? "-ERR the system takes no more clients\r\n" : SESSION_NO_ROOM);
         return NULL;
     }
     list_push_back(&e->sessions, &s->node);

@@ -15,6 +15,9 @@
 struct engine;
 struct session;
 
+/* The refusal of a connection beyond a limit, or beyond the file descriptors, in the words of Redis. */
+#define SESSION_NO_ROOM "-ERR max number of clients reached\r\n"
+
 /* Takes the accepted fd (owned from now on). NULL when a limit or the kernel refuses it; the fd is closed then. */
 struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
 
