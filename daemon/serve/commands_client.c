@@ -52,9 +52,8 @@ client_set_word(char **owned, struct slice word)
 }
 
 void
-client_forget_words(struct session *s)
+client_forget_name(struct session *s)
 {
-    /* The library stays what it is; Redis too forgets only the name. */
     client_set_word(&s->name, SLICE_LIT(""));
 }
 

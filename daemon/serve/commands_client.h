@@ -20,7 +20,7 @@ bool client_check_word(const char *what, struct slice word, struct writer *out);
 /* An empty word unsets. */
 void client_set_word(char **owned, struct slice word);
 
-/* Unsets all of the session. */
-void client_forget_words(struct session *s);
+/* Unsets the name. The library stays, as in Redis. */
+void client_forget_name(struct session *s);
 
 #endif

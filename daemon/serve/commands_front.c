@@ -3,7 +3,7 @@
  *
  * Owns the way from front.c's result to requests of the core; the replies are the forms of forms.c. The value of a SET
  * is the owner of the name, so inspection, events and tokens are those of any named owner. Nothing is stored here: the
- * core holds what SET took, and DEL and GET look there.
+ * core holds what SET took, and DEL and GET read it there.
  */
 #include "daemon/backend/sha1.h"
 #include "daemon/base/clock.h"
@@ -223,7 +223,10 @@ _Static_assert(READER_WORDS_MAX <= CORE_MULTILOCK_MAX, "the core takes as many n
 
 /* ---- EVAL, EVALSHA ---- */
 
-/* Adds the time left to fc->lease_us. False: the owner does not hold the name, so there is no time left. */
+/*
+ * Adds the time left to fc->lease_us. False: the owner does not hold the name, so there is no time left; the session
+ * uses the owner all the same, as it would by a RENEW.
+ */
 static bool
 add_time_left(const struct cmd *c, struct front_call *fc)
 {

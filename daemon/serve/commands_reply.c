@@ -236,11 +236,11 @@ write_held(const struct answer *a, const struct core_reply *r, bool full)
         writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
     if (r->answer == CORE_LEFT && r->ms) {
-        ms = (struct fields_spot){before + 1, a->out->out->n - 2};
+        ms = fields_integer_spot(before, a->out->out->n);
     }
     outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
     if (r->relies.claim != 0 && ms.to > ms.from) {
-        outbox_says_ms(a->box, a->group, ms.from, ms.to, left_ms);
+        outbox_mark_ms(a->box, a->group, ms.from, ms.to, left_ms);
     }
 }
 

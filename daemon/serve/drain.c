@@ -2,7 +2,7 @@
  * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
  *
  * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the oldest
- * NAMES_MAX locks, and count the rest from the totals. A drain stops grants only: commands that look go on as
+ * NAMES_MAX locks, and count the rest from the totals. A drain stops grants only: commands that only read go on as
  * before.
  */
 #include "daemon/serve/drain.h"

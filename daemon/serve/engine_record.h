@@ -70,7 +70,7 @@ struct engine {
     uint64_t input_session;   /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */
     int64_t input_us;         /* when the input of this turn began */
-    int64_t seen_us;          /* when engine_input_late() looked last */
+    int64_t clock_read_us;          /* when engine_input_late() read the clock last */
 
     struct map processes;     /* of peer.c: the processes at the other end of Unix sockets */
     int64_t dead_peer_us;     /* the keepalive that sockets have, or are being given */
@@ -98,20 +98,20 @@ struct engine {
 };
 
 /*
- * True: by the last look at the clock, the input of this turn has used up its time. From then on each session runs two
+ * True: when the clock was read last, the input of this turn had used up its time. From then on each session runs two
  * requests at most (LATE_SHARE). A turn runs fewer requests if each of them takes longer.
  */
 static inline bool
 engine_was_late(const struct engine *e)
 {
-    return e->seen_us - e->input_us > ENGINE_INPUT_US;
+    return e->clock_read_us - e->input_us > ENGINE_INPUT_US;
 }
 
-/* The same, by a look at the clock. */
+/* The same, by a clock that is read now. */
 static inline bool
 engine_input_late(struct engine *e)
 {
-    e->seen_us = clock_now_us();
+    e->clock_read_us = clock_now_us();
     return engine_was_late(e);
 }
 

@@ -69,14 +69,14 @@ fields_note_spot(struct fields *f, struct fields_spot *spot)
     f->spot = spot;
 }
 
-/* Notes where a text or number was just written; its line ends behind it. */
+/* Notes where a text or number was just written. */
 static void
 set_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
 {
-    size_t line_end = 2;
-
-    spot->to = after - line_end;
-    spot->from = fd->type == FIELD_TEXT ? spot->to - fd->text.n : before + 1;
+    *spot = fields_integer_spot(before, after);
+    if (fd->type == FIELD_TEXT) { /* its length stands in front of it */
+        spot->from = spot->to - fd->text.n;
+    }
 }
 
 void

@@ -31,6 +31,13 @@ struct fields_spot {
     size_t from, to;
 };
 
+/* Where the digits of an integer are that was just written: behind its ":", before its CRLF. */
+static inline struct fields_spot
+fields_integer_spot(size_t before, size_t after)
+{
+    return (struct fields_spot){before + 1, after - 2};
+}
+
 struct fields {
     struct field field[FIELDS_MAX];
     unsigned n;

@@ -12,12 +12,12 @@
 _Static_assert(FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
 
 /* The answers of a reply, counted as a client sees them that knows only yes, no and errors. */
-enum verdict { SAYS_ERROR, SAYS_YES, SAYS_NO };
+enum verdict { VERDICT_ERROR, VERDICT_YES, VERDICT_NO };
 
 static const enum verdict verdicts[CORE_ANSWERS] = {
-    [CORE_GRANTED] = SAYS_YES, [CORE_LEFT] = SAYS_YES, [CORE_NOT_GRANTED] = SAYS_NO,
-    [CORE_CANCELLED] = SAYS_NO,
-    [CORE_NOT_HELD] = SAYS_NO, [CORE_STALE] = SAYS_NO, [CORE_WAS_LOST] = SAYS_NO,
+    [CORE_GRANTED] = VERDICT_YES, [CORE_LEFT] = VERDICT_YES, [CORE_NOT_GRANTED] = VERDICT_NO,
+    [CORE_CANCELLED] = VERDICT_NO,
+    [CORE_NOT_HELD] = VERDICT_NO, [CORE_STALE] = VERDICT_NO, [CORE_WAS_LOST] = VERDICT_NO,
 };
 
 struct tally {
@@ -30,14 +30,14 @@ static void
 count(struct tally *t, const struct core_reply *r)
 {
     switch (verdicts[r->answer]) {
-    case SAYS_YES:
+    case VERDICT_YES:
         t->yes++;
         t->freed += r->left == 0;
         break;
-    case SAYS_NO:
+    case VERDICT_NO:
         t->no++;
         break;
-    case SAYS_ERROR:
+    case VERDICT_ERROR:
         t->error = t->error != NULL ? t->error : r;
         break;
     }
@@ -50,7 +50,7 @@ tally_of(const struct core_reply *r)
     struct tally t = {0, 0, 0, NULL};
     size_t i;
 
-    if (r->parts == 0 || verdicts[r->answer] != SAYS_YES) {
+    if (r->parts == 0 || verdicts[r->answer] != VERDICT_YES) {
         count(&t, r);
         return t;
     }
@@ -108,7 +108,7 @@ rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
         outbox_rely(box, &r->relies, losses);
     }
     for (i = 0; i < r->parts; i++) {
-        if (verdicts[r->part[i].answer] == SAYS_YES) {
+        if (verdicts[r->part[i].answer] == VERDICT_YES) {
             outbox_rely(box, &r->part[i].relies, losses);
         }
     }

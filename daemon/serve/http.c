@@ -280,9 +280,9 @@ static void
 await(struct visit *v, struct event *ev)
 {
     int64_t left_us = v->deadline_us - clock_now_us(), us = left_us < IDLE_US ? left_us : IDLE_US;
-    struct timeval patience = {.tv_sec = (time_t)(us / US_PER_S), .tv_usec = (suseconds_t)(us % US_PER_S)};
+    struct timeval timeout = {.tv_sec = (time_t)(us / US_PER_S), .tv_usec = (suseconds_t)(us % US_PER_S)};
 
-    if (us <= 0 || event_add(ev, &patience) != 0) {
+    if (us <= 0 || event_add(ev, &timeout) != 0) {
         end_visit(v);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * http.h -- /healthz, /readyz and /metrics, for probes and Prometheus. Looks, and changes nothing.
+ * http.h -- /healthz, /readyz and /metrics, for probes and Prometheus. Changes nothing.
  */
 #ifndef RLOCKD_SERVE_HTTP_H
 #define RLOCKD_SERVE_HTTP_H

@@ -49,7 +49,7 @@ work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 static void
 drop(struct engine *e, struct listing *l)
 {
-    longs_make(e, l->counted, 0);
+    longs_recount(e, l->counted, 0);
     list_remove(&l->node);
     l->work->drop(l->work, e);
     free(l);
@@ -117,11 +117,11 @@ listing_run(struct cmd *c, struct listing_work *w)
 
 /* Counts the answer so far. False: all long answers together pass the bound, so this one is refused. */
 static bool
-has_room(struct engine *e, struct listing *l)
+count_answer(struct engine *e, struct listing *l)
 {
     size_t now = l->work->more != NULL ? pieces_bytes(l->work->more) : 0;
 
-    longs_make(e, l->counted, now);
+    longs_recount(e, l->counted, now);
     l->counted = now;
     if (now <= SHORT_BYTES || !longs_crowded(e)) {
         return true;
@@ -141,7 +141,7 @@ listings_turn(struct engine *e)
         list_push_back(&e->listings, &l->node);
         if (session_find(e, l->session) == NULL) {
             drop(e, l);
-        } else if (work_on(e, l->work, VISIT_US) || !has_room(e, l)) {
+        } else if (work_on(e, l->work, VISIT_US) || !count_answer(e, l)) {
             answer(e, l);
             drop(e, l);
         }

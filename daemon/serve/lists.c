@@ -2,7 +2,7 @@
  * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
  * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only.
- * lockinfo.c describes the records themselves.
+ * show.c describes the records themselves.
  */
 #include "daemon/serve/lists.h"
 
@@ -59,7 +59,7 @@ send_lock(void *ctx, const struct core_lock_view *v)
     if (box != NULL) {
         show_lock(l->engine, v, l->now_us, &text, &f, &state);
         add_row(l, &f, box);
-        show_marks_held(l->engine, box, v, state);
+        show_mark_held(l->engine, box, v, state);
     }
 }
 

@@ -159,7 +159,7 @@ write_lockinfo(struct engine *e, struct slice name, const struct backend_key *fo
     show_lock(e, &v, now_us, &text, &f, &state);
     add_found(e, &v, found, &f);
     fields_write_map(&f, w);
-    show_marks_held(e, box, &v, state);
+    show_mark_held(e, box, &v, state);
 }
 
 enum cmd_result

@@ -11,7 +11,7 @@
 #include "daemon/serve/sessions.h"
 
 void
-longs_make(struct engine *e, size_t was, size_t now)
+longs_recount(struct engine *e, size_t was, size_t now)
 {
     assert(e->longs_bytes >= was);
     e->longs_bytes += now - was;

@@ -12,7 +12,7 @@
 enum { LONGS_TIMES = 16 };
 
 /* An answer in the making has changed from `was` to `now` bytes. */
-void longs_make(struct engine *e, size_t was, size_t now);
+void longs_recount(struct engine *e, size_t was, size_t now);
 
 /* A long reply of the session waits to be read, behind earlier output. The session may be the one that is closed. */
 void longs_wait(struct session *s, size_t bytes);

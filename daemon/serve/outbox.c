@@ -5,7 +5,7 @@
  * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
  * O2  outbox.good_until_us is at most that of any mark.
  * O3  In bytes that have left in part (at < gone) only an "ms left" is changed of which no byte has left.
- * O4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
+ * O4  Steps of the core are taken before bytes are checked, or after they are whole again: a step may append.
  */
 #include "daemon/serve/outbox.h"
 
@@ -23,7 +23,7 @@ enum {
 
 struct outbox_marks {
     uint64_t gone;   /* bytes that have left */
-    uint64_t losses; /* env.losses when the oldest was made, or all were looked at */
+    uint64_t losses; /* env.losses when the oldest was made, or all were checked */
     uint32_t n, room;
     struct outbox_mark mark[];
 };
@@ -146,7 +146,7 @@ outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses)
 }
 
 void
-outbox_says_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms)
+outbox_mark_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms)
 {
     struct outbox_marks *m = box->marks;
 
@@ -182,7 +182,7 @@ outbox_close(struct outbox *box, struct outbox_group group, enum outbox_late lat
 }
 
 void
-outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses)
+outbox_mark_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses)
 {
     struct outbox_marks *m = g->claim != 0 ? reserve(box, 1, losses) : NULL;
 
@@ -303,7 +303,7 @@ write_word(struct outbox *box, const struct outbox_mark *k, const struct outbox_
 
 /* Notes that the bytes of this group of marks are to be replaced. False: some of them have left. */
 static bool
-doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *env)
+note_replacement(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *env)
 {
     struct outbox_mark *mark = box->marks->mark;
 
@@ -311,7 +311,7 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
         return false;
     }
     for (uint32_t i = from; i < to; i++) {
-        mark[i].doomed = true;
+        mark[i].to_replace = true;
     }
     if (mark[from].late == OUTBOX_WORD) {
         write_word(box, &mark[from], env);
@@ -320,11 +320,11 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
 }
 
 /*
- * Dooms late bytes. TORN: some late bytes have left, or part of an "ms left" that is too high by now. *looked: how many
- * marks, from the first, were looked at.
+ * Notes which bytes are late, and are to be replaced. TORN: some late bytes have left, or part of an "ms left" that is
+ * too high by now. *checked: how many marks, from the first, were checked.
  */
 static enum outbox_fate
-doom_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)
+note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *checked)
 {
     uint32_t i, k, end;
 
@@ -341,14 +341,14 @@ doom_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint
             torn = torn || (mark->patch && !may_rewrite_ms(mark, m->gone));
             late = late || mark->lost;
         }
-        if (torn || (late && !doom(box, i, end, env))) {
+        if (torn || (late && !note_replacement(box, i, end, env))) {
             return OUTBOX_TORN;
         }
         if (late) {
             give_back(box, i, end, now_us, env);
         }
     }
-    *looked = i;
+    *checked = i;
     return OUTBOX_FIT;
 }
 
@@ -403,7 +403,7 @@ copy_group(struct copying *cp, uint32_t i, uint32_t end)
 
     copy_up_to(cp, at);
     to = at < 0 ? at : (int64_t)cp->out.n;
-    if (first->doomed && first->late != OUTBOX_WORD) {
+    if (first->to_replace && first->late != OUTBOX_WORD) {
         *cp->env->late += 1;
         cp->done = at + n;
         if (first->late != OUTBOX_DROP) {
@@ -424,10 +424,10 @@ copy_group(struct copying *cp, uint32_t i, uint32_t end)
 }
 
 static bool
-needs_copy(const struct outbox_marks *m, uint32_t looked)
+needs_copy(const struct outbox_marks *m, uint32_t checked)
 {
-    for (uint32_t i = 0; i < looked; i++) {
-        if ((m->mark[i].doomed && m->mark[i].late != OUTBOX_WORD) || m->mark[i].patch) {
+    for (uint32_t i = 0; i < checked; i++) {
+        if ((m->mark[i].to_replace && m->mark[i].late != OUTBOX_WORD) || m->mark[i].patch) {
             return true;
         }
     }
@@ -451,22 +451,22 @@ copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 }
 
 /*
- * Removes the marks of doomed bytes. Returns the number of losses that the new bytes report to their owners, which
- * `reported` lists. If some marks were not looked at, good_until_us and losses of the outbox stay.
+ * Removes the marks of bytes that were replaced. Returns the number of losses that the new bytes report to their
+ * owners, which `reported` lists. If some marks were not checked, good_until_us and losses of the outbox stay.
  */
 static uint32_t
-remove_doomed(struct outbox *box, uint32_t looked, struct core_grant *reported, const struct outbox_env *env)
+remove_replaced(struct outbox *box, uint32_t checked, struct core_grant *reported, const struct outbox_env *env)
 {
     struct outbox_marks *m = box->marks;
     uint32_t i, kept = 0, n = 0;
-    bool all = looked == m->n;
+    bool all = checked == m->n;
 
     box->good_until_us = all ? CORE_FOREVER : box->good_until_us;
     box->fit_until_us = CORE_FOREVER;
-    for (i = 0; i < looked; i++) {
+    for (i = 0; i < checked; i++) {
         const struct outbox_mark *k = &m->mark[i];
 
-        if (!k->doomed) {
+        if (!k->to_replace) {
             lower_good_until(box, mark_good_until_us(k));
             box->fit_until_us = k->grant.deadline_us < box->fit_until_us ? k->grant.deadline_us : box->fit_until_us;
             m->mark[kept++] = *k;
@@ -474,11 +474,11 @@ remove_doomed(struct outbox *box, uint32_t looked, struct core_grant *reported, 
             reported[n++] = k->grant;
         }
     }
-    box->fit_n = all ? box->bytes.n : (size_t)(m->mark[looked].at - m->gone);
-    if (kept < looked) {
-        memmove(m->mark + kept, m->mark + looked, (m->n - looked) * sizeof(m->mark[0]));
+    box->fit_n = all ? box->bytes.n : (size_t)(m->mark[checked].at - m->gone);
+    if (kept < checked) {
+        memmove(m->mark + kept, m->mark + checked, (m->n - checked) * sizeof(m->mark[0]));
     }
-    m->n -= looked - kept;
+    m->n -= checked - kept;
     m->losses = all ? *env->losses : m->losses;
     if (m->n == 0) {
         drop_marks(box);
@@ -490,19 +490,19 @@ enum outbox_fate
 outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 {
     struct core_grant *reported;
-    uint32_t i, n, looked;
+    uint32_t i, n, checked;
 
     if (core_next_us(env->core) <= now_us) {
         env->step(env->ctx, &(struct core_event){.type = CORE_TIME});
     }
-    if (doom_late(box, now_us, env, &looked) == OUTBOX_TORN) {
+    if (note_late(box, now_us, env, &checked) == OUTBOX_TORN) {
         return OUTBOX_TORN;
     }
-    if (needs_copy(box->marks, looked)) {
+    if (needs_copy(box->marks, checked)) {
         copy(box, now_us, env);
     }
-    reported = mem_alloc(looked * sizeof(*reported));
-    n = remove_doomed(box, looked, reported, env);
+    reported = mem_alloc(checked * sizeof(*reported));
+    n = remove_replaced(box, checked, reported, env);
     for (i = 0; i < n; i++) {
         env->step(env->ctx, &(struct core_event){.type = CORE_LOSS_REPORTED, .grant = reported[i]});
     }

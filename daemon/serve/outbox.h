@@ -42,7 +42,7 @@ struct outbox_mark {
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
     bool more : 1;            /* the next mark is of the same bytes */
     bool lost : 1;            /* set within outbox_fit(): the grant is lost, or its deadline has passed */
-    bool doomed : 1;          /* likewise: a mark of its group is `lost`, so the group's bytes are to be replaced */
+    bool to_replace : 1;          /* likewise: a mark of its group is `lost`, so the group's bytes are to be replaced */
     bool patch : 1;           /* likewise: "ms left" is too high by now */
 };
 
@@ -106,10 +106,10 @@ outbox_end(struct outbox *box, struct outbox_group group, enum outbox_late late,
 }
 
 /* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
-void outbox_says_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms);
+void outbox_mark_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms);
 
 /* Marks a word "held", from `at` on, in an answer with many. */
-void outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);
+void outbox_mark_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);
 
 /* Takes the marks of `from`, whose bytes begin in `to` at `at`. */
 void outbox_take_marks(struct outbox *to, struct outbox *from, size_t at);

@@ -6,9 +6,9 @@
  * event is kept, and the session goes on in the next turns, VISIT_COST at a time, in turn with others, so that one
  * pattern is not late because of another session's thousand. EVENTS_BYTES bounds the kept events; a session that lags
  * further behind is closed, like one that does not read its output.
- * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
- *     which counts it), unless it was cut off.
- * P2  Some session is at the first of the kept events (subs.event).
+ * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at
+ *     subscriber.event, which counts it), unless it was cut off.
+ * P2  Some session is at the first of the kept events (subscriber.event).
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -44,41 +44,41 @@ drop_events(struct pubsub *p)
 
 /* The session's next event to compare is `ev`; NULL: there is none. */
 static void
-go_to(struct subs *subs, struct event_record *ev)
+go_to(struct subscriber *subscriber, struct event_record *ev)
 {
-    if (subs->event != NULL) {
-        subs->event->at_n--;
+    if (subscriber->event != NULL) {
+        subscriber->event->at_n--;
     }
     if (ev != NULL) {
         ev->at_n++;
     }
-    subs->event = ev;
+    subscriber->event = ev;
 }
 
 void
-patterns_follow(struct pubsub *p, struct subs *subs)
+patterns_follow(struct pubsub *p, struct subscriber *subscriber)
 {
-    if (!subs->cut) {
-        list_push_back(&p->current, &subs->node);
+    if (!subscriber->cut) {
+        list_push_back(&p->current, &subscriber->node);
     }
 }
 
 void
-patterns_leave(struct pubsub *p, struct subs *subs)
+patterns_leave(struct pubsub *p, struct subscriber *subscriber)
 {
-    go_to(subs, NULL);
-    list_remove(&subs->node);
+    go_to(subscriber, NULL);
+    list_remove(&subscriber->node);
     drop_events(p);
 }
 
 /* A subscriber that lags too far behind is cut off. */
 static void
-cut_off(struct pubsub *p, struct subs *subs)
+cut_off(struct pubsub *p, struct subscriber *subscriber)
 {
-    subs->cut = true;
-    patterns_leave(p, subs);
-    subs->session->output_overflow = true;
-    session_wake(subs->session);
+    subscriber->cut = true;
+    patterns_leave(p, subscriber);
+    subscriber->session->output_overflow = true;
+    session_wake(subscriber->session);
 }
 
 /* Too many bytes are kept: cuts off the sessions that are in the older half of the events. */
@@ -90,18 +90,18 @@ cut_off_older_half(struct pubsub *p)
     struct list *node, *next;
 
     list_for_each_safe(node, next, &p->lagging) {
-        struct subs *subs = container_of(node, struct subs, node);
+        struct subscriber *subscriber = container_of(node, struct subscriber, node);
 
-        if (subs->event->serial <= middle) {
-            cut_off(p, subs);
+        if (subscriber->event->serial <= middle) {
+            cut_off(p, subscriber);
         }
     }
 }
 
 static struct event_record *
-keep_event(struct pubsub *p, const struct pubsub_event *t)
+keep_event(struct pubsub *p, const struct pubsub_event *event)
 {
-    struct event_record *ev = pubsub_keep_event(t);
+    struct event_record *ev = pubsub_keep_event(event);
 
     list_push_back(&p->events, &ev->node);
     p->events_bytes += sizeof(*ev) + ev->channel_n + ev->payload_n;
@@ -119,19 +119,19 @@ cost_of(const struct topic *t, struct slice channel)
 
 /*
  * Compares the session's remaining patterns with the event, and sends it. False: the budget ended before the last
- * pattern, and subs.at is where to go on.
+ * pattern, and subscriber.at is where to go on.
  */
 static bool
-compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, long *budget)
+compare(struct pubsub *p, struct subscriber *subscriber, const struct pubsub_event *event, long *budget)
 {
-    while (subs->at != &subs->list) {
-        struct sub *sub = container_of(subs->at, struct sub, in_session);
+    while (subscriber->at != &subscriber->list) {
+        struct sub *sub = container_of(subscriber->at, struct sub, in_session);
         struct topic *t = sub->topic;
 
         if (*budget <= 0) {
             return false;
         }
-        subs->at = subs->at->next;
+        subscriber->at = subscriber->at->next;
         if (!t->pattern || sub->since >= event->serial) {
             continue;
         }
@@ -142,7 +142,7 @@ compare(struct pubsub *p, struct subs *subs, const struct pubsub_event *event, l
         }
         if (t->hit) {
             *budget -= PUSH_COST;
-            pubsub_send(p, t, event, subs->session);
+            pubsub_send(p, t, event, subscriber->session);
         }
     }
     return true;
@@ -156,16 +156,16 @@ patterns_send(struct pubsub *p, const struct pubsub_event *event)
     struct list *node, *next;
 
     list_for_each_safe(node, next, &p->current) {
-        struct subs *subs = container_of(node, struct subs, node);
+        struct subscriber *subscriber = container_of(node, struct subscriber, node);
 
-        subs->at = subs->list.next;
-        if (compare(p, subs, event, &p->left)) {
+        subscriber->at = subscriber->list.next;
+        if (compare(p, subscriber, event, &p->left)) {
             continue;
         }
         ev = ev != NULL ? ev : keep_event(p, event);
         list_remove(node);
         list_push_back(&p->lagging, node);
-        go_to(subs, ev);
+        go_to(subscriber, ev);
     }
     if (p->events_bytes > EVENTS_BYTES) {
         cut_off_older_half(p);
@@ -174,23 +174,24 @@ patterns_send(struct pubsub *p, const struct pubsub_event *event)
 
 /* A lagging session compares some of its events; afterwards it may be current. */
 static void
-visit(struct pubsub *p, struct subs *subs)
+visit(struct pubsub *p, struct subscriber *subscriber)
 {
     long budget = VISIT_COST < p->left ? VISIT_COST : p->left, had = budget;
 
-    while (budget > 0 && subs->event != NULL) {
-        struct event_record *ev = subs->event;
+    while (budget > 0 && subscriber->event != NULL) {
+        struct event_record *ev = subscriber->event;
         struct pubsub_event event = pubsub_event_of(ev);
 
-        if (compare(p, subs, &event, &budget)) {
-            go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
-            subs->at = subs->list.next;
+        if (compare(p, subscriber, &event, &budget)) {
+            go_to(subscriber,
+                  ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
+            subscriber->at = subscriber->list.next;
         }
         budget--; /* even if the session had nothing to compare */
     }
     p->left -= had - budget;
-    list_remove(&subs->node);
-    list_push_back(subs->event != NULL ? &p->lagging : &p->current, &subs->node);
+    list_remove(&subscriber->node);
+    list_push_back(subscriber->event != NULL ? &p->lagging : &p->current, &subscriber->node);
 }
 
 void
@@ -198,7 +199,7 @@ patterns_turn(struct pubsub *p)
 {
     p->left = TURN_COST;
     while (p->left > 0 && !list_empty(&p->lagging)) {
-        visit(p, container_of(p->lagging.next, struct subs, node));
+        visit(p, container_of(p->lagging.next, struct subscriber, node));
     }
     drop_events(p);
 }

@@ -20,18 +20,18 @@
  *     Nothing more is read while there are any.
  * PK2 After a hang-up the session is read to the end, so nothing is left in the socket.
  * PK3 Bytes in the socket take the sender's room, and its next bytes may be what its answer waits for. So bytes stay
- *     there only while they are all that was sent, and until the next look (recheck.c), some ms later, at most.
+ *     there only while they are all that was sent, and until the next check (recheck.c), some ms later, at most.
  */
 
 ssize_t
 peek_read(struct session *s, char *p, size_t n)
 {
-    bool looks = peer_is_alone(s) && !s->hung_up;
+    bool peeks = peer_is_alone(s) && !s->hung_up;
     ssize_t got;
 
     peek_take(s);
-    got = recv(s->fd, p, n, looks ? MSG_DONTWAIT | MSG_PEEK : MSG_DONTWAIT);
-    if (looks && got > 0) {
+    got = recv(s->fd, p, n, peeks ? MSG_DONTWAIT | MSG_PEEK : MSG_DONTWAIT);
+    if (peeks && got > 0) {
         s->peeked = (size_t)got;
     }
     return got;

@@ -54,8 +54,8 @@ pubsub_free(struct pubsub **pp)
 
 /* ---- subscriptions ---- */
 
-static struct subs *
-subs_of(const struct session *s)
+static struct subscriber *
+subscriber_of(const struct session *s)
 {
     return s->subscriptions;
 }
@@ -63,7 +63,7 @@ subs_of(const struct session *s)
 int
 pubsub_count(const struct session *s)
 {
-    return s->subscriptions == NULL ? 0 : subs_of(s)->n;
+    return s->subscriptions == NULL ? 0 : subscriber_of(s)->n;
 }
 
 static struct topic *
@@ -132,34 +132,34 @@ find_sub(const struct pubsub *p, const struct session *s, const struct topic *t)
     return NULL;
 }
 
-static struct subs *
-subs_get(struct session *s)
+static struct subscriber *
+subscriber_get(struct session *s)
 {
-    struct subs *subs = subs_of(s);
+    struct subscriber *subscriber = subscriber_of(s);
 
-    if (subs == NULL) {
-        subs = mem_zalloc(sizeof(*subs));
-        subs->session = s;
-        list_init(&subs->list);
-        list_init(&subs->node);
-        s->subscriptions = subs;
+    if (subscriber == NULL) {
+        subscriber = mem_zalloc(sizeof(*subscriber));
+        subscriber->session = s;
+        list_init(&subscriber->list);
+        list_init(&subscriber->node);
+        s->subscriptions = subscriber;
     }
-    return subs;
+    return subscriber;
 }
 
 static void
-drop_if_empty(struct subs *subs)
+drop_if_empty(struct subscriber *subscriber)
 {
-    if (subs->n == 0) {
-        subs->session->subscriptions = NULL;
-        free(subs);
+    if (subscriber->n == 0) {
+        subscriber->session->subscriptions = NULL;
+        free(subscriber);
     }
 }
 
 static void
 add_sub(struct pubsub *p, struct session *s, struct topic *t)
 {
-    struct subs *subs = subs_get(s);
+    struct subscriber *subscriber = subscriber_get(s);
     struct sub *sub = mem_zalloc(sizeof(*sub));
 
     map_add(&p->subs, &sub->by_pair, pair_of(p, s, t));
@@ -167,33 +167,33 @@ add_sub(struct pubsub *p, struct session *s, struct topic *t)
     sub->session = s;
     sub->since = p->serial;
     list_push_back(&t->subs, &sub->in_topic);
-    list_push_back(&subs->list, &sub->in_session);
-    subs->n++;
-    if (t->pattern && subs->patterns_n++ == 0) {
-        patterns_follow(p, subs);
+    list_push_back(&subscriber->list, &sub->in_session);
+    subscriber->n++;
+    if (t->pattern && subscriber->patterns_n++ == 0) {
+        patterns_follow(p, subscriber);
     }
 }
 
 static void
 drop_sub(struct pubsub *p, struct sub *sub)
 {
-    struct subs *subs = subs_of(sub->session);
+    struct subscriber *subscriber = subscriber_of(sub->session);
     struct topic *t = sub->topic;
 
-    if (subs->at == &sub->in_session) {
-        subs->at = sub->in_session.next;
+    if (subscriber->at == &sub->in_session) {
+        subscriber->at = sub->in_session.next;
     }
     map_remove(&p->subs, &sub->by_pair);
     channels_pass(t, &sub->in_topic);
     list_remove(&sub->in_topic);
     list_remove(&sub->in_session);
     free(sub);
-    if (t->pattern && --subs->patterns_n == 0) {
-        patterns_leave(p, subs);
+    if (t->pattern && --subscriber->patterns_n == 0) {
+        patterns_leave(p, subscriber);
     }
     drop_topic_if_unused(p, t);
-    subs->n--;
-    drop_if_empty(subs);
+    subscriber->n--;
+    drop_if_empty(subscriber);
 }
 
 int
@@ -232,7 +232,7 @@ pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, struct 
         return;
     }
     /* fn may end its subscription, and with the last one the list itself goes: hence the count. */
-    node = subs_of(s)->list.next;
+    node = subscriber_of(s)->list.next;
     for (; left > 0; left--, node = next) {
         const struct topic *t = container_of(node, struct sub, in_session)->topic;
 
@@ -247,7 +247,7 @@ void
 pubsub_drop(struct pubsub *p, struct session *s)
 {
     while (s->subscriptions != NULL) {
-        drop_sub(p, container_of(subs_of(s)->list.next, struct sub, in_session));
+        drop_sub(p, container_of(subscriber_of(s)->list.next, struct sub, in_session));
     }
 }
 

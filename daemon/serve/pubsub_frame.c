@@ -13,15 +13,15 @@
 #include "proto/writer.h"
 
 struct event_record *
-pubsub_keep_event(const struct pubsub_event *t)
+pubsub_keep_event(const struct pubsub_event *event)
 {
-    struct event_record *ev = mem_alloc(sizeof(*ev) + t->channel.n + t->payload.n);
+    struct event_record *ev = mem_alloc(sizeof(*ev) + event->channel.n + event->payload.n);
 
-    *ev = (struct event_record){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
-                                .relies = t->relies, .losses = t->losses, .cause = t->cause};
+    *ev = (struct event_record){.serial = event->serial, .channel_n = event->channel.n, .payload_n = event->payload.n,
+                                .relies = event->relies, .losses = event->losses, .cause = event->cause};
     list_init(&ev->node);
-    memcpy(ev->text, t->channel.p, t->channel.n);
-    memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
+    memcpy(ev->text, event->channel.p, event->channel.n);
+    memcpy(ev->text + event->channel.n, event->payload.p, event->payload.n);
     return ev;
 }
 

@@ -41,8 +41,8 @@ struct event_record {
     char text[];      /* the channel, then the payload */
 };
 
-/* What session.subscriptions points at. */
-struct subs {
+/* A session with subscriptions: session.subscriptions. */
+struct subscriber {
     struct session *session; /* borrowed */
     struct list list; /* sub.in_session, oldest first */
     int n, patterns_n;
@@ -60,7 +60,7 @@ struct pubsub {
     const struct topic *framed;            /* ... of this topic, and of the event ... */
     uint64_t framed_serial;                /* ... with this number */
     uint64_t serial;         /* of the last event */
-    struct list current, lagging; /* subs.node; lagging by turns */
+    struct list current, lagging; /* subscriber.node; lagging by turns */
     struct list events;      /* event_record.node; owned */
     size_t events_bytes;     /* of those that wait for patterns */
     long left;               /* what this turn may still spend on patterns; see cost_of() */
@@ -82,8 +82,8 @@ void patterns_send(struct pubsub *p, const struct pubsub_event *event);
 void patterns_turn(struct pubsub *p);
 
 /* The session has its first pattern; has none any more. */
-void patterns_follow(struct pubsub *p, struct subs *subs);
-void patterns_leave(struct pubsub *p, struct subs *subs);
+void patterns_follow(struct pubsub *p, struct subscriber *subscriber);
+void patterns_leave(struct pubsub *p, struct subscriber *subscriber);
 
 /* channels.c: one event, for all subscribers of this channel. */
 void channels_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event);

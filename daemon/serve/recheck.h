@@ -6,7 +6,7 @@
 
 #include "daemon/serve/session_record.h"
 
-/* A session that has left engine.recheck by then is not looked at. */
+/* A session that has left engine.recheck by then is not checked. */
 void recheck_add(struct engine *e, struct session *s);
 
 /* At engine.recheck_us. */

@@ -145,7 +145,7 @@ waits_its_turn(enum command_id id, const struct words *w)
     return command_rows[id].when == WHEN_TURN || front_in_turn(id, w);
 }
 
-/* Refuses an AUTH without a look at the password, and ends the connection. */
+/* Refuses an AUTH without comparing the password, and ends the connection. */
 static void
 refuse_guess(struct session *s, struct slot *sl)
 {
@@ -165,7 +165,7 @@ requests_take(struct session *s, const struct words *w)
     assert(!s->closed);
     s->requests_n++;
     s->engine->metrics.requests++;
-    s->active_us = s->engine->seen_us;
+    s->active_us = s->engine->clock_read_us;
     sl = slots_open(s);
     id = admit(s, sl, w);
     if (id == CMD_NONE) {
@@ -196,9 +196,9 @@ requests_may_run(const struct session *s)
 }
 
 void
-requests_settle(struct session *s)
+requests_run_deferred(struct session *s)
 {
-    while (requests_can_settle(s)) {
+    while (requests_can_run_deferred(s)) {
         struct slot *sl = slots_first(s);
         struct buf packed = sl->box.bytes;
         struct words w;

@@ -182,20 +182,19 @@ held_up(const struct session *s)
     return slots_full(s) || slots_ending(s) || s->auth_wait != NULL;
 }
 
-/* May the session run another request, if there is a slot for it? */
+/* The session may run another request, if there is a slot for it. */
 static bool
-may_ask(const struct session *s)
+accepts_requests(const struct session *s)
 {
     bool ends = s->closed || s->quitting || s->framing_lost;
 
     return !ends && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
 }
 
-/* May the session run another request now? */
 static bool
 may_run(const struct session *s)
 {
-    return may_ask(s) && !slots_full(s);
+    return accepts_requests(s) && !slots_full(s);
 }
 
 /*
@@ -206,7 +205,7 @@ may_run(const struct session *s)
 static bool
 make_room(struct session *s)
 {
-    if (!may_ask(s)) {
+    if (!accepts_requests(s)) {
         return false;
     }
     if (slots_full(s) && !s->hung_up) {
@@ -294,7 +293,7 @@ feed(struct session *s, char *p, size_t n)
     }
 }
 
-/* One read (or look, see peek.c), as much as scratch takes; after a known hang-up the session is read to the end. */
+/* One read (or peek, see peek.c), as much as scratch takes; after a known hang-up the session is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -336,7 +335,7 @@ input_ended(const struct session *s)
  * The end of input alone is neither: a peer that has shut down one direction reads the replies.
  */
 static void
-ask_for_peer(struct session *s)
+check_peer(struct session *s)
 {
     struct pollfd p = {.fd = s->fd};
 
@@ -382,25 +381,25 @@ has_no_input(const struct session *s)
 {
     bool ended = s->hung_up || s->eof || s->framing_lost;
 
-    return s->closed || !(s->buffered || s->readable || s->unchecked || ended || requests_can_settle(s));
+    return s->closed || !(s->buffered || s->readable || s->unchecked || ended || requests_can_run_deferred(s));
 }
 
 bool
 session_input(struct session *s)
 {
     unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
-    bool asks = s->unchecked, held;
+    bool must_check = s->unchecked, held;
 
     s->cut_short = false;
     if (has_no_input(s)) {
         return false;
     }
-    if (asks && !s->unreachable && (s->hung_up || s->buffered)) {
-        ask_for_peer(s);
-        asks = false;
+    if (must_check && !s->unreachable && (s->hung_up || s->buffered)) {
+        check_peer(s);
+        must_check = false;
     }
-    if (requests_can_settle(s)) {
-        requests_settle(s);
+    if (requests_can_run_deferred(s)) {
+        requests_run_deferred(s);
     }
     held = pubsub_holds_up(s);
     budget = held ? 0 : run_requests(s, budget);
@@ -413,8 +412,8 @@ session_input(struct session *s)
         }
     }
     s->cut_short = budget == 0;
-    if (!s->closed && !s->unreachable && ((s->unchecked && held_up(s)) || (asks && s->cut_short))) {
-        ask_for_peer(s);
+    if (!s->closed && !s->unreachable && ((s->unchecked && held_up(s)) || (must_check && s->cut_short))) {
+        check_peer(s);
     }
     if (!s->closed) {
         report_end(s);
@@ -458,7 +457,7 @@ has_more(const struct session *s)
 {
     bool more = s->buffered || (s->readable && !s->eof);
 
-    return (s->eof_put_off && !s->closed) || (more && (may_run(s) || (s->cut_short && may_ask(s))));
+    return (s->eof_put_off && !s->closed) || (more && (may_run(s) || (s->cut_short && accepts_requests(s))));
 }
 
 bool
@@ -469,8 +468,8 @@ session_turn(struct session *s)
     if (s->closed) {
         return false;
     }
-    if (requests_can_settle(s)) {
-        requests_settle(s);
+    if (requests_can_run_deferred(s)) {
+        requests_run_deferred(s);
         if (s->closed) {
             return false;
         }
@@ -479,7 +478,7 @@ session_turn(struct session *s)
     if (!s->closed) {
         maybe_close(s, moved);
     }
-    return requests_can_settle(s) || has_more(s);
+    return requests_can_run_deferred(s) || has_more(s);
 }
 
 void

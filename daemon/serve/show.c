@@ -100,12 +100,12 @@ show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
 }
 
 void
-show_marks_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
+show_mark_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
 {
     struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
 
     if (state.to > state.from) {
-        outbox_says_held(box, &g, state.from, e->metrics.lost);
+        outbox_mark_held(box, &g, state.from, e->metrics.lost);
     }
 }
 

@@ -29,7 +29,7 @@ void show_holder(const struct engine *e, const struct core_holder_view *v, int64
 void show_session(const struct session *s, int64_t now_us, struct show_text *text, struct fields *f);
 
 /* Marks the word "held" at `state` in the box: it is true while the grant is valid. */
-void show_marks_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
+void show_mark_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
                     struct fields_spot state);
 
 #endif

@@ -63,7 +63,7 @@ struct slot {
     char text[]; /* name, key, owner */
 };
 
-enum { SHORT, TABLES = 4 };
+enum { FIRST, TABLES = 4 };
 static const struct {
     const char *file;
     size_t slot_bytes;
@@ -285,7 +285,7 @@ state_file_open(int dir, const char *boot, char error[160])
         }
         if (!is_valid(t)) {
             begin(t);
-            anew = anew || i == SHORT;
+            anew = anew || i == FIRST;
         }
         slot_file_index(t);
     }
@@ -297,7 +297,7 @@ state_file_open(int dir, const char *boot, char error[160])
         snprintf(error, 160, EPOCHS_FILE ": %s", strerror(errno));
         goto fail;
     }
-    sf->same_boot = strncmp(head_of(&sf->table[SHORT])->boot, sf->boot, STATE_FILE_BOOT_BYTES) == 0;
+    sf->same_boot = strncmp(head_of(&sf->table[FIRST])->boot, sf->boot, STATE_FILE_BOOT_BYTES) == 0;
     return sf;
 
 fail:
@@ -364,14 +364,14 @@ load_table(struct state_file *sf, struct slot_file *t, struct core_restored *rs,
 static void
 set_serial(struct state_file *sf, uint64_t serial)
 {
-    head_of(&sf->table[SHORT])->serial = serial;
+    head_of(&sf->table[FIRST])->serial = serial;
     owners_file_serial(&sf->owners, serial);
 }
 
 bool
 state_file_load(struct state_file *sf, struct core_restored *rs)
 {
-    struct head *head = head_of(&sf->table[SHORT]);
+    struct head *head = head_of(&sf->table[FIRST]);
     struct core_owner_checkpoint *owner;
     size_t used = 0, room = 0, checkpoints;
     char *text;
@@ -410,7 +410,7 @@ state_file_loaded_free(struct core_restored *rs)
 void
 state_file_restored(struct state_file *sf)
 {
-    memcpy(head_of(&sf->table[SHORT])->boot, sf->boot, STATE_FILE_BOOT_BYTES);
+    memcpy(head_of(&sf->table[FIRST])->boot, sf->boot, STATE_FILE_BOOT_BYTES);
     sf->same_boot = true;
 }
 
@@ -451,7 +451,7 @@ change(struct slot_file *t, struct slot *s, const struct core_checkpoint *cp)
 bool
 state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
 {
-    struct head *head = head_of(&sf->table[SHORT]);
+    struct head *head = head_of(&sf->table[FIRST]);
 
     if (cp->part.token > head->token) {
         head->token = cp->part.token;
@@ -507,7 +507,7 @@ state_file_tidy(struct state_file *sf)
 void
 state_file_serial(struct state_file *sf, uint64_t serial)
 {
-    struct head *head = head_of(&sf->table[SHORT]);
+    struct head *head = head_of(&sf->table[FIRST]);
 
     if (serial + STATE_FILE_IDS > head->serial) {
         set_serial(sf, serial + 2 * STATE_FILE_IDS);
@@ -517,14 +517,14 @@ state_file_serial(struct state_file *sf, uint64_t serial)
 uint64_t
 state_file_epoch(const struct state_file *sf, uint16_t domain)
 {
-    return domain == 0 ? head_of(&sf->table[SHORT])->epoch : epochs_file_get(&sf->epochs, domain);
+    return domain == 0 ? head_of(&sf->table[FIRST])->epoch : epochs_file_get(&sf->epochs, domain);
 }
 
 void
 state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch)
 {
     if (domain == 0) {
-        head_of(&sf->table[SHORT])->epoch = epoch;
+        head_of(&sf->table[FIRST])->epoch = epoch;
     } else if (!epochs_file_set(&sf->epochs, domain, epoch)) {
         sf->counts.unkept++;
     }
@@ -533,13 +533,13 @@ state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch)
 bool
 state_file_others(const struct state_file *sf)
 {
-    return head_of(&sf->table[SHORT])->others == 1;
+    return head_of(&sf->table[FIRST])->others == 1;
 }
 
 void
 state_file_set_others(struct state_file *sf, bool others)
 {
-    head_of(&sf->table[SHORT])->others = others;
+    head_of(&sf->table[FIRST])->others = others;
 }
 
 struct state_file_counts

@@ -66,35 +66,35 @@ bool
 state_store_restore(struct engine *e, char error[160])
 {
     struct state_store *store = &e->state_store;
-    struct core_restored a;
+    struct core_restored rs;
 
     if (store->file == NULL) {
         return true;
     }
-    if (!state_file_load(store->file, &a)) {
+    if (!state_file_load(store->file, &rs)) {
         snprintf(error, 160, "state directory: msync: %s", strerror(errno));
-        state_file_loaded_free(&a);
+        state_file_loaded_free(&rs);
         return false;
     }
-    for (size_t i = 0; i < a.n; i++) {
+    for (size_t i = 0; i < rs.n; i++) {
         struct core_spec spec;
 
-        engine_spec(e, a.kept[i].name, &spec);
-        a.kept[i].declared = spec.kind == a.kept[i].kind;
-        a.kept[i].wakes = spec.wakes;
-        a.kept[i].domain = spec.domain;
+        engine_spec(e, rs.kept[i].name, &spec);
+        rs.kept[i].declared = spec.kind == rs.kept[i].kind;
+        rs.kept[i].wakes = spec.wakes;
+        rs.kept[i].domain = spec.domain;
     }
-    engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
+    engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &rs});
     state_file_restored(store->file);
-    announce_leases(e, &a);
-    store->restored = a.held + a.positions;
-    store->released = a.released;
-    store->lost = a.lost;
-    store->releasing = a.released + a.lost > 0;
-    log_event(e->log, a.failed > 0 || a.lost > 0 ? LOG_WARN : LOG_INFO, "state", "restored", "held", LOG_N(a.held),
-              "positions", LOG_N(a.positions), "to_free", LOG_N(a.released), "lost", LOG_N(a.lost), "left",
-              LOG_N(a.failed), "torn", LOG_N(state_file_count(store->file).torn), NULL);
-    state_file_loaded_free(&a);
+    announce_leases(e, &rs);
+    store->restored = rs.held + rs.positions;
+    store->released = rs.released;
+    store->lost = rs.lost;
+    store->releasing = rs.released + rs.lost > 0;
+    log_event(e->log, rs.failed > 0 || rs.lost > 0 ? LOG_WARN : LOG_INFO, "state", "restored", "held", LOG_N(rs.held),
+              "positions", LOG_N(rs.positions), "to_free", LOG_N(rs.released), "lost", LOG_N(rs.lost), "left",
+              LOG_N(rs.failed), "torn", LOG_N(state_file_count(store->file).torn), NULL);
+    state_file_loaded_free(&rs);
     return true;
 }
 

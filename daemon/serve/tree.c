@@ -26,7 +26,7 @@
 
 /* Room for one more; NULL: it is counted as left out. */
 static void *
-one_more(struct tree *t, struct records *r, size_t size)
+add_record(struct tree *t, struct records *r, size_t size)
 {
     if (r->n == RECORDS_MAX) {
         t->left_out++;
@@ -55,12 +55,12 @@ copy_owner(struct tree *t, const struct core_owner_view *v)
 }
 
 static void
-note_owner(struct tree *t, struct records *index, uint64_t owner, size_t name, size_t i)
+add_entry(struct tree *t, struct records *index, uint64_t owner, size_t name, size_t i)
 {
-    struct of_owner *o = one_more(t, index, sizeof(*o));
+    struct owner_entry *o = add_record(t, index, sizeof(*o));
 
     if (o != NULL) {
-        *o = (struct of_owner){owner, name, i};
+        *o = (struct owner_entry){owner, name, i};
     }
 }
 
@@ -73,13 +73,13 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     struct wait *w;
 
     if (c == NULL || !slice_eq(bytes_of(t, c->at, c->n), v->name)) {
-        c = one_more(t, &t->names, sizeof(*c));
+        c = add_record(t, &t->names, sizeof(*c));
         if (c == NULL) {
             return;
         }
         *c = (struct contended){.at = keep_bytes(t, v->name), .n = v->name.n, .wait = t->waits.n};
     }
-    w = one_more(t, &t->waits, sizeof(*w));
+    w = add_record(t, &t->waits, sizeof(*w));
     if (w == NULL) {
         return;
     }
@@ -87,7 +87,7 @@ note_wait(void *ctx, const struct core_waiter_view *v)
                        .waited_us = v->waited_us, .due_us = v->due_us, .shared = v->shared, .kept = v->kept};
     c->waits_n++;
     if (!v->kept) { /* an owner without a request, whose position is kept, waits for nothing */
-        note_owner(t, &t->waits_by_owner, w->owner.id, w->name, t->waits.n - 1);
+        add_entry(t, &t->waits_by_owner, w->owner.id, w->name, t->waits.n - 1);
     }
 }
 
@@ -101,7 +101,7 @@ note_hold(void *ctx, const struct core_holder_view *v)
 {
     struct noting *note = ctx;
     struct tree *t = note->tree;
-    struct hold *h = one_more(t, &t->holds, sizeof(*h));
+    struct hold *h = add_record(t, &t->holds, sizeof(*h));
 
     if (h == NULL) {
         return;
@@ -112,7 +112,7 @@ note_hold(void *ctx, const struct core_holder_view *v)
                        .held_us = v->held_us,
                        .shared = v->shared};
     name_of(t, note->name)->holds_n++;
-    note_owner(t, &t->holds_by_owner, h->owner.id, h->name, t->holds.n - 1);
+    add_entry(t, &t->holds_by_owner, h->owner.id, h->name, t->holds.n - 1);
 }
 
 static void
@@ -137,7 +137,7 @@ note_holders(struct tree *t, size_t i)
 static int
 by_owner(const void *a, const void *b)
 {
-    const struct of_owner *x = a, *y = b;
+    const struct owner_entry *x = a, *y = b;
 
     if (x->owner != y->owner) {
         return x->owner < y->owner ? -1 : 1;
@@ -149,7 +149,7 @@ static void
 sort(struct records *r)
 {
     if (r->n > 0) {
-        qsort(r->p, r->n, sizeof(struct of_owner), by_owner);
+        qsort(r->p, r->n, sizeof(struct owner_entry), by_owner);
     }
 }
 
@@ -188,7 +188,7 @@ choose(struct tree *t)
         const struct contended *c = name_of(t, todo[--n]);
 
         for (i = c->hold; i < c->hold + c->holds_n; i++) {
-            const struct of_owner *end, *o = tree_first_of(&t->waits_by_owner, hold_of(t, i)->owner.id, &end);
+            const struct owner_entry *end, *o = tree_first_entry(&t->waits_by_owner, hold_of(t, i)->owner.id, &end);
 
             for (; o < end; o++) {
                 if (mark_wanted(name_of(t, o->name))) {

@@ -8,10 +8,10 @@
 #include "daemon/serve/fields.h"
 #include "daemon/serve/sessions.h"
 
-const struct of_owner *
-tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end)
+const struct owner_entry *
+tree_first_entry(const struct records *index, uint64_t owner, const struct owner_entry **end)
 {
-    const struct of_owner *o = index->p;
+    const struct owner_entry *o = index->p;
     size_t low = 0, high = index->n;
 
     if (high == 0) { /* then there may be no array */
@@ -37,7 +37,7 @@ tree_first_of(const struct records *index, uint64_t owner, const struct of_owner
 static bool
 waits(const struct tree *t, uint64_t owner)
 {
-    const struct of_owner *end, *o = tree_first_of(&t->waits_by_owner, owner, &end);
+    const struct owner_entry *end, *o = tree_first_entry(&t->waits_by_owner, owner, &end);
 
     return o < end;
 }
@@ -157,7 +157,7 @@ print_hold(struct tree *t, const struct hold *h, size_t n, unsigned depth)
 static void
 print_held_by(struct tree *t, uint64_t owner, unsigned depth)
 {
-    const struct of_owner *end, *o = tree_first_of(&t->holds_by_owner, owner, &end), *next;
+    const struct owner_entry *end, *o = tree_first_entry(&t->holds_by_owner, owner, &end), *next;
 
     for (; o < end; o = next) {
         for (next = o; next < end && next->name == o->name; next++) {

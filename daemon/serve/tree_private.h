@@ -41,8 +41,8 @@ struct hold {
     bool shared, printed;
 };
 
-/* What an owner waits for or holds: sorted, to be searched. */
-struct of_owner {
+/* A wait or a hold of an owner, in an index that is sorted by owners. */
+struct owner_entry {
     uint64_t owner;
     size_t name, i; /* in tree.waits or tree.holds */
 };
@@ -63,7 +63,7 @@ struct tree {
     uint64_t losses;          /* metrics.lost when it began */
     struct buf bytes; /* owned: names of locks and owners */
     struct records names, waits, holds;           /* of contended, wait, hold */
-    struct records waits_by_owner, holds_by_owner; /* of of_owner */
+    struct records waits_by_owner, holds_by_owner; /* indexes: of owner_entry */
     size_t rows, rows_max, left_out;
     size_t glob_n;
     char glob[];
@@ -93,8 +93,8 @@ bytes_of(const struct tree *t, size_t at, size_t n)
     return (struct slice){n > 0 ? t->bytes.p + at : NULL, n};
 }
 
-/* tree_lines.c: its first record in an index that is sorted; `end` is behind its last. */
-const struct of_owner *tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end);
+/* tree_lines.c: the first entry of the owner in an index that is sorted; `end` is behind its last one. */
+const struct owner_entry *tree_first_entry(const struct records *index, uint64_t owner, const struct owner_entry **end);
 
 /* Draws into tree.out, tree.rows_max lines at most. */
 void tree_draw(struct tree *t);

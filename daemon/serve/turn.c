@@ -319,10 +319,10 @@ engine_turn_end(struct engine *e)
     set_share(e);
     list_init(&waiting);
     list_move_all(&waiting, &e->ready);
-    e->input_us = e->seen_us = clock_now_us();
+    e->input_us = e->clock_read_us = clock_now_us();
     run_input(e, &waiting);
     if (engine_was_late(e)) {
-        e->input_us = e->seen_us - (ENGINE_INPUT_US - UNFINISHED_US);
+        e->input_us = e->clock_read_us - (ENGINE_INPUT_US - UNFINISHED_US);
     }
     run_unfinished(e);
     send_all(e);

@@ -88,7 +88,7 @@ report_grant(const struct daemon *d, struct outbox *box, struct outbox_group gro
     buf_add_i64(&box->bytes, ms);
     outbox_rely(box, &r->relies, d->metrics.lost);
     if (r->relies.claim != 0 && (r->answer == CORE_GRANTED || r->ms)) {
-        outbox_says_ms(box, group, from, box->bytes.n, ms);
+        outbox_mark_ms(box, group, from, box->bytes.n, ms);
     }
 }
 
