@@ -94,6 +94,14 @@ first_held(const struct lock *l, int64_t now_us)
     return NULL;
 }
 
+/* The owner and the token of a hold; also while it is being released, and after its loss until that is reported. */
+static void
+view_hold(const struct claim *cl, struct core_lock_view *v)
+{
+    v->owner = owner_view(cl);
+    v->token = cl->token;
+}
+
 static void
 lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
@@ -105,12 +113,9 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     v->limit = lock_has_limit(l) ? l->limit : 0;
     shown = shown != NULL ? shown : first != NULL ? first : scan_for(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
-    if (shown != NULL && (shown->state != CLAIM_STRAGGLING || shown->lost) && shown->state != CLAIM_CACHED) {
-        v->owner = owner_view(shown);
-        v->token = shown->token;
-    }
     if (holder != NULL) {
         v->state = "held";
+        view_hold(holder, v);
         v->claim = claim_id(holder);
         v->holds = claim_holds(holder);
         v->holders = l->held_n;
@@ -121,6 +126,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->held_us = now_us - holder->since_us;
     } else if (shown != NULL && shown->state == CLAIM_RELEASING) {
         v->state = "freeing";
+        view_hold(shown, v);
     } else if (l->has_cached) {
         v->state = "lingering";
     } else if (l->queue->taken_until_us != 0) {
@@ -131,6 +137,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->state = "trying";
     } else if (shown != NULL && (shown == first || shown->state == CLAIM_LOST || shown->lost)) {
         v->state = "lost";
+        view_hold(shown, v);
     }
 }
 

@@ -21,7 +21,8 @@ struct core_lock_view {
     struct slice name, key;
     enum kind kind;
     const char *state;   /* "held", "taken" (elsewhere), "trying", "lingering", "freeing", "lost", "idle" */
-    struct core_owner_view owner; /* that holds it here, or gave it back or lost it last; zeroed: none, "lingering" */
+    /* "held", "freeing", "lost": the owner that holds it here, gave it back, or lost it; else zeroed */
+    struct core_owner_view owner;
     uint64_t token;      /* of that owner's grant; 0 = none */
     uint32_t holds;
     uint32_t holders;    /* owners, or permits, that hold it here; `owner`, `token` and the rest are of the first one */

@@ -89,7 +89,21 @@ lockinfo_ask(struct cmd *c, struct slice name, lockinfo_fn *write)
     return CMD_LATER;
 }
 
-/* Does Redis name an owner that does not belong to this daemon? */
+/* True: in this state the key in Redis is that of an owner here; or may be, while Redis is being asked. */
+static bool
+is_own_state(const char *state)
+{
+    static const char *const own[] = {"held", "freeing", "lingering", "trying"};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (strcmp(state, own[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the key in Redis belong to an owner that is not one of this daemon? */
 static bool
 is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_key *found)
 {
@@ -104,8 +118,7 @@ is_foreign(const struct engine *e, const struct core_lock_view *v, const struct 
     if (strcmp(found->type, "hash") == 0) {
         return strncmp(found->owner, e->uuid, n) != 0 || found->owner[n] != ':';
     }
-    /* The value of other kinds does not name the owner; but this daemon knows its own claims. */
-    return v->owner.redis_owner == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
+    return !is_own_state(v->state); /* the value of other kinds does not name the owner */
 }
 
 static void

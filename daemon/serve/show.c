@@ -80,7 +80,7 @@ show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
     fields_note_spot(f, state);
-    add_mode(f, v->owner.redis_owner != 0 && !permits, v->shared);
+    add_mode(f, v->holders > 0 && !permits, v->shared);
     fields_number(f, "holders", v->holders);
     if (permits && v->limit > 0) {
         fields_number(f, "limit", v->limit);

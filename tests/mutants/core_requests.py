@@ -170,4 +170,7 @@ MUTANTS = [
            "domain_event", "walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);",
            "for (uint32_t i = 0; i < c->domains_n; i++) { walk_begin(c, &c->domain[i], ev->type == CORE_REACHED ? "
            "WALK_REACHED : WALK_WAKE); }", ["unit:test_core_domains", "unit:test_core_random"]),
+    Mutant("R1730", "an owner that lost a name is shown as its holder while another daemon holds it", CORE + "view.c",
+           "lock_view", 'v->state = "taken";', 'v->state = "taken"; if (shown != NULL) { view_hold(shown, v); }',
+           ["unit:test_core_lease"]),
 ]

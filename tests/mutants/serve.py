@@ -225,4 +225,8 @@ MUTANTS = [
     Mutant("R953", "an operation for a late Redis is refused without a reason", SERVE + "commands_reply.c",
            "add_reason", "else if (!away)", "else if (false)",
            ["redis:test_flow.py SlowRedis.test_a_redis_that_is_up_but_late"]),
+    Mutant("R1731", "LOCKINFO reports the string of a lock that lingers here as foreign", SERVE + "lockinfo.c",
+           "is_own_state", '"lingering", ', "", ["unit:test_commands"]),
+    Mutant("R1732", "the mode of a hold that has ended is made up", SERVE + "show.c", "show_lock",
+           "v->holders > 0 && !permits", "!permits", ["unit:test_commands"]),
 ]

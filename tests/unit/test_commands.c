@@ -601,6 +601,58 @@ START_TEST(lockinfo)
 }
 END_TEST
 
+/* A string in Redis names no owner: the state here shows whether it is that of this daemon. */
+START_TEST(lockinfo_of_a_string)
+{
+    struct client c = come();
+    struct resp r;
+
+    redis->seen.ok = redis->seen.exists = true;
+    strcpy(redis->seen.type, "string");
+    conf->locks.linger_us = 10 * US_PER_S;
+    expects(&c, "LOCK x KIND simple\n", ":101\r\n");
+    r = ask(&c, "LOCKINFO x\n");
+    check_field(&r, "state", "held");
+    check_field(&r, "foreign", "0");
+    resp_fini(&r);
+    expects(&c, "UNLOCK x\n", ":0\r\n");
+    r = ask(&c, "LOCKINFO x\n");
+    check_field(&r, "state", "lingering");
+    check_field(&r, "owner", NULL);
+    check_field(&r, "foreign", "0");
+    resp_fini(&r);
+    /* What is in Redis behind a loss belongs to another holder. */
+    expects(&c, "LOCK y KIND simple LEASE 1s\n", ":102\r\n");
+    clock_advance_us(2 * US_PER_S);
+    settle();
+    r = ask(&c, "LOCKINFO y\n");
+    check_field(&r, "state", "lost");
+    check_field(&r, "foreign", "1");
+    resp_fini(&r);
+    leave(&c);
+}
+END_TEST
+
+/* After the end of a hold it is not known any more whether the hold was shared. */
+START_TEST(mode_of_a_lock_that_is_not_held)
+{
+    struct client c = come();
+    struct resp r;
+
+    expects(&c, "LOCK x KIND rw SHARED LEASE 1s\n", ":101\r\n");
+    r = ask(&c, "LOCKS\n");
+    check_field(&r.child[0], "mode", "shared");
+    resp_fini(&r);
+    clock_advance_us(2 * US_PER_S);
+    settle();
+    r = ask(&c, "LOCKS\n");
+    check_field(&r.child[0], "state", "lost");
+    check_field(&r.child[0], "mode", NULL);
+    resp_fini(&r);
+    leave(&c);
+}
+END_TEST
+
 /* ---- INFO ---- */
 
 START_TEST(info_for_libraries)
@@ -854,6 +906,8 @@ main(void)
     tcase_add_test(tc, locks_and_waiters);
     tcase_add_test(tc, sessions);
     tcase_add_test(tc, lockinfo);
+    tcase_add_test(tc, lockinfo_of_a_string);
+    tcase_add_test(tc, mode_of_a_lock_that_is_not_held);
     tcase_add_test(tc, info_for_libraries);
     tcase_add_test(tc, info_tables);
     tcase_add_test(tc, info_tables_are_capped);

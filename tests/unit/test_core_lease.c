@@ -44,6 +44,27 @@ START_TEST(lost_is_reported_once)
 }
 END_TEST
 
+/* While another daemon holds the name, the owner whose loss is still to be reported is not shown as its holder. */
+START_TEST(a_loser_is_no_holder_of_a_name_that_is_taken)
+{
+    struct world w;
+
+    world_open(&w);
+    take_for(&w, session(&w), SEC(1));
+    pass(&w, reported(SEC(1)));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_state(&w, "a", "lost");
+    ck_assert_uint_ne(look(&w, "a").owner.id, 0);
+    lock(&w, session(&w), "a", .wait_us = SEC(9));
+    expect_state(&w, "a", "trying");
+    ck_assert(look(&w, "a").owner.id == 0 && look(&w, "a").token == 0);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+    expect_state(&w, "a", "taken");
+    ck_assert(look(&w, "a").owner.id == 0 && look(&w, "a").token == 0);
+    world_close(&w);
+}
+END_TEST
+
 /* LOST is reported without waiting for Redis, whose answer would change nothing. */
 START_TEST(lost_is_reported_at_once)
 {
@@ -525,6 +546,7 @@ main(void)
     const TTest *tests[] = {
         lost_is_reported_once,
         lost_is_reported_at_once,
+        a_loser_is_no_holder_of_a_name_that_is_taken,
         lost_under_a_request,
         fresh_lock_after_a_loss,
         a_fresh_lock_gets_no_lost,
