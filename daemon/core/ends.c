@@ -84,7 +84,7 @@ drop_silent(struct core *c, struct claim *cl)
 void
 end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis)
 {
-    bool unreported = list_empty(&cl->requests);
+    bool owner_knows = list_empty(&cl->requests); /* of a hold: it has been answered, and no answer is pending */
     struct request *r;
 
     assert(cl->state == CLAIM_HELD);
@@ -94,8 +94,8 @@ end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_r
         cl->end_published = true;
     }
     op_forget(c, cl);
-    unreported = drop_silent(c, cl) || unreported;
-    cl->lost = unreported && list_empty(&cl->requests) && !cl->owner->ending;
+    owner_knows = drop_silent(c, cl) || owner_knows;
+    cl->lost = owner_knows && list_empty(&cl->requests) && !cl->owner->ending;
     r = loss_request(cl);
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);

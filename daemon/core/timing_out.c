@@ -5,7 +5,7 @@
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
  *
  * S1  An outcome is for the requests that are on the list when it comes; if there are more than JOB_RECORDS, a job
- *     answers the rest. Outcomes are numbered, and a request has the number of the last outcome before it joined: so
+ *     answers the rest. Outcomes are numbered, and a request has the number of the last outcome in_front it joined: so
  *     the requests that an outcome has still to answer are in front.
  * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If by then its own
  *     attempt is under way, or there is room for it, it waits on.
@@ -58,7 +58,7 @@ is_busy_for(const struct core *c, const struct request *r)
     const struct claim *cl = r->claim;
     const struct lock *l = cl->lock;
     uint32_t most = lock_holders_max(l), room = most > l->held_n ? most - l->held_n : 1;
-    int before = 0, behind_max = lock_allows_several(l) ? 16 * NOWAIT_BEHIND_MAX : NOWAIT_BEHIND_MAX;
+    int in_front = 0, behind_max = lock_allows_several(l) ? 16 * NOWAIT_BEHIND_MAX : NOWAIT_BEHIND_MAX;
 
     if (cl->state == CLAIM_TRYING) {
         return false;
@@ -76,7 +76,7 @@ is_busy_for(const struct core *c, const struct request *r)
     for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* cl is on the list */
         const struct claim *other = container_of(pos, struct claim, node);
 
-        if (++before > behind_max) {
+        if (++in_front > behind_max) {
             return true;
         }
         if (is_waited_in(other) && !(r->shared && claim_wants_shared(other)) && --room == 0) {
@@ -87,7 +87,7 @@ is_busy_for(const struct core *c, const struct request *r)
 }
 
 /*
- * How long Redis may take for one operation before a LOCK that must not wait is answered UNAVAILABLE. Replicas that
+ * How long Redis may take for one operation in_front a LOCK that must not wait is answered UNAVAILABLE. Replicas that
  * have to acknowledge a grant need time of their own (backend/replicas.h). And the first use of one of many domains
  * takes some round trips more.
  */

@@ -82,9 +82,9 @@ void
 uncertain_answered(const struct core *c, struct claim *cl, const struct core_done *d)
 {
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
-    bool alone = cl->op == 0 || !cl->renewal_sent; /* else the outcome of the other command still needs them */
+    bool only_one_in_flight = cl->op == 0 || !cl->renewal_sent; /* else the other outcome still needs them */
 
-    if (cl->uncertain.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
+    if (cl->uncertain.stragglers != 0 && answered && only_one_in_flight && d->sent_us >= stragglers_end_us(c, cl)) {
         cl->uncertain.stragglers = 0;
     } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
         cl->uncertain.guard_us = later(cl->uncertain.guard_us, after_us(c->now_us, 1) - c->set_back_us);

@@ -20,7 +20,7 @@ struct waiter_poll {
     uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
     size_t n;
     int64_t sent_us;    /* when the last poll was sent */
-    uint64_t stays;     /* stays() of waiter_polls.c when the last poll was sent */
+    uint64_t stays_n;   /* count_stays() of waiter_polls.c when the last poll was sent */
 };
 
 #endif

@@ -42,7 +42,7 @@ enum {
 
 /* How often a lock has stayed here: handed over, or cached. */
 static uint64_t
-stays(const struct core *c)
+count_stays(const struct core *c)
 {
     return c->metrics->handoffs + c->metrics->lingers;
 }
@@ -50,7 +50,7 @@ stays(const struct core *c)
 static int64_t
 pause_us(const struct core *c)
 {
-    bool soon = !list_empty(&c->waiter_poll.todo) || stays(c) - c->waiter_poll.stays >= WAITER_POLL_STAYS;
+    bool soon = !list_empty(&c->waiter_poll.todo) || count_stays(c) - c->waiter_poll.stays_n >= WAITER_POLL_STAYS;
     int64_t longest_us = earlier(WAITER_POLL_PAUSE_US, c->conf.handoff_time_us / 4 * 3);
 
     return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, longest_us);
@@ -164,7 +164,7 @@ ask(struct core *c)
     }
     p->op = ++c->serial;
     p->sent_us = c->now_us;
-    p->stays = stays(c);
+    p->stays_n = count_stays(c);
     a.waiter_poll = (struct core_waiter_poll){.op = p->op, .name = name, .n = p->n};
     timer_set(&c->timers, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
     core_act(c, &a);

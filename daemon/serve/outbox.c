@@ -301,7 +301,10 @@ write_word(struct outbox *box, const struct outbox_mark *k, const struct outbox_
     *env->late += 1;
 }
 
-/* Notes that the bytes of this group of marks are to be replaced. False: some of them have left. */
+/*
+ * Notes that the bytes of this group of marks are to be replaced; a word is replaced at once. False: some of the bytes
+ * have left.
+ */
 static bool
 note_replacement(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *env)
 {
