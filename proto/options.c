@@ -143,7 +143,7 @@ static const char takes_kind[] = "one of:"
 #undef KIND
     ;
 
-#define TAKES_LEASE "a duration of 10ms or more such as 1500 (ms), 250ms, 5s, 2m or 1h"
+#define TAKES_LEASE "a duration of 10ms to 8760h such as 1500 (ms), 250ms, 5s, 2m or 1h"
 
 enum {
     GROUP_WAIT,

@@ -121,7 +121,7 @@ END_TEST
 
 /* --- refused -------------------------------------------------------------------------------------- */
 
-#define DURATION "a duration of 10ms or more such as 1500 (ms), 250ms, 5s, 2m or 1h"
+#define DURATION "a duration of 10ms to 8760h such as 1500 (ms), 250ms, 5s, 2m or 1h"
 #define WAITING "a duration of up to 8760h such as 1500 (ms), 250ms, 5s, 2m or 1h, or forever"
 #define KINDS_THERE "one of: reentrant simple counter fair rw semaphore fenced"
 #define LIMITS "a whole number from 1 to 1000000"
