@@ -1,6 +1,6 @@
 /*
  * link.c -- one connection to Redis: begin and end, output and input, deadlines. link_greet.c has the greeting, tls.h
- * TLS, link_view.c the questions about a link. Only link.c and reply.c use hiredis (its reader).
+ * TLS, link_messages.c messages, link_view.c questions about a link. Only link.c and reply.c use hiredis (its reader).
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence
@@ -222,6 +222,10 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     s->leaves = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE") ? link_channel_hash(l, word[1]) : 0;
     (void)writer_request(&l->out, (size_t)words, word); /* cannot fail: `out` has no max */
     l->env->metrics->redis_calls++;
+    if (s->leaves != 0) {
+        (void)writer_request(&l->out, 1, &(struct slice){"PING", 4});
+        l->env->metrics->redis_calls++;
+    }
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     list_push_back(&l->sent, &s->node);
     l->sent_n++;
@@ -236,33 +240,22 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
 
 /* ---- receiving ---- */
 
-/* A published message; every other reply answers a command, and SUBSCRIBE of one channel has one answer. */
-static bool
-is_message(const struct reply *r)
-{
-    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
-           (slice_is(r->item[0]->text, "message") || slice_is(r->item[0]->text, "smessage")) &&
-           r->item[1]->type == REPLY_TEXT;
-}
-
-/* A node that has lost a slot ends its subscriptions by messages like answers to SUNSUBSCRIBE: the channel tells. */
-static bool
-is_slot_left(const struct redis_link *l, const struct reply *r)
-{
-    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
-           slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT &&
-           (list_empty(&l->sent) ||
-            container_of(l->sent.next, struct sent, node)->leaves != link_channel_hash(l, r->item[1]->text));
-}
-
 static void
 take_reply(struct redis_link *l, const struct reply *reply)
 {
     struct sent *s;
 
-    if (l->subscriber && (is_message(reply) || is_slot_left(l, reply))) {
+    switch (l->subscriber ? link_sort_of(l, reply) : LINK_IS_ANSWER) {
+    case LINK_IS_MESSAGE:
         l->callbacks.message(l->callbacks.ctx, reply->item[1]->text, reply->item[2]);
         return;
+    case LINK_IS_PART:
+        return;
+    case LINK_FAILS:
+        link_fail_refused(l, reply->text);
+        return;
+    case LINK_IS_ANSWER:
+        break;
     }
     if (list_empty(&l->sent)) {
         l->env->metrics->redis_protocol_errors++;

@@ -25,7 +25,7 @@ struct sent {
     link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
     void *arg;
     int64_t sent_us;
-    uint64_t leaves; /* SUNSUBSCRIBE: a hash of its channel; else 0. See is_slot_left() */
+    uint64_t leaves; /* SUNSUBSCRIBE, and the PING behind it: a hash of the channel (LM1); else 0 */
 };
 
 struct redis_link {
@@ -74,6 +74,16 @@ int64_t link_next_us(const struct redis_link *l);
 
 /* Sets the timer to link_next_us(). */
 void link_arm(struct redis_link *l);
+
+enum link_sort {
+    LINK_IS_ANSWER,  /* to the oldest command */
+    LINK_IS_MESSAGE,
+    LINK_IS_PART,    /* another part of the answer follows */
+    LINK_FAILS,      /* an error that may answer either of two commands */
+};
+
+/* The sort of a reply of a subscriber link; changes nothing. */
+enum link_sort link_sort_of(const struct redis_link *l, const struct reply *r);
 
 /* Sends AUTH and SELECT on a new connection, then calls greet(). The link is UP when all is answered. */
 void link_greet(struct redis_link *l);

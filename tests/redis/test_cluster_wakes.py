@@ -38,7 +38,8 @@ class Case(clusters.Case):
 
     def held_and_requested(self, name):
         """One daemon has the lock, and a client of the other waits for it, subscribed: holder, waiter, token."""
-        holder, waiter = (self.conn(self.daemon(which)) for which in "ab")
+        self.daemons = [self.daemon(which) for which in "ab"]
+        holder, waiter = (self.conn(d) for d in self.daemons)
         token = answered(holder, "LOCK", name, "WAIT", "10s")
         self.assertIsInstance(token, int)
         waiter.ask("LOCK", name, "WAIT", "1h")
@@ -179,6 +180,37 @@ class Subscriptions(Case):
         new = self.c.fail_over(self.owner("w3"))
         until(lambda: new.cmd("PUBSUB", "SHARDNUMSUB", CHANNEL % "w3")[1] == 1)
         self.given_to(holder, waiter, token)
+
+    def test_the_slot_and_the_last_waiter_leave_together(self):
+        """
+        The node has lost the slot when it reads SUNSUBSCRIBE: it ends the subscription unasked, and answers -MOVED.
+        """
+        self.CONF = CONF.replace("timeout: 2s", "timeout: %ds" % (20 * harness.SLOW))  # the node stops for a moment
+        name = "w3"
+        holder, waiter, token = self.held_and_requested(name)
+        source, to = self.owner(name), self.elsewhere(name)
+        other = next(n for n in ("w3-%d" % i for i in range(1000)) if self.owner(n).id == source.id)
+        self.assertIsInstance(answered(holder, "LOCK", other, "WAIT", "10s"), int)
+        operator, slot, b = source.conn(), str(slot_of(name)), self.daemons[1]
+        self.addCleanup(operator.close)
+        self.assertEqual(to.cmd("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id), "OK")
+        self.assertEqual(source.cmd("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id), "OK")
+        for key in source.cmd("CLUSTER", "GETKEYSINSLOT", slot, "100"):
+            source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+        before = b.info("stats")
+        source.signal(signal.SIGSTOP)
+        operator.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+        waiter.ask("CANCEL", name)
+        self.assertIsNone(waiter.read())
+        self.assertEqual(waiter.read(), 1)
+        source.signal(signal.SIGCONT)
+        self.assertEqual(operator.read(), "OK")
+        self.assertEqual(to.cmd("CLUSTER", "SETSLOT", slot, "NODE", to.id), "OK")
+        waiter.ask("LOCK", other, "WAIT", "1h")
+        until(lambda: self.listeners(other) == 1)
+        for key in ("redis_protocol_errors", "redis_disconnects"):
+            self.assertEqual(b.info("stats")[key], before[key])
+        self.given_to(holder, waiter, token, other)
 
 
 class OpenSlots(Case):

@@ -27,6 +27,7 @@ static struct {
     struct evconnlistener *listener;
     struct bufferevent *conn; /* the latest one */
     char path[64];
+    bool pings_to_line; /* fake_line() gets each PING, too */
 } fake;
 
 static struct log silent;
@@ -37,7 +38,7 @@ static struct backend_conf conf;
 static struct link_address *address;
 static struct redis_link *l;
 
-/* Gets a line of the link, without its end, that is neither PING nor CLIENT; the answer goes to `out`. */
+/* Gets a line of the link, without its end, that is neither PING nor CLIENT; its answer goes to `out`. */
 static void fake_line(const char *line, struct evbuffer *out);
 
 static void
@@ -48,7 +49,7 @@ fake_read(struct bufferevent *bev, void *ctx)
 
     (void)ctx;
     while ((line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF)) != NULL) {
-        if (strcmp(line, "PING") == 0 || strcmp(line, "CLIENT") == 0) {
+        if ((strcmp(line, "PING") == 0 && !fake.pings_to_line) || strcmp(line, "CLIENT") == 0) {
             evbuffer_add_printf(out, "+OK\r\n");
         } else {
             fake_line(line, out);

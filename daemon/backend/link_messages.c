@@ -1,0 +1,46 @@
+/*
+ * link_messages.c -- which replies of a subscriber link end no command: messages, and ends of subscriptions.
+ *
+ * LM1 A node of a cluster that loses a slot ends each subscription there by a message like the answer to SUNSUBSCRIBE.
+ *     If a SUNSUBSCRIBE of the channel is in flight then, its own answer follows, an error. No other sign tells that
+ *     message from an answer, so a PING follows each SUNSUBSCRIBE, and the answer to the PING ends both.
+ */
+#include "daemon/backend/call.h"
+#include "daemon/backend/link_private.h"
+
+/* SUBSCRIBE of one channel has one answer. */
+static bool
+is_message(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
+           (slice_is(r->item[0]->text, "message") || slice_is(r->item[0]->text, "smessage")) &&
+           r->item[1]->type == REPLY_TEXT;
+}
+
+static bool
+is_end(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
+           slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT;
+}
+
+/* A transient error may be the answer to the PING, or to both commands: the link reconnects, which ends both. */
+static enum link_sort
+sort_of_error(struct slice error)
+{
+    return text_error_is_transient(error) && !call_is_redirected(error) ? LINK_FAILS : LINK_IS_PART;
+}
+
+enum link_sort
+link_sort_of(const struct redis_link *l, const struct reply *r)
+{
+    uint64_t leaves = list_empty(&l->sent) ? 0 : container_of(l->sent.next, struct sent, node)->leaves;
+
+    if (is_message(r)) {
+        return LINK_IS_MESSAGE;
+    }
+    if (is_end(r)) {
+        return leaves == link_channel_hash(l, r->item[1]->text) ? LINK_IS_PART : LINK_IS_MESSAGE;
+    }
+    return leaves != 0 && r->type == REPLY_ERROR ? sort_of_error(r->text) : LINK_IS_ANSWER;
+}
