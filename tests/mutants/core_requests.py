@@ -83,6 +83,8 @@ MUTANTS = [
            ["unit:test_core_keys", "redis:test_reload.py Held.test_another_kind"]),
     Mutant("R110", "a BREAK of a key by another name is not reported to the holder", CORE + "core.c", "received_lock",
            "lock_of_key(c, key)", "lock_find(c, name)", ["unit:test_core_keys"]),
+    Mutant("R1705", "an UNLOCK or RENEW is refused to make room for later requests", CORE + "sessions.c",
+           "end_time_to_wait", " || r->verb != CORE_LOCK", "", ["wire:76-full-connection.wire"]),
     Mutant("S3", "a request that makes room for later requests goes on waiting for the next name", CORE + "sessions.c",
            "end_time_to_wait", "r->due_us = r->arrived_us;", "", ["unit:test_session_limits"]),
     Mutant("R182", "a restart forgets the declared kinds", CORE + "restore.c", "lock_of",
