@@ -183,16 +183,20 @@ listen_unix(const char *addr, const char *path, unsigned mode, struct path_lock 
     return fd;
 }
 
+/* `both`: an IPv6 socket takes connections over IPv4, too, whatever the system's default is. */
 static int
-listen_at(const struct addrinfo *ai)
+listen_at(const struct addrinfo *ai, bool both)
 {
     int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
-    int one = 1, why;
+    int one = 1, zero = 0, why;
 
     if (fd < 0) {
         return -1;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (both && ai->ai_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+    }
     if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
         return fd;
     }
@@ -226,30 +230,46 @@ split_host(const char *text, char host[256], char port[16])
     return true;
 }
 
+/* Listens at the first address of the family that lets it. -1: errno, which stays if there is no such address. */
+static int
+listen_in_family(const struct addrinfo *ai, int family, bool both)
+{
+    int fd = -1;
+
+    for (; ai != NULL && fd < 0; ai = ai->ai_next) {
+        if (ai->ai_family == family) {
+            fd = listen_at(ai, both);
+        }
+    }
+    return fd;
+}
+
+/*
+ * "localhost" means 127.0.0.1 to most people, so IPv4 comes first. Every address is one IPv6 socket for both families;
+ * only a machine without IPv6 has an IPv4 socket for it: where the port is taken in one family, the other one alone
+ * would not be every address.
+ */
 static int
 listen_tcp(const char *addr, const char *text, char error[160])
 {
-    static const int families[] = {AF_INET, AF_INET6}; /* "localhost" means 127.0.0.1 to most people */
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *all = NULL, *ai;
+    struct addrinfo *all = NULL;
     char host[256], port[16];
-    size_t i;
-    int fd = -1, why;
+    bool every;
+    int fd, why;
 
     if (!split_host(text, host, port)) {
         return fail(error, addr, "not HOST:PORT");
     }
-    why = getaddrinfo(host[0] == '\0' || strcmp(host, "*") == 0 ? NULL : host, port, &hints, &all);
+    every = host[0] == '\0' || strcmp(host, "*") == 0;
+    why = getaddrinfo(every ? NULL : host, port, &hints, &all);
     if (why != 0) {
         return fail(error, addr, gai_strerror(why));
     }
-    errno = EADDRNOTAVAIL;
-    for (i = 0; i < sizeof(families) / sizeof(families[0]) && fd < 0; i++) {
-        for (ai = all; ai != NULL && fd < 0; ai = ai->ai_next) {
-            if (ai->ai_family == families[i]) {
-                fd = listen_at(ai);
-            }
-        }
+    errno = EADDRNOTAVAIL; /* the host has no address of the family */
+    fd = listen_in_family(all, every ? AF_INET6 : AF_INET, every);
+    if (fd < 0 && (!every || errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+        fd = listen_in_family(all, every ? AF_INET : AF_INET6, every);
     }
     if (fd < 0) {
         fail_errno(error, addr);

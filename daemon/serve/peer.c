@@ -78,6 +78,9 @@ identify_tcp_peer(struct session *s)
     memset(&addr, 0, sizeof(addr));
     if (getpeername(s->fd, &addr.any, &n) != 0) {
         snprintf(s->peer, sizeof(s->peer), "?");
+    } else if (addr.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&addr.v6.sin6_addr)) {
+        inet_ntop(AF_INET, addr.v6.sin6_addr.s6_addr + 12, host, sizeof(host)); /* by a socket for both families */
+        snprintf(s->peer, sizeof(s->peer), "%s:%u", host, (unsigned)ntohs(addr.v6.sin6_port));
     } else if (addr.any.sa_family == AF_INET6) {
         inet_ntop(AF_INET6, &addr.v6.sin6_addr, host, sizeof(host));
         snprintf(s->peer, sizeof(s->peer), "[%s]:%u", host, (unsigned)ntohs(addr.v6.sin6_port));

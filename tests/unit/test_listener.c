@@ -326,6 +326,65 @@ START_TEST(the_same_over_ipv6)
 }
 END_TEST
 
+/* Calls the port at that address of this machine; the peer is shown as that text and its port. */
+static void
+must_serve(const struct sockaddr *to, socklen_t n, const char *host)
+{
+    struct client c = {.fd = call(to, n)};
+    char peer[64];
+
+    ck_assert_int_ge(c.fd, 0);
+    sends(&c, "PING\n");
+    settle();
+    expect(&c, "+PONG\r\n");
+    snprintf(peer, sizeof(peer), "%s:", host);
+    ck_assert_msg(strncmp(container_of(engine->sessions.next, struct session, node)->peer, peer, strlen(peer)) == 0,
+                  "not from %s", peer);
+    close(c.fd);
+    settle();
+}
+
+START_TEST(a_star_means_every_address_of_both_families)
+{
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct listener *l = must_open("tcp:*:0");
+    unsigned port = 0;
+
+    if (sscanf(listener_addr(l), "tcp:0.0.0.0:%u", &port) == 1) { /* a machine without IPv6? */
+        ck_assert_int_lt(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), 0);
+    } else {
+        ck_assert_int_eq(sscanf(listener_addr(l), "tcp:[::]:%u", &port), 1);
+        in6.sin6_port = htons((uint16_t)port);
+        must_serve((struct sockaddr *)&in6, sizeof(in6), "[::1]");
+    }
+    in4.sin_port = htons((uint16_t)port);
+    must_serve((struct sockaddr *)&in4, sizeof(in4), "127.0.0.1");
+    listener_close(&l);
+}
+END_TEST
+
+/* Not the half that is left, of the other family. */
+START_TEST(a_star_is_refused_where_one_family_is_taken)
+{
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    socklen_t n = sizeof(in6);
+    int one = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char where[32];
+
+    if (fd < 0) {
+        return; /* a machine without IPv6 */
+    }
+    ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&in6, n), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in6, &n), 0);
+    snprintf(where, sizeof(where), "tcp:*:%u", (unsigned)ntohs(in6.sin6_port));
+    must_refuse(where, "in use");
+    close(fd);
+}
+END_TEST
+
 START_TEST(bad_addresses_are_refused_with_a_reason)
 {
     must_refuse("udp:127.0.0.1:1", "not unix:PATH or tcp:HOST:PORT");
@@ -380,6 +439,8 @@ main(void)
         another_daemons_socket_is_not_removed,
         tcp_finds_a_free_port_and_reports_it,
         the_same_over_ipv6,
+        a_star_means_every_address_of_both_families,
+        a_star_is_refused_where_one_family_is_taken,
         a_reload_sets_sockets_in_slices,
         bad_addresses_are_refused_with_a_reason,
         a_passed_socket_is_adopted_and_its_path_stays,
