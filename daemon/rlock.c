@@ -48,7 +48,7 @@ static const char usage[] =
     "      print this text\n"
     "\n"
     "  -s ADDRESS   default: $RLOCK_SOCKET, else " DEFAULT_ADDR "\n"
-    "  RLOCK_PASSWORD in the environment is sent as AUTH.\n"
+    "  RLOCK_PASSWORD in the environment, unless it is empty, is sent as AUTH.\n"
     "\n"
     "Exit status: of run, that of COMMAND (128+n when signal n ended it); 64 usage, 69 no daemon answers, or it\n"
     "refuses (standard error says why), 75 not granted in time, 79 the lock was lost, 126 COMMAND cannot be run,\n"
@@ -404,6 +404,15 @@ run(const struct rlock_at *at, char *title, int argc, char **argv)
     return rlock_run(&r);
 }
 
+/* An empty variable counts as unset. */
+static const char *
+from_environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -413,9 +422,9 @@ main(int argc, char **argv)
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
-    const char *from_env = getenv("RLOCK_SOCKET");
-    struct rlock_at at = {.addr = from_env != NULL && *from_env != '\0' ? from_env : DEFAULT_ADDR,
-                          .password = getenv("RLOCK_PASSWORD")};
+    const char *from_env = from_environment("RLOCK_SOCKET");
+    struct rlock_at at = {.addr = from_env != NULL ? from_env : DEFAULT_ADDR,
+                          .password = from_environment("RLOCK_PASSWORD")};
     char *title = argv[0];
     const char *verb;
     int opt;

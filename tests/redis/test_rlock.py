@@ -150,6 +150,18 @@ class Ending(Rlock):
         self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": "wrong"})[0], 69)
         self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": "sesame"})[0], 0)
 
+    def test_an_empty_password_is_none(self):
+        """Also where a password is set, a client without one is told to give one, not that its own is wrong."""
+        self.start_daemon(tcp=True)
+        words = [RLOCK, "-s", "tcp:127.0.0.1:%d" % self.d.port, "ping"]
+        self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": ""}), (0, "PONG\n", ""))
+        self.d.stop()
+        self.start_daemon(tcp=True, conf="auth: { password: sesame }\n")
+        words[2] = "tcp:127.0.0.1:%d" % self.d.port
+        without = self.run_words(words)
+        self.assertEqual(without[0], 69)
+        self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": ""}), without)
+
 
 class Holding(Rlock):
     def test_held_while_it_runs_and_no_longer(self):
