@@ -47,8 +47,8 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the embedded Redis's socket contains that of the daemon's Unix socket, up to the first dot: so daemons in
- * one directory can have different ones, and the next daemon at the same socket is refused while the Redis of the
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket, without the end .sock: so daemons
+ * in one directory can have different ones, and the next daemon at the same socket is refused while the Redis of the
  * former one still runs.
  */
 static void
@@ -60,8 +60,10 @@ choose_name(const struct conf *cf, char name[128])
         const char *base = slash != NULL ? slash + 1 : addr + 5;
 
         if (strncmp(addr, "unix:", 5) == 0) {
+            size_t n = strlen(base), end = n > 5 && strcmp(base + n - 5, ".sock") == 0 ? 5 : 0;
+
             if (strcmp(base, "rlockd.sock") != 0) {
-                snprintf(name, 128, "redis-%.*s", (int)strcspn(base, "."), base);
+                snprintf(name, 128, "redis-%.*s", (int)(n - end), base);
             }
             return;
         }

@@ -59,6 +59,17 @@ class SecondDaemon(Case):
             until(p.ready)
         self.assertEqual([p.running() for p in pair], [True, True])
 
+    def test_other_sockets_whose_names_begin_alike(self):
+        """Only the end .sock is left out of the name of the private Redis, not all behind the first dot."""
+        for name in ("a.x", "a.y"):
+            p = self.rlockd(name=name)
+            self.assertIn("embedded redis url=unix:%s/redis-%s.sock " % (self.dir, name), p.log())
+            with p.conn() as c:
+                self.assertGreater(c.cmd("LOCK", "x"), 0)
+                p.signal(signal.SIGHUP)
+                until(lambda p=p: "conf reloaded" in p.log())
+                self.assertEqual(c.cmd("UNLOCK", "x"), 0)
+
     def test_a_race(self):
         """Both start at once: always one of them serves, with a Redis that it reaches and that no process unlinks."""
         for n in range(ROUNDS):
