@@ -58,6 +58,9 @@ move(struct sentinel_topology *t, const struct sentinel_vote *to)
 
     snprintf(from, sizeof(from), "%s", t->address->host != NULL ? t->address->shown : "");
     replication_forget(&t->replication);
+    if (t->address->host != NULL) {
+        sentinels_switched(t->sentinels, t->address->host, t->address->port);
+    }
     shard_retarget(t->one.shard, to->host, to->port);
     log_event(t->one.env.log, from[0] != '\0' ? LOG_WARN : LOG_INFO, "redis", "master", "name", LOG_S(t->url.master),
               "address", LOG_S(t->address->shown), from[0] != '\0' ? "before" : NULL, LOG_S(from), NULL);

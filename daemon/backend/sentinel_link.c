@@ -76,7 +76,10 @@ on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent
     struct sentinel *s = arg;
     bool is_valid = result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 &&
                  r->item[0]->type == REPLY_TEXT && r->item[1]->type == REPLY_TEXT;
+    char before[HOST_ROOM];
+    int port = s->vote.port;
 
+    snprintf(before, sizeof(before), "%s", s->vote.host);
     s->asking = false;
     if (result == LINK_ANSWERED) {
         s->vote.host[0] = '\0';
@@ -84,6 +87,9 @@ on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent
         if (is_valid && !take_host_port(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
             s->vote.host[0] = '\0';
         }
+    }
+    if (before[0] != '\0' && (s->vote.port != port || strcmp(s->vote.host, before) != 0)) {
+        s->details_asked_us -= DETAILS_US; /* the replicas are others now: sentinel_ask() asks for them */
     }
     if (s->ask_again) {
         sentinel_ask(s, false);

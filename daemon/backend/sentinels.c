@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/resolver.h"
@@ -20,6 +21,7 @@
 
 #define ASK_US US_PER_S
 #define AWAITED_US ASK_US        /* the wait for the first answers after a pause of this process */
+#define FORMER_US (60 * US_PER_S)  /* a former master that no sentinel lists is listed for so long */
 #define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped if it is down and was not reported for so long */
 
 struct entry {
@@ -43,6 +45,8 @@ struct sentinels {
     struct entry entry[SENTINELS_MAX];
     size_t n;
     int64_t asked_us, awaited_until_us;
+    struct sentinel_replica former; /* the master before the last switch; host "" = the sentinels list it, or none */
+    int64_t switched_us;            /* when that was */
     bool full_logged; /* the log has that there are too many sentinels */
 };
 
@@ -176,6 +180,41 @@ arm(struct sentinels *ss)
     event_add(ss->timer, &(struct timeval){.tv_usec = (suseconds_t)us});
 }
 
+/* ---- replicas ---- */
+
+/* Those of the first sentinel that is up and has any: all sentinels list the same ones in the end. */
+static size_t
+replicas_of(const struct sentinels *ss, const struct sentinel_replica **out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ss->n && n == 0; i++) {
+        n = sentinel_up(ss->entry[i].sentinel) ? sentinel_replicas(ss->entry[i].sentinel, out) : 0;
+    }
+    return n;
+}
+
+void
+sentinels_switched(struct sentinels *ss, const char *host, int port)
+{
+    ss->former.port = port;
+    snprintf(ss->former.host, sizeof(ss->former.host), "%s", host);
+    ss->switched_us = clock_now_us();
+}
+
+static bool
+former_is_listed(const struct sentinels *ss)
+{
+    const struct sentinel_replica *replica = NULL;
+    size_t n = replicas_of(ss, &replica);
+    bool listed = false;
+
+    for (size_t i = 0; i < n; i++) {
+        listed = listed || (replica[i].port == ss->former.port && strcasecmp(replica[i].host, ss->former.host) == 0);
+    }
+    return listed;
+}
+
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -184,6 +223,9 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     drop_old(ss, clock_now_us());
+    if (former_is_listed(ss) || clock_now_us() > ss->switched_us + FORMER_US) {
+        ss->former.host[0] = '\0';
+    }
     sentinels_ask(ss);
     arm(ss);
     ss->changed(ss->ctx);
@@ -236,21 +278,32 @@ sentinels_last_error(const struct sentinels *ss)
 
 /* ---- for INFO ---- */
 
-/* Lists the replicas of the first sentinel that is up and has any: all sentinels list the same ones in the end. */
+static void
+add_replica(const struct sentinels *ss, const struct sentinel_replica *r, struct backend_node *out)
+{
+    *out = (struct backend_node){.role = "replica"};
+    address_show(out->address, ss->url.secure, r->host, r->port);
+    snprintf(out->state, sizeof(out->state), "%s", r->up ? "up" : "down");
+}
+
+/*
+ * Lists the replicas, and the former master, which the sentinels may not list yet. Nor may they list the present master
+ * as such yet: it is none of the replicas.
+ */
 static size_t
 add_replicas(const struct sentinels *ss, struct backend_node *out, size_t max)
 {
     const struct sentinel_replica *replica = NULL;
-    size_t n = 0;
+    size_t all = replicas_of(ss, &replica), n = 0;
 
-    for (size_t i = 0; i < ss->n && n == 0; i++) {
-        n = sentinel_up(ss->entry[i].sentinel) ? sentinel_replicas(ss->entry[i].sentinel, &replica) : 0;
+    for (size_t i = 0; i < all && n < max; i++) {
+        if (!address_names(ss->template, replica[i].host, replica[i].port)) {
+            add_replica(ss, &replica[i], &out[n++]);
+        }
     }
-    n = n < max ? n : max;
-    for (size_t i = 0; i < n; i++) {
-        out[i] = (struct backend_node){.role = "replica"};
-        address_show(out[i].address, ss->url.secure, replica[i].host, replica[i].port);
-        snprintf(out[i].state, sizeof(out[i].state), "%s", replica[i].up ? "up" : "down");
+    if (ss->former.host[0] != '\0' && !address_names(ss->template, ss->former.host, ss->former.port) &&
+        !former_is_listed(ss) && n < max) {
+        add_replica(ss, &ss->former, &out[n++]);
     }
     return n;
 }

@@ -39,6 +39,9 @@ const char *sentinels_last_error(const struct sentinels *ss);
 /* Sets user, password and the present TLS of `template` for new connections. */
 void sentinels_login(struct sentinels *ss, const char *user, const char *password);
 
+/* The master was at that address until now: it is listed as a replica that is down, until the sentinels list it. */
+void sentinels_switched(struct sentinels *ss, const char *host, int port);
+
 /* Lists replicas, then sentinels, `max` at most; returns their number. */
 size_t sentinels_nodes(const struct sentinels *ss, struct backend_node *out, size_t max);
 

@@ -88,6 +88,10 @@ class Switch(Sentinels):
         old.kill()
         new = self.d.other(old)
         until(lambda: nodes(a)[0]["address"] == nodes(b)[0]["address"] == new.addr)
+        for d in (a, b):
+            rows = [(n["role"], n["address"], n["state"]) for n in nodes(d) if n["role"] != "sentinel"]
+            self.assertEqual(sorted(address for _, address, _ in rows), sorted(s.addr for s in self.d.servers))
+            self.assertIn(("replica", old.addr, "down"), rows)
         self.assertGreater(self.granted(other, "new"), lost)
         for name, token in (("kept", kept), ("lost", lost)):
             self.assertNotIsInstance(other.cmd("LOCK", name, "NOWAIT"), int)

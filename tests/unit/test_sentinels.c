@@ -37,8 +37,27 @@ static struct backend_env env;
 static struct backend_conf conf;
 static struct link_address *template;
 static struct sentinels *ss;
+static int named; /* the port of the master, by both */
+static int replica[4]; /* ports of the replicas that both list; 0 = no further one */
+static bool replica_down;
 
 /* ---- sentinels ---- */
+
+static void
+answer_replicas(struct evbuffer *out)
+{
+    const char *flags = replica_down ? "s_down" : "slave";
+    int n = 0;
+
+    while (replica[n] != 0) {
+        n++;
+    }
+    evbuffer_add_printf(out, "*%d\r\n", n);
+    for (int i = 0; i < n; i++) {
+        evbuffer_add_printf(out, "*6\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$4\r\n%d\r\n", replica[i]);
+        evbuffer_add_printf(out, "$5\r\nflags\r\n$%zu\r\n%s\r\n", strlen(flags), flags);
+    }
+}
 
 static void
 answer(struct fake *f, struct evbuffer *out, const char *first, const char *second)
@@ -56,7 +75,9 @@ answer(struct fake *f, struct evbuffer *out, const char *first, const char *seco
         evbuffer_add_printf(out, "$4\r\nport\r\n$%zu\r\n%s\r\n", strlen(port), port);
         evbuffer_add_printf(out, "$5\r\nrunid\r\n$40\r\n%s\r\n", o->id);
     } else if (strcmp(second, "GET-MASTER-ADDR-BY-NAME") == 0) {
-        evbuffer_add_printf(out, "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n");
+        evbuffer_add_printf(out, "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n%d\r\n", named);
+    } else if (strcmp(second, "REPLICAS") == 0) {
+        answer_replicas(out);
     } else if (strcmp(first, "SENTINEL") == 0) {
         evbuffer_add_printf(out, "*0\r\n");
     } else {
@@ -156,6 +177,27 @@ listed(void)
     return sentinels_nodes(ss, node, BACKEND_NODES_MAX);
 }
 
+/* "port state" of each row that is a replica, one behind the other; no port is there twice. */
+static const char *
+replicas(void)
+{
+    static char text[256];
+    struct backend_node node[BACKEND_NODES_MAX];
+    size_t n = sentinels_nodes(ss, node, BACKEND_NODES_MAX);
+
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(node[i].role, "replica") == 0) {
+            const char *port = strrchr(node[i].address, ':') + 1;
+            size_t at = strlen(text);
+
+            ck_assert_msg(strstr(text, port) == NULL, "%s, %s", text, port);
+            snprintf(text + at, sizeof(text) - at, "%s%s %s", at > 0 ? ", " : "", port, node[i].state);
+        }
+    }
+    return text;
+}
+
 static void
 on_end(evutil_socket_t fd, short what, void *ctx)
 {
@@ -188,10 +230,22 @@ until_answering(unsigned n)
 }
 
 static void
+until_replicas(const char *text)
+{
+    for (int i = 0; strcmp(replicas(), text) != 0; i++) {
+        ck_assert_msg(i < 1500, "%s", replicas());
+        run_ms(20);
+    }
+}
+
+static void
 world_begin(void)
 {
     struct sentinel_url url = {.listed_n = 1, .listed[0].host = "127.0.0.1", .master = "m"};
 
+    memset(replica, 0, sizeof(replica));
+    replica_down = false;
+    named = 6379;
     base = event_base_new();
     log_init(&silent);
     silent.fd = -1;
@@ -255,6 +309,67 @@ START_TEST(a_listed_sentinel_with_a_new_address_is_asked_there)
 }
 END_TEST
 
+/* Each server has one row after a switch, although the sentinels' list of replicas is from before it. */
+START_TEST(a_switch_lists_each_server_once)
+{
+    replica[0] = 6381;
+    replica[1] = 6382;
+    address_move(template, "127.0.0.1", 6380);
+    clock_advance_us(10 * US_PER_S);
+    until_replicas("6381 up, 6382 up");
+    sentinels_switched(ss, "127.0.0.1", 6380);
+    address_move(template, "127.0.0.1", 6381);
+    ck_assert_str_eq(replicas(), "6382 up, 6380 down");
+    replica[0] = 6380;
+    replica_down = true;
+    clock_advance_us(10 * US_PER_S);
+    until_replicas("6380 down, 6382 down");
+    replica_down = false;
+    clock_advance_us(10 * US_PER_S);
+    until_replicas("6380 up, 6382 up");
+    replica[0] = 6382; /* it was listed, so its place is known: a sentinel that forgets it then has the last word */
+    replica[1] = 0;
+    clock_advance_us(10 * US_PER_S);
+    until_replicas("6382 up");
+}
+END_TEST
+
+START_TEST(a_former_master_that_no_sentinel_lists_is_forgotten)
+{
+    address_move(template, "127.0.0.1", 6381);
+    sentinels_switched(ss, "127.0.0.1", 6380);
+    for (int i = 0; i < 5; i++) {
+        clock_advance_us(9 * US_PER_S);
+        run_ms(1200);
+        ck_assert_str_eq(replicas(), "6380 down");
+    }
+    clock_advance_us(20 * US_PER_S);
+    until_replicas("");
+}
+END_TEST
+
+START_TEST(a_former_master_that_is_the_master_again_is_no_replica)
+{
+    sentinels_switched(ss, "127.0.0.1", 6380);
+    address_move(template, "127.0.0.1", 6380);
+    ck_assert_str_eq(replicas(), "");
+}
+END_TEST
+
+/* The list of replicas changes with the master, so it is asked for at once, and not ten seconds after the last one. */
+START_TEST(another_master_is_a_reason_to_ask_for_its_replicas)
+{
+    int64_t until_us = clock_now_us() + 9 * US_PER_S;
+
+    replica[0] = 6381;
+    named = 6381;
+    while (strcmp(replicas(), "6381 up") != 0) {
+        ck_assert_int_lt(clock_now_us(), until_us);
+        run_ms(20);
+    }
+}
+END_TEST
+
 #endif
 
 int
@@ -264,6 +379,10 @@ main(void)
     const TTest *const tests[] = {
         a_sentinel_with_a_new_address_is_asked_there,
         a_listed_sentinel_with_a_new_address_is_asked_there,
+        a_switch_lists_each_server_once,
+        a_former_master_that_no_sentinel_lists_is_forgotten,
+        a_former_master_that_is_the_master_again_is_no_replica,
+        another_master_is_a_reason_to_ask_for_its_replicas,
     };
 
     return suite_main_with("sentinels", tests, sizeof(tests) / sizeof(tests[0]), world_begin, world_end);
