@@ -58,6 +58,17 @@ pick(const struct shard *sh, unsigned home)
 }
 
 bool
+shard_locks_away(const struct shard *sh)
+{
+    unsigned i = 0;
+
+    while (i < sh->lock_links && link_up(sh->link[i])) {
+        i++;
+    }
+    return i < sh->lock_links;
+}
+
+bool
 shard_route_leave(struct shard *sh, unsigned link)
 {
     bool left = false;

@@ -186,6 +186,7 @@ void
 single_status(const struct backend *b, struct backend_status *out)
 {
     shard_status(const_self(b)->shard, out);
+    out->locks_away = shard_locks_away(const_self(b)->shard);
 }
 
 size_t

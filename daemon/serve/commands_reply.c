@@ -171,7 +171,7 @@ add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
         return;
     }
     backend_status(e->backend, &st);
-    away = !e->redis_up || (r->replicas_wanted > 0 && strstr(st.links_away, "replicas") != NULL);
+    away = !e->redis_up || st.locks_away || (r->replicas_wanted > 0 && strstr(st.links_away, "replicas") != NULL);
     if (st.refusal[0] != '\0') {
         buf_printf(text, ": %s", st.refusal);
     } else if (away && st.last_error[0] != '\0') {

@@ -228,6 +228,8 @@ MUTANTS = [
     Mutant("R952", "the end of a lease that the client requested is logged as a warning", SERVE + "engine.c",
            "loss_event", "strcmp(news->reason, CORE_LEASE_OVER) == 0", "false",
            ["redis:test_hazards.py Log.test_a_lease_of_the_clients_own_ends_without_a_warning"]),
+    Mutant("R1674", "right behind the loss of Redis a refusal calls Redis late", SERVE + "commands_reply.c", "add_reason",
+           "|| st.locks_away", "", ["redis:test_flow.py SlowRedis.test_a_redis_that_is_killed"]),
     Mutant("R953", "an operation for a late Redis is refused without a reason", SERVE + "commands_reply.c",
            "add_reason", "else if (!away)", "else if (false)",
            ["redis:test_flow.py SlowRedis.test_a_redis_that_is_up_but_late"]),

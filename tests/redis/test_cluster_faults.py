@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """test_cluster_faults.py -- a cluster in which some nodes refuse writes: full nodes, and nodes that lack replicas."""
 import re
+import signal
 
 import clusters
 import harness
-from clusters import slot_of
+from clusters import STEADY, Cluster, slot_of
 from harness import until
 
 CONF = "redis: { timeout: 1s, connect_timeout: 1s }\n"
@@ -40,6 +41,22 @@ class Full(Case):
         self.assertEqual(d.info("stats")["lost"], "0")
         self.assertEqual([c.cmd("UNLOCK", name) for c, name in conns], [0, 0, 0])
         self.assertNotIn("cannot register", d.log())
+
+
+class Killed(Case):
+    def test_the_refusal_of_a_request_in_flight_names_the_master(self):
+        """The master is late with nothing: the connection to it is lost."""
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
+        d = self.daemon()
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", "open", "WAIT", "10s"), int)
+        node = self.c.owner(slot_of("open"))
+        node.signal(signal.SIGSTOP)
+        c.ask("LOCK", "{open}2", "NOWAIT")
+        until(lambda: int(d.info("redis")["redis_in_flight"]) > 0)
+        node.kill()
+        self.assertEqual(c.read(), "UNAVAILABLE Redis cannot answer: the master of slot %d is down: redis://%s" %
+                         (slot_of("open"), node.addr))
 
 
 class Evicting(Case):

@@ -94,6 +94,16 @@ class SlowRedis(Case):
                          r"^UNAVAILABLE Redis cannot answer in time: calls in flight: [1-9]\d*, operations behind "
                          r"them: \d+, the last round trip: \d+ ms$")
 
+    def test_a_redis_that_is_killed(self):
+        """The refusal of a request that was in flight names the lost connection: Redis is late with nothing."""
+        self.start()
+        self.stop_redis()
+        c = self.d.conn()
+        c.ask("LOCK", "mine", "NOWAIT")
+        until(lambda: int(self.d.info("redis")["redis_in_flight"]) > 0)
+        self.r.kill()
+        self.assertRegex(c.read(), r"^UNAVAILABLE Redis cannot answer: unix:\S+: (the connection|Connection|closed)")
+
     def test_a_flood_that_does_not_wait(self):
         """
         Requests are answered -UNAVAILABLE by shares; sessions do not read the answers, so these hold them up as well.
