@@ -28,7 +28,7 @@ struct core_checkpoint_part {
     uint64_t redis_owner;    /* see claim.redis_owner */
     uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
     uint64_t order;          /* QUEUED: smaller ones first, among the claims with a ticket, and among those without */
-    int64_t deadline_us;     /* HELD */
+    int64_t deadline_us;     /* HELD; RELEASING: after this time Redis cannot have the claim */
     int64_t granted_us;
     int64_t lease_us;
     int64_t ticket_life_us;  /* QUEUED with a ticket */

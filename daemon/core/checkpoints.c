@@ -101,6 +101,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
     /* the end was published: the next process has nothing to publish */
     p->token = cl->end_published && !cl->lost ? 0 : cl->token;
     p->lost = cl->lost;
+    p->deadline_us = state == CORE_CHECKPOINT_RELEASING ? claim_expiry_max_us(cl) : 0;
     if (held) {
         p->deadline_us = cl->hold.deadline_us;
         p->granted_us = cl->since_us;

@@ -83,6 +83,17 @@ lock_of(struct core *c, const struct core_checkpoint *cp)
     return l;
 }
 
+/* A RENEW that was in flight may have asked for a longer lease than that of the claim. */
+static void
+restore_expiry_max(const struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
+{
+    if (p->state == CORE_CHECKPOINT_RELEASING && p->deadline_us != 0) {
+        uncertain_raise_expiry_max(cl, p->deadline_us, 0);
+    } else {
+        uncertain_raise_expiry_max(cl, later(c->now_us, p->deadline_us), later(p->lease_us, p->shrink_lease_us));
+    }
+}
+
 /* Makes the claim, QUEUED, with all that the checkpoint has. */
 static struct claim *
 claim_of(struct core *c, const struct core_checkpoint *cp)
@@ -106,7 +117,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     cl->queued.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
-    uncertain_raise_expiry_max(cl, later(c->now_us, p->deadline_us), p->lease_us);
+    restore_expiry_max(c, cl, p);
     if (p->acquire_unresolved) {
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
     }

@@ -2,6 +2,11 @@
 from row import CORE, Mutant
 
 MUTANTS = [
+    Mutant("R1679", "the next process forgets the longer lease of a RENEW that was in flight", CORE + "restore.c",
+           "restore_expiry_max", "later(p->lease_us, p->shrink_lease_us)", "p->lease_us", ["unit:test_core_restore"]),
+    Mutant("R1680", "a checkpoint does not have the time until which Redis may have a lock that is released",
+           CORE + "checkpoints.c", "describe", "state == CORE_CHECKPOINT_RELEASING ? claim_expiry_max_us(cl) : 0", "0",
+           ["unit:test_core_restore"]),
     Mutant("M20", "a release is sent only for locks that count as held (Redlock)", CORE + "positions.c",
            "position_give_up",
            "claim_acquire_unresolved(cl) && !(keep && cl->has_ticket && !attempted)", "false && !attempted",

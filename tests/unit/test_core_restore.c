@@ -167,6 +167,41 @@ START_TEST(acquire_on_its_way_is_swept_up)
 }
 END_TEST
 
+/*
+ * Redis may have the lock for longer than the lease of the claim: by a RENEW in flight (0), or by a re-entry (1). Until
+ * then the next process releases it, however long Redis is away.
+ */
+START_TEST(released_until_the_longest_lease_ends)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    if (_i == 0) {
+        renew(&w, s, "a", SEC(3600));
+        expect_op(&w, CORE_EXTEND, "a");
+    } else {
+        id = lock(&w, s, "a", .lease_us = SEC(3600));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        gone(&w, s);
+        expect_op(&w, CORE_RELEASE, "a");
+    }
+    restored(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    pass(&w, SEC(120));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
+    pass(&w, SEC(3700));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
+    world_close(&w);
+}
+END_TEST
+
 /* A newcomer waits for the release, and not for the end of the lease. */
 START_TEST(newcomer_waits_for_the_release)
 {
@@ -749,6 +784,7 @@ main(void)
     tcase_add_test(t, release_is_tried_again);
     tcase_add_test(t, stamped_release_is_not_repeated);
     tcase_add_test(t, acquire_on_its_way_is_swept_up);
+    tcase_add_loop_test(t, released_until_the_longest_lease_ends, 0, 2);
     tcase_add_test(t, newcomer_waits_for_the_release);
     tcase_add_test(t, place_of_a_session_is_given_back);
     tcase_add_loop_test(t, named_owner_holds_on, 0, kinds);
