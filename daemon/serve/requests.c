@@ -12,11 +12,11 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/roles.h"
 #include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
@@ -26,25 +26,6 @@ struct packed {
     size_t bytes;
     bool inline_form;
 };
-
-/* The role may have changed: other limits and another deadline apply. */
-static void
-follow_auth(struct session *s)
-{
-    struct engine *e = s->engine;
-    const struct reader_limits *limits = s->authed ? &e->limits : &e->limits_unauthed;
-
-    if (s->reader.limits == limits) {
-        return;
-    }
-    s->reader.limits = limits;
-    if (s->authed) {
-        s->unauthed_bytes = 0;
-        heap_remove(&e->due, &s->due);
-    } else {
-        heap_set(&e->due, &s->due, clock_now_us() + e->conf->auth_timeout_us);
-    }
-}
 
 /*
  * Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once), and the
@@ -66,7 +47,7 @@ run(struct session *s, uint64_t slot, const struct words *w, int id)
     if (s->closed) {
         return;
     }
-    follow_auth(s);
+    roles_follow(s);
     if (res == CMD_DONE) {
         slots_done(s, sl);
     }

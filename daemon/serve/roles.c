@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
+
 /* A Unix socket has permissions; a port is open to every process of the host. */
 static bool
 is_trusted(const struct session *s)
@@ -32,11 +34,17 @@ is_admin(const struct session *s)
     return s->is_unix || (!cf->protected_mode && cf->auth_password == NULL);
 }
 
+static bool
+needs_no_password(const struct session *s)
+{
+    return s->engine->conf->auth_password == NULL || is_trusted(s);
+}
+
 void
 roles_begin(struct session *s)
 {
     s->proved_admin = false;
-    s->authed = s->engine->conf->auth_password == NULL || is_trusted(s);
+    s->authed = needs_no_password(s);
     s->admin = is_admin(s);
 }
 
@@ -46,6 +54,24 @@ roles_prove(struct session *s, bool admin)
     s->authed = true;
     s->proved_admin = s->proved_admin || admin;
     s->admin = is_admin(s);
+}
+
+void
+roles_follow(struct session *s)
+{
+    struct engine *e = s->engine;
+    const struct reader_limits *limits = s->authed ? &e->limits : &e->limits_unauthed;
+
+    if (s->reader.limits == limits) {
+        return;
+    }
+    s->reader.limits = limits;
+    if (s->authed) {
+        s->unauthed_bytes = 0;
+        heap_remove(&e->due, &s->due);
+    } else {
+        heap_set(&e->due, &s->due, clock_now_us() + e->conf->auth_timeout_us);
+    }
 }
 
 static bool
@@ -64,7 +90,9 @@ roles_reload(struct engine *e, const struct conf *was)
         struct session *s = container_of(node, struct session, node);
 
         s->proved_admin = s->proved_admin && same;
+        s->authed = s->authed || needs_no_password(s); /* R1 */
         s->admin = is_admin(s);
+        roles_follow(s);
         if (!s->admin) {
             list_remove(&s->monitor_node);
         }

@@ -13,9 +13,12 @@ void roles_begin(struct session *s);
 /* The session has sent the user's password, or the admin's. */
 void roles_prove(struct session *s, bool admin);
 
+/* The role may have changed: other limits and another deadline apply. */
+void roles_follow(struct session *s);
+
 /*
  * The passwords may have changed. Authenticated sessions stay so, for they must be able to unlock; sessions that the
- * new configuration would not make admins lose the role.
+ * new configuration would not make admins lose the role. Sessions that need no password any more are authenticated.
  */
 void roles_reload(struct engine *e, const struct conf *was);
 

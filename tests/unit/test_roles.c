@@ -126,6 +126,36 @@ START_TEST(a_reload_takes_the_admins_role_and_no_more)
 }
 END_TEST
 
+/* R1: a session that needs no password any more is no longer unauthenticated, and its time for AUTH does not end. */
+START_TEST(a_reload_lets_in_who_needs_no_password)
+{
+    struct conf was;
+    struct client t, u;
+
+    conf->auth_unix = true;
+    conf->auth_password = strdup(USER);
+    t = come_by(false);
+    u = come_by(true);
+    ck_assert_int_eq(role_of(&t), NONE);
+    ck_assert_int_eq(role_of(&u), NONE);
+    was = *conf;
+    conf->auth_unix = false;
+    roles_reload(engine, &was);
+    ck_assert_int_eq(role_of(&t), NONE);
+    ck_assert_int_eq(role_of(&u), IS_ADMIN);
+    ck_assert(t.s->due.pos != 0 && u.s->due.pos == 0);
+    was = *conf;
+    free(conf->auth_password);
+    conf->auth_password = NULL;
+    was.auth_password = NULL; /* freed */
+    roles_reload(engine, &was);
+    ck_assert_int_eq(role_of(&t), CLIENT);
+    ck_assert(t.s->due.pos == 0);
+    leave(&t);
+    leave(&u);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -134,5 +164,6 @@ main(void)
     tcase_add_checked_fixture(tc, build, take_down);
     tcase_add_test(tc, roles_of_each_configuration);
     tcase_add_test(tc, a_reload_takes_the_admins_role_and_no_more);
+    tcase_add_test(tc, a_reload_lets_in_who_needs_no_password);
     return house_run("roles", tc);
 }
