@@ -31,13 +31,25 @@ write_frame(struct cmd *c, const char *what, const struct slice *channel, int co
     writer_int(c->out, count);
 }
 
+/* The number of words that are channels without a subscription of the session; a word that comes twice counts twice. */
+static unsigned
+count_new(const struct cmd *c, bool pattern)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 1; i < c->words->n; i++) {
+        n += !pubsub_has(c->session->engine->pubsub, c->session, c->words->word[i], pattern);
+    }
+    return n;
+}
+
 static bool
-within_limits(struct cmd *c)
+within_limits(struct cmd *c, bool pattern)
 {
     int64_t bytes_max = c->session->engine->conf->limit_name_bytes + CHANNEL_EXTRA_BYTES;
     unsigned i;
 
-    if ((unsigned)pubsub_count(c->session) + c->words->n - 1 > SUBSCRIPTIONS_MAX) {
+    if ((unsigned)pubsub_count(c->session) + count_new(c, pattern) > SUBSCRIPTIONS_MAX) {
         writer_error(c->out, ERR_LIMIT, "a session may have at most %d subscriptions", SUBSCRIPTIONS_MAX);
         return false;
     }
@@ -116,7 +128,7 @@ subscribe(struct cmd *c, const char *what, bool pattern)
 {
     unsigned i;
 
-    if (!within_limits(c) || !all_may_fire(c, pattern)) {
+    if (!within_limits(c, pattern) || !all_may_fire(c, pattern)) {
         return CMD_DONE;
     }
     for (i = 1; i < c->words->n; i++) {

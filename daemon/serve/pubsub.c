@@ -211,6 +211,12 @@ pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool
     return pubsub_count(s);
 }
 
+bool
+pubsub_has(const struct pubsub *p, const struct session *s, struct slice channel, bool pattern)
+{
+    return find_sub(p, s, find_topic(p, channel, pattern)) != NULL;
+}
+
 int
 pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern)
 {

@@ -17,6 +17,7 @@ void pubsub_free(struct pubsub **p);
 int pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_count(const struct session *s);
+bool pubsub_has(const struct pubsub *p, const struct session *s, struct slice channel, bool pattern);
 
 /* Calls fn for each subscription of the session (for UNSUBSCRIBE without arguments). */
 void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, struct slice channel), void *ctx);
