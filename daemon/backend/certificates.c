@@ -39,6 +39,6 @@ certificates_turn(struct certificates *c, const struct backend_env *env, const s
     c->due_us = clock_now_us() + CHECK_US;
     tls_session_view(link_tls(l), &view);
     warn(&c->peer, env, address, "redis", "renew it at Redis", view.peer);
-    warn(&c->own, env, address, "redis.tls_cert_file", "renew the file, then reload rlockd",
+    warn(tls_own_warning(address->tls), env, address, "redis.tls_cert_file", "renew the file, then reload rlockd",
          tls_own(address->tls));
 }

@@ -7,16 +7,10 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/tls.h"
 
-/* The last warning about one certificate. */
-struct certificate_warning {
-    int64_t expires_s; /* the expiry that was warned of */
-    int64_t again_us;  /* no warning about the same expiry before this time */
-};
-
 /* Zeroed: no warning yet. */
 struct certificates {
     int64_t due_us; /* the next look */
-    struct certificate_warning peer, own;
+    struct certificate_warning peer; /* of the daemon's certificate, which many connections share: tls_own_warning() */
 };
 
 /*

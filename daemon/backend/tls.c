@@ -282,6 +282,12 @@ tls_own(const struct tls *t)
     return t->has_cert ? tls_validity(SSL_CTX_get0_certificate(t->ctx)) : (struct tls_validity){0, 0};
 }
 
+struct certificate_warning *
+tls_own_warning(struct tls *t)
+{
+    return &t->warning;
+}
+
 struct tls *
 tls_share(struct tls *t)
 {

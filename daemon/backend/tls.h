@@ -26,6 +26,12 @@ struct tls_files {
 struct tls;
 struct tls_session;
 
+/* The last warning about one certificate. */
+struct certificate_warning {
+    int64_t expires_s; /* the expiry that was warned of */
+    int64_t again_us;  /* no warning about the same expiry before this time */
+};
+
 /* Makes OpenSSL allocate by base/memory.h. Call it before any other use of OpenSSL. */
 void tls_use_memory(void);
 
@@ -79,6 +85,9 @@ void tls_session_view(const struct tls_session *s, struct tls_view *out);
 
 /* The daemon's own certificate. */
 struct tls_validity tls_own(const struct tls *t);
+
+/* The last warning about the daemon's certificate, for all connections that share the files. */
+struct certificate_warning *tls_own_warning(struct tls *t);
 
 /* Why the session has failed; "" = it has not. */
 const char *tls_reason(const struct tls_session *s);

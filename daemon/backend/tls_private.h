@@ -15,6 +15,7 @@ struct tls {
     char *server_name; /* owned; NULL = the host */
     char *trusted;     /* owned: where the trusted certificates are, for people */
     bool has_cert;     /* cert_file is given */
+    struct certificate_warning warning; /* about that certificate */
 };
 
 /* The BIO between OpenSSL and a session's buffers: tls_session.c. */

@@ -12,6 +12,7 @@ import time
 import harness
 import test_kinds
 from certificates import Authority
+from clusters import STEADY, Cluster
 from harness import Case, free_port, until, within
 
 
@@ -418,6 +419,16 @@ class Expiry(Tls):
         d.advance("2m")
         until(d.ready)
         self.assertEqual(len(self.warnings(d)), 3)
+
+    def test_ours_is_one_certificate_however_many_masters_there_are(self):
+        nodes = (*self.certificate("node", end=14 * self.DAY - 60), self.ca.pem)
+        cluster = Cluster(self.dir, self._keep, replicas=0, args=STEADY, tls=nodes)
+        cert, key = self.certificate("me", end=13 * self.DAY - 60)
+        d = self.daemon(url=cluster.url(), tls_cert_file=cert, tls_key_file=key)
+        of_nodes = ("certificate expires soon", "redis", "13")  # each node has a file of its own
+        until(lambda: self.warnings(d).count(of_nodes) == 3)
+        until(d.ready)
+        self.assertEqual(len(self.warnings(d)), 4, d.log())
 
     def test_info(self):
         self.r = self.redis(tls=self.ca.certificate("redis", end=30 * self.DAY), clients="yes",
