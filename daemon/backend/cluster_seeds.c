@@ -79,8 +79,11 @@ on_map(void *arg, enum link_result result, const struct reply *r, int64_t sent_u
 
     (void)sent_us;
     s->asking = false;
-    if (!take(s, s->address, result, r)) {
-        s->useless = true;
+    if (result != LINK_ANSWERED && strcmp(link_last_error(s->link), LINK_MOVED) == 0) {
+        return; /* the question was for the former node: the present one has not been asked yet */
+    }
+    s->useless = !take(s, s->address, result, r);
+    if (s->useless) {
         cluster_wake(s->cluster, MOVE_US);
     }
 }

@@ -1,0 +1,127 @@
+/*
+ * test_cluster_seeds.c -- when the link that asks for the map of a cluster moves on to another node.
+ *
+ * cluster_seeds.c is compiled into this file: there is no link, and no question is sent.
+ */
+#include "daemon/backend/cluster_private.h"
+#include "suite.h"
+
+static const char *last_error; /* of the link */
+static unsigned moves;
+
+static const char *
+error_of(const struct redis_link *l)
+{
+    (void)l;
+    return last_error;
+}
+
+static void
+moves_on(struct redis_link *l)
+{
+    (void)l;
+    moves++;
+}
+
+static void
+no_wake(struct cluster *c, int64_t in_us)
+{
+    (void)c;
+    (void)in_us;
+}
+
+#define link_last_error error_of
+#define link_retarget moves_on
+#define cluster_wake no_wake
+#include "daemon/backend/cluster_seeds.c"
+#undef link_last_error
+#undef link_retarget
+#undef cluster_wake
+
+static bool map_is_good;
+
+static bool
+on_text(struct cluster *c, struct slice text, const char *host)
+{
+    (void)c;
+    (void)text;
+    (void)host;
+    return map_is_good;
+}
+
+static struct cluster c;
+static struct cluster_seeds s;
+
+static void
+begin(void)
+{
+    list_init(&c.masters);
+    c.known = true;
+    c.url.listed_n = 2;
+    for (unsigned i = 0; i < 2; i++) {
+        c.url.listed[i].port = (int)(7001 + i);
+        snprintf(c.url.listed[i].host, sizeof(c.url.listed[i].host), "127.0.0.1");
+    }
+    s = (struct cluster_seeds){.cluster = &c, .events = {.map = on_text}};
+    s.address = address_unknown("node", NULL, NULL, 0, false);
+    address_move(s.address, "127.0.0.1", 7001);
+    last_error = "";
+    moves = 0;
+    map_is_good = true;
+}
+
+static void
+over(void)
+{
+    address_free(s.address);
+}
+
+/* The question was for the former node. If it counted, the link would leave each node before the node can answer. */
+START_TEST(a_question_that_ends_because_the_link_moves_does_not_count)
+{
+    s.useless = true; /* the link has failed, is up again, and has asked */
+    s.asking = true;
+    cluster_seeds_ask(&s);
+    ck_assert_uint_eq(moves, 1);
+    last_error = LINK_MOVED;
+    on_map(&s, LINK_UNKNOWN, NULL, 0);
+    ck_assert(!s.useless && !s.asking);
+}
+END_TEST
+
+START_TEST(a_question_without_an_answer_makes_the_link_move_on)
+{
+    s.asking = true;
+    last_error = "Connection reset by peer";
+    on_map(&s, LINK_UNKNOWN, NULL, 0);
+    ck_assert(s.useless);
+}
+END_TEST
+
+/* The last answer counts, whatever has happened to the link before. */
+START_TEST(a_map_keeps_the_link_at_its_node)
+{
+    struct reply r = {.type = REPLY_TEXT, .text = SLICE_LIT("map")};
+
+    s.useless = true;
+    on_map(&s, LINK_ANSWERED, &r, 0);
+    ck_assert(!s.useless);
+    map_is_good = false;
+    on_map(&s, LINK_ANSWERED, &r, 0);
+    ck_assert(s.useless);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("cluster seeds");
+    TCase *t = tcase_create("all");
+
+    tcase_add_checked_fixture(t, begin, over);
+    tcase_add_test(t, a_question_that_ends_because_the_link_moves_does_not_count);
+    tcase_add_test(t, a_question_without_an_answer_makes_the_link_move_on);
+    tcase_add_test(t, a_map_keeps_the_link_at_its_node);
+    suite_add_tcase(suite, t);
+    return suite_run(suite);
+}
