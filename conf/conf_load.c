@@ -305,10 +305,7 @@ not_for_quorum(const struct conf_locks *locks)
 static const char *
 not_for_cluster(const struct conf_locks *locks)
 {
-    if (locks->wakes != WAKES_NONE) {
-        return "wakes";
-    }
-    return locks->replicas > 0 ? "replicas" : NULL;
+    return locks->wakes != WAKES_NONE ? "wakes" : NULL;
 }
 
 /* The first of `locks` and the rules that such a Redis cannot have. True: there is one, and `why` names it. */
@@ -339,7 +336,7 @@ find_bad_kind(const struct conf *cf, const char *url, struct buf *why)
         return find_bad_rule(cf, not_for_quorum, why);
     }
     if (strncmp(url, "cluster:", 8) == 0 || strncmp(url, "cluster+tls:", 12) == 0) {
-        buf_adds(why, "locks in a cluster have neither replicas nor wakes, and ");
+        buf_adds(why, "locks in a cluster have no wakes, and ");
         return find_bad_rule(cf, not_for_cluster, why);
     }
     return false;

@@ -142,6 +142,17 @@ on_received(struct continuity *c, struct slice text)
     }
 }
 
+static bool
+origin_of(const struct continuity *c, uint16_t slot, uint64_t *out)
+{
+    const struct cluster_master *m = const_self(c);
+
+    if (m->cluster->master_of[slot] == m) {
+        *out = generations_origin(generations_of(&m->cluster->slots), slot, m->node_index);
+    }
+    return *out != 0;
+}
+
 static const struct continuity_ops by_slot = {
     .domain = domain_of,
     .epoch = epoch_of,
@@ -154,6 +165,7 @@ static const struct continuity_ops by_slot = {
     .fresh = is_fresh,
     .pending = is_pending,
     .received = on_received,
+    .origin = origin_of,
 };
 
 /* ---- events of a shard ---- */

@@ -34,6 +34,7 @@ struct continuity_ops {
     bool (*fresh)(struct continuity *c, uint16_t domain, int64_t now_us);
     bool (*pending)(struct continuity *c);
     void (*received)(struct continuity *c, struct slice text);
+    bool (*origin)(const struct continuity *c, uint16_t domain, uint64_t *out);
 };
 
 /* The head of the answering record: a membership, or a master of a cluster. */
@@ -66,6 +67,17 @@ static inline struct continuity_keys
 continuity_keys(struct continuity *c, uint16_t domain)
 {
     return c->ops->keys(c, domain);
+}
+
+/*
+ * The origin of the data in which the domain's epoch has begun, as node.lua computes it; 0: the epoch's value has it.
+ * False: the data may be another one by now, or is at another node.
+ */
+static inline bool
+continuity_origin(const struct continuity *c, uint16_t domain, uint64_t *out)
+{
+    *out = 0;
+    return c->ops->origin == NULL || c->ops->origin(c, domain, out);
 }
 
 /* A link of locks or renewals is greeting: sends what must be answered before the link is up. */

@@ -526,6 +526,14 @@ generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t no
     record_value(out->number, s->record == RECORD_GRANTS, out->value);
 }
 
+uint64_t
+generations_origin(const struct generations *g, uint16_t slot, uint16_t node)
+{
+    const struct generation_slot *s = &g->slot[slot];
+
+    return s->node == node && generation_slot_is_intact(g, s) && !generation_slot_is_open(s) ? g->node[node].origin : 0;
+}
+
 void
 generations_differs(struct generations *g, uint16_t slot)
 {

@@ -88,6 +88,9 @@ void generations_open(struct generations *g, uint16_t slot, uint16_t node, int64
 /* The core has reclaimed its locks of the slot in the generation with that number. */
 void generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number);
 
+/* The origin of the slot's generation; 0: the slot is open or at another node, or needs another generation. */
+uint64_t generations_origin(const struct generations *g, uint16_t slot, uint16_t node);
+
 int64_t generations_bound_us(const struct generations *g); /* 0: no two anchors have answered yet */
 uint64_t generations_number(const struct generations *g, uint16_t slot); /* 0: unknown */
 bool generations_is_open(const struct generations *g, uint16_t slot);

@@ -8,6 +8,7 @@
  */
 #include "daemon/backend/replicas.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/backend/call.h"
@@ -20,11 +21,13 @@
  * RE1 A master has one stream of writes, which each replica applies in order. The write leaves after the answer to the
  *     grant, so it follows the grant in that stream: a replica that has acknowledged the write has the grant.
  * RE2 Both are of the same master: the script writes only if rlock:epoch has the value of the grant's epoch, and the
- *     origin there is this process and replication id (scripts/replicas.lua). A replica that was promoted since, or a
- *     restarted process, has another origin.
+ *     origin of that epoch is this process and replication id (scripts/replicas.lua). A replica that was promoted
+ *     since, or a restarted process, has another origin. In a cluster each slot has an epoch, and one write serves all
+ *     slots of its master: their epochs have the same origin, or the grant is not current (RE4). An epoch begins after
+ *     its origin was seen, and no origin comes again: so a grant in the epoch ran in the data of that origin.
  * RE3 A grant is OK only by an answered WAIT behind an answered write, on one connection.
  * RE4 A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since,
- *     without this one.
+ *     without this one. So is a grant in a slot that is open or has left, whose key may be at another master.
  * RE5 One WAIT is in flight, for all grants that preceded it and the highest number of replicas that one of them needs;
  *     each grant's own number decides its outcome. Later grants share the next WAIT. So a grant waits for two WAITs at
  *     most, and locks of other rules never wait.
@@ -33,8 +36,9 @@
 struct grant {
     struct list node; /* replicas.waiting, replicas.asked */
     struct core_done done;
-    uint64_t epoch;
+    uint64_t epoch, origin; /* of the domain */
     unsigned jumps;
+    uint16_t domain;
 };
 
 void
@@ -93,14 +97,16 @@ replicas_greet(struct replicas *r)
 }
 
 void
-replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done)
+replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done, uint16_t domain)
 {
     struct grant *g = freelist_take(r->env->freelist, sizeof(*g));
 
     g->done = *done;
     g->done.claim = op->claim;
     g->done.op = op->op;
-    g->epoch = continuity_epoch(r->continuity, 0);
+    g->domain = domain;
+    g->epoch = continuity_epoch(r->continuity, domain);
+    (void)continuity_origin(r->continuity, domain, &g->origin); /* if false, is_current() needs another epoch */
     g->jumps = r->jumps;
     list_init(&g->node);
     list_push_back(&r->waiting, &g->node);
@@ -110,7 +116,10 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
 static bool
 is_current(const struct replicas *r, const struct grant *g)
 {
-    return g->epoch == continuity_epoch(r->continuity, 0) && g->jumps == r->jumps;
+    uint64_t origin;
+
+    return g->epoch == continuity_epoch(r->continuity, g->domain) && g->jumps == r->jumps &&
+           continuity_origin(r->continuity, g->domain, &origin) && origin == g->origin;
 }
 
 /* Ends a grant. n: the number of replicas that have acknowledged it; -1 = unknown. */
@@ -138,7 +147,7 @@ on_written(void *arg, enum link_result result, const struct reply *reply, int64_
 
     (void)sent_us;
     r->written = result == LINK_ANSWERED && reply->type == REPLY_INT && reply->n == 1;
-    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
+    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR && !call_is_redirected(reply->text)) {
         log_event(r->env->log, LOG_WARN, "redis", "replicas cannot be asked", "address",
                   LOG_S(r->address->shown), "error", LOG_S(text_error(text, reply->text, r->address)), NULL);
     }
@@ -160,17 +169,18 @@ on_waited(void *arg, enum link_result result, const struct reply *reply, int64_t
     replicas_flush(r);
 }
 
-/* Sends the write and the WAIT. */
+/* Sends the write, in the domain of one of the grants, and the WAIT. */
 static void
-ask(struct replicas *r, uint32_t wanted)
+ask(struct replicas *r, const struct grant *g, uint32_t wanted)
 {
-    struct continuity_keys keys = continuity_keys(r->continuity, 0);
+    struct continuity_keys keys = continuity_keys(r->continuity, g->domain);
+    char origin[20], number[16], ms[24];
     const struct slice write[] = {
         SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_REPLICAS)), SLICE_LIT("2"), keys.clock, keys.epoch,
-        continuity_epoch_value(r->continuity, 0, false)};
-    char number[16], ms[24];
+        continuity_epoch_value(r->continuity, g->domain, false), {origin, 16}};
     struct slice wait[3] = {SLICE_LIT("WAIT")};
 
+    snprintf(origin, sizeof(origin), "%016" PRIx64, g->origin);
     snprintf(number, sizeof(number), "%u", wanted);
     snprintf(ms, sizeof(ms), "%lld", (long long)(r->conf->timeout_us / REPLICAS_TIMEOUT_DIVISOR / US_PER_MS + 1));
     wait[1] = slice_of(number);
@@ -178,7 +188,7 @@ ask(struct replicas *r, uint32_t wanted)
     r->written = false;
     r->env->metrics->replica_waits++;
     link_cork(r->link);
-    (void)link_send(r->link, 6, write, on_written, r); /* it is up: both are sent */
+    (void)link_send(r->link, g->origin != 0 ? 7 : 6, write, on_written, r); /* it is up: both are sent */
     (void)link_send(r->link, 3, wait, on_waited, r);
     link_uncork(r->link);
 }
@@ -203,7 +213,7 @@ replicas_flush(struct replicas *r)
         list_push_back(&r->asked, &g->node);
     }
     if (!list_empty(&r->asked)) {
-        ask(r, wanted);
+        ask(r, container_of(r->asked.next, struct grant, node), wanted);
     }
 }
 

@@ -36,8 +36,8 @@ void replicas_fini(struct replicas *r);
 /* The link is greeting. */
 void replicas_greet(struct replicas *r);
 
-/* Takes a grant: Redis has just answered `done` (copied) to the operation, in the epoch of domain 0. From the loop. */
-void replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done);
+/* Takes a grant: Redis has just answered `done` (copied) to the operation, in the domain's epoch. From the loop. */
+void replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done, uint16_t domain);
 
 /* A clock has jumped: the leases of taken grants may be shorter than they seem. */
 static inline void

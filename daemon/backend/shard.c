@@ -175,7 +175,7 @@ on_greet(void *ctx, struct redis_link *l)
     struct shard *sh = ctx;
     struct slice word = SLICE_LIT("TIME");
 
-    if (sh->events.greet != NULL) {
+    if (sh->events.greet != NULL && (has_membership(sh) || l != sh->replicas.link)) { /* RE2 of replicas.c */
         sh->events.greet(sh->events.ctx, l);
     }
     if (l == sub_link(sh)) {

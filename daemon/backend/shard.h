@@ -36,7 +36,10 @@ struct shard_events {
     void (*event)(void *ctx, const struct core_event *ev); /* of a watch or a waiter poll, or a broadcast */
     void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found); /* the answer to a shard_inspect() */
     void *ctx;
-    /* A link of any purpose is greeting: sends what must be answered before it is up. NULL: nothing more. */
+    /*
+     * A link is greeting: sends what must be answered before it is up. NULL: nothing more. Not called for the link of
+     * replicas if the topology has a continuity of its own: each write there checks the origin of the data.
+     */
     void (*greet)(void *ctx, struct redis_link *l);
     /* The continuity of the data, in place of the shard's own membership; borrowed. NULL: that membership. */
     struct continuity *continuity;

@@ -199,7 +199,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
                          done.token == 0 ? 0 : done.token + (done.reserve_denied ? 0 : it->op.reserve));
         if (done.outcome == CORE_OK && it->op.replicas > 0) {
             done.replicas_wanted = it->op.replicas;
-            replicas_take(&sh->replicas, &it->op, &done);
+            replicas_take(&sh->replicas, &it->op, &done, c->domain);
         } else {
             report_done(sh, &it->op, &done);
         }

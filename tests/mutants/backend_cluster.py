@@ -2,6 +2,19 @@
 from row import BACKEND, Mutant
 
 MUTANTS = [
+    Mutant("R1765", "a lock that replicas have acknowledged is granted while its slot is open", BACKEND + "replicas.c",
+           "is_current", "continuity_origin(r->continuity, g->domain, &origin) && origin == g->origin", "true",
+           ["redis:test_cluster_replicas.py Unknown.test_the_slot_is_opened_in_the_wait"]),
+    Mutant("R1766", "replicas of a cluster are asked about slot 0", BACKEND + "replicas.c", "replicas_take",
+           "g->domain = domain;", "",
+           ["redis:test_cluster_replicas.py Enough.test_they_have_it_when_the_client_is_told"]),
+    Mutant("R1767", "the write before a WAIT lacks the origin of the slot's epoch", BACKEND + "replicas.c", "ask",
+           "g->origin != 0 ? 7 : 6", "6",
+           ["redis:test_cluster_replicas.py Enough.test_they_have_it_when_the_client_is_told"]),
+    Mutant("R1768", "the config epoch is no part of the origin that a grant's replicas are asked in",
+           "scripts/replicas.lua", "", "line = line .. ' ' .. call('CLUSTER', 'NODES'):match("
+           "' myself,%S* %S+ %S+ %S+ (%d+) ')", "",
+           ["redis:test_cluster_replicas.py Unknown.test_the_write_checks_record_and_origin"]),
     Mutant("R910", "an old master's map of the cluster wins", BACKEND + "cluster_map.c", "decides",
            "node->epoch > m->epoch[slot] ||", "true ||",
            ["unit:test_cluster_map"]),

@@ -177,10 +177,7 @@ class OtherUrl(harness.Case):
 
     def test_a_cluster_is_in_use(self):
         self.begin(Cluster(self.dir, self._keep, replicas=0, args=STEADY).url())
-        self.refuses("replicas: 1", "locks in a cluster have neither replicas nor wakes, and rules.0 (y*) says "
-                                    "replicas")
-        self.refuses("wakes: spring", "locks in a cluster have neither replicas nor wakes, and rules.0 (y*) says "
-                                      "wakes")
+        self.refuses("wakes: spring", "locks in a cluster have no wakes, and rules.0 (y*) says wakes")
         self.returns()
 
     def test_one_redis_is_in_use(self):

@@ -13,7 +13,7 @@
 #define SENTINELS_17 "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10,a:11,a:12,a:13,a:14,a:15,a:16,a:17"
 #define QUORUM "quorum:redis://a:1,redis://b:1,redis://c:1"
 #define CLUSTER_DB "takes no database number, and nothing else behind the nodes: a cluster has one database\n"
-#define CLUSTER_ERROR "1:9: redis.url: locks in a cluster have neither replicas nor wakes, and "
+#define CLUSTER_ERROR "1:9: redis.url: locks in a cluster have no wakes, and "
 #define QUORUM_ERROR "1:9: redis.url: a quorum has the kinds reentrant and simple, without replicas, and "
 #define URL_ERROR "1:14: redis.url: "
 #define ADDRESS_ERROR "1:10: listen: "
@@ -170,11 +170,9 @@ static const struct {
      URL_ERROR "takes no user and password: redis.user and redis.password are those of all nodes\n"},
     {"redis: {url: 'cluster:a:1/2'}\n", URL_ERROR CLUSTER_DB},
     {"redis: {url: 'cluster:a:1,b:1?db=2'}\n", URL_ERROR CLUSTER_DB},
-    {"redis: {url: 'cluster:a:1'}\nlocks: {replicas: 1}\n", CLUSTER_ERROR "locks says replicas\n"},
-    {"redis: {url: 'cluster+tls:a:1'}\nrules: [{match: a}, {match: 'b*', replicas: 2}]\n",
-     CLUSTER_ERROR "rules.1 (b*) says replicas\n"},
-    {"redis: {url: 'cluster:a:1'}\nrules: [{match: a, kind: simple, wakes: spring}]\n",
-     CLUSTER_ERROR "rules.0 (a) says wakes\n"},
+    {"redis: {url: 'cluster:a:1'}\nlocks: {kind: simple, wakes: spring}\n", CLUSTER_ERROR "locks says wakes\n"},
+    {"redis: {url: 'cluster+tls:a:1'}\nrules: [{match: a, replicas: 2}, {match: 'b*', kind: simple, wakes: spring}]\n",
+     CLUSTER_ERROR "rules.1 (b*) says wakes\n"},
     {"redis: {url: 'cluster:a:1', tls_ca_file: ca.pem}\n",
      "1:29: redis.tls_ca_file: redis.url does not begin with rediss://: there would be no TLS\n"},
     {"redis: {url: 'quorum:rediss://a:1,redis://b:1,rediss://c:1', tls_ca_file: ca.pem}\n",
