@@ -17,7 +17,7 @@
 
 /*
  *   id=c1 tag=A daemon=unix:PATH history=FILE resource=unix:PATH seed=1 names=re:0,si:1
- *   mode=mix    locks and unlocks: waiting or not, re-entering, looking, renewing, adding one under the lock
+ *   mode=mix    locks and unlocks: waiting or not, re-entering, reading the state, renewing, adding one under the lock
  *   mode=hot    locks and unlocks without a pause between: where several do, the name goes round in runs of hand-overs
  *   mode=etcd   reads, is stopped for pause=MS, writes: what Jepsen did to etcd
  *   mode=fifo   see client_fifo.c

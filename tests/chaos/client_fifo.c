@@ -28,7 +28,7 @@ invoke(struct client *c, struct round *r, int i, const char *name, const char *o
 
 /* Reads the answer to the request of connection i. */
 static bool
-hear(struct client *c, struct round *r, int i, int64_t patience)
+read_answer(struct client *c, struct round *r, int i, int64_t patience)
 {
     struct answer a;
     enum outcome out = UNKNOWN;
@@ -54,14 +54,14 @@ hear(struct client *c, struct round *r, int i, int64_t patience)
 
 /* The daemon sends no events about its queue, so it is asked until the queue has that length. */
 static bool
-waits_here(struct round *r, struct session *look, const char *name, int wanted)
+waits_here(struct round *r, struct session *watcher, const char *name, int wanted)
 {
     int64_t end = now_us() + WAIT_US / 4;
     struct answer a;
 
     (void)r;
     while (now_us() < end && !stopping) {
-        if (!session_send(look, "WAITERS %s\n", name) || !session_read(look, &a, now_us() + WAIT_US)) {
+        if (!session_send(watcher, "WAITERS %s\n", name) || !session_read(watcher, &a, now_us() + WAIT_US)) {
             return false;
         }
         if (a.type == '*' && a.n >= wanted) {
@@ -81,7 +81,7 @@ leave(struct client *c, struct round *r, int i, const char *name)
         session_close(c, &r->s[i]);
         return;
     }
-    (void)hear(c, r, i, WAIT_US);
+    (void)read_answer(c, r, i, WAIT_US);
 }
 
 /* Each connection that is answered unlocks at once, until none waits. */
@@ -107,7 +107,7 @@ drain(struct client *c, struct round *r, const char *name)
         for (int i = 0; i <= QUEUE; i++) {
             if (p[i].revents != 0) {
                 r->waits[i] = false;
-                if (hear(c, r, i, WAIT_US)) {
+                if (read_answer(c, r, i, WAIT_US)) {
                     leave(c, r, i, name);
                 }
             }
@@ -116,7 +116,7 @@ drain(struct client *c, struct round *r, const char *name)
 }
 
 static void
-fifo_round(struct client *c, struct round *r, struct session *look, const char *name)
+fifo_round(struct client *c, struct round *r, struct session *watcher, const char *name)
 {
     for (int i = 0; i <= QUEUE; i++) {
         r->token[i] = 0;
@@ -125,7 +125,7 @@ fifo_round(struct client *c, struct round *r, struct session *look, const char *
             return;
         }
     }
-    if (look->fd < 0 && !session_open(c, look)) {
+    if (watcher->fd < 0 && !session_open(c, watcher)) {
         return;
     }
     for (int i = 0; i <= QUEUE; i++) {
@@ -136,13 +136,13 @@ fifo_round(struct client *c, struct round *r, struct session *look, const char *
             break;
         }
         if (i == 0) {
-            if (!hear(c, r, 0, WAIT_US * 2)) {
+            if (!read_answer(c, r, 0, WAIT_US * 2)) {
                 break;
             }
             continue;
         }
         r->waits[i] = true;
-        if (!waits_here(r, look, name, i)) {
+        if (!waits_here(r, watcher, name, i)) {
             break;
         }
         say(c, r->s[i].proc, "queued %u", r->id[i]);
@@ -157,7 +157,7 @@ void
 fifo_run(struct client *c)
 {
     struct round r;
-    struct session look = {.fd = -1};
+    struct session watcher = {.fd = -1};
     unsigned rounds = 0;
 
     memset(&r, 0, sizeof(r));
@@ -168,7 +168,7 @@ fifo_run(struct client *c)
         char name[64];
 
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(c->o.names, ","), c->o.names);
-        fifo_round(c, &r, &look, name);
+        fifo_round(c, &r, &watcher, name);
         /* Open requests end with their connection; a new round begins without open requests. */
         for (int i = 0; i <= QUEUE; i++) {
             if (r.waits[i] || rounds % 20 == 19) {
@@ -184,5 +184,5 @@ fifo_run(struct client *c)
     for (int i = 0; i <= QUEUE; i++) {
         session_close(c, &r.s[i]);
     }
-    session_close(c, &look);
+    session_close(c, &watcher);
 }

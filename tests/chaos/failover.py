@@ -60,7 +60,7 @@ class Failovers:
     def __init__(self, world):
         self.w = world
         self.lines = []
-        self.plain = self.lossy = self.lost = self.unsaid = self.granted = 0
+        self.plain = self.lossy = self.lost = self.unavailable = self.granted = 0
         self.answers = collections.Counter()
         self.took, self.later = [], []
 
@@ -81,7 +81,7 @@ class Failovers:
         there = w.redis.cmd("EXISTS", name)
         freed = a.unlock(name, token)
         self.lost += freed != 0 and "UNAVAILABLE" not in str(freed)
-        self.unsaid += freed != 0 and "UNAVAILABLE" in str(freed)
+        self.unavailable += freed != 0 and "UNAVAILABLE" in str(freed)
         if freed != 0:
             self.answers["%s (the key was %s)" % (str(freed)[:45], "there" if there else "not there")] += 1
         asked = time.monotonic()
@@ -134,9 +134,9 @@ def main():
     report.say("failover with lost writes: %d rounds, in %d the locks were lost with the master" % (done, f.lossy))
     report.say("    held twice: plain SET NX PX %d of %d, rlockd %d of %d" % (f.plain, done, double, done))
     if done:
-        report.say("    rlockd: %d holders were told LOST, %d UNLOCKs UNAVAILABLE (the daemon was not back yet); a "
+        report.say("    rlockd: %d holders got LOST, %d UNLOCKs UNAVAILABLE (the daemon was not back yet); a "
                    "round took %.2f s (median), the next grant %.0f ms behind the UNLOCK" % (
-                       f.lost, f.unsaid, statistics.median(f.took), statistics.median(f.later) * 1000))
+                       f.lost, f.unavailable, statistics.median(f.took), statistics.median(f.later) * 1000))
     for text, times in f.answers.items():
         report.say("    %d UNLOCKs: %s" % (times, text))
     report.test("failover: %d rounds to their end" % rounds, wrong)

@@ -465,7 +465,7 @@ def _(w):
     return promoted
 
 
-@nemesis("failover-lossy", "the replica hears no more of the master, which dies: the last writes are lost",
+@nemesis("failover-lossy", "the replica receives nothing from the master, which dies: the last writes are lost",
          "the old one follows", "pair", loses="grace")
 def _(w):
     w.follow(w.replica, w.redis, w.replication_port())

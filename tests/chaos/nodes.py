@@ -336,13 +336,13 @@ def _(w):
     def exchange(tls):
         return old.cmd("CONFIG", "SET", "tls-cert-file", tls[0], "tls-key-file", tls[1]) == "OK"
 
-    def told():
+    def warnings():
         return [d.log().count("/CN=expired") for d in w.daemons.values()]
-    before = told()
+    before = warnings()
 
     def refused():
         """both daemons log that they refuse the certificate"""
-        return all(now > was for now, was in zip(told(), before))
+        return all(now > was for now, was in zip(warnings(), before))
 
     exchanged = exchange(w.certificate("expired", begin=-7200, end=-3600))
     for kind in ("normal", "pubsub"):

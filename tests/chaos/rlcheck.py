@@ -92,7 +92,7 @@ class History:
     def __init__(self):
         self.ops = {}
         self.closed, self.killed = {}, {}
-        self.told, self.told_of = {}, collections.defaultdict(dict)  # when a token was reported as lost
+        self.losses, self.losses_of = {}, collections.defaultdict(dict)  # when a token was reported as lost
         self.downs = collections.defaultdict(list)
         self.windows = collections.defaultdict(list)
         self.limits = {}
@@ -120,8 +120,8 @@ class History:
             elif what == "queued" and (proc, rest[0]) in self.ops:
                 self.ops[proc, rest[0]].queued = at
             elif what == "lost":
-                self.told.setdefault((rest[0], int(rest[1])), at)
-                self.told_of[rest[0]].setdefault(int(rest[1]), at)
+                self.losses.setdefault((rest[0], int(rest[1])), at)
+                self.losses_of[rest[0]].setdefault(int(rest[1]), at)
             elif what == "close":
                 self.closed.setdefault(proc, at)
         return self
@@ -186,7 +186,7 @@ class Name:
 
     # The grants, and the later answers about them.
     def build(self):
-        grants, lost = {}, dict(self.h.told_of[self.name])
+        grants, lost = {}, dict(self.h.losses_of[self.name])
         granting = [o for o in self.ops if o.op in GRANTING and o.result == "OK"]
         for o in sorted(granting, key=lambda o: (o.op != "LOCK", o.ret)):
             g = grants.get(o.number("token"))
@@ -226,7 +226,7 @@ class Name:
     def later(self, g, o, lost):
         """An UNLOCK or RENEW of this grant."""
         if o.result == "OK" and lost.get(g.token, INF) < o.inv:
-            self.wrong("claim", "told LOST, then held: %s" % o, o.ret)
+            self.wrong("claim", "answered LOST, then held: %s" % o, o.ret)
         if o.op == "RENEW":
             if o.result == "OK":
                 self.confirm(g, o, "again", o.inv + 1000 * o.number("n"))
@@ -244,12 +244,12 @@ class Name:
             lost.setdefault(g.token, o.ret)
 
     def close(self, g):
-        told = self.h.told.get((g.name, g.token), INF)
+        reported = self.h.losses.get((g.name, g.token), INF)
         g.ended = min(g.ended, self.h.end_of(g.op))
-        if self.h.lasts and told < min(g.valid, g.ended):
-            text = "LOST told %d us before the deadline: token %d of %s" % (g.valid - told, g.token, g.owner)
-            self.wrong("early", text, told)
-        g.ended = min(g.ended, told)
+        if self.h.lasts and reported < min(g.valid, g.ended):
+            text = "LOST %d us before the deadline: token %d of %s" % (g.valid - reported, g.token, g.owner)
+            self.wrong("early", text, reported)
+        g.ended = min(g.ended, reported)
         end = min(g.valid, g.ended)
         g.end = max(g.confirmed, self.h.trusted_until(g.op, g.start, end))
 
@@ -267,12 +267,12 @@ class Name:
             heapq.heappush(active, (g.end, g.token, g))
 
     def order(self):
-        told = sorted(self.grants, key=lambda g: g.start)
+        granted = sorted(self.grants, key=lambda g: g.start)
         i, largest = 0, None
         for g in sorted(self.grants, key=lambda g: g.op.inv):
-            while i < len(told) and told[i].start < g.op.inv:
-                if largest is None or told[i].token > largest.token:
-                    largest = told[i]
+            while i < len(granted) and granted[i].start < g.op.inv:
+                if largest is None or granted[i].token > largest.token:
+                    largest = granted[i]
                 i += 1
             if largest is not None and g.token < largest.token:
                 self.wrong("order", "%s asked for after %s" % (g, largest), g.start)
@@ -288,9 +288,9 @@ class Name:
                 if o.op == "RENEW":
                     continue
                 holds += {"AGAIN": 1, "CHECK": 0, "UNLOCK": -1}[o.op]
-                said = o.number("n") if o.op == "UNLOCK" else o.number("holds", holds)
-                if said != holds:
-                    self.wrong("reentry", "%d holds said, %d counted: %s" % (said, holds, o), o.ret)
+                answered = o.number("n") if o.op == "UNLOCK" else o.number("holds", holds)
+                if answered != holds:
+                    self.wrong("reentry", "%d holds answered, %d counted: %s" % (answered, holds, o), o.ret)
                     break
 
     def fifo(self):
@@ -388,7 +388,7 @@ class Verdict:
 
     def __str__(self):
         count = collections.Counter(v.kind for v in self.violations)
-        return "%d operations, %d grants, %d of them told LOST, %d names, %d windows: %s" % (
+        return "%d operations, %d grants, %d of them lost, %d names, %d windows: %s" % (
             self.ops, self.grants, self.lost, self.names, self.windows,
             ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
 
@@ -415,7 +415,7 @@ def check(lines, most_windows=INF):
         v.ops += len(ops)
         v.grants += len(n.grants)
         v.plain += len(n.plain)
-    v.names, v.lost = len(names), len(h.told)
+    v.names, v.lost = len(names), len(h.losses)
     v.violations += [Violation("leak", key, "was still there at the end", 0)
                      for key in h.left if not key.startswith(HOUSE)]
     return v

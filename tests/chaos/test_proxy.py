@@ -187,7 +187,7 @@ class Faults(Case):
         until(lambda: self.echo.got - got == 3)
         self.assertEqual(self.stat("cut"), 4)
 
-    def test_cut_counts_from_when_it_is_said(self):
+    def test_cut_counts_from_its_command(self):
         s = self.dial()
         s.sendall(b"x" * 50)
         self.read(s, 50)
@@ -202,18 +202,18 @@ class Faults(Case):
         self.fault("down", "swallow", 1)
         s.sendall(b"two")
         self.assertEqual(self.ended(s), b"")
-        self.assertEqual(self.echo.got, 6, "it was heard")
+        self.assertEqual(self.echo.got, 6, "it was received")
         self.assertEqual(self.stat("swallow"), 1)
 
     def test_hole(self):
-        for way, heard in (("up", 0), ("down", 3), ("both", 0)):
+        for way, received in (("up", 0), ("down", 3), ("both", 0)):
             s, before, seen = self.dial(), self.echo.got, self.stat("hole")
             s.sendall(b"a")
             self.assertEqual(self.read(s, 1), b"a")
             self.fault(way, "hole", 1)
             s.sendall(b"bcd")
             self.in_a_hole(s, seen)
-            self.assertEqual(self.echo.got - before - 1, heard)
+            self.assertEqual(self.echo.got - before - 1, received)
             self.fault("both", "hole", 0)
             self.assertEqual(self.read(s, 3), b"bcd", "what was sent arrives later")
 
@@ -283,7 +283,7 @@ class Faults(Case):
         self.assertEqual(self.read(old, 1), b"b", "connections that are there stay")
 
     def test_a_target_that_is_not_there(self):
-        self.proxy.say("target", "way", "unix:%s/nobody" % self.dir)
+        self.proxy.say("target", "way", "unix:%s/no-server" % self.dir)
         try:
             self.assertEqual(self.ended(self.dial()), b"")
         except ConnectionResetError:

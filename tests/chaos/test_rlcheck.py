@@ -111,14 +111,14 @@ class Made(unittest.TestCase):
         for k in range(grants):
             token += rng.randint(1, 1000)
             taken, freed = now + rng.randint(1, 20), now + rng.randint(40, 60)
-            told, asked = taken + rng.randint(0, 10), freed - rng.randint(0, 8)
+            answered, asked = taken + rng.randint(0, 10), freed - rng.randint(0, 8)
             t = token
             if k == grants // 2 and wrong == "token":
                 t = token - 5000
             if k == grants // 2 and wrong == "early":
-                taken = told = now - 15
+                taken = answered = now - 15
             inv = rng.randint(max(0, now - 200), taken) if wrong is None else now - 16
-            lines.append("%d %d c%d LOCK x =%d waited=0" % (inv, told, k, t))
+            lines.append("%d %d c%d LOCK x =%d waited=0" % (inv, answered, k, t))
             lines.append("%d %d c%d UNLOCK x =%d" % (asked, freed + rng.randint(0, 20), k, t))
             now = freed
         return native("\n".join(lines))
