@@ -399,76 +399,98 @@ loses_now(struct server *s, enum fault f)
     }
 }
 
-void
-nature_strikes(struct daemon *d, enum fault f)
+/* Faults of the network between a daemon and Redis; us: how long they last. False: another fault. */
+static bool
+network_fails(struct daemon *d, enum fault f, int64_t us)
 {
     struct world *w = d->world;
-    struct server *s = some_server(w);
-    int64_t us = draw_while(w, 6000);
 
-    trace(w, "nature", "%s", fault_rows[f].name);
     switch (f) {
     case FAULT_LINK_CUT:
         cut_some_link(w);
-        break;
+        return true;
     case FAULT_NO_LINKS:
         no_links(w->master, d);
-        break;
+        return true;
     case FAULT_PARTITION_THERE:
         d->no_there_us = w->now_us + us;
         last_failure(w, us + 2 * US_PER_S);
-        break;
+        return true;
     case FAULT_PARTITION_BACK:
         d->no_back_us = w->now_us + us;
         last_failure(w, us + 2 * US_PER_S);
-        break;
+        return true;
     case FAULT_SLOW_LINK:
         d->slow_us = between(w, 5, 500) * US_PER_MS;
         d->slow_until_us = w->now_us + 2 * us;
         last_failure(w, 2 * us + 2 * US_PER_S);
-        break;
-    case FAULT_REDIS_PAUSE:
-        turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
-        s->paused_until_us = w->now_us + us;
-        last_failure(w, us);
-        break;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Faults of a daemon or of a client; us: how long they last. False: another fault. */
+static bool
+daemon_fails(struct daemon *d, enum fault f, int64_t us)
+{
+    struct world *w = d->world;
+
+    switch (f) {
     case FAULT_DAEMON_PAUSE:
         turns_harm(w, d, SIGHT_PAUSE_IN_RUN);
         d->paused_until_us = w->now_us + 2 * us;
         last_failure(w, 2 * us);
-        break;
+        return true;
     case FAULT_STOPPED_AT_WRITE:
         d->stops_at_write = d->alive;
-        break;
+        return true;
     case FAULT_CLIENT_PAUSE:
         pause_client(w);
-        break;
+        return true;
     case FAULT_DAEMON_CRASH:
         nature_crash(d);
-        break;
+        return true;
     case FAULT_DAEMON_DIES:
         d->turns_left = d->alive && !d->dying ? (unsigned)between(w, 1, 20) : 0;
-        break;
+        return true;
     case FAULT_POWER_LOSS:
         lose_power(d);
-        break;
+        return true;
     case FAULT_DRAIN:
         drain(w);
-        break;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Faults of a Redis server that keeps its data; us: how long they last. False: another fault. */
+static bool
+server_fails(struct server *s, enum fault f, int64_t us)
+{
+    struct world *w = s->world;
+
+    switch (f) {
+    case FAULT_REDIS_PAUSE:
+        turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
+        s->paused_until_us = w->now_us + us;
+        last_failure(w, us);
+        return true;
     case FAULT_REDIS_FULL:
         s->full_until_us = w->now_us + us;
         sim_redis_full(s->redis, true);
         last_failure(w, us);
-        break;
+        return true;
     case FAULT_DENIED:
         s->denied = (int)below(w, 4);
         s->denied_until_us = w->now_us + us;
         last_failure(w, us + 2 * US_PER_S);
-        break;
+        return true;
     case FAULT_RESTART_CLEAN:
     case FAULT_FAILOVER_CLEAN:
         restart(s, f == FAULT_FAILOVER_CLEAN);
-        break;
+        return true;
     case FAULT_CLOCK_FORWARD:
     case FAULT_CLOCK_BACK:
         us = draw_while(w, 6000);
@@ -477,18 +499,31 @@ nature_strikes(struct daemon *d, enum fault f)
         } else {
             nature_jumps(s, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
         }
-        break;
+        return true;
     default:
-        if (fault_rows[f].shape == SHAPE_SENTINEL) {
-            watched_strike(w, d, f);
-        } else if (fault_rows[f].shape == SHAPE_QUORUM) {
-            masters_strike(s, f);
-        } else if (fault_rows[f].shape == SHAPE_CLUSTER) {
-            cluster_strike(w, f);
-        } else {
-            loses_now(s, f);
-        }
-        break;
+        return false;
+    }
+}
+
+void
+nature_strikes(struct daemon *d, enum fault f)
+{
+    struct world *w = d->world;
+    struct server *s = some_server(w);
+    int64_t us = draw_while(w, 6000);
+
+    trace(w, "nature", "%s", fault_rows[f].name);
+    if (network_fails(d, f, us) || daemon_fails(d, f, us) || server_fails(s, f, us)) {
+        return;
+    }
+    if (fault_rows[f].shape == SHAPE_SENTINEL) {
+        watched_strike(w, d, f);
+    } else if (fault_rows[f].shape == SHAPE_QUORUM) {
+        masters_strike(s, f);
+    } else if (fault_rows[f].shape == SHAPE_CLUSTER) {
+        cluster_strike(w, f);
+    } else {
+        loses_now(s, f);
     }
 }
 
