@@ -21,7 +21,7 @@
  *   S4  holds are grants minus releases; a re-entry has the same token, also after a restart of the daemon
  *   S5  first come, first served among the waiters at one daemon
  *   S6  no reply says "held" past the deadline; a lock is lost only if its owner received LOST
- *   S7  no daemon changes or takes away a stranger's lock in Redis (ours.c)
+ *   S7  no daemon changes or takes away the lock of another client in Redis (ours.c)
  *   S8  a name whose key is in use by another name at its daemon is refused (client.c)
  *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and reports how many it has ended (cancel.c)
  *   S10 requests of one owner are answered in the order in which they were sent, except those that go side by side
@@ -41,8 +41,8 @@
  *   Q3  the established nodes whose clock of the name is behind a reported token are too few for a majority
  *   R1  a daemon has no more records than requests, and none when all clients have gone (left.c)
  *
- * S7 is asserted of strangers. Between daemons S1 covers it: if a daemon takes away the key of another daemon, a third
- * can get the lock while the promise lasts; if none does, the next renewal finds the key gone, which is L3.
+ * S7 is asserted of other clients. Between daemons S1 covers it: if a daemon takes away the key of another daemon, a
+ * third can get the lock while the promise lasts; if none does, the next renewal finds the key gone, which is L3.
  *
  * These are not asserted, for the reasons given:
  *   S1, S2 after Redis's clock has jumped ahead, or for one name whose key Redis has evicted (excused_us, counted): no
@@ -180,8 +180,8 @@ check_news(struct daemon *d, const struct core_publish *p)
         if (handed && name_has(n, KIND_F_PERMITS)) {
             sight(w, SIGHT_PERMIT_HANDED);
         }
-        if (stranger_has(w, n)) {
-            violated(w, "S1", "%s was granted, and a stranger has it", n->text);
+        if (foreign_has(w, n)) {
+            violated(w, "S1", "%s was granted, and another client has it", n->text);
         }
     } else if (p->news == CORE_NEWS_LOST) {
         const struct promise *pr = promise_find(n, d, p->owner);
@@ -266,15 +266,15 @@ check_moved_guard(const struct conn *c, const struct slice *word, const struct r
 
 /* ---- after each step ---- */
 
-struct look {
+struct holders_seen {
     int64_t now_us;
     int n, writers, daemon, last;
 };
 
 static void
-look_at_holder(void *ctx, const struct core_holder_view *v)
+count_holder(void *ctx, const struct core_holder_view *v)
 {
-    struct look *l = ctx;
+    struct holders_seen *l = ctx;
 
     if (l->now_us < v->deadline_us) {
         l->n++;
@@ -287,32 +287,32 @@ look_at_holder(void *ctx, const struct core_holder_view *v)
 static void
 check_holders(struct world *w, struct name *n)
 {
-    struct look l = {.n = 0};
+    struct holders_seen seen = {.n = 0};
     int allowed = name_has(n, KIND_F_PERMITS) ? (int)n->limit : 1, first = -1;
 
     n->granted = false;
     for (int i = 0; i < w->habit.daemons; i++) {
         struct daemon *d = &w->daemon[i];
-        int before = l.n;
+        int before = seen.n;
 
         if (d->alive) {
-            l.now_us = daemon_clock(d, w->now_us);
-            l.daemon = i;
-            core_each_holder(d->core, l.now_us, slice_of(n->text), look_at_holder, &l);
-            first = first < 0 && l.n > before ? i : first;
+            seen.now_us = daemon_clock(d, w->now_us);
+            seen.daemon = i;
+            core_each_holder(d->core, seen.now_us, slice_of(n->text), count_holder, &seen);
+            first = first < 0 && seen.n > before ? i : first;
         }
     }
     if (n->broken) {
         return;
     }
-    if (l.n > 1 && l.writers == 0) {
+    if (seen.n > 1 && seen.writers == 0) {
         sight(w, SIGHT_READERS);
     }
-    if (allowed > 1 && l.n == allowed) {
+    if (allowed > 1 && seen.n == allowed) {
         sight(w, SIGHT_PERMITS_OUT);
     }
-    if (l.writers > 0 && l.n > allowed) {
-        double_grant(w, "held", n, first, epoch_of(&w->daemon[first]), l.last);
+    if (seen.writers > 0 && seen.n > allowed) {
+        double_grant(w, "held", n, first, epoch_of(&w->daemon[first]), seen.last);
     }
 }
 

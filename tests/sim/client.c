@@ -524,7 +524,7 @@ clients_receive(struct daemon *d, const struct core_reply *r)
         return;
     }
     if (a == NULL) {
-        violated(w, "S3", "a reply that nobody waits for: request %d of session %d, answer %d", (int)r->id,
+        violated(w, "S3", "a reply without a request: request %d of session %d, answer %d", (int)r->id,
                  (int)r->session, r->answer);
         return;
     }

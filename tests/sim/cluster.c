@@ -22,8 +22,8 @@ static void
 draw_rates(struct world *w)
 {
     static const enum fault none[] = {FAULT_FAILOVER_CLEAN, FAULT_FAILOVER_LOSSY, FAULT_FAILBACK,
-                                      FAULT_UNHEARD,        FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
-                                      FAULT_LOST_TO_STRANGER};
+                                      FAULT_NEWCOMER,       FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
+                                      FAULT_LOST_TO_OTHER};
 
     for (int f = 0; f < FAULTS; f++) {
         const struct fault_row *row = &fault_rows[f];
@@ -85,7 +85,7 @@ cluster_draw(struct world *w)
         w->habit.think_us = 3200 * US_PER_MS;
     }
     draw_control(w);
-    w->habit.replicas = w->habit.strangers = 0;
+    w->habit.replicas = w->habit.foreign = 0;
 }
 
 void

@@ -26,7 +26,7 @@ enum wrong { RIGHT, WRONG_CLOCK, WRONG_LOST_WRITE, WRONG_NEVER_FULL, WRONG_SCRIP
 static const char *const wrong_names[WRONGS] = {
     [RIGHT] = "right", [WRONG_CLOCK] = "a clock that is 1 ms ahead", [WRONG_LOST_WRITE] = "one lost command in 400",
     [WRONG_NEVER_FULL] = "never full", [WRONG_SCRIPTS_KEPT] = "scripts that SCRIPT FLUSH leaves",
-    [WRONG_MESSAGE] = "an unheard message",
+    [WRONG_MESSAGE] = "a message that was not received",
 };
 
 struct test {
@@ -202,10 +202,10 @@ compare(struct test *t, const struct line *l)
 
     if (!ok && !t->differs) {
         any_order = any_order || unordered(t, l);
-        ok = any_order && (l->look ? real->type == sim->type : same_in_any_order(real, sim));
+        ok = any_order && (l->inspect ? real->type == sim->type : same_in_any_order(real, sim));
     }
     t->commands++;
-    t->scripts += l->call.n > 0 || l->look || l->membership != NULL;
+    t->scripts += l->call.n > 0 || l->inspect || l->membership != NULL;
     t->errors += real->type == REPLY_ERROR;
     if (!ok && !t->differs && !(t->wrong == WRONG_LOST_WRITE && t->commands % 400 == 0)) {
         print_difference(t, l, real, sim);

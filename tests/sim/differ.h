@@ -46,7 +46,7 @@ struct line {
     /* while the line is made: the end of each word in `text`; 0 = it is a literal or a key */
     size_t end[LINK_WORDS_MAX];
     struct call call;           /* of a shipped script; n = 0: another command */
-    bool look;                  /* the script of LOCKINFO */
+    bool inspect;               /* the script of LOCKINFO */
     struct epoch *membership;     /* of the daemon, if the script is presence.lua */
     struct members *members;      /* ... and its knowledge of the others */
     /* its state when the words were made: they point into it, and answers change the other one */

@@ -28,7 +28,7 @@ line_init(struct line *l)
 {
     l->words = 0;
     l->call.n = 0;
-    l->look = false;
+    l->inspect = false;
     l->membership = NULL;
     l->name = -1;
     list_init(&l->call.items);
@@ -276,11 +276,11 @@ make_old(struct words *g, struct line *l)
 }
 
 static void
-make_look(struct words *g, struct line *l)
+make_inspect(struct words *g, struct line *l)
 {
     bool whole = one_in(g, 4);
 
-    l->look = true;
+    l->inspect = true;
     add_word(l, whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA"));
     add_word(l, slice_of(whole ? call_other_text(OTHER_INSPECT) : g->inspect_sha));
     add_word(l, SLICE_LIT("1"));
@@ -330,7 +330,7 @@ words_next(struct words *g, struct line *l)
     } else if (one_in(g, 10)) {
         make_large(g, l);
     } else {
-        make_look(g, l);
+        make_inspect(g, l);
     }
     line_done(l);
 }

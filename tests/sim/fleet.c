@@ -49,7 +49,7 @@ fleet_draw(struct world *w)
     h->keeps = h->rates = false;
     h->strict = w->shape != SHAPE_CLUSTER; /* in a cluster `strict` would delay the first grant by a lease and a half */
     w->sentinels.lag_us = 10 * US_PER_MS;
-    h->replicas = h->strangers = h->monitors = h->rush = 0;
+    h->replicas = h->foreign = h->monitors = h->rush = 0;
     h->leased = h->nowait = h->named = h->many = 0;
     h->forever = 100000;
 }

@@ -1,7 +1,7 @@
 /*
  * loop.c -- libevent's functions, the clock and the dice of the daemons, for daemons in a simulated world.
  *
- * The linker finds the functions here and does not look for them in libevent: the backend above them is that of the
+ * The linker finds the functions here and does not take those of libevent: the backend above them is that of the
  * daemon. The daemon in turn (loop_enter), or the event_base, which is the daemon itself, decides whose clock and dice
  * they use.
  */

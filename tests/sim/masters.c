@@ -37,8 +37,8 @@ static void
 draw_rates(struct world *w)
 {
     static const enum fault none[] = {FAULT_FAILOVER_CLEAN, FAULT_FAILOVER_LOSSY, FAULT_FAILBACK,
-                                      FAULT_UNHEARD,        FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
-                                      FAULT_EVICTION,       FAULT_LOST_TO_STRANGER};
+                                      FAULT_NEWCOMER,       FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
+                                      FAULT_EVICTION,       FAULT_LOST_TO_OTHER};
 
     for (int f = 0; f < FAULTS; f++) {
         const struct fault_row *row = &fault_rows[f];
@@ -72,7 +72,7 @@ masters_draw(struct world *w)
         w->rate[FAULT_NODE_EMPTIED] = fault_rows[FAULT_NODE_EMPTIED].rate;
     }
     w->masters = chance(w, 20000) ? 5 : 3;
-    w->habit.replicas = w->habit.strangers = 0;
+    w->habit.replicas = w->habit.foreign = 0;
 }
 
 void

@@ -8,7 +8,7 @@
 #include "daemon/backend/anchor_words.h"
 #include "tests/sim/cluster.h"
 
-enum { TOLD_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
+enum { REPORTED_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
 
 /* ---- key by key ---- */
 
@@ -241,7 +241,7 @@ static bool
 may_drop(const struct world *w, const struct move *m)
 {
     return m->moved == 0 ||
-           (m->informed_us != 0 && w->now_us > m->informed_us + TOLD_US && w->now_us > m->opened_us + OPEN_US);
+           (m->informed_us != 0 && w->now_us > m->informed_us + REPORTED_US && w->now_us > m->opened_us + OPEN_US);
 }
 
 void

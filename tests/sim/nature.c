@@ -56,7 +56,7 @@ nature_begin(struct world *w)
     for (int i = 0; i < w->servers_n; i++) {
         w->server[i].ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
     }
-    if (w->rate[FAULT_UNHEARD] > 0) {
+    if (w->rate[FAULT_NEWCOMER] > 0) {
         w->newcomer = &w->daemon[w->habit.daemons - 1];
         w->newcomer->back_us = w->now_us + between(w, 3000, 8000) * US_PER_MS;
     }
@@ -172,7 +172,7 @@ newcomer_comes(struct world *w)
         }
     }
     w->loser = &w->server[0];
-    w->loss_why = FAULT_UNHEARD;
+    w->loss_why = FAULT_NEWCOMER;
     w->loss_as = FAULT_RESTART_EMPTY;
     schedule(w, &w->loss, until_us - 100 * US_PER_MS);
     last_failure(w, until_us - w->now_us + 10 * US_PER_S);
@@ -224,7 +224,7 @@ nature_lost(struct server *s)
     masters_emptied(s);
     cluster_trouble(w, 0);
     turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
-    strangers_lost(s, fault(w, FAULT_LOST_TO_STRANGER));
+    foreign_lost(s, fault(w, FAULT_LOST_TO_OTHER));
     lose_again(s);
 }
 
@@ -236,7 +236,7 @@ nature_loses(struct world *w)
     w->loss_old = NULL;
     w->totals->faults[w->loss_why]++;
     trace(w, "nature", "%s: %s", fault_rows[w->loss_why].name, fault_rows[w->loss_as].name);
-    if (w->loss_why == FAULT_UNHEARD) {
+    if (w->loss_why == FAULT_NEWCOMER) {
         w->newcomer->no_there_us = w->now_us + between(w, 1000, 8000) * US_PER_MS;
     }
     lose(w->loser, w->loss_as, old);
@@ -253,7 +253,7 @@ evict(struct world *w)
     struct server *s = server_of(w, n);
 
     (void)server_command(s, 2, word);
-    strangers_lost(s, false);
+    foreign_lost(s, false);
     excuse(w, &n->excused_us);
 }
 
@@ -282,7 +282,7 @@ nature_jumps(struct server *s, int64_t sign, int64_t us)
 {
     struct world *w = s->world;
 
-    strangers_lost(s, false); /* expired locks stay expired */
+    foreign_lost(s, false); /* expired locks stay expired */
     if (sign > 0 && w->shape == SHAPE_QUORUM) {
         masters_jumped(s);
     } else if (sign > 0 && w->shape == SHAPE_CLUSTER) {

@@ -2,7 +2,7 @@
  * nodes.c -- the nodes of a simulated cluster: a node's knowledge of the others, when it learns of a change, and its
  * answers in place of its data.
  *
- * Nodes that reach a majority of the masters learn of a change within NODE_HEARS_US. A master that reaches no majority
+ * Nodes that reach a majority of the masters learn of a change within NODE_LEARNS_US. A master that reaches no majority
  * serves for the node timeout, and up to half of it more; one that stood still serves until it learns of the change. So
  * an old master serves beside the new one, but never for longer than cluster_world.old_us, as proto/PROTOCOL.md
  * assumes.
@@ -14,7 +14,7 @@
 #include "daemon/backend/call.h"
 #include "tests/sim/cluster.h"
 
-enum { NODE_HEARS_US = 1500 * 1000 };
+enum { NODE_LEARNS_US = 1500 * 1000 };
 
 struct node *
 node_of(const struct server *s)
@@ -240,7 +240,7 @@ node_ticks(struct server *s)
     if (!together || n->map.version == w->cluster->map.version) {
         n->receive_us = 0;
     } else if (n->receive_us == 0) {
-        n->receive_us = w->now_us + below(w, NODE_HEARS_US);
+        n->receive_us = w->now_us + below(w, NODE_LEARNS_US);
     } else if (w->now_us >= n->receive_us) {
         node_receives(s);
     }
@@ -326,7 +326,7 @@ cluster_delay(const struct server *s)
                                                                                    : 0;
 }
 
-/* The first answer of node.lua that shows the open slot. It may be lost, so moves.c trusts it only TOLD_US later. */
+/* The first answer of node.lua that shows the open slot. It may be lost: moves.c trusts it only REPORTED_US later. */
 static void
 note_informed(struct conn *c, int script)
 {

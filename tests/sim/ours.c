@@ -1,11 +1,11 @@
 /*
- * ours.c -- the data of Redis, compared with the state of the daemons and of the strangers beside them.
+ * ours.c -- the data of Redis, compared with the state of the daemons and of other clients.
  *
- *   S7  no daemon changes or takes away a stranger's lock, and none grants the name meanwhile
+ *   S7  no daemon changes or takes away the lock of another client, and none grants the name meanwhile
  *   L2  without recent faults, each holder of a name in Redis also holds it in its daemon,
  *   S4  and as often, unless it has requested the name more than once
  *
- * A stranger is a client of Redisson, or of SET NX PX, that uses the same Redis without rlockd. It ignores epochs and
+ * Another client is one of Redisson, or of SET NX PX, that uses the same Redis without rlockd. It ignores epochs and
  * grace periods, and takes any free name. Its commands run at once, since faults of its network are not tested here.
  */
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "tests/sim/sim.h"
 #include "tests/unit/core_each.h"
 
-enum { QUIET_US = 2500 * 1000, ODD_US = 1500 * 1000, LOOK_US = 500 * 1000, LATE_GRANT_US = 1500 * 1000 };
+enum { QUIET_US = 2500 * 1000, ODD_US = 1500 * 1000, CHECK_US = 500 * 1000, LATE_GRANT_US = 1500 * 1000 };
 
-#define STRANGER "5ca1ab1e-0000-4000-8000-00000000beef:1"
+#define OTHER_CLIENT "5ca1ab1e-0000-4000-8000-00000000beef:1"
 
 static bool
 suits(const struct world *w, const struct name *n)
@@ -25,9 +25,9 @@ suits(const struct world *w, const struct name *n)
            (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_SIMPLE);
 }
 
-/* As the stranger has left it: returns the rest of its lease in ms; -1: the stranger does not hold it. */
+/* As the other client has left it: returns the rest of its lease in ms; -1: it does not hold the lock. */
 static int64_t
-is_the_strangers(struct world *w, const struct name *n)
+foreign_left_ms(struct world *w, const struct name *n)
 {
     struct server *s = server_of(w, n);
     struct slice key = slice_of(n->text);
@@ -35,12 +35,12 @@ is_the_strangers(struct world *w, const struct name *n)
 
     if (n->kind == KIND_SIMPLE) {
         r = server_command(s, 2, (struct slice[]){SLICE_LIT("GET"), key});
-        if (r->type != REPLY_TEXT || !slice_is(r->text, STRANGER)) {
+        if (r->type != REPLY_TEXT || !slice_is(r->text, OTHER_CLIENT)) {
             return -1;
         }
     } else {
         r = server_command(s, 2, (struct slice[]){SLICE_LIT("HGETALL"), key});
-        if (r->type != REPLY_ARRAY || r->count != 2 || !slice_is(r->item[0]->text, STRANGER) ||
+        if (r->type != REPLY_ARRAY || r->count != 2 || !slice_is(r->item[0]->text, OTHER_CLIENT) ||
             !slice_is(r->item[1]->text, "1")) {
             return -1;
         }
@@ -49,14 +49,14 @@ is_the_strangers(struct world *w, const struct name *n)
 }
 
 bool
-stranger_has(const struct world *w, const struct name *n)
+foreign_has(const struct world *w, const struct name *n)
 {
-    return n->stranger.has && server_clock(server_of(w, n)) < n->stranger.until_us &&
-           w->now_us > n->stranger.since_us + LATE_GRANT_US && w->now_us > w->trouble_us + LATE_GRANT_US;
+    return n->foreign.has && server_clock(server_of(w, n)) < n->foreign.until_us &&
+           w->now_us > n->foreign.since_us + LATE_GRANT_US && w->now_us > w->trouble_us + LATE_GRANT_US;
 }
 
 static void
-stranger_takes(struct world *w, struct name *n)
+foreign_takes(struct world *w, struct name *n)
 {
     struct server *s = server_of(w, n);
     int64_t lease_ms = between(w, 500, 5000);
@@ -65,80 +65,80 @@ stranger_takes(struct world *w, struct name *n)
     char text[32];
 
     lease = (struct slice){text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)lease_ms)};
-    if (n->stranger.has || server_command(s, 2, (struct slice[]){SLICE_LIT("EXISTS"), key})->n != 0) {
+    if (n->foreign.has || server_command(s, 2, (struct slice[]){SLICE_LIT("EXISTS"), key})->n != 0) {
         return;
     }
     if (n->kind == KIND_SIMPLE) {
-        r = server_command(s, 6, (struct slice[]){SLICE_LIT("SET"), key, SLICE_LIT(STRANGER), SLICE_LIT("NX"),
+        r = server_command(s, 6, (struct slice[]){SLICE_LIT("SET"), key, SLICE_LIT(OTHER_CLIENT), SLICE_LIT("NX"),
                                                   SLICE_LIT("PX"), lease});
     } else {
-        r = server_command(s, 4, (struct slice[]){SLICE_LIT("HSET"), key, SLICE_LIT(STRANGER), SLICE_LIT("1")});
+        r = server_command(s, 4, (struct slice[]){SLICE_LIT("HSET"), key, SLICE_LIT(OTHER_CLIENT), SLICE_LIT("1")});
     }
     if (r->type == REPLY_ERROR) { /* full */
         return;
     }
     (void)server_command(s, 3, (struct slice[]){SLICE_LIT("PEXPIRE"), key, lease});
-    n->stranger = (struct stranger){.has = true, .since_us = w->now_us,
+    n->foreign = (struct foreign){.has = true, .since_us = w->now_us,
                                     .until_us = server_clock(s) / US_PER_MS * US_PER_MS + lease_ms * US_PER_MS};
     turns_taken(n);
-    sight(w, SIGHT_STRANGER);
-    trace(w, "stranger", "takes %s for %lld ms", n->text, (long long)lease_ms);
+    sight(w, SIGHT_OTHER_CLIENT);
+    trace(w, "other client", "takes %s for %lld ms", n->text, (long long)lease_ms);
 }
 
 static void
-stranger_acts(struct world *w, struct name *n)
+foreign_acts(struct world *w, struct name *n)
 {
     struct server *s = server_of(w, n);
     struct slice key = slice_of(n->text);
     char channel[96];
 
-    if (n->stranger.has && server_clock(s) >= n->stranger.until_us - 2 * US_PER_MS) {
-        n->stranger.has = false;
-    } else if (n->stranger.has && is_the_strangers(w, n) < 0) {
-        violated(w, "S7", "%s was taken from a stranger, or changed", n->text);
-    } else if (n->stranger.has && chance(w, 5000)) {
-        trace(w, "stranger", "gives %s back", n->text);
-        n->stranger.has = false;
+    if (n->foreign.has && server_clock(s) >= n->foreign.until_us - 2 * US_PER_MS) {
+        n->foreign.has = false;
+    } else if (n->foreign.has && foreign_left_ms(w, n) < 0) {
+        violated(w, "S7", "%s was taken from another client, or changed", n->text);
+    } else if (n->foreign.has && chance(w, 5000)) {
+        trace(w, "other client", "gives %s back", n->text);
+        n->foreign.has = false;
         (void)server_command(s, 2, (struct slice[]){SLICE_LIT("DEL"), key});
         snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", n->text);
         (void)server_command(s, 3, (struct slice[]){SLICE_LIT("PUBLISH"), slice_of(channel), SLICE_LIT("0")});
-    } else if (!n->stranger.has && !w->leaving && w->now_us >= s->down_until_us &&
-               chance(w, (uint32_t)w->habit.strangers)) {
-        stranger_takes(w, n);
+    } else if (!n->foreign.has && !w->leaving && w->now_us >= s->down_until_us &&
+               chance(w, (uint32_t)w->habit.foreign)) {
+        foreign_takes(w, n);
     }
 }
 
 void
-strangers_act(struct world *w)
+foreign_tick(struct world *w)
 {
-    for (int i = 0; i < w->habit.names && w->habit.strangers > 0; i++) {
+    for (int i = 0; i < w->habit.names && w->habit.foreign > 0; i++) {
         if (suits(w, &w->name[i])) {
-            stranger_acts(w, &w->name[i]);
+            foreign_acts(w, &w->name[i]);
         }
     }
 }
 
 /*
- * The stranger holds a key that is left, and has lost a missing one. `take`: it may take free names before the daemons
- * do.
+ * The other client holds a key that is left, and has lost a missing one.
+ * `take`: it may take free names before the daemons do.
  */
 void
-strangers_lost(struct server *s, bool take)
+foreign_lost(struct server *s, bool take)
 {
     struct world *w = s->world;
 
-    for (int i = 0; i < w->habit.names && w->habit.strangers > 0; i++) {
+    for (int i = 0; i < w->habit.names && w->habit.foreign > 0; i++) {
         struct name *n = &w->name[i];
         int64_t left_ms;
 
         if (n->domain != s->domain) {
             continue;
         }
-        left_ms = n->stranger.has ? is_the_strangers(w, n) : -1;
-        n->stranger.has = left_ms >= 0;
-        n->stranger.until_us = server_clock(server_of(w, n)) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
+        left_ms = n->foreign.has ? foreign_left_ms(w, n) : -1;
+        n->foreign.has = left_ms >= 0;
+        n->foreign.until_us = server_clock(server_of(w, n)) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
         if (take && suits(w, n) && chance(w, 50000)) {
-            stranger_takes(w, n);
+            foreign_takes(w, n);
         }
     }
 }
@@ -164,7 +164,7 @@ struct holder {
 };
 
 static void
-look(void *ctx, const struct core_holder_view *v)
+count_holds(void *ctx, const struct core_holder_view *v)
 {
     struct holder *h = ctx;
 
@@ -188,7 +188,7 @@ struct waiter {
 };
 
 static void
-look_for(void *ctx, const struct core_waiter_view *v)
+find_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct waiter *one = ctx;
 
@@ -200,7 +200,7 @@ has_ticket(const struct daemon *d, const struct name *n, uint64_t session)
 {
     struct waiter one = {.session = session};
 
-    core_each_waiter(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), look_for, &one);
+    core_each_waiter(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), find_waiter, &one);
     return one.found;
 }
 
@@ -223,7 +223,7 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
         return; /* of a process without a successor: the lock stays until its lease is over */
     }
     h.number = number;
-    core_each_holder(d->core, daemon_clock(d, w->now_us), slice_of(n->text), look, &h);
+    core_each_holder(d->core, daemon_clock(d, w->now_us), slice_of(n->text), count_holds, &h);
     if (h.holds == count || (h.holds != 0 && n->odd[index].counted == number) || (h.holds == 0 && lingers(d, n))) {
         return;
     }
@@ -261,7 +261,7 @@ check_ours(struct world *w)
     if (w->ours_us > w->now_us) {
         return;
     }
-    w->ours_us = w->now_us + LOOK_US;
+    w->ours_us = w->now_us + CHECK_US;
     for (int i = 0; i < w->habit.names; i++) {
         struct name *n = &w->name[i];
         bool odd[DAEMONS_MAX] = {false};

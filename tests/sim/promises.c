@@ -73,7 +73,7 @@ check_promises(struct daemon *d, struct name *n, const struct promise *mine)
         if (!p->shared || !mine->shared) {
             trace(w, "check", "promise of daemon %d owner %d token %d until %.6f", p->daemon, (int)p->owner,
                   (int)p->token, (double)p->until_us / 1e6);
-            double_grant(w, "told", n, p->daemon, promised_in(w, p), d->index);
+            double_grant(w, "reported", n, p->daemon, promised_in(w, p), d->index);
             return;
         }
     }

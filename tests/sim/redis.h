@@ -37,10 +37,10 @@ void sim_redis_on_publish(struct sim_redis *r, sim_publish_fn *fn, void *ctx);
  * A node of a cluster: the owner of each slot, as this node knows it, and the slot that it gives away or gets.
  * Borrowed: its owner may change it at any time. NULL: no cluster.
  */
-enum { SIM_NOBODY = 255, SIM_NO_SLOT = 0xffff };
+enum { SIM_NO_OWNER = 255, SIM_NO_SLOT = 0xffff };
 
 struct sim_slots {
-    const uint8_t *owner;      /* of each slot: a node, or SIM_NOBODY */
+    const uint8_t *owner;      /* of each slot: a node, or SIM_NO_OWNER */
     uint8_t self, other;       /* other: the node to which the open slot goes, or from which it comes */
     uint16_t gives, gets;      /* SIM_NO_SLOT: none */
     bool down;                 /* the node reaches no majority of the masters */

@@ -197,7 +197,7 @@ receive_line(struct daemon *d, struct session *s, char *line)
     memmove(s->order, s->order + 1, (size_t)s->order_n * sizeof(s->order[0]));
     if (line[0] == 'L') {
         r = (struct core_reply){.session = r.session, .id = r.id, .answer = CORE_WAS_LOST, .name = r.name};
-        sight(d->world, SIGHT_TOLD_LATE);
+        sight(d->world, SIGHT_REPLIED_LATE);
     }
     for (size_t i = 0; line[0] == 'G' && i < (r.parts > 0 ? r.parts : 1); i++) {
         struct core_reply *part = r.parts > 0 ? &a->part[i] : &r;

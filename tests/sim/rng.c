@@ -116,7 +116,7 @@ draw_people(struct world *w)
     h->nowait = (int)between(w, 5000, 40000);
     h->forever = (int)between(w, 10000, 60000);
     h->burst = chance(w, 50000) ? (int)between(w, 1000, 30000) : 0;
-    h->strangers = chance(w, 30000) || w->rate[FAULT_LOST_TO_STRANGER] > 0 ? (int)between(w, 10, 1000) : 0;
+    h->foreign = chance(w, 30000) || w->rate[FAULT_LOST_TO_OTHER] > 0 ? (int)between(w, 10, 1000) : 0;
 }
 
 /*
@@ -144,7 +144,7 @@ draw_apart(struct world *w)
     w->rate[FAULT_DENIED] = chance(w, 5000) ? (uint32_t)between(w, 100, 1000) : 0;
     if (w->options->losses && h->daemons > 1 && chance(w, 5000)) { /* no other faults: see newcomer_comes() */
         memset(w->rate, 0, sizeof(w->rate));
-        w->rate[FAULT_UNHEARD] = 100000;
+        w->rate[FAULT_NEWCOMER] = 100000;
         w->rng = usual;
         return;
     }

@@ -112,7 +112,7 @@ void conn_send(struct conn *c, const void *p, size_t n);       /* by the daemon 
 void conn_reply(struct conn *c, const char *p, size_t n, bool pushed); /* by Redis */
 void conn_close(struct conn *c);                               /* by the daemon */
 void conn_late(struct conn *c, int64_t for_us);                /* delays answers of Redis that are under way */
-void conn_cut(struct conn *c, bool told);                      /* by nature, or Redis; told: the daemon learns of it */
+void conn_cut(struct conn *c, bool noticed); /* by nature, or Redis; noticed: the daemon learns of it */
 void net_there(struct happening *h);
 void net_back(struct happening *h);
 void net_free(struct world *w);

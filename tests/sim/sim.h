@@ -32,7 +32,7 @@ struct promise {
 };
 
 /* A client without a daemon on the same Redis, which ignores epochs: a lock of Redisson, or a plain SET NX PX. */
-struct stranger {
+struct foreign {
     bool has;
     int64_t since_us, until_us; /* true; Redis's clock */
 };
@@ -76,7 +76,7 @@ struct name {
     int domain;
     int64_t excused_us;      /* as that of its domain, for this name alone */
     int64_t free_since_us;   /* it has waiters and no owner; 0 = no */
-    struct stranger stranger;
+    struct foreign foreign;
     struct odd *odd;         /* owned, as `ear`: one for each daemon */
     struct ear *ear;
     struct row row;
@@ -111,7 +111,7 @@ struct habit {
     int handoffs, rush;
     int replicas; /* that must acknowledge the grants of every other name */
     int monitors; /* clients that subscribe to every channel, by a pattern, and do not wait */
-    int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
+    int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, foreign;
     bool rates, strict, keeps;
 };
 
@@ -290,9 +290,9 @@ void turns_harm(struct world *w, const struct daemon *d, enum sight s);
 
 void check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
 void check_ours(struct world *w);                               /* now and then, when all is quiet */
-void strangers_act(struct world *w);
-void strangers_lost(struct server *s, bool take);              /* notes their losses; `take`: they take free names */
-bool stranger_has(const struct world *w, const struct name *n);
+void foreign_tick(struct world *w);
+void foreign_lost(struct server *s, bool take);              /* notes their losses; `take`: they take free names */
+bool foreign_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for the next owner at its daemon */
 bool has_ticket(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the daemon's queue */
 /* the locks that a process left, freed by the next one */

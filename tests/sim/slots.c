@@ -35,7 +35,7 @@ keys_of(const struct command *c, int n, const struct slice *w, int *from)
     return c->flags & CMD_KEYS ? n - 1 : 1;
 }
 
-enum route { ROUTE_HERE, ROUTE_MOVED, ROUTE_ASK, ROUTE_AGAIN, ROUTE_DOWN, ROUTE_NOBODY, ROUTE_CROSS };
+enum route { ROUTE_HERE, ROUTE_MOVED, ROUTE_ASK, ROUTE_AGAIN, ROUTE_DOWN, ROUTE_NO_OWNER, ROUTE_CROSS };
 
 /* For keys of one slot; `channel`: a channel, which has no keys but goes with the slot. */
 static enum route
@@ -46,8 +46,8 @@ route_of(struct sim_redis *r, uint16_t slot, bool channel, bool asking, int keys
     bool gets = !ours && s->gets == slot && !r->replica;
     int missing = 0;
 
-    if (s->owner[slot] == SIM_NOBODY) {
-        return ROUTE_NOBODY;
+    if (s->owner[slot] == SIM_NO_OWNER) {
+        return ROUTE_NO_OWNER;
     }
     if (s->down) {
         return ROUTE_DOWN;
@@ -125,7 +125,7 @@ sim_redis_redirects(struct sim_redis *r, int64_t wall_us, bool asking, int words
         return "TRYAGAIN Multiple keys request during rehashing of slot";
     case ROUTE_DOWN:
         return "CLUSTERDOWN The cluster is down";
-    case ROUTE_NOBODY:
+    case ROUTE_NO_OWNER:
         return "CLUSTERDOWN Hash slot not served";
     case ROUTE_CROSS:
         break;

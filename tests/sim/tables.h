@@ -43,7 +43,7 @@ enum sight {
     SIGHTS
 };
 
-enum drawn { DRAWN_MESSAGE, DRAWN_HEARD, DRAWN_TICK, DRAWN_START, DRAWN_LOSS, DRAWN_SEED, DRAWN_NEVER };
+enum drawn { DRAWN_MESSAGE, DRAWN_PUBLISHED, DRAWN_TICK, DRAWN_START, DRAWN_LOSS, DRAWN_SEED, DRAWN_NEVER };
 
 struct fault_row {
     const char *name;

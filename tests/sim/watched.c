@@ -35,7 +35,7 @@ draw_rates(struct world *w)
         }
     }
     w->rate[FAULT_FAILOVER_CLEAN] = w->rate[FAULT_FAILOVER_LOSSY] = w->rate[FAULT_FAILBACK] = 0;
-    w->rate[FAULT_UNHEARD] = 0;
+    w->rate[FAULT_NEWCOMER] = 0;
 }
 
 /* Controls: nothing stops an old master, though its settings promise daemons that min-replicas-max-lag does. */
@@ -279,7 +279,7 @@ promote(struct world *w, struct server *s, struct server *by)
     names(by, s);
     last_failure(w, 8 * US_PER_S);
     w->harm_us = w->now_us;
-    strangers_lost(s, false);
+    foreign_lost(s, false);
     if (loses) {
         nature_lost(s);
     }

@@ -241,7 +241,7 @@ tick(struct world *w)
         check_calm(w);
     }
     masters_check(w);
-    strangers_act(w);
+    foreign_tick(w);
     check_ours(w);
     check_freed(w);
     rush_ticks(w);
