@@ -224,7 +224,7 @@ MUTANTS = [
     Mutant("R521", "a name that is being broken is replaced by another kind of it", CORE + "locks.c", "lock_is_vacant",
            "l->queue->break_op == 0 &&", "", ["unit:test_core_broadcast"]),
     Mutant("R522", "the silent release of a hold drops the report of its loss", CORE + "ends.c", "drop_silent",
-           "others |= r->other_holds;", "", ["unit:test_core_untold"]),
+           "others |= r->other_holds;", "", ["unit:test_core_unreported"]),
     Mutant("R528", "one outcome answers all requests that do not wait in one step", CORE + "timing_out.c",
            "settle_waits", "job_records_max(c)", "UINT32_MAX", ["unit:test_core_slices"]),
     Mutant("R529", "a request that does not get an outcome in time is answered DOWN", CORE + "timing_out.c",

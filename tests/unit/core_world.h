@@ -288,7 +288,7 @@ watch_of(const struct world *w, const char *key)
     return *world_watch(w, key);
 }
 
-/* The test does not look at the operations so far. */
+/* The test ignores the operations so far. */
 static inline void
 skip_all(struct world *w)
 {
@@ -465,7 +465,7 @@ count_news(const struct world *w, enum core_news news)
 }
 
 static inline struct core_lock_view
-look(const struct world *w, const char *name)
+view_of(const struct world *w, const char *name)
 {
     struct core_lock_view v;
 
@@ -481,7 +481,7 @@ known(const struct world *w, const char *name)
     return core_lock_info(w->core, w->now_us, slice_of(name), &v);
 }
 
-#define expect_state(w, name, expected) ck_assert_str_eq(look(w, name).state, expected)
+#define expect_state(w, name, expected) ck_assert_str_eq(view_of(w, name).state, expected)
 
 /* ---- short ways ---- */
 

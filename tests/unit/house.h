@@ -368,7 +368,7 @@ receive_events(const struct client *c, uint64_t *token)
     receives(c, &b);
     for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
         snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
-        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
+        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "got %.30s, want %s", at, want);
     }
     buf_fini(&b);
     return n;
@@ -381,7 +381,7 @@ expect_at(int line, const struct client *c, const char *want)
 
     buf_init(&b, 0);
     receives(c, &b);
-    ck_assert_msg(strcmp(b.p, want) == 0, "line %d: heard \"%s\", want \"%s\"", line, b.p, want);
+    ck_assert_msg(strcmp(b.p, want) == 0, "line %d: got \"%s\", want \"%s\"", line, b.p, want);
     buf_fini(&b);
 }
 #define expect(c, want) expect_at(__LINE__, c, want)

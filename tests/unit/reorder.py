@@ -3,7 +3,7 @@
 
   reorder.py [-l] [NAME ...]
 
-The opposite of a mutant: each row changes the order of unrelated actions, or how often something is done that nobody
+The opposite of a mutant: each row changes the order of unrelated actions, or how often something is done that no
 is promised, in a copy of the sources below build/reorder; the tests of the core (test_core*) must pass there, but for
 those that the row names with their promise, which must fail. Another test that fails pins today's code. build/test has
 to be up to date (`make test`).

@@ -1089,7 +1089,7 @@ is_seen(const void *n)
 }
 
 static void
-look(struct slice key)
+inspected(struct slice key)
 {
     unsigned n = w.seen_n + 1;
 
@@ -1105,11 +1105,11 @@ START_TEST(look_reports_the_key)
 {
     char digest[17];
 
-    look(SLICE_LIT("nothing"));
+    inspected(SLICE_LIT("nothing"));
     ck_assert(w.seen.ok && !w.seen.exists);
 
     must(acquire("r", KIND_REENTRANT, 5), CORE_OK);
-    look(SLICE_LIT("r"));
+    inspected(SLICE_LIT("r"));
     ck_assert(w.seen.ok && w.seen.exists);
     ck_assert_str_eq(w.seen.type, "hash");
     ck_assert_str_eq(w.seen.owner, UUID ":5");
@@ -1117,31 +1117,31 @@ START_TEST(look_reports_the_key)
     ck_assert_int_gt(w.seen.pttl_ms, 20000);
 
     redis("HSET redisson 8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91 4");
-    look(SLICE_LIT("redisson"));
+    inspected(SLICE_LIT("redisson"));
     ck_assert_str_eq(w.seen.owner, ""); /* an owner is shown only of a key with an expiry */
     redis("PEXPIRE redisson 30000");
-    look(SLICE_LIT("redisson"));
+    inspected(SLICE_LIT("redisson"));
     ck_assert_str_eq(w.seen.owner, "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91");
     ck_assert_int_eq(w.seen.holds, 4);
 
     redis("SET s %b", "a\n\0\"b", (size_t)5);
-    look(SLICE_LIT("s"));
+    inspected(SLICE_LIT("s"));
     ck_assert_str_eq(w.seen.type, "string");
     ck_assert_int_eq(w.seen.pttl_ms, -1);
     ck_assert_str_eq(w.seen.owner, "");
     ck_assert_uint_eq(strlen(w.seen.digest), 16);
     snprintf(digest, sizeof(digest), "%s", w.seen.digest);
-    look(SLICE_LIT("s"));
+    inspected(SLICE_LIT("s"));
     ck_assert_str_eq(w.seen.digest, digest);
     redis("SET s2 %b", "a\n\0\"b", (size_t)5);
-    look(SLICE_LIT("s2"));
+    inspected(SLICE_LIT("s2"));
     ck_assert_str_ne(w.seen.digest, digest); /* the digest covers the key, too */
     redis("SET s other");
-    look(SLICE_LIT("s"));
+    inspected(SLICE_LIT("s"));
     ck_assert_str_ne(w.seen.digest, digest);
 
     redis("RPUSH l x");
-    look(SLICE_LIT("l"));
+    inspected(SLICE_LIT("l"));
     ck_assert_str_eq(w.seen.type, "list");
     ck_assert_str_eq(w.seen.owner, "");
 }
@@ -1155,12 +1155,12 @@ START_TEST(look_is_not_bothered_by_large_things)
     redis("SET s %b", big, sizeof(big));
     redis("HSET h %b %b", big, sizeof(big), big, sizeof(big));
     redis("HSET odd f notanumber");
-    look(SLICE_LIT("s"));
+    inspected(SLICE_LIT("s"));
     ck_assert(w.seen.ok && w.seen.exists);
     ck_assert_uint_le(strlen(w.seen.owner), 159);
-    look(SLICE_LIT("h"));
+    inspected(SLICE_LIT("h"));
     ck_assert(w.seen.ok && w.seen.exists);
-    look(SLICE_LIT("odd"));
+    inspected(SLICE_LIT("odd"));
     ck_assert(w.seen.ok);
     ck_assert_int_eq(w.seen.holds, 0);
     ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);

@@ -397,7 +397,7 @@ START_TEST(a_change_while_the_links_are_away_is_found)
     redis("SET k x");
     track("k", 1);
     redis("CLIENT KILL TYPE pubsub");
-    redis("DEL k"); /* no message reports it: SUBSCRIBED makes the core look */
+    redis("DEL k"); /* no message reports it: SUBSCRIBED makes the core ask */
     must_post(CORE_SUBSCRIBED, 1, 2);
     redis("CLIENT KILL TYPE normal SKIPME yes");
     must_post(CORE_SUBSCRIBED, 1, 3);

@@ -364,10 +364,11 @@ END_TEST
     ID_A " a:1@2 " me_a "master - 0 0 9 connected 1-9\n"                                                               \
     ID_B " b:1@2 " me_b "master - 0 0 " e " connected 0 10-19\n" ID_C " c:1@2 master - 0 0 1 connected\n"
 #define ME "myself,"
-#define UNHEARD(e) IS_AT_A(e, "", ME)
+#define AT_A_ALONE(e) IS_AT_A(e, "", ME)
 #define IN_TURN(e)                                                                                                     \
     {                                                                                                                  \
-        UNHEARD(e), IS_AT_B(e, ME, ""), UNHEARD(e), IS_AT_B(e, "", ME), UNHEARD(e), IS_AT_B(e, ME, ""), UNHEARD(e)     \
+        AT_A_ALONE(e), IS_AT_B(e, ME, ""), AT_A_ALONE(e), IS_AT_B(e, "", ME), AT_A_ALONE(e), IS_AT_B(e, ME, ""),       \
+            AT_A_ALONE(e)                                                                                              \
     }
 
 static void

@@ -203,7 +203,7 @@ START_TEST(hello_authenticates)
     resp_fini(&r);
     reported(&c, "AUTH open\n", "OK");
     ck_assert(c.s->admin);
-    reported(&c, "RESET\n", "RESET"); /* back to the beginning: nobody knows it */
+    reported(&c, "RESET\n", "RESET"); /* back to the beginning: without a user */
     ck_assert(!c.s->authed && !c.s->admin && c.s->proto == 2 && c.s->name == NULL);
     reported(&c, "LOCK a\n", "NOAUTH ");
     leave(&c);
@@ -254,7 +254,7 @@ START_TEST(lock_unlock_renew)
     expects(&c, "LOCK a\n", ":101\r\n");
     expects(&c, "LOCK a\n", ":101\r\n");
     r = ask(&c, "RENEW a 60s\n");
-    ck_assert_int_gt(atoi(r.text), 50000); /* told 1 % + 2 ms early */
+    ck_assert_int_gt(atoi(r.text), 50000); /* reported 1 % + 2 ms early */
     ck_assert_int_le(atoi(r.text), 59398);
     resp_fini(&r);
     expects(&c, "UNLOCK a TOKEN 100\n", "-STALE the token is not the current one\r\n");
@@ -573,7 +573,7 @@ START_TEST(lockinfo)
     resp_fini(&r);
     redis->seen.ok = true;
     expects(&c, "LOCKINFO x\n", "$-1\r\n");
-    /* A stranger's. */
+    /* The key of another client. */
     redis->seen.exists = true;
     strcpy(redis->seen.type, "hash");
     strcpy(redis->seen.owner, "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10:84");
@@ -825,7 +825,7 @@ START_TEST(monitor)
     at = strstr(at, "] \"HELLO\" \"2\"");
     ck_assert_str_eq(at, "] \"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\" \"SETNAME\" \"me\"\r\n");
     buf_fini(&b);
-    sends(&m, "RESET\n"); /* which it hears too, and then no more */
+    sends(&m, "RESET\n"); /* which it receives too, and then no more */
     settle();
     buf_init(&b, 0);
     receives(&m, &b);
@@ -852,7 +852,7 @@ START_TEST(resets_leave_room_for_auth)
         expects(&c, "RESET\nAUTH sesame\n", "+RESET\r\n+OK\r\n");
     }
     sends(&c, "RESET\n");
-    sends_times(&c, "ECHO x\n", (int)conf->auth_bytes); /* and a stranger has no more bytes than before */
+    sends_times(&c, "ECHO x\n", (int)conf->auth_bytes); /* and a client before AUTH has no more bytes than before */
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
     close(c.fd);

@@ -345,7 +345,7 @@ START_TEST(password_files_that_are_none)
 }
 END_TEST
 
-/* Protected mode: where other hosts come in there must be a password, or it is said twice. */
+/* Protected mode: where other hosts come in there must be a password, or protected_mode: false. */
 START_TEST(addresses_of_other_hosts)
 {
     static const struct {
@@ -388,7 +388,7 @@ START_TEST(addresses_of_other_hosts)
         ck_assert_msg(cf != NULL, "%s", str(&errors));
         conf_free(&cf);
     }
-    put(path, "listen: [\"tcp:*:1\"]\nauth: { admin_password: x }\n", 47, 0600); /* that keeps nobody from locking */
+    put(path, "listen: [\"tcp:*:1\"]\nauth: { admin_password: x }\n", 47, 0600); /* locks need no password */
     ck_assert_ptr_null(conf_load(path, NULL, &errors));
 }
 END_TEST

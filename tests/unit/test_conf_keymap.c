@@ -43,7 +43,7 @@ START_TEST(settings_that_change_a_key)
         {"[]", "[{match: 'a*', prefix: 'p:'}]", false},
         {"[]", "[{match: 'a', key: '{name}:lock'}]", false},
         {"[{match: 'a*', prefix: 'p:'}]", "[]", false},
-        {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', key: 'p:{name}', wait: 0}]", true}, /* said in another way */
+        {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', key: 'p:{name}', wait: 0}]", true}, /* the same in another form */
         {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', prefix: 'q:'}]", false},
         {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'ab*', prefix: 'p:'}]", false},
         {"[{match: 'ab*', prefix: 'p:'}]", "[{match: 'a*', prefix: 'p:'}]", false},
@@ -181,7 +181,7 @@ START_TEST(never_the_same_where_a_name_differs)
         conf_free(&a);
         conf_free(&b);
     }
-    ck_assert_uint_gt(same_n, 100); /* and it is not always said that they differ */
+    ck_assert_uint_gt(same_n, 100); /* and some pairs are reported as the same */
     ck_assert_uint_gt(differ_n, 100);
 }
 END_TEST

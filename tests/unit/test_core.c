@@ -152,7 +152,7 @@ START_TEST(once_while_waiting)
 }
 END_TEST
 
-/* It does not overtake an UNLOCK: what it was told would be given back behind it. */
+/* It does not overtake an UNLOCK: the hold in its answer would be given back behind it. */
 START_TEST(once_behind_unlock)
 {
     struct world w;
@@ -185,7 +185,7 @@ START_TEST(once_joined_times_out)
     joined = lock(&w, t, "a", .once = true, .wait_us = SEC(1));
     pass(&w, SEC(1));
     expect_reply(&w, joined, CORE_NOT_GRANTED);
-    ck_assert_uint_eq(look(&w, "a").waiters, 1);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, 1);
     joined = lock(&w, t, "a", .once = true, .nowait = true);
     expect_reply(&w, joined, CORE_NOT_GRANTED);
     give(&w, s, "a");
@@ -221,7 +221,7 @@ START_TEST(once_outlives_the_request_that_it_repeats)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
         ck_assert(expect_reply(&w, joined, CORE_GRANTED)->relies.counted);
         ck_assert(!expect_reply(&w, repeats, CORE_GRANTED)->relies.counted);
-        ck_assert_uint_eq(look(&w, "a").holds, 1);
+        ck_assert_uint_eq(view_of(&w, "a").holds, 1);
         if (kinds[i] == KIND_REENTRANT) {
             ck_assert_uint_eq(redis_grants(&w, "a", after)->holds, 2);
         } else {
@@ -242,16 +242,16 @@ START_TEST(not_held)
     t = session(&w);
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     expect_reply(&w, unlock(&w, s, "a", .token = 5), CORE_NOT_HELD);
-    expect_reply(&w, unlock(&w, s, "a", .owner = "nobody"), CORE_NOT_HELD);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "other"), CORE_NOT_HELD);
     expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_NOT_HELD);
     token = take(&w, s, "a");
     expect_reply(&w, unlock(&w, t, "a"), CORE_NOT_HELD);
     expect_reply(&w, renew(&w, t, "a", SEC(1)), CORE_NOT_HELD);
-    expect_reply(&w, unlock(&w, t, "a", .owner = "nobody"), CORE_NOT_HELD);
+    expect_reply(&w, unlock(&w, t, "a", .owner = "other"), CORE_NOT_HELD);
     give(&w, s, "a");
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     expect_reply(&w, unlock(&w, s, "a", .token = token), CORE_NOT_HELD);
-    take(&w, t, "a"); /* the old token touches nobody else */
+    take(&w, t, "a"); /* the old token touches no other owner */
     expect_reply(&w, unlock(&w, s, "a", .token = token), CORE_STALE);
     expect_state(&w, "a", "held");
     world_close(&w);
@@ -317,7 +317,7 @@ START_TEST(token_of_an_owner)
 }
 END_TEST
 
-/* Two UNLOCKs on their way: one frees, the other finds nothing and touches nobody. */
+/* Two UNLOCKs on their way: one frees, the other finds nothing and touches no owner. */
 START_TEST(unlock_twice)
 {
     struct world w;
@@ -330,7 +330,7 @@ START_TEST(unlock_twice)
     token = take(&w, s, "a");
     first = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
-    second = unlock(&w, t, "a", .token = token); /* it is being given back: nobody holds it any more */
+    second = unlock(&w, t, "a", .token = token); /* it is being given back: it has no holder any more */
     expect_reply(&w, second, CORE_NOT_HELD);
     third = unlock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
@@ -546,7 +546,7 @@ START_TEST(break_unanswered)
     quiet(&w);
     pass(&w, 1);
     expect_reply(&w, id, CORE_UNAVAILABLE);
-    redis_says(&w, op, CORE_OK); /* nobody is there any more */
+    redis_says(&w, op, CORE_OK); /* its request has its answer */
     break_name(&w, t, "c");
     op = expect_op(&w, CORE_BREAK_KEY, "c");
     gone(&w, t);

@@ -73,7 +73,7 @@ START_TEST(permits)
         expect_reply(&w, next[i], CORE_GRANTED);
     }
     quiet(&w);
-    ck_assert_uint_eq(look(&w, "a").holders, 3);
+    ck_assert_uint_eq(view_of(&w, "a").holders, 3);
     gone(&w, next[2]);
     world_close(&w);
 }

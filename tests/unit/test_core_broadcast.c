@@ -202,7 +202,7 @@ START_TEST(received_from_others)
 }
 END_TEST
 
-/* The hold is not in doubt during the renewal that a hint brings; and not every hint brings one. */
+/* The hold stays verified during the renewal that a hint brings; and not every hint brings one. */
 START_TEST(received_from_others_in_vain)
 {
     struct world w;
@@ -444,7 +444,7 @@ START_TEST(their_turn_refuses_no_request)
         ck_assert(known(&w, "a") && !core_name_in_use(w.core, slice_of("a"), &kind));
         redis_grants(&w, asks[i].a.key != NULL ? asks[i].a.key : asks[i].name,
                      world_ask(&w, CORE_LOCK, s, asks[i].name, asks[i].a));
-        ck_assert_int_eq(look(&w, asks[i].name).kind, asks[i].a.kind);
+        ck_assert_int_eq(view_of(&w, asks[i].name).kind, asks[i].a.kind);
         world_close(&w);
     }
 }

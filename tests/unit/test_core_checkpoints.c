@@ -175,7 +175,7 @@ START_TEST(several_holders_of_one_name)
     kept[3].kind = kept[4].kind = KIND_SEMAPHORE;
     a = restores(&w, kept, 5); /* also more permits than the limit allows now */
     ck_assert(a.held == 4 && a.lost == 1);
-    ck_assert_uint_eq(look(&w, "r").holders, 2);
+    ck_assert_uint_eq(view_of(&w, "r").holders, 2);
     skip_all(&w);
     world_close(&w);
 }
@@ -253,7 +253,7 @@ END_TEST
  * The earlier process may have shortened the lease, and that operation may still run: a RENEW that is answered after
  * the shorter lease leaves nothing. A loss in Redis that is reported meanwhile does not keep the hold alive.
  */
-START_TEST(over_and_in_doubt)
+START_TEST(over_and_unverified)
 {
     struct core_checkpoint k = checkpoint_of(10, "alice", "a");
     struct world w;
@@ -282,7 +282,7 @@ main(void)
 {
     const TTest *tests[] = {checkpoints_without_an_owner, places_by_their_graces, an_attempt_without_grace,
                             two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
-                            reached_twice, reached_while_all_is_well, over_and_in_doubt};
+                            reached_twice, reached_while_all_is_well, over_and_unverified};
 
     return suite_main("core, checkpoints", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -23,7 +23,7 @@ has(struct world *w, uint64_t s, const char *name, struct ask a)
 /* A cycle of any length is found; of more than 16 owners only 16 are listed. */
 START_TEST(long_circle)
 {
-    enum { N = 20, TOLD = 16 };
+    enum { N = 20, REPORTED = 16 };
     const struct core_reply *r;
     uint64_t s[N];
     char name[N + 1][8];
@@ -38,9 +38,9 @@ START_TEST(long_circle)
         lock(&w, s[i], name[i + 1]);
     }
     r = expect_reply(&w, lock(&w, s[N - 1], name[0]), CORE_DEADLOCK);
-    ck_assert_uint_eq(r->hops, TOLD);
+    ck_assert_uint_eq(r->hops, REPORTED);
     ck_assert_uint_eq(hop(r, 0)->hop.owner, s[N - 1]);
-    for (int i = 1; i < TOLD; i++) {
+    for (int i = 1; i < REPORTED; i++) {
         ck_assert_uint_eq(hop(r, i)->hop.owner, s[i - 1]);
         ck_assert_str_eq(hop(r, i)->name, name[i]);
     }
@@ -58,7 +58,7 @@ START_TEST(too_many_for_one_step)
     int slices;
 
     world_open(&w);
-    w.unchecked = true; /* a check looks at all of them */
+    w.unchecked = true; /* a check reads all of them */
     writer = session(&w);
     take(&w, writer, "w");
     for (int i = 0; i < READERS; i++) {
@@ -400,7 +400,7 @@ START_TEST(a_trail_too_long_for_a_broadcast)
 }
 END_TEST
 
-/* Of a crowd of readers only as many are followed as one step may look at. */
+/* Of a crowd of readers only as many are followed as one step may visit. */
 START_TEST(crowds_are_not_followed)
 {
     enum { READERS = 100, FOLLOWED = 63 };

@@ -251,7 +251,7 @@ START_TEST(given_back_meanwhile)
 END_TEST
 
 /* A clock has jumped: a hold that waits for its turn is reported as held only when it is confirmed. */
-START_TEST(doubts_in_turn)
+START_TEST(verifies_in_turn)
 {
     struct world w;
     const char *name;
@@ -541,7 +541,7 @@ END_TEST
 /* A writer brings news for only some of very many readers. */
 START_TEST(wanted_from_many)
 {
-    enum { READERS = 200, TOLD = 64 };
+    enum { READERS = 200, REPORTED = 64 };
     struct world w;
     uint64_t writer;
 
@@ -553,7 +553,7 @@ START_TEST(wanted_from_many)
     writer = session(&w);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_WANTED), 0);
     expect_reply(&w, lock(&w, writer, "doc", .kind = KIND_RW, .nowait = true), CORE_NOT_GRANTED);
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_WANTED), TOLD);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_WANTED), REPORTED);
     world_close(&w);
 }
 END_TEST
@@ -606,7 +606,7 @@ main(void)
         failed_behind_the_others,
         waiting_does_not_outlast_the_lease,
         given_back_meanwhile,
-        doubts_in_turn,
+        verifies_in_turn,
         renewed_by_hand_meanwhile,
         reclaims_in_turn,
         short_leases_first,

@@ -78,26 +78,26 @@ walk(struct world *w, struct core_cursor *walk, const char *glob, unsigned n, st
 
 START_TEST(all_that_there_are_when_it_begins)
 {
-    struct core_cursor look;
+    struct core_cursor cursor;
     struct world w;
     struct seen seen;
     uint64_t s;
 
     world_open(&w);
     s = session(&w);
-    core_cursor_begin(w.core, &look); /* there is no lock */
-    ck_assert(!walk(&w, &look, "", 4, &seen));
+    core_cursor_begin(w.core, &cursor); /* there is no lock */
+    ck_assert(!walk(&w, &cursor, "", 4, &seen));
     ck_assert_str_eq(seen.text, "");
     take_names(&w, s, 0, NAMES);
-    core_cursor_begin(w.core, &look);
-    ck_assert(walk(&w, &look, "", 4, &seen));
+    core_cursor_begin(w.core, &cursor);
+    ck_assert(walk(&w, &cursor, "", 4, &seen));
     ck_assert_str_eq(seen.text, "n0 n1 n2 n3 ");
     take_names(&w, s, NAMES, NAMES + 2); /* these come too late */
-    ck_assert(walk(&w, &look, "*[57]", 4, &seen)); /* four are looked at, two match */
+    ck_assert(walk(&w, &cursor, "*[57]", 4, &seen)); /* four are looked at, two match */
     ck_assert_str_eq(seen.text, "n5 n7 ");
-    ck_assert(!walk(&w, &look, "", 4, &seen));
+    ck_assert(!walk(&w, &cursor, "", 4, &seen));
     ck_assert_str_eq(seen.text, "n8 n9 ");
-    ck_assert(!walk(&w, &look, "", 4, &seen));
+    ck_assert(!walk(&w, &cursor, "", 4, &seen));
     world_close(&w);
 }
 END_TEST
@@ -105,7 +105,7 @@ END_TEST
 /* The next lock of the walk goes, the last one, those before, those behind, all. */
 START_TEST(names_go_meanwhile)
 {
-    struct core_cursor look, other;
+    struct core_cursor cursor, other;
     struct world w;
     struct seen seen;
     uint64_t s;
@@ -113,21 +113,21 @@ START_TEST(names_go_meanwhile)
     world_open(&w);
     s = session(&w);
     take_names(&w, s, 0, NAMES);
-    core_cursor_begin(w.core, &look);
+    core_cursor_begin(w.core, &cursor);
     core_cursor_begin(w.core, &other);
-    ck_assert(walk(&w, &look, "", 3, &seen));
+    ck_assert(walk(&w, &cursor, "", 3, &seen));
     give_back(&w, s, "n3");
     give_back(&w, s, "n9");
     give_back(&w, s, "n0");
     give_back(&w, s, "n6");
     take_names(&w, s, 3, 4);
-    ck_assert(walk(&w, &look, "", 2, &seen));
+    ck_assert(walk(&w, &cursor, "", 2, &seen));
     ck_assert_str_eq(seen.text, "n4 n5 ");
     ck_assert(walk(&w, &other, "", 1, &seen));
     ck_assert_str_eq(seen.text, "n1 ");
     give_back(&w, s, "n7");
     give_back(&w, s, "n8");
-    ck_assert(!walk(&w, &look, "", 9, &seen));
+    ck_assert(!walk(&w, &cursor, "", 9, &seen));
     ck_assert_str_eq(seen.text, "");
     core_cursor_end(&other);
     core_cursor_begin(w.core, &other);
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(waiters_come_and_go_meanwhile)
 {
     char owner[8];
-    struct core_cursor look;
+    struct core_cursor cursor;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, ids[6];
@@ -155,8 +155,8 @@ START_TEST(waiters_come_and_go_meanwhile)
         ids[i] = lock(&w, s, "hot", .owner = owner, .wait_us = SEC(1 + (i == 2 || i == 3 ? 0 : 60)));
     }
     lock(&w, s, "late", .owner = "o9");
-    core_cursor_begin(w.core, &look);
-#define WALK(n) core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
+    core_cursor_begin(w.core, &cursor);
+#define WALK(n) core_cursor_waiters(w.core, &cursor, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
     ck_assert(WALK(3));
     ck_assert_str_eq(seen.text, "hot:o0:1 hot:o1:2 ");
     pass(&w, SEC(2)); /* o2, the next one of the walk, gives up, and o3 */
@@ -192,7 +192,7 @@ START_TEST(a_view_does_not_walk_a_queue)
         lock(&w, s, "hot", .owner = owner);
         pass(&w, 1000);
     }
-    v = look(&w, "hot");
+    v = view_of(&w, "hot");
     ck_assert_uint_eq(v.waiters, 200);
     ck_assert_int_eq(v.oldest_wait_us, 200 * 1000);
     core_waiters_of(w.core, w.now_us, SLICE_LIT("hot"), 2, see_waiter, &seen);
@@ -205,7 +205,7 @@ END_TEST
 START_TEST(a_walk_does_not_look_for_its_place)
 {
     enum { FRONT = 30000, GO = 300 };
-    struct core_cursor look;
+    struct core_cursor cursor;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, id[2 * GO];
@@ -226,8 +226,8 @@ START_TEST(a_walk_does_not_look_for_its_place)
                      .wait_us = i % 2 == 0 ? SEC(1) + i * 1000 : SEC(1000));
     }
     pass(&w, SEC(1) - 1);
-    core_cursor_begin(w.core, &look);
-    ck_assert(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), FRONT, see_none, &seen));
+    core_cursor_begin(w.core, &cursor);
+    ck_assert(core_cursor_waiters(w.core, &cursor, w.now_us, SLICE_LIT(""), FRONT, see_none, &seen));
     for (int i = 0; i < GO; i++) {
         clock_t began;
 
@@ -235,12 +235,13 @@ START_TEST(a_walk_does_not_look_for_its_place)
         expect_reply(&w, id[2 * i], CORE_NOT_GRANTED);
         seen.text[0] = '\0';
         began = clock();
-        ck_assert_int_eq(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), 1, see_waiter, &seen), i < GO - 1);
+        ck_assert_int_eq(core_cursor_waiters(w.core, &cursor, w.now_us, SLICE_LIT(""), 1, see_waiter, &seen),
+                         i < GO - 1);
         spent += clock() - began;
         snprintf(want, sizeof(want), "hot:g%d:%d ", 2 * i + 1, FRONT + i + 1);
         ck_assert_str_eq(seen.text, want);
     }
-    /* 0.4 ms; 97 ms if each look passed all waiters in front. */
+    /* 0.4 ms; 97 ms if each call passed all waiters in front. */
     ck_assert_msg(is_slowed() || spent < CLOCKS_PER_SEC / 100, "%ld us", (long)spent);
     world_close(&w);
 }
@@ -249,7 +250,7 @@ END_TEST
 /* The last waiter leaves while a walk stands at it: the walk leaves this queue, and does not see later waiters. */
 START_TEST(a_queue_ends_under_a_walk)
 {
-    struct core_cursor look;
+    struct core_cursor cursor;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, id;
@@ -261,7 +262,7 @@ START_TEST(a_queue_ends_under_a_walk)
     lock(&w, s, "hot", .owner = "o1", .no_queue_grace = true);
     id = lock(&w, s, "hot", .owner = "o2", .wait_us = SEC(1), .no_queue_grace = true);
     lock(&w, s, "late", .owner = "o3");
-    core_cursor_begin(w.core, &look);
+    core_cursor_begin(w.core, &cursor);
     ck_assert(WALK(1));
     ck_assert_str_eq(seen.text, "hot:o1:1 ");
     pass(&w, SEC(2));

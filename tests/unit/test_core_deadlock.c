@@ -1,6 +1,6 @@
 /*
  * test_core_deadlock.c -- waits that could never end: found in one daemon when they begin, over several daemons a
- * little later; and waits that only look like them.
+ * little later; and waits that only resemble them.
  */
 #include <stdio.h>
 

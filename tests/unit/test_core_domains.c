@@ -158,7 +158,7 @@ START_TEST(two_are_lost)
 }
 END_TEST
 
-/* The last lock in doubt ends at its deadline. */
+/* The last unverified lock ends at its deadline. */
 START_TEST(its_last_one_runs_out)
 {
     struct world w;
@@ -411,7 +411,7 @@ START_TEST(all_can_be_looked_at)
 {
     static const char *const names[] = {"a0", "a3", "b3", "a5", "b0"};
     static const uint16_t domains[] = {0, 3, 3, 5, 0};
-    struct core_cursor look;
+    struct core_cursor cursor;
     struct seen seen = {""};
     struct world w;
     uint64_t s;
@@ -423,17 +423,17 @@ START_TEST(all_can_be_looked_at)
     }
     core_each_lock(w.core, w.now_us, (struct slice){NULL, 0}, see_lock, &seen);
     ck_assert_str_eq(seen.text, "a0 b0 a3 b3 a5 ");
-    core_cursor_begin(w.core, &look);
-    ck_assert(see(&w, &look, 3, &seen));
+    core_cursor_begin(w.core, &cursor);
+    ck_assert(see(&w, &cursor, 3, &seen));
     ck_assert_str_eq(seen.text, "a0 b0 a3 ");
     give(&w, s, "b3"); /* the last one of its domain: the walk goes on in the next domain */
-    ck_assert(see(&w, &look, 0, &seen));
-    ck_assert(!see(&w, &look, 9, &seen));
+    ck_assert(see(&w, &cursor, 0, &seen));
+    ck_assert(!see(&w, &cursor, 9, &seen));
     ck_assert_str_eq(seen.text, "a5 ");
-    core_cursor_begin(w.core, &look);
-    ck_assert(see(&w, &look, 3, &seen));
+    core_cursor_begin(w.core, &cursor);
+    ck_assert(see(&w, &cursor, 3, &seen));
     give(&w, s, "a5");
-    ck_assert(!see(&w, &look, 9, &seen));
+    ck_assert(!see(&w, &cursor, 9, &seen));
     ck_assert_str_eq(seen.text, "");
     world_close(&w);
 }

@@ -309,13 +309,13 @@ START_TEST(asker_gone_owner_stays)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     gone(&w, s); /* its re-entry does not count: no client has an answer to it */
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    ck_assert_uint_eq(view_of(&w, "a").holds, 1);
     s = session(&w);
     renew(&w, s, "a", SEC(60), .owner = "alice");
     op = expect_op(&w, CORE_EXTEND, "a");
     gone(&w, s);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + SEC(60) - MS(602));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + SEC(60) - MS(602));
     s = session(&w);
     unlock(&w, s, "a", .token = token);
     op = expect_op(&w, CORE_RELEASE, "a");

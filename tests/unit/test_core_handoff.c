@@ -71,7 +71,7 @@ START_TEST(handed)
         ck_assert_uint_eq(expect_news(&w, CORE_NEWS_GRANTED, "a")->session, p.t);
         expect_reply(&w, unlock(&w, p.s, "a"), CORE_NOT_HELD);
         expect_reply(&w, lock(&w, p.s, "a", .kind = kinds[i], .limit = 1, .nowait = true), CORE_NOT_GRANTED);
-        ck_assert_uint_eq(look(&w, "a").owner.session, p.t);
+        ck_assert_uint_eq(view_of(&w, "a").owner.session, p.t);
         id = unlock(&w, p.t, "a");
         op = expect_op(&w, CORE_RELEASE, "a"); /* with the numbers that the hold has in Redis */
         ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
@@ -369,7 +369,7 @@ START_TEST(renewed_meanwhile)
         if (gone) {
             expect_reply(&w, unlock(&w, p.t, "a"), CORE_WAS_LOST);
         } else {
-            ck_assert_int_eq(look(&w, "a").deadline_us - w.now_us, REPORTED_30S);
+            ck_assert_int_eq(view_of(&w, "a").deadline_us - w.now_us, REPORTED_30S);
         }
         world_close(&w);
     }
@@ -638,7 +638,7 @@ START_TEST(not_while_a_reclaim_may_run)
 END_TEST
 
 /* The reclaim has not succeeded yet. */
-START_TEST(not_in_doubt)
+START_TEST(not_while_unverified)
 {
     struct world w;
     struct pair p;
@@ -849,7 +849,7 @@ main(void)
         not_while_a_release_may_run,
         not_while_a_renew_may_run,
         not_while_a_reclaim_may_run,
-        not_in_doubt,
+        not_while_unverified,
         not_to_a_waiter_that_may_have_it,
         no_handoff_of_several_holds,
         not_while_more_is_asked,

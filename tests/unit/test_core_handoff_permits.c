@@ -57,7 +57,7 @@ gives_and_next_has_it(struct world *w, uint64_t gives, uint64_t waits)
     return expect_reply(w, waits, CORE_GRANTED)->token;
 }
 
-/* The test does not look at other replies and operations. */
+/* The test ignores other replies and operations. */
 static void
 skip_rest(struct world *w)
 {
@@ -111,7 +111,7 @@ START_TEST(handed)
         ck_assert_uint_eq(gives_and_next_has_it(&w, older_first ? h.old : h.newest, h.waits[0]), h.token + 1);
         ck_assert_uint_eq(gives_and_next_has_it(&w, older_first ? h.newest : h.old, h.waits[1]), h.token + 2);
         ck_assert_uint_eq(w.metrics.handoffs, 2);
-        ck_assert_uint_eq(look(&w, "a").holders, 2);
+        ck_assert_uint_eq(view_of(&w, "a").holders, 2);
         expect_reply(&w, lock(&w, session(&w), "a", TWO, .nowait = true), CORE_NOT_GRANTED);
         redis_has(&w, h.next[0], older_first ? h.old_op : h.newest_op);
         redis_has(&w, h.next[1], older_first ? h.newest_op : h.old_op);
@@ -237,7 +237,7 @@ START_TEST(no_handoff_under_another_limit)
 END_TEST
 
 /* Redis may have lost one of the permits and granted it elsewhere, until it has confirmed both. */
-START_TEST(not_in_doubt_of_another)
+START_TEST(not_while_another_is_unverified)
 {
     for (int both = 0; both < 2; both++) {
         struct flight op[2];
@@ -487,7 +487,7 @@ main(void)
         not_while_one_is_elsewhere,
         not_under_another_limit,
         no_handoff_under_another_limit,
-        not_in_doubt_of_another,
+        not_while_another_is_unverified,
         not_behind_a_lease_that_is_over,
         not_to_its_own_owner,
         several_of_one_owner,

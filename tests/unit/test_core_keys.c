@@ -247,8 +247,8 @@ START_TEST(kind_it_was_taken_as)
         redis_renews(&w, "a", renew(&w, s, "a", SEC(20)));
         id = lock(&w, t, "a", .kind = is, .rule_kind = is, .limit = 5);
         skip_all(&w); /* operations for the place, the watch */
-        ck_assert_uint_eq(look(&w, "a").waiters, 1);
-        ck_assert_int_eq(look(&w, "a").kind, was);
+        ck_assert_uint_eq(view_of(&w, "a").waiters, 1);
+        ck_assert_int_eq(view_of(&w, "a").kind, was);
         expect_reply(&w, lock(&w, t, "a", .owner = "o", .kind = KIND_COUNTER, .rule_kind = is), CORE_WRONG_KIND);
         gone(&w, t);
         (void)id;
@@ -293,7 +293,7 @@ START_TEST(permits_are_not_for_an_owner_that_expects_to_be_alone)
     redis_grants(&w, "a", lock(&w, s, "a", .kind = KIND_SEMAPHORE, .rule_kind = KIND_SEMAPHORE, .limit = 3));
     redis_grants(&w, "a", lock(&w, t, "a", .kind = KIND_SEMAPHORE, .rule_kind = KIND_SEMAPHORE, .limit = 3));
     asks_again(&w, s, (struct ask){.limit = 1});
-    ck_assert_uint_eq(look(&w, "a").limit, 3);
+    ck_assert_uint_eq(view_of(&w, "a").limit, 3);
     expect_reply(&w, lock(&w, s, "a"), CORE_WRONG_KIND); /* a further hold of the same owner */
     expect_reply(&w, lock(&w, session(&w), "a"), CORE_WRONG_KIND);
     id = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 3); /* with KIND it gets a permit */
@@ -350,7 +350,7 @@ START_TEST(key_it_was_taken_under)
     take_as(&w, s, "a", "k");
     expect_reply(&w, lock(&w, s, "a", .key = "other", .once = true, .nowait = true), CORE_GRANTED);
     id = lock(&w, t, "a", .key = "other");
-    ck_assert_uint_eq(look(&w, "a").waiters, 1);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, 1);
     redis_frees(&w, "k", unlock(&w, s, "a"));
     redis_grants(&w, "k", id);
     redis_frees(&w, "k", unlock(&w, t, "a"));

@@ -26,7 +26,7 @@ START_TEST(lost_is_reported_once)
         op = expect_op(&w, CORE_RELEASE, "a"); /* Redis may have the key a little longer */
         redis_says(&w, op, CORE_OK);
         expect_state(&w, "a", "lost");
-        ck_assert_uint_eq(look(&w, "a").token, token);
+        ck_assert_uint_eq(view_of(&w, "a").token, token);
         id = verb == 0   ? unlock(&w, s, "a")
              : verb == 1 ? renew(&w, s, "a", SEC(1))
              : verb == 2 ? lock(&w, s, "a")
@@ -54,13 +54,13 @@ START_TEST(a_loser_is_no_holder_of_a_name_that_is_taken)
     pass(&w, reported(SEC(1)));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     expect_state(&w, "a", "lost");
-    ck_assert_uint_ne(look(&w, "a").owner.id, 0);
+    ck_assert_uint_ne(view_of(&w, "a").owner.id, 0);
     lock(&w, session(&w), "a", .wait_us = SEC(9));
     expect_state(&w, "a", "trying");
-    ck_assert(look(&w, "a").owner.id == 0 && look(&w, "a").token == 0);
+    ck_assert(view_of(&w, "a").owner.id == 0 && view_of(&w, "a").token == 0);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
     expect_state(&w, "a", "taken");
-    ck_assert(look(&w, "a").owner.id == 0 && look(&w, "a").token == 0);
+    ck_assert(view_of(&w, "a").owner.id == 0 && view_of(&w, "a").token == 0);
     world_close(&w);
 }
 END_TEST
@@ -128,7 +128,7 @@ END_TEST
  */
 START_TEST(fresh_lock_after_a_loss)
 {
-    enum { LOST_UNREPORTED, LOST_BY_WATCHDOG, RELEASE_IN_FLIGHT, IN_DOUBT, CASES };
+    enum { LOST_UNREPORTED, LOST_BY_WATCHDOG, RELEASE_IN_FLIGHT, UNVERIFIED, CASES };
 
     for (int at = LOST_UNREPORTED; at < CASES; at++) {
         struct world w;
@@ -144,7 +144,7 @@ START_TEST(fresh_lock_after_a_loss)
             pass(&w, SEC(10));
             redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
             expect_state(&w, "a", "lost");
-        } else if (at == IN_DOUBT) {
+        } else if (at == UNVERIFIED) {
             pass(&w, MS(900));
             suspects(&w);
             op = expect_op(&w, CORE_EXTEND, "a");
@@ -160,7 +160,7 @@ START_TEST(fresh_lock_after_a_loss)
                   .lease_us = SEC(1));
         if (at == RELEASE_IN_FLIGHT) {
             redis_says(&w, op, CORE_OK);
-        } else if (at == IN_DOUBT) {
+        } else if (at == UNVERIFIED) {
             pass(&w, MS(88)); /* the deadline of the lost hold */
             release = expect_op(&w, CORE_RELEASE, "a");
             redis_says(&w, op, CORE_OK); /* dropped */
@@ -236,7 +236,7 @@ START_TEST(clock_never_steps_back)
     w.now_us -= SEC(500);
     w.unchecked = true;
     expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
-    ck_assert_int_eq(look(&w, "a").deadline_us, SEC(1000) + REPORTED_30S);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, SEC(1000) + REPORTED_30S);
     w.now_us += SEC(500);
     w.unchecked = false;
     world_close(&w);
@@ -259,7 +259,7 @@ START_TEST(deadline_from_sending)
     pass(&w, MS(600));
     redis_says(&w, op, CORE_OK, .sent_us = op.at_us + MS(50));
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, reported(SEC(1)) - MS(550));
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + MS(50) + reported(SEC(1)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + MS(50) + reported(SEC(1)));
     ck_assert_int_eq(core_deadline_us(100, SEC(100)), 100 + SEC(99) - MS(2));
     world_close(&w);
 }
@@ -327,7 +327,7 @@ START_TEST(watchdog_renews)
         op = expect_op(&w, CORE_EXTEND, "a");
         ck_assert(op.op.lease_us == SEC(30) && !op.op.exact && op.op.holds == 1 && op.op.owner == s);
         redis_says(&w, op, CORE_OK);
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + REPORTED_30S);
     }
     ck_assert_uint_eq(w.metrics.renewals, 50);
     give(&w, s, "a");
@@ -389,7 +389,7 @@ START_TEST(watchdog_recovers)
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, deadline_us - w.now_us - 1);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S); /* counted from the sending */
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + REPORTED_30S); /* counted from the sending */
     expect_op(&w, CORE_EXTEND, "a");                                  /* so the next one is due already */
     pass(&w, 1);
     expect_state(&w, "a", "held");
@@ -469,19 +469,19 @@ START_TEST(reentry_leases)
     ck_assert_int_eq(op.op.lease_us, REPORTED_30S - SEC(1));
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, REPORTED_30S - SEC(1));
-    ck_assert(look(&w, "b").renewed);
+    ck_assert(view_of(&w, "b").renewed);
     id = unlock(&w, s, "b");
     redis_frees(&w, "b", id);
     give(&w, s, "b");
 
     take_for(&w, s, SEC(1));
-    ck_assert(!look(&w, "a").renewed);
+    ck_assert(!view_of(&w, "a").renewed);
     id = lock(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_int_eq(op.op.lease_us, SEC(30));
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, REPORTED_30S);
-    ck_assert(look(&w, "a").renewed);
+    ck_assert(view_of(&w, "a").renewed);
     for (int i = 0; i < 5; i++) {
         pass(&w, REPORTED_30S / 3 - 1);
         quiet(&w);
@@ -535,7 +535,7 @@ START_TEST(unlock_keeps_time)
     ck_assert(op.op.holds == 1 && op.op.lease_us == reported(SEC(60)));
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(60)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(SEC(60)));
     world_close(&w);
 }
 END_TEST

@@ -23,7 +23,7 @@ expect_freed(struct world *w, const char *name)
 
     ck_assert(op.op.holds == 0 && op.op.rest == 0);
     redis_says(w, op, CORE_OK);
-    ck_assert(!known(w, name) || strcmp(look(w, name).state, "held") != 0);
+    ck_assert(!known(w, name) || strcmp(view_of(w, name).state, "held") != 0);
 }
 
 /* Both names are released, in either order. */
@@ -43,8 +43,8 @@ expect_both_freed(struct world *w, const char *one, const char *other)
     ck_assert(first.op.holds == 0 && second.op.holds == 0);
     redis_says(w, first, CORE_OK);
     redis_says(w, second, CORE_OK);
-    ck_assert(!known(w, one) || strcmp(look(w, one).state, "held") != 0);
-    ck_assert(!known(w, other) || strcmp(look(w, other).state, "held") != 0);
+    ck_assert(!known(w, one) || strcmp(view_of(w, one).state, "held") != 0);
+    ck_assert(!known(w, other) || strcmp(view_of(w, other).state, "held") != 0);
 }
 
 /* The names are acquired in the order of their keys, and answered in the order of the request, each with its token. */
@@ -64,7 +64,7 @@ START_TEST(all)
         key[3] = (char)('1' + i);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, key), CORE_OK);
         token[i] = w.token;
-        ck_assert_uint_eq(look(&w, order[i]).token, token[i]);
+        ck_assert_uint_eq(view_of(&w, order[i]).token, token[i]);
     }
     r = expect_reply(&w, id, CORE_GRANTED);
     ck_assert(r->full && r->parts == 3 && r->session == s);
@@ -330,12 +330,12 @@ START_TEST(session_goes)
         redis_says(&w, op, CORE_OK);
         ck_assert(!known(&w, "b"));
         ck_assert_int_eq(known(&w, "a"), owners[i] != NULL);
-        ck_assert_uint_eq(look(&w, "c").waiters, 0);
+        ck_assert_uint_eq(view_of(&w, "c").waiters, 0);
         ck_assert_uint_eq(w.metrics.cancelled, 1);
         if (owners[i] != NULL) { /* the place for c is kept for a while */
             pass(&w, SEC(2));
             ck_assert(!known(&w, "d"));
-            ck_assert_uint_eq(look(&w, "a").holds, 1);
+            ck_assert_uint_eq(view_of(&w, "a").holds, 1);
             pass(&w, SEC(8) - MS(50));
             expect_op(&w, CORE_EXTEND, "c");
             expect_op(&w, CORE_EXTEND, "a");
@@ -390,11 +390,11 @@ START_TEST(lease_begins_when_whole)
     r = redis_grants(&w, "b", id);
     ck_assert_int_eq(part(r, 1)->part.lease_us, reported(SEC(9)));
     ck_assert_int_ge(part(r, 0)->part.lease_us, reported(SEC(9)) * 2 / 3); /* the lease that is certain already */
-    ck_assert(!look(&w, "a").renewed && !look(&w, "b").renewed);
+    ck_assert(!view_of(&w, "a").renewed && !view_of(&w, "b").renewed);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.lease_us == SEC(9) && !op.op.exact);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(9)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(SEC(9)));
     pass(&w, reported(SEC(9)) - 1);
     quiet(&w);
     pass(&w, 1);
@@ -436,7 +436,7 @@ START_TEST(lease_of_a_reentry)
             op = expect_op(&w, CORE_EXTEND, "a");
         }
         redis_says(&w, op, CORE_OK);
-        ck_assert(!look(&w, "a").renewed);
+        ck_assert(!view_of(&w, "a").renewed);
         pass(&w, reported(SEC(9)) - 1);
         ck_assert(!has_op(&w, CORE_EXTEND, "a"));
         pass(&w, 1);
@@ -561,7 +561,7 @@ START_TEST(undo_leaves_earlier_holds)
             redis_says(&w, op, CORE_OK);
         }
         quiet(&w);
-        ck_assert_uint_eq(look(&w, "a").holds, 1);
+        ck_assert_uint_eq(view_of(&w, "a").holds, 1);
         expect_state(&w, "a", "held");
         give(&w, s, "a");
         world_close(&w);
@@ -599,7 +599,7 @@ START_TEST(undo_leaves_the_grant_of_an_earlier_wait)
     ck_assert_uint_eq(op.op.holds, 1);
     redis_says(&w, op, CORE_OK);
     quiet(&w);
-    ck_assert_uint_eq(look(&w, "b").holds, 1);
+    ck_assert_uint_eq(view_of(&w, "b").holds, 1);
     expect_state(&w, "b", "held");
     world_close(&w);
 }
@@ -690,7 +690,7 @@ START_TEST(kinds)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "p"), CORE_OK);
         redis_grants(&w, "q", id);
     }
-    ck_assert_uint_eq(look(&w, "p").holders, 2);
+    ck_assert_uint_eq(view_of(&w, "p").holders, 2);
     expect_reply(&w, mlock(&w, t, "p q", .kind = KIND_SEMAPHORE, .limit = 2, .nowait = true), CORE_NOT_GRANTED);
     id = mlock(&w, t, "o q", .kind = KIND_SEMAPHORE, .limit = 2, .nowait = true);
     op = expect_op(&w, CORE_ACQUIRE, "o");
@@ -701,7 +701,7 @@ START_TEST(kinds)
     id = mlock(&w, t, "r r2", .kind = KIND_RW, .shared = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r"), CORE_OK);
     redis_grants(&w, "r2", id);
-    ck_assert(look(&w, "r").shared);
+    ck_assert(view_of(&w, "r").shared);
     world_close(&w);
 }
 END_TEST
@@ -733,7 +733,7 @@ START_TEST(undo_of_a_permit)
     ck_assert_uint_eq(op.op.claim, id);
     ck_assert_uint_ne(own.op.claim, id);
     redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(look(&w, "p").holders, 1);
+    ck_assert_uint_eq(view_of(&w, "p").holders, 1);
     world_close(&w);
 }
 END_TEST

@@ -118,7 +118,7 @@ START_TEST(owner_over_sessions)
     ck_assert(slice_eq(expect_news(&w, CORE_NEWS_GRANTED, "a")->owner_name, SLICE_LIT("alice")));
     id = lock(&w, t, "a", .owner = "alice");
     ck_assert_uint_eq(redis_grants(&w, "a", id)->token, token);
-    ck_assert_uint_eq(look(&w, "a").owner.session, t);
+    ck_assert_uint_eq(view_of(&w, "a").owner.session, t);
     gone(&w, s); /* the other session is still there */
     pass(&w, REPORTED_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
@@ -418,7 +418,7 @@ END_TEST
 /* ---- the client is unreachable ---- */
 
 /* The session's own lock is released at once; a named owner's is not, and the session can still act for it. */
-START_TEST(unheard_holding)
+START_TEST(unreachable_holding)
 {
     struct world w;
     struct flight op;
@@ -445,7 +445,7 @@ START_TEST(unheard_holding)
 END_TEST
 
 /* Requests that the session's own owner has sent are executed first, in their order. */
-START_TEST(unheard_in_flight)
+START_TEST(unreachable_in_flight)
 {
     struct world w;
     struct flight op;
@@ -470,7 +470,7 @@ START_TEST(unheard_in_flight)
 END_TEST
 
 /* A repetition that waits on, outside of the order, is one of its owner's requests, and is answered first, too. */
-START_TEST(unheard_repeating)
+START_TEST(unreachable_repeating)
 {
     struct world w;
     struct flight op;
@@ -511,9 +511,9 @@ main(void)
         eof_in_flight,
         eof_waiting,
         eof_reentry,
-        unheard_holding,
-        unheard_in_flight,
-        unheard_repeating,
+        unreachable_holding,
+        unreachable_in_flight,
+        unreachable_repeating,
     };
 
     return suite_main("core, owners", tests, sizeof(tests) / sizeof(tests[0]));

@@ -37,7 +37,7 @@ gives(struct world *w, uint64_t s, int64_t left)
 static void
 expect_holders(const struct world *w, uint32_t n)
 {
-    struct core_lock_view v = look(w, "a");
+    struct core_lock_view v = view_of(w, "a");
 
     ck_assert_uint_eq(v.holders, n);
     ck_assert_str_eq(v.state, "held");
@@ -88,7 +88,7 @@ START_TEST(up_to_the_limit)
     lock(&w, session(&w), "a", THREE);
     expect_reply(&w, lock(&w, session(&w), "a", THREE, .nowait = true), CORE_NOT_GRANTED);
     quiet(&w);
-    ck_assert_uint_eq(look(&w, "a").waiters, 2);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, 2);
     give(&w, s[1], "a");
     redis_grants(&w, "a", id);
     expect_holders(&w, 3);
@@ -120,7 +120,7 @@ START_TEST(several_of_one_owner)
     redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     expect_holders(&w, 1);
-    ck_assert_uint_eq(look(&w, "a").token, first);
+    ck_assert_uint_eq(view_of(&w, "a").token, first);
     expect_reply(&w, unlock(&w, s, "a", .token = second), CORE_NOT_HELD);
     give(&w, s, "a");
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
@@ -163,7 +163,7 @@ START_TEST(by_token)
     expect_reply(&w, id, CORE_LEFT);
     expect_reply(&w, unlock(&w, t, "a", .token = token[2], .owner = "bob"), CORE_NOT_HELD);
     expect_holders(&w, 1);
-    ck_assert_uint_eq(look(&w, "a").token, token[2]);
+    ck_assert_uint_eq(view_of(&w, "a").token, token[2]);
     world_close(&w);
 }
 END_TEST
@@ -301,7 +301,7 @@ START_TEST(limit_lowered)
         gets(&w, s[i] = session(&w), NULL);
     }
     id = lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 1);
-    ck_assert_uint_eq(look(&w, "a").limit, 1);
+    ck_assert_uint_eq(view_of(&w, "a").limit, 1);
     expect_holders(&w, 3);
     for (int i = 0; i < 3; i++) {
         quiet(&w);
@@ -442,7 +442,7 @@ START_TEST(place_is_kept)
     pass(&w, SEC(1));
     expect_reply(&w, w.request - 1, CORE_NOT_GRANTED);
     id = lock(&w, s, "a", THREE, .owner = "alice");
-    ck_assert_uint_eq(look(&w, "a").waiters, 2);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, 2);
     gives(&w, t, 2);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_OK);

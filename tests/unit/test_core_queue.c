@@ -19,7 +19,7 @@ START_TEST(taken_elsewhere)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3));
     op = watch_of(&w, "a");
     expect_state(&w, "a", "taken");
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + SEC(3));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + SEC(3));
     pass(&w, MS(10));
     watching(&w, op.op.queue);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3) - MS(10));
@@ -48,7 +48,7 @@ START_TEST(polls)
         lock(&w, session(&w), "a");
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = pttls[i]);
         ck_assert(is_watched(&w, "a"));
-        ck_assert_int_eq(look(&w, "a").deadline_us, pttls[i] < 0 ? CORE_FOREVER : w.now_us + pttls[i]);
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, pttls[i] < 0 ? CORE_FOREVER : w.now_us + pttls[i]);
         for (int n = 0; n < 3; n++) {
             pass(&w, SEC(5));
             quiet(&w);
@@ -341,7 +341,7 @@ START_TEST(ten_thousand_waiters)
         s[i] = session(&w);
         id[i] = lock(&w, s[i], "a");
     }
-    ck_assert_uint_eq(look(&w, "a").waiters, N);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, N);
     ck_assert_uint_eq(w.metrics.attempts, 1);
     core_check(w.core, w.now_us);
     give(&w, holder, "a");
@@ -480,13 +480,13 @@ START_TEST(views)
     ck_assert_str_eq(locks(&w, "k*", &seen), "k:1:held:2 k:2:held:0 ");
     ck_assert_str_eq(waiters(&w, "", &seen), "k:1:1:bob:2000:1004000 k:1:2::0:-1 x:1:carol:0:-1 y:1:dave:0:-1 ");
     ck_assert_str_eq(waiters(&w, "x", &seen), "x:1:carol:0:-1 ");
-    v = look(&w, "k:1");
+    v = view_of(&w, "k:1");
     ck_assert(v.renewed && v.owner.redis_owner == s && v.owner.session == s && v.token == token);
     ck_assert_int_eq(v.held_us, SEC(3));
     ck_assert_int_eq(v.oldest_wait_us, SEC(2));
     ck_assert_int_eq(v.deadline_us, SEC(1000) + REPORTED_30S);
     ck_assert_uint_eq(v.holds, 1);
-    v = look(&w, "k:2");
+    v = view_of(&w, "k:2");
     ck_assert(!v.renewed && slice_eq(v.owner.name, SLICE_LIT("alice")) && slice_eq(v.key, SLICE_LIT("{k:2}")));
     n = core_session_count(w.core, s);
     ck_assert(n.held == 2 && n.waiting == 0);
@@ -505,7 +505,7 @@ START_TEST(views)
     unlock(&w, s, "k:1");
     expect_op(&w, CORE_RELEASE, "k:1");
     ck_assert_uint_eq(core_totals(w.core).releasing, 1);
-    v = look(&w, "k:1");
+    v = view_of(&w, "k:1");
     ck_assert_str_eq(v.state, "freeing");
     ck_assert(v.owner.redis_owner == s && v.token == token && v.holds == 0 && v.deadline_us == 0);
     world_close(&w);

@@ -648,7 +648,7 @@ take_reply(struct world *w, int d, const struct core_reply *r)
         while (i < SLOTS && se->waiting[i].id != r->id) {
             i++;
         }
-        ck_assert_msg(i < SLOTS, "a reply nobody waits for");
+        ck_assert_msg(i < SLOTS, "a reply without a request");
         trace(w, d, "reply to %d: answer %d token %llu", (int)r->id, r->answer, (unsigned long long)r->token);
         if (r->answer == CORE_DEADLOCK) {
             check_deadlock(w, d, r, se->waiting[i].shared);

@@ -78,8 +78,8 @@ START_TEST(every_kind_is_asserted_as_it_is)
         redis_says(&w, f, CORE_OK, .expiry_ms = 88);
         reported_reclaimed(&w, 1, 9);
         ck_assert_uint_eq(w.metrics.reclaims, 1);
-        ck_assert_uint_eq(look(&w, "a").token, token);
-        ck_assert_int_eq(look(&w, "a").deadline_us, f.at_us + REPORTED_30S);
+        ck_assert_uint_eq(view_of(&w, "a").token, token);
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, f.at_us + REPORTED_30S);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST) + count_news(&w, CORE_NEWS_RELEASED), 0);
         if (counts) {
             id = unlock(&w, s, "a");
@@ -223,7 +223,7 @@ START_TEST(again_until_the_deadline)
         int tries = 0;
 
         s = world_holding(&w);
-        deadline_us = look(&w, "a").deadline_us;
+        deadline_us = view_of(&w, "a").deadline_us;
         pass(&w, SEC(2));
         reclaims(&w, 9);
         while (w.now_us < deadline_us) {
@@ -287,7 +287,7 @@ START_TEST(an_explicit_lease_is_not_lengthened)
     world_open(&w);
     s = session(&w);
     take_for(&w, s, SEC(20));
-    deadline_us = look(&w, "a").deadline_us;
+    deadline_us = view_of(&w, "a").deadline_us;
     for (uint64_t n = 1; n <= 15; n++) {
         pass(&w, SEC(1));
         if (n % 2) {
@@ -301,8 +301,8 @@ START_TEST(an_explicit_lease_is_not_lengthened)
         ck_assert_int_le(f.op.lease_us, (deadline_us - f.at_us) * 103 / 100 + MS(10));
         pass(&w, MS(1));
         redis_says(&w, f, CORE_OK);
-        ck_assert_int_ge(look(&w, "a").deadline_us, deadline_us);
-        ck_assert_int_le(look(&w, "a").deadline_us, deadline_us + (int64_t)n); /* rounded */
+        ck_assert_int_ge(view_of(&w, "a").deadline_us, deadline_us);
+        ck_assert_int_le(view_of(&w, "a").deadline_us, deadline_us + (int64_t)n); /* rounded */
     }
     pass(&w, deadline_us + MS(1) - w.now_us);
     expect_news(&w, CORE_NEWS_LOST, "a");
@@ -636,7 +636,7 @@ START_TEST(jeopardy_before_an_end_that_has_come_nearer)
     f = expect_op(&w, CORE_EXTEND, "a");
     ends_us = w.now_us + SEC(12);
     redis_says(&w, f, CORE_DOWN, .deadline_max_us = ends_us);
-    ck_assert_int_eq(look(&w, "a").deadline_us, ends_us);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, ends_us);
     while (w.now_us < ends_us - MS(10)) {
         bool near = w.now_us >= ends_us - SEC(10);
 
@@ -847,7 +847,7 @@ START_TEST(an_assertion_that_runs_late_is_swept_up)
         }
         pass(&w, 2 * world_conf.op_timeout_us);
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        ck_assert(reported ? !known(&w, "a") : strcmp(look(&w, "a").state, "lost") == 0);
+        ck_assert(reported ? !known(&w, "a") : strcmp(view_of(&w, "a").state, "lost") == 0);
         expect_reply(&w, unlock(&w, s, "a"), reported ? CORE_NOT_HELD : CORE_WAS_LOST);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);

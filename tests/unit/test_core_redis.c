@@ -207,7 +207,7 @@ START_TEST(clock_set_back_under_an_attempt)
 END_TEST
 
 /* ... and the core learned that only before the answer to the second release. */
-START_TEST(clock_set_back_unheard)
+START_TEST(clock_set_back_unknown)
 {
     struct world w;
     int64_t guard_us = world_sweeping(&w);
@@ -304,7 +304,7 @@ START_TEST(clock_set_back_under_a_renew)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(15)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(15)));
     world_close(&w);
 }
 END_TEST
@@ -312,7 +312,7 @@ END_TEST
 /*
  * The answer to the release arrives when the attempt can run no more; but the release may have run before the attempt.
  */
-START_TEST(unknown_acquire_released_unheard)
+START_TEST(unknown_acquire_released_unanswered)
 {
     struct world w;
     struct flight op;
@@ -334,7 +334,7 @@ START_TEST(unknown_acquire_released_unheard)
 END_TEST
 
 /* ... and so with TAKEN: that owner may have released the lock since, and then the straggler may have run. */
-START_TEST(unknown_then_taken_unheard)
+START_TEST(unknown_then_taken_unanswered)
 {
     struct world w;
     struct flight op;
@@ -660,7 +660,7 @@ START_TEST(patience_while_holding)
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_UNKNOWN);
     expect_state(&w, "a", "held");
-    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    ck_assert_uint_eq(view_of(&w, "a").holds, 1);
     id = lock(&w, s, "a", .wait_us = MS(10));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
     pass(&w, MS(10));
@@ -969,13 +969,13 @@ main(void)
         forbidden_key,
         forbidden_inside,
         clock_set_back_under_an_attempt,
-        clock_set_back_unheard,
+        clock_set_back_unknown,
         clock_set_back_by_years,
         clock_of_a_silent_redis,
         clock_set_back_behind_the_answer,
         clock_set_back_under_a_renew,
-        unknown_acquire_released_unheard,
-        unknown_then_taken_unheard,
+        unknown_acquire_released_unanswered,
+        unknown_then_taken_unanswered,
         unknown_acquire_asked_again,
         unknown_then_taken,
         unknown_acquire_unknown_release,

@@ -45,14 +45,14 @@ START_TEST(renew_with_watchdog)
         s = world_holding(&w);
         id = renew(&w, s, "a", leases[i]);
         redis_renews(&w, "a", id);
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(leases[i]));
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(leases[i]));
         pass(&w, reported(leases[i]) / 3 - 1);
         quiet(&w);
         pass(&w, 1);
         op = expect_op(&w, CORE_EXTEND, "a");
         ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
         redis_says(&w, op, CORE_OK);
-        ck_assert_int_eq(look(&w, "a").deadline_us,
+        ck_assert_int_eq(view_of(&w, "a").deadline_us,
                          i == 0 ? SEC(1000) + reported(leases[i]) : w.now_us + REPORTED_30S); /* RENEW's end */
         world_close(&w);
     }
@@ -90,10 +90,10 @@ START_TEST(renew_in_flight)
     s = world_holding(&w);
     id = renew(&w, s, "a", MS(500));
     op = expect_op(&w, CORE_EXTEND, "a");
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(MS(500)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(MS(500)));
     pass(&w, MS(100));
     redis_says(&w, op, CORE_DOWN); /* it has not run, and never will */
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + REPORTED_30S);
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, reported(MS(500)) - 1);
@@ -124,7 +124,7 @@ START_TEST(renew_failed_with_a_nearer_end)
     op = expect_op(&w, CORE_EXTEND, "a");
     ends_us = op.at_us + SEC(6);
     redis_says(&w, op, CORE_DOWN, .deadline_max_us = ends_us);
-    ck_assert_int_eq(look(&w, "a").deadline_us, ends_us);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, ends_us);
     while (w.now_us < ends_us) {
         while (w.flights_n > w.flights_seen) {
             redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
@@ -194,7 +194,7 @@ START_TEST(renew_beside_a_renewal)
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id, CORE_LEFT);
     }
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(2)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(2)));
     world_close(&w);
 }
 END_TEST
@@ -213,12 +213,12 @@ START_TEST(renew_unanswered)
     take_for(&w, s, SEC(10));
     id = renew(&w, s, "a", SEC(5));
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(10))); /* RENEW has not run */
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(SEC(10))); /* RENEW has not run */
     pass(&w, MS(20));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, MS(500));
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, MS(40));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, SEC(1) - MS(560));
@@ -228,13 +228,13 @@ START_TEST(renew_unanswered)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK); /* the RENEW to 5 s may still run after it */
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, SEC(1));
     id = renew(&w, s, "a", SEC(60)); /* now that RENEW can run no more */
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(60)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(60)));
     world_close(&w);
 }
 END_TEST
@@ -261,7 +261,7 @@ START_TEST(renew_unanswered_twice)
     op = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(3)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(3)));
     world_close(&w);
 }
 END_TEST
@@ -279,12 +279,12 @@ START_TEST(renew_unanswered_with_watchdog)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + reported(SEC(5)));
     pass(&w, SEC(3));
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
     redis_says(&w, op, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + REPORTED_30S);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, op.at_us + REPORTED_30S);
     world_close(&w);
 }
 END_TEST
@@ -339,7 +339,7 @@ START_TEST(overtaken_by_a_renew)
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, release, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* the RENEW can run no more */
     redis_says(&w, renewal, CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, renewal.at_us + reported(SEC(5)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, renewal.at_us + reported(SEC(5)));
     expect_op(&w, CORE_EXTEND, "a"); /* so the next one is due already */
     world_close(&w);
 }
@@ -416,8 +416,8 @@ sweep_and_renew(int64_t acquire_guard_us, int64_t wait_us)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     ck_assert_msg(op.op.owner != late.op.owner || op.at_us >= until_us,
-                  "held for %d ms, as it was told; within %d ms Redis may be told to drop it after 3000 ms",
-                  (int)((look(&w, "a").deadline_us - w.now_us) / MS(1)), (int)((until_us - w.now_us) / MS(1)));
+                  "reported as held for %d ms; within %d ms Redis may get an expiry of 3000 ms",
+                  (int)((view_of(&w, "a").deadline_us - w.now_us) / MS(1)), (int)((until_us - w.now_us) / MS(1)));
     world_close(&w);
 }
 

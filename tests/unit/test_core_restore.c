@@ -266,7 +266,7 @@ START_TEST(named_owner_holds_on)
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim && op.op.expiry_ms == 4711);
     redis_says(&w, op, CORE_OK, .expiry_ms = 4712);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + REPORTED_30S);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2, .once = true);
     r = expect_reply(&w, id, CORE_GRANTED);
@@ -402,7 +402,7 @@ END_TEST
  */
 START_TEST(lost_and_to_be_swept_up)
 {
-    enum { UNREPORTED, TOLD, REPORTED_BEFORE_THE_RELEASE, REPORTED_AT_ONCE };
+    enum { UNREPORTED, REPORTED, REPORTED_BEFORE_THE_RELEASE, REPORTED_AT_ONCE };
     struct world w;
     struct flight op;
     uint64_t s, id = 0;
@@ -419,7 +419,7 @@ START_TEST(lost_and_to_be_swept_up)
     }
     pass(&w, MS(1));
     op = expect_op(&w, CORE_RELEASE, "a");
-    if (_i == UNREPORTED || _i == TOLD) {
+    if (_i == UNREPORTED || _i == REPORTED) {
         redis_says(&w, op, CORE_GONE_IN_REDIS);
         expect_state(&w, "a", "lost");
     }
@@ -521,7 +521,7 @@ START_TEST(shrinking_renew_on_its_way)
     restored(restarts(&w), 1, 0, 0, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + reported(SEC(4)));
+    ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(SEC(4)));
     world_close(&w);
 }
 END_TEST

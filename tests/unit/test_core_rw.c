@@ -50,7 +50,7 @@ let_in(struct world *w, const uint64_t *id, int n)
 static struct core_lock_view
 expect_in(const struct world *w, uint32_t holders, bool shared)
 {
-    struct core_lock_view v = look(w, "a");
+    struct core_lock_view v = view_of(w, "a");
 
     ck_assert_str_eq(v.state, "held");
     ck_assert_uint_eq(v.holders, holders);
@@ -103,7 +103,7 @@ START_TEST(writer_is_not_starved)
     for (int i = 0; i < 3; i++) {
         read[i] = lock(&w, session(&w), "a", READS);
     }
-    ck_assert_uint_eq(look(&w, "a").waiters, 4);
+    ck_assert_uint_eq(view_of(&w, "a").waiters, 4);
     expect_reply(&w, lock(&w, session(&w), "a", READS, .nowait = true), CORE_NOT_GRANTED);
     leaves(&w, first);
     redis_grants(&w, "a", wrote);
@@ -153,8 +153,8 @@ START_TEST(reentry)
             redis_says(&w, op, CORE_OK);
             ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, holds);
         }
-        ck_assert_uint_eq(look(&w, "a").holds, 3);
-        ck_assert_uint_eq(look(&w, "a").token, token);
+        ck_assert_uint_eq(view_of(&w, "a").holds, 3);
+        ck_assert_uint_eq(view_of(&w, "a").token, token);
         for (uint32_t left = 2; left > 0; left--) {
             id = unlock(&w, s, "a");
             op = expect_op(&w, CORE_RELEASE, "a");
@@ -316,7 +316,7 @@ START_TEST(upgrade)
     leaves(&w, s);
     enters(&w, s, false);
     expect_reply(&w, lock(&w, s, "a", READS, .once = true), CORE_GRANTED); /* a writer may read: no hold is added */
-    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    ck_assert_uint_eq(view_of(&w, "a").holds, 1);
     world_close(&w);
 }
 END_TEST

@@ -41,7 +41,7 @@ take_many(struct world *w, uint64_t s, struct ask a)
     }
 }
 
-/* Counts the operations since the last look, which are all of this sort. */
+/* Counts the operations since the last call, which are all of this sort. */
 static int
 count_ops(struct world *w, enum core_action_type verb)
 {
@@ -246,7 +246,7 @@ START_TEST(a_renewal_that_comes_too_late)
 }
 END_TEST
 
-/* Redis has lost its data: locks that the review has not reached yet are in doubt as well, for any request. */
+/* Redis has lost its data: locks that the review has not reached yet are unverified as well, for any request. */
 START_TEST(a_review_in_slices)
 {
     struct world w;
@@ -466,7 +466,7 @@ START_TEST(a_break_in_slices)
     }
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), MANY);
     expect_state(&w, "doc", "held");
-    ck_assert_uint_eq(look(&w, "doc").holders, 1);
+    ck_assert_uint_eq(view_of(&w, "doc").holders, 1);
     world_close(&w);
 }
 END_TEST
@@ -501,7 +501,7 @@ turns_of(struct world *w, const uint64_t *n)
     return turns;
 }
 
-/* Redis has lost its data: many readers of one name come into doubt slice by slice, and one with a request at once. */
+/* Redis has lost its data: readers of one name become unverified slice by slice, and one with a request at once. */
 START_TEST(readers_are_reviewed_in_slices)
 {
     uint64_t s[MANY], id;
@@ -536,7 +536,7 @@ START_TEST(readers_are_reviewed_in_slices)
 }
 END_TEST
 
-/* No reviewed reader is in doubt any more; the end is reported only when the review has reached all readers. */
+/* No reviewed reader is unverified any more; the end is reported only when the review has reached all readers. */
 START_TEST(reclaimed_is_reported_behind_the_readers)
 {
     uint64_t s[MANY];

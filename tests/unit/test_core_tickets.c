@@ -446,7 +446,7 @@ START_TEST(renewal_overtaken_by_the_grant)
         expect_watch(&w, 0);
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
-        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + REPORTED_30S);
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + REPORTED_30S);
         pass(&w, SEC(10));
         ck_assert(!expect_op(&w, CORE_EXTEND, "a").op.ticket);
         world_close(&w);
@@ -680,8 +680,8 @@ START_TEST(granted_beside_a_hold)
     id = lock(&w, t, "a", FAIR);
     redis_grants(&w, "a", id);
     ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->owner, s);
-    ck_assert_uint_eq(look(&w, "a").owner.redis_owner, t);
-    ck_assert_uint_eq(look(&w, "a").holders, 1);
+    ck_assert_uint_eq(view_of(&w, "a").owner.redis_owner, t);
+    ck_assert_uint_eq(view_of(&w, "a").holders, 1);
     expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
     world_close(&w);
 }

@@ -1,6 +1,6 @@
 /*
- * test_core_verify.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else
- * happens meanwhile.
+ * test_core_verify.c -- a clock has jumped (SUSPECT): each lock is unverified until Redis has confirmed it, whatever
+ * else happens meanwhile.
  */
 #include "tests/unit/core_world.h"
 
@@ -8,7 +8,7 @@
  * An operation in flight fails and is to be repeated; the verify goes first. Meanwhile the time of the repetition must
  * not count as work that is due: it has passed, and the step would never end (found by tests/fuzz, core).
  */
-START_TEST(a_failed_operation_and_a_doubt)
+START_TEST(a_failed_operation_and_a_verify)
 {
     struct world w;
     struct flight op;
@@ -24,13 +24,13 @@ START_TEST(a_failed_operation_and_a_doubt)
     pass(&w, SEC(1));
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "a", id);
-    ck_assert_uint_eq(look(&w, "a").holds, 2);
+    ck_assert_uint_eq(view_of(&w, "a").holds, 2);
     world_close(&w);
 }
 END_TEST
 
 /* A renewal is due before the repetition: none is sent beside the verify, which has its own time. */
-START_TEST(a_renewal_due_in_doubt)
+START_TEST(a_renewal_due_while_unverified)
 {
     struct world w;
     struct flight op;
@@ -53,7 +53,7 @@ END_TEST
 /*
  * A due renewal takes along others that are due soon, but not a verify that has just failed: that waits for its pause.
  */
-START_TEST(doubt_waits_for_its_pause)
+START_TEST(verify_waits_for_its_pause)
 {
     struct world w;
     struct flight a, b;
@@ -78,7 +78,7 @@ START_TEST(doubt_waits_for_its_pause)
 END_TEST
 
 /* A request waits for a verify that failed before: it gets its answer with the repetition, without extra work. */
-START_TEST(doubt_that_is_waited_for)
+START_TEST(verify_that_is_waited_for)
 {
     struct world w;
     struct flight op;
@@ -98,9 +98,9 @@ START_TEST(doubt_that_is_waited_for)
 END_TEST
 
 /*
- * An UNLOCK in doubt may get UNAVAILABLE, but the core must still release the lock: else it would be renewed for ever.
+ * An unverified UNLOCK may get UNAVAILABLE, but the core must still release the lock: else it is renewed for ever.
  */
-START_TEST(given_back_in_doubt)
+START_TEST(given_back_unverified)
 {
     for (int named = 0; named < 2; named++) {
         struct world w;
@@ -109,7 +109,7 @@ START_TEST(given_back_in_doubt)
         s = world_holding(&w);
         suspects(&w);
         expect_op(&w, CORE_EXTEND, "a");
-        id = unlock(&w, s, "a", .token = named ? look(&w, "a").token : 0);
+        id = unlock(&w, s, "a", .token = named ? view_of(&w, "a").token : 0);
         pass(&w, SEC(1));
         expect_reply(&w, id, CORE_UNAVAILABLE);
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -120,7 +120,7 @@ START_TEST(given_back_in_doubt)
 END_TEST
 
 /* ... but a request that would not release the last hold is not carried out later. */
-START_TEST(not_given_back_in_doubt)
+START_TEST(not_given_back_unverified)
 {
     enum how { TWO_HOLDS, RENEWED, STALE, SHARED, HOWS };
 
@@ -151,7 +151,7 @@ START_TEST(not_given_back_in_doubt)
 END_TEST
 
 /* ... nor is an UNLOCK that stands behind another request. */
-START_TEST(given_back_behind_another_in_doubt)
+START_TEST(given_back_behind_another_unverified)
 {
     struct world w;
     uint64_t s, first, id;
@@ -161,7 +161,7 @@ START_TEST(given_back_behind_another_in_doubt)
     suspects(&w);
     op = expect_op(&w, CORE_EXTEND, "a");
     first = lock(&w, s, "a", .once = true);
-    id = unlock(&w, s, "a", .token = look(&w, "a").token);
+    id = unlock(&w, s, "a", .token = view_of(&w, "a").token);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_OK);
@@ -171,8 +171,8 @@ START_TEST(given_back_behind_another_in_doubt)
 }
 END_TEST
 
-/* A re-entry that is answered needs no verify, though a renewal beside it failed while the lock was in doubt. */
-START_TEST(reentry_beside_a_doubt)
+/* A re-entry that is answered needs no verify, though a renewal beside it failed while the lock was unverified. */
+START_TEST(reentry_beside_a_verify)
 {
     for (int how = 0; how < 3; how++) {
         struct world w;
@@ -203,9 +203,9 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt, doubt_waits_for_its_pause,
-                            doubt_that_is_waited_for, given_back_in_doubt, not_given_back_in_doubt,
-                            given_back_behind_another_in_doubt, reentry_beside_a_doubt};
+    const TTest *tests[] = {a_failed_operation_and_a_verify, a_renewal_due_while_unverified, verify_waits_for_its_pause,
+                            verify_that_is_waited_for, given_back_unverified, not_given_back_unverified,
+                            given_back_behind_another_unverified, reentry_beside_a_verify};
 
-    return suite_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, verify", tests, sizeof(tests) / sizeof(tests[0]));
 }

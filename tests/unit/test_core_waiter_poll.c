@@ -591,16 +591,16 @@ START_TEST(not_without_a_run)
 }
 END_TEST
 
-/* This daemon's own subscription is not counted if it was there all the time; in doubt, a remote waiter is assumed. */
-START_TEST(our_own_ear)
+/* This daemon's own subscription is not counted if it was there all the time; else a remote waiter is assumed. */
+START_TEST(our_own_subscription)
 {
-    enum ear { THERE, COMES, GOES, EARS };
+    enum sub { THERE, COMES, GOES, SUBS };
 
-    for (enum ear ear = 0; ear < EARS; ear++) {
+    for (enum sub sub = 0; sub < SUBS; sub++) {
         struct world w;
         uint64_t s[3], id[3], last;
         struct flight op;
-        bool no_grace = ear == GOES; /* else a place is kept, and so is the subscription */
+        bool no_grace = sub == GOES; /* else a place is kept, and so is the subscription */
 
         open_probing(&w);
         s[0] = session(&w);
@@ -612,7 +612,7 @@ START_TEST(our_own_ear)
         id[2] = lock(&w, s[2], "a", LINGER, .owner = "me", .wait_us = MS(7), .no_queue_grace = no_grace);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = 0);
         op = watch_of(&w, "a");
-        if (ear != COMES) {
+        if (sub != COMES) {
             watching(&w, op.op.queue);
         } else {
             pass(&w, MS(1));
@@ -621,19 +621,19 @@ START_TEST(our_own_ear)
         hands(&w, s[0], id[1]);
         pass(&w, GAP_US);
         ck_assert_uint_eq(w.polls_n, 1);
-        if (ear == COMES) {
+        if (sub == COMES) {
             watching(&w, op.op.queue);
-        } else if (ear == GOES) {
+        } else if (sub == GOES) {
             gone(&w, s[2]);
             ck_assert(!is_watched(&w, "a"));
         }
         listen(&w, 1);
         pass(&w, MS(7) - GAP_US);
-        if (ear != GOES) {
+        if (sub != GOES) {
             expect_reply(&w, id[2], CORE_NOT_GRANTED);
         }
         last = unlock(&w, s[1], "a");
-        if (ear == THERE) {
+        if (sub == THERE) {
             expect_state(&w, "a", "lingering");
         } else {
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -685,7 +685,7 @@ main(void)
                             a_later_run_has_its_own_time,
                             not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
                             unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
-                            our_own_ear, no_attempt_behind_when_others_wait, wanted_behind_a_probe};
+                            our_own_subscription, no_attempt_behind_when_others_wait, wanted_behind_a_probe};
 
     return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));
 }

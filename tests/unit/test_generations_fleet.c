@@ -45,7 +45,7 @@ static struct {
     struct flight f[FLIGHTS];
     struct broadcast broadcast[BROADCASTS];
     bool mute; /* broadcasts are lost */
-    bool deaf[ANCHORS]; /* the anchor's answers are lost */
+    bool cut_off[ANCHORS]; /* the anchor's answers are lost */
     bool shut[FLEET];   /* no registration of the daemon reaches the first anchor */
     uint64_t begun[NUMBERS];       /* numbers that an anchor has accepted */
     unsigned begun_n, proposals[ANCHORS];
@@ -143,7 +143,7 @@ flight_run(struct flight *f)
         f->answer = mem_zalloc(sizeof(*f->answer));
         aw_register(&w->anchor[at], 1 + at, f->who, &id, &f->m, w->now_us, f->answer);
         note_begun(&w->anchor[at]);
-        f->lost = w->deaf[at];
+        f->lost = w->cut_off[at];
         return;
     }
     for (unsigned n = 0; n < NODES; n++) {
@@ -189,7 +189,7 @@ pump(unsigned who)
         w->f[i].run_us = w->now_us + 200 + rng_below(&w->r, 2000);
         w->f[i].reply_us = w->f[i].run_us + 200 + rng_below(&w->r, 2000);
         if (out.type == SEND_REGISTER) {
-            if (w->deaf[out.anchor]) {
+            if (w->cut_off[out.anchor]) {
                 w->f[i].reply_us += US_PER_S; /* as redis.timeout */
             }
             aw_message_copy(&w->f[i].m, generations_message(w->g[who], out.anchor, w->number[who][out.anchor]));
@@ -408,7 +408,7 @@ START_TEST(the_first_anchor_does_not_answer)
     int64_t us;
 
     world_new(_i);
-    w->deaf[0] = true;
+    w->cut_off[0] = true;
     before = change(1, true);
     us = until_settled(1);
     few_begun("a silent anchor", before, 1, us);

@@ -118,23 +118,23 @@ END_TEST
 /* A few events leave in each turn, however many answers there are. */
 START_TEST(events_leave_beside_answers)
 {
-    struct client c[MANY], ear = come();
+    struct client c[MANY], subscriber = come();
     unsigned turns = 0;
 
     come_all(c);
-    ck_assert_int_eq(pubsub_subscribe(engine->pubsub, ear.s, SLICE_LIT("lock:a"), false), 1);
+    ck_assert_int_eq(pubsub_subscribe(engine->pubsub, subscriber.s, SLICE_LIT("lock:a"), false), 1);
     publish("a");
     for (int i = 0; i < MANY; i++) {
         sends(&c[i], "PING\n");
     }
     (void)slow_turn();
     ck_assert_uint_le(sent_n, OF_A_TURN + OF_EVENTS);
-    ck_assert_uint_gt(received(&ear), 0);
+    ck_assert_uint_gt(received(&subscriber), 0);
     while (slow_turn()) {
         turns++;
     }
     ck_assert_uint_ge(turns, MANY / OF_A_TURN - 1);
-    leave(&ear);
+    leave(&subscriber);
     leave_all(c);
 }
 END_TEST

@@ -21,7 +21,7 @@
 
 #include "daemon/serve/session_end.h"
 
-/* ---- the calls of the daemon for one of its sockets, in their order: look, read, write ---- */
+/* ---- the calls of the daemon for one of its sockets, in their order: peek, read, write ---- */
 
 static int noted = -1; /* the socket */
 static char notes[32];

@@ -260,7 +260,7 @@ END_TEST
 
 START_TEST(subscribers_of_each_sort)
 {
-    struct client channel = come(), pattern = come(), session = come(), deaf = come();
+    struct client channel = come(), pattern = come(), session = come(), unsubscribed = come();
     struct core_publish news = news_of(CORE_NEWS_LOST, "a", "");
     char want[300];
 
@@ -269,9 +269,9 @@ START_TEST(subscribers_of_each_sort)
     pubsub_subscribe(engine->pubsub, pattern.s, slice_of("lock:*"), true);
     pubsub_subscribe(engine->pubsub, pattern.s, slice_of("lock:b*"), true);
     pubsub_subscribe(engine->pubsub, session.s, slice_of("session:7"), false);
-    pubsub_subscribe(engine->pubsub, deaf.s, slice_of("lock:b"), false);
-    pubsub_subscribe(engine->pubsub, deaf.s, slice_of("lock:a"), true); /* a pattern without a star is one name */
-    pubsub_unsubscribe(engine->pubsub, deaf.s, slice_of("lock:a"), true);
+    pubsub_subscribe(engine->pubsub, unsubscribed.s, slice_of("lock:b"), false);
+    pubsub_subscribe(engine->pubsub, unsubscribed.s, slice_of("lock:a"), true); /* no star: one name */
+    pubsub_unsubscribe(engine->pubsub, unsubscribed.s, slice_of("lock:a"), true);
     pubsub_news(engine->pubsub, &news);
     turn();
     snprintf(want, sizeof(want), "*3\r\n$7\r\nmessage\r\n$6\r\nlock:a\r\n$46\r\nlost 17 %s:4\r\n", engine->uuid);
@@ -281,11 +281,11 @@ START_TEST(subscribers_of_each_sort)
     expect(&pattern, want);
     snprintf(want, sizeof(want), "*3\r\n$7\r\nmessage\r\n$9\r\nsession:7\r\n$48\r\nlost 17 %s:4 a\r\n", engine->uuid);
     expect(&session, want);
-    expect(&deaf, "");
+    expect(&unsubscribed, "");
     leave(&channel);
     leave(&pattern);
     leave(&session);
-    leave(&deaf);
+    leave(&unsubscribed);
 }
 END_TEST
 

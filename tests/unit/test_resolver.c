@@ -65,7 +65,7 @@ on_found(void *ctx, const char *error)
 {
     (void)ctx;
     (void)error;
-    ck_abort_msg("nobody answers");
+    ck_abort_msg("no answer");
 }
 
 static void

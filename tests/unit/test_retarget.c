@@ -233,14 +233,14 @@ START_TEST(without_a_server_nothing_connects_and_all_is_down)
     struct backend_status st;
     int64_t until_us = clock_now_us() + 100 * US_PER_MS;
 
-    snprintf(address->why_unknown, sizeof(address->why_unknown), "nobody knows");
+    snprintf(address->why_unknown, sizeof(address->why_unknown), "no sentinel answers");
     while (clock_now_us() < until_us) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     shard_status(sh, &st);
     ck_assert(!st.up);
     ck_assert_str_eq(st.address, "somewhere");
-    ck_assert_str_eq(st.last_error, "nobody knows");
+    ck_assert_str_eq(st.last_error, "no sentinel answers");
     ck_assert_int_eq(outcome(ask("k")), CORE_DOWN);
 }
 END_TEST

@@ -83,7 +83,7 @@ START_TEST(one_read_and_one_write_for_a_request)
     expect(&c, ":101\r\n");
     ck_assert_uint_eq(reads, 11);
     ck_assert_uint_eq(writes, 11);
-    ck_assert(wait_for(all_seen)); /* an answered session was there: no further look */
+    ck_assert(wait_for(all_seen)); /* an answered session was there: no further read */
     ck_assert_uint_eq(reads, 11);
     counted = -1;
     leave(&c);

@@ -294,7 +294,7 @@ END_TEST
 
 /* ---- a world of nodes and daemons: the messages of a link keep their order, and may be late ---- */
 
-enum { NODES = 5, DAEMONS = 3, MESSAGES = 64, NOBODY = 0 };
+enum { NODES = 5, DAEMONS = 3, MESSAGES = 64, NO_ATTEMPT = 0 };
 
 enum what { ASK, RAISE, RELEASE };
 
@@ -303,7 +303,7 @@ struct message {
     unsigned attempt; /* whose message it is */
     uint64_t number;  /* token proposed, or counter to raise to */
     uint32_t room;
-    bool unheard;     /* the daemon no longer waits for its answer */
+    bool unanswered;     /* the daemon no longer waits for its answer */
 };
 
 struct link {
@@ -450,9 +450,9 @@ cover(struct node *z, uint64_t counter)
 static void
 ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
 {
-    bool received = v != NULL && !m->unheard;
+    bool received = v != NULL && !m->unanswered;
 
-    if (z->votes && z->key == NOBODY) {
+    if (z->votes && z->key == NO_ATTEMPT) {
         uint64_t answer = z->counter + 1 > m->number ? z->counter + 1 : m->number;
 
         z->key = m->attempt;
@@ -491,14 +491,14 @@ run(struct world *w, unsigned d, unsigned i)
         if (z->key == m.attempt) {
             cover(z, m.number);
         }
-        if (v != NULL && !m.unheard && z->key == m.attempt) {
+        if (v != NULL && !m.unanswered && z->key == m.attempt) {
             vote_raised(v, i, m.number);
-        } else if (v != NULL && !m.unheard) {
+        } else if (v != NULL && !m.unanswered) {
             vote_not_raised(v, i, CORE_GONE_IN_REDIS);
         }
         break;
     case RELEASE:
-        z->key = z->key == m.attempt ? NOBODY : z->key;
+        z->key = z->key == m.attempt ? NO_ATTEMPT : z->key;
         break;
     }
 }
@@ -513,10 +513,10 @@ give_up(struct world *w, unsigned d, unsigned i)
     for (unsigned k = 0; k < l->n; k++) {
         struct message *m = &l->to[(l->first + k) % MESSAGES];
 
-        if (m->attempt != a->attempt || a->left || m->unheard || m->what == RELEASE) {
+        if (m->attempt != a->attempt || a->left || m->unanswered || m->what == RELEASE) {
             continue;
         }
-        m->unheard = true;
+        m->unanswered = true;
         if (m->what == ASK) {
             vote_failed(&a->vote, i, CORE_UNKNOWN, -1);
         } else {

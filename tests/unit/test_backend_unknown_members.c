@@ -1,5 +1,5 @@
 /*
- * test_backend_unheard.c -- this process stood still until it found its links lost: meanwhile a daemon may have
+ * test_backend_unknown_members.c -- this process stood still until it found its links lost: meanwhile a daemon may have
  * started, unknown to us, and may have been granted locks. Redis has lost its data then, and we are the first to come
  * back.
  */
@@ -135,5 +135,5 @@ main(void)
     tcase_add_test(tc, a_daemon_that_saw_redis_die_knows_all);
     tcase_add_test(tc, a_daemon_that_stood_still_and_was_answered_knows_all);
 #endif
-    return world_run("backend, unheard", &tc, 1);
+    return world_run("backend, unknown members", &tc, 1);
 }

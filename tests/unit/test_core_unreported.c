@@ -1,6 +1,6 @@
 /*
- * test_core_untold.c -- holds that are released without a reply: if a hold of the name was reported to the owner, its
- * loss is reported, too; otherwise it is not.
+ * test_core_unreported.c -- holds that are released without a reply: if a hold of the name was reported to the owner,
+ * its loss is reported, too; otherwise it is not.
  */
 #include "tests/unit/core_world.h"
 
@@ -230,5 +230,5 @@ main(void)
         a_grant_too_late_to_be_reported,
     };
 
-    return suite_main("core, untold", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, unreported", tests, sizeof(tests) / sizeof(tests[0]));
 }
