@@ -137,7 +137,7 @@ void slot_init(struct slot *s, struct client *c, const struct options *o, unsign
 void slot_begin(struct slot *s);
 void slot_reply(struct slot *s, const struct reply *r);
 /* A message or an acknowledgement on the client's connection for SUBSCRIBE. */
-void slot_heard(struct slot *s, const struct reply *r);
+void slot_received(struct slot *s, const struct reply *r);
 void slot_wake(struct slot *s);
 
 /* ---- work.c: a worker's loop ---- */

@@ -259,7 +259,7 @@ taken(struct slot *s)
     const struct options *o = s->client->worker->o;
 
     if (!o->hot) {
-        die("%s: a name that nobody else uses was taken", o->proto->name);
+        die("%s: a name that no other client uses was taken", o->proto->name);
     }
     if (o->proto->lock_script != NULL) {
         if (!s->subscribed) {
@@ -368,7 +368,7 @@ slot_reply(struct slot *s, const struct reply *r)
 }
 
 void
-slot_heard(struct slot *s, const struct reply *r)
+slot_received(struct slot *s, const struct reply *r)
 {
     if (!s->subscribed || r->type != '*' || r->kind == 'u') {
         return;

@@ -74,7 +74,7 @@ parse(int argc, char **argv)
 
 /* Waits until standard input has a line or ends; true for a line. */
 static bool
-told(void)
+line_came(void)
 {
     char line[64];
 
@@ -113,7 +113,7 @@ idle_main(const struct scale *s)
         ask_number(fd, "UNLOCK", name);
     }
     printf("{\"idle\": %u, \"seconds\": %.3f}\n", s->clients, since(began));
-    while (told()) {
+    while (line_came()) {
     }
     return 0;
 }
@@ -232,7 +232,7 @@ hold_main(struct scale *s)
     }
     took = since(began);
     printf("{\"held\": %u, \"seconds\": %.3f, \"per_s\": %.1f}\n", s->names, took, s->names / took);
-    while (told()) {
+    while (line_came()) {
     }
     return 0;
 }
@@ -279,7 +279,7 @@ wait_main(struct scale *s)
         flush(&h[i].conn);
     }
     printf("{\"sent\": %u, \"seconds\": %.3f}\n", s->names, since(began));
-    if (!told()) {
+    if (!line_came()) {
         return 0;
     }
     began = now_ns();
@@ -292,7 +292,7 @@ wait_main(struct scale *s)
         }
     } while (freed < s->names);
     printf("{\"served\": %u, \"seconds\": %.3f, \"per_s\": %.1f}\n", sum_got(s, h), since(began), freed / since(began));
-    while (told()) {
+    while (line_came()) {
     }
     return 0;
 }

@@ -74,17 +74,17 @@ worker_ends(struct worker *w, int64_t now)
 }
 
 static void
-heard(struct conn *c, const struct reply *r)
+received(struct conn *c, const struct reply *r)
 {
     struct client *client = c->client;
     struct slot *s;
 
     if (c->is_sub) {
-        slot_heard(&client->slot[0], r);
+        slot_received(&client->slot[0], r);
         return;
     }
     if (client->fifo_n == 0) {
-        die("an answer that nobody asked for: %c%.*s", r->type, (int)r->n, r->text);
+        die("an answer without a request: %c%.*s", r->type, (int)r->n, r->text);
     }
     s = client->fifo[client->fifo_at];
     client->fifo_at = (client->fifo_at + 1) % client->fifo_max;
@@ -104,7 +104,7 @@ take(struct worker *w, struct conn *c, bool wait)
         return;
     }
     while ((n = reply_parse(c->in + at, c->in_n - at, &r)) > 0) {
-        heard(c, &r);
+        received(c, &r);
         at += n;
     }
     conn_took(c, at);

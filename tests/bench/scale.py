@@ -44,7 +44,7 @@ class Helper:
                                      stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
         stage.helpers.append(self)
         self.deadline = deadline
-        self.said = self.line()
+        self.first = self.line()
 
     def line(self):
         text = self.proc.stdout.readline()
@@ -138,9 +138,9 @@ def locks(stage, sizes, out):
     holders, stage.growth["locks"] = [], table
     for n in sizes.locks:
         holders.append(place.helper("hold", "--clients", 64, "--names", n - held, "--prefix", "h%d" % n))
-        said, held = holders[-1].said, n
+        first, held = holders[-1].first, n
         m = place.load(16, prefix="own%d" % n)
-        table.append({"locks": n, "taken_per_s": said["per_s"], "pairs_per_s": m["pairs_per_s"],
+        table.append({"locks": n, "taken_per_s": first["per_s"], "pairs_per_s": m["pairs_per_s"],
                       "lock_p99_us": place.p99(1.0), "bytes_per_lock": (rss(place.daemon.pid) - base) / n,
                       "redis_bytes_per_lock": (rss(place.redis.pid) - redis_base) / n, "lost": place.stat("lost")})
     out["mem-lock"] = [table[-1]["bytes_per_lock"]]

@@ -78,8 +78,8 @@ class Rlockd(Server):
 
     def is_empty(self):
         """every lock is free again"""
-        told = self.daemon.info("keyspace")
-        return told["locks_held"] == "0" and told["locks_freeing"] == "0"
+        fields = self.daemon.info("keyspace")
+        return fields["locks_held"] == "0" and fields["locks_freeing"] == "0"
 
 
 class OverTcp(Server):

@@ -48,7 +48,7 @@ class Stage:
         shutil.rmtree(self.dir, True)
 
 
-class Ear(threading.Thread):
+class Subscriber(threading.Thread):
     """Notes when a sentinel publishes another master."""
 
     def __init__(self, sentinel):
@@ -65,8 +65,8 @@ class Ear(threading.Thread):
             pass
 
 
-class Looker(threading.Thread):
-    """Notes when a condition holds, by a look every 5 ms."""
+class Watcher(threading.Thread):
+    """Notes when a condition holds; checks it every 5 ms."""
 
     def __init__(self, holds):
         super().__init__(daemon=True)
@@ -87,9 +87,9 @@ class BySentinels:
 
     def kill(self):
         """Kills the master; returns the thread that notes when there is another one."""
-        ears = [Ear(s) for s in self.there.sentinels]
+        watchers = [Subscriber(s) for s in self.there.sentinels]
         self.there.servers[0].kill()
-        return ears
+        return watchers
 
 
 class InCluster:
@@ -102,7 +102,7 @@ class InCluster:
     def kill(self):
         replica, other = self.there.nodes[4], self.there.masters[0]
         self.there.masters[1].kill()
-        return [Looker(lambda: replica.is_master() and "cluster_state:ok" in str(other.ask("CLUSTER", "INFO")))]
+        return [Watcher(lambda: replica.is_master() and "cluster_state:ok" in str(other.ask("CLUSTER", "INFO")))]
 
 
 class OfQuorum:
@@ -114,7 +114,7 @@ class OfQuorum:
 
     def kill(self):
         self.there.nodes[0].kill()
-        now = Looker(lambda: True)
+        now = Watcher(lambda: True)
         now.join()
         return [now]
 

@@ -176,7 +176,7 @@ class Counting(unittest.TestCase):
     def test_what_is_many(self):
         server = self.stage.server("rlockd")
         hold = scale.Helper(self.stage, "hold", "--at", server.at, "--clients", 3, "--names", 1000)
-        self.assertEqual(hold.said["held"], 1000)
+        self.assertEqual(hold.first["held"], 1000)
         self.assertEqual(int(server.daemon.info("keyspace")["locks_held"]), 1000)
         held = map(servers.harness.as_map, server.daemon.cmd("LOCKS", "bench/held/*"))
         self.assertEqual({len(m["name"]) for m in held}, {32})
@@ -193,7 +193,7 @@ class Counting(unittest.TestCase):
         server = self.stage.server("rlockd")
         self.assertEqual(load("killed", "--at", server.at, "--rounds", 3)["us"]["n"], 3)
 
-    def test_a_refusal_is_told(self):
+    def test_a_refusal_is_reported(self):
         p = subprocess.run([LOAD, "--proto", "rlockd", "--at", "unix:/nowhere"], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE)
         self.assertEqual((p.returncode, p.stdout), (1, b""))

@@ -81,7 +81,7 @@ TRIED = {
         "With a core for each process and no trip: not measured.",
     "mem-lock":
         "A claim has 264 bytes, a lock 136 and its name, tables 40, and malloc makes 272 and 176 of them. Tried: "
-        "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "
+        "the queue as a record that is there only while a request waits or is asked about elsewhere, states and "
         "flags in bits, fields of some states in one place, one time for all that went unanswered, a timer whose "
         "time is in the heap only, the rule's words in the lock alone: 1005 -> 505 bytes. 170,000 holes of 80 "
         "bytes, left of records of a burst that malloc split for locks, were 13 bytes a lock: base/freelist.h. A "
@@ -90,7 +90,7 @@ TRIED = {
         "without an order (8), which lets renewals overtake each other.",
     "renew-":
         "A renewal is HEXISTS and PEXPIREAT in a script, on keys that are in no cache when there are a million of "
-        "them. Redis: PEXPIRE GT instead of PTTL (25.3 k -> 20.2 k instructions per name), terms said once per call "
+        "them. Redis: PEXPIRE GT instead of PTTL (25.3 k -> 20.2 k instructions per name), terms sent once per call "
         "(-> 18.9 k), answers in rows and fewer shared variables (-> 16.6 k), a short loop in Lua for names that are "
         "as they were (-11 to -14 %; 8 to 9 % of the time). What is left are two commands (about 0.6 us each before "
         "they do anything; with what they look up 70 % of the time), and what a call brings with it, 0.8 us per name. "
@@ -98,7 +98,7 @@ TRIED = {
         "rlockd waits for memory: ids side by side in their table, not each by chance (-23 %); what is left are the "
         "heap of timers, the claims, and waking up. Fetching the claims of an answer into the cache before they are "
         "looked at brought 13 % in place of the table (beside it: not measured); huge pages, and the heap's next "
-        "level ahead of time: nothing that could be told from chance. "
+        "level ahead of time: no more than chance. "
         "Two calls on their way instead of one: -17 % in rlockd, -8 % in Redis, as neither sleeps between; calls of "
         "128 names (`redis.batch`, RENEW_TOGETHER) bring as much, in place of it. That a LOCK was slow behind calls "
         "of 128 was not their size: the more calls were on their way, the longer took their answers, and the more "

@@ -133,7 +133,7 @@ def line_at(text, at):
 
 
 def left_out(text):
-    """(lines whose branches are not ours, line of a switch -> how many of its ways are said to be impossible)"""
+    """(lines whose branches are not ours, line of a switch -> how many of its ways are declared impossible)"""
     lines, switches = set(), {}
     for m in NOT_OURS.finditer(text):
         lines.update(range(line_at(text, m.start()), line_at(text, closing(text, m.end() - 1, "()")) + 1))

@@ -179,8 +179,8 @@ class House:
     def starved(self):
         """The daemon has ended for lack of memory: its log has that line and no other error. None, or the error."""
         log = self.daemon.log()
-        said = log.count("error memory exhausted bytes=")
-        if self.daemon.proc.returncode != NO_MEMORY or said != 1 or "Sanitizer" in log:
+        lines = log.count("error memory exhausted bytes=")
+        if self.daemon.proc.returncode != NO_MEMORY or lines != 1 or "Sanitizer" in log:
             return self.died()
         return None
 
@@ -590,12 +590,12 @@ def files(tally, build):
                 served.append(None)
         refused = sum(isinstance(r, harness.RError) or r is None for r in served)
         checks = [("the holder is not served", first.ask("LOCK", "held") == held),
-                  ("somebody was served", served.count("PONG") > 20), ("somebody was refused", refused > 0),
+                  ("some were served", served.count("PONG") > 20), ("some were refused", refused > 0),
                   ("the listener says that it rests", "resting" in house.daemon.log())]
         house.redis.cmd("CLIENT", "KILL", "TYPE", "normal")  # a link that comes back finds a full table
         for c in callers:
             c.close()
-        checks += [("nobody is served afterwards", harness.within(house.daemon.serving))]
+        checks += [("no client is served afterwards", harness.within(house.daemon.serving))]
         first.ask("UNLOCK", "held"), first.ask("UNLOCK", "held")
         first.end()
         harness.until(house.daemon.ready)

@@ -44,7 +44,7 @@ class Client:
         try:
             self.conn = harness.Conn(path, PATIENCE * harness.SLOW)
         except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError) as e:
-            raise Wrong("nobody listens any more: %s" % e)
+            raise Wrong("no process listens any more: %s" % e)
 
     def send(self, *words):
         """Sends one request; receive() reads its reply later."""
@@ -319,7 +319,7 @@ def named_owners(st):
 
 def subscribers(st):
     a, b, c = (st.client() for _ in range(3))
-    n = st.name("heard")
+    n = st.name("received")
     b.pushes = c.pushes = True
     b.ask("SUBSCRIBE", "lock:" + n)
     b.ask("PSUBSCRIBE", "session:*")
@@ -357,7 +357,7 @@ def asking(st):
     a.ask("LOCK", n)
     b.send("LOCK", n, "WAIT", "40ms")
     a.ask("LOCKINFO", n)
-    a.ask("LOCKINFO", "nobody-has-it")
+    a.ask("LOCKINFO", "not-held")
     for words in (["LOCKS"], ["WAITERS", n], ["SESSIONS"], ["OWNERS"], ["INFO"], ["INFO", "tree"], ["COMMAND"],
                   ["HELP", "lock"], ["CONFIG", "GET", "*"], ["COMMAND", "DOCS", "LOCK"]):
         a.ask(*words)

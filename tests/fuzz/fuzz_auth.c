@@ -48,7 +48,7 @@ check_sessions(const struct talk *k)
         CHECK(s->authed || (s->subscriptions == NULL && !list_linked(&s->monitor_node)));
     }
     CHECK(known || (redis->acquires == 0 && redis->releases == 0 && core_totals(engine->core).locks == 0),
-          "a stranger reached the core");
+          "a client before AUTH reached the core");
 }
 
 int
@@ -74,7 +74,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < TALKERS; i++) {
         const struct session *s = k.t[i].open ? session_find(engine, k.t[i].c.id) : NULL;
 
-        CHECK(s == NULL || s->authed, "a stranger that stays");
+        CHECK(s == NULL || s->authed, "a session stays without AUTH");
     }
     k.killed = true; /* sessions without a password were closed before they had their answers */
     talk_end(&k);

@@ -102,7 +102,7 @@ on_reply(struct world *w, const struct core_reply *r)
             return;
         }
     }
-    CHECK(!"nobody has asked", "session %d request %d answer %d", (int)r->session, (int)r->id, (int)r->answer);
+    CHECK(!"a reply without a request", "session %d request %d answer %d", (int)r->session, (int)r->id, (int)r->answer);
 }
 
 static void
@@ -411,7 +411,7 @@ see_waiter(void *ctx, const struct core_waiter_view *v)
 }
 
 static void
-look(struct world *w)
+read_all(struct world *w)
 {
     size_t n = 0;
 
@@ -440,7 +440,7 @@ happens(struct world *w, struct choices *c)
         if (what & 32) {
             polled(w, take_byte(c));
         } else {
-            look(w);
+            read_all(w);
         }
         break;
     case 4: /* late, and for any lock or none */

@@ -1,5 +1,5 @@
 /*
- * fuzz_escape.c -- foreign bytes in lines for people: each line of the log and of MONITOR stays one printable line,
+ * fuzz_escape.c -- foreign bytes in lines for readers: each line of the log and of MONITOR stays one printable line,
  * errors too, and the words of a MONITOR line, read back, are the words of the request (except passwords).
  *
  * Input: the sort of line, then its bytes.

@@ -1,5 +1,5 @@
 /*
- * fuzz_text.c -- texts of Redis and numbers of people: INFO's fields, errors for people, durations, sizes, globs,
+ * fuzz_text.c -- texts of Redis and numbers of operators: INFO's fields, errors for operators, durations, sizes, globs,
  * channel names.
  *
  * Input: the sort of text, then its bytes.

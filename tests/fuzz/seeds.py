@@ -104,8 +104,8 @@ def sessions():
         "drain": "LOCK a\n\x011LOCK a\n\x01.DRAIN\n\x01.LOCK b\n\x010UNLOCK a\n\x01.",
         "break": "LOCK a\n\x011BREAK a\nKILL 1\n\x01.",
         "halfclosed": "LOCK a\n\x011LOCK a\n\x01.\x01w\x01.\x010\x01x\x01.",
-        "deaf": "\x01q" + "HELP\n" * 20 + "\x01.\x01t\x05\x01.\x01q\x01.",
-        "heard": "LOCK a\n\x01.\x01s\x20rlock 1 0b9c2c1e-3f57 1 a 2 b\n\x01.",
+        "unread": "\x01q" + "HELP\n" * 20 + "\x01.\x01t\x05\x01.\x01q\x01.",
+        "broadcast": "LOCK a\n\x01.\x01s\x20rlock 1 0b9c2c1e-3f57 1 a 2 b\n\x01.",
         "owners": "LOCK a OWNER w ONCE WAIT 1s\nLOCK a OWNER w ONCE\n\x011LOCK a OWNER v WAIT 2s FULL\n"
                   "\x01.\x010\x01x\x01t\x05\x01.",
         "data-lost": "LOCK a\nLOCK b KIND rw SHARED\n\x01.\x01l\x01o\x02\x01.\x01o\x00\x01cUNLOCK a\n\x01.\x01g\x01.",
@@ -122,7 +122,7 @@ def sessions():
         "password": "\0AUTH sesame\nLOCK a\n\x01.", "wrong": "\0AUTH x\nAUTH y\nAUTH z\nPING\n\x01.",
         "hello": "\0HELLO 3 AUTH default sesame SETNAME x\nLOCK a\n\x01.",
         "admin": "\1AUTH admin 'open it'\nDRAIN\n\x01.",
-        "stranger": "\0LOCK a\nLOCKS\nMONITOR\nSUBSCRIBE lock:a\nSET a v NX\nBREAK a\nKILL 1\n\x01.",
+        "no-auth": "\0LOCK a\nLOCKS\nMONITOR\nSUBSCRIBE lock:a\nSET a v NX\nBREAK a\nKILL 1\n\x01.",
         "user": "\1AUTH default sesame\nMONITOR\nRESET\nLOCK a\n\x01.", "too-much": "\0" + "PING\n" * 60 + "\x01.",
         "line": "\0" + "x" * 300 + "\n\x01.", "array": "\0*2\r\n$4\r\nAUTH\r\n$6\r\nses\x01 ame\r\n\x01.",
         "big-bulk": "\0*2\r\n$4\r\nAUTH\r\n$257\r\n", "slow": "\0AU\x01.TH\x01t\x04\x01.",
@@ -209,17 +209,18 @@ def decoders():
     put("text", "channel-braces", b"\4\5a{b}c")
     put_dict("text", ["redis_version:", "run_id:", "role:", "maxmemory_policy:", "\r\n", "LOADING ", "BUSY ", "OOM ",
                       "ms", "h", "KiB", "GiB", "[^", "\\]"])
-    def presence(outcome, number, until, word, *changes, told=(9, 9, 1, 0)):
-        head, told = [":%d\r\n" % n for n in (1700000000000000, outcome, number, until)], [":%d\r\n" % n for n in told]
+    def presence(outcome, number, until, word, *changes, counts=(9, 9, 1, 0)):
+        head = [":%d\r\n" % n for n in (1700000000000000, outcome, number, until)]
+        counts = [":%d\r\n" % n for n in counts]
         texts = ["$%d\r\n%s\r\n" % (len(t), t) for t in (word,) + changes]
-        return "*%d\r\n%s" % (9 + len(changes), "".join(head + texts[:1] + told + texts[1:]))
+        return "*%d\r\n%s" % (9 + len(changes), "".join(head + texts[:1] + counts + texts[1:]))
 
     one, two = "1b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 30000 7", "2b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 - 9"
     put("epoch", "life", "\0" + presence(1, 5, 0, "5 abc") + presence(1, 6, 1700000030000, "6 def", one)
         + presence(1, 6, 0, "6 def", one, two))
-    put("epoch", "list", "\0" + presence(1, 5, 0, "5 abc", one, told=(9, 7, 1, 0)) + presence(1, 5, 0, "5 abc", two)
-        + presence(1, 6, 1700000030000, "6 abc", told=(9, 0, 0, 2))
-        + presence(1, 6, 0, "6 abc", one, told=(8, 8, 0, 1)))
+    put("epoch", "list", "\0" + presence(1, 5, 0, "5 abc", one, counts=(9, 7, 1, 0)) + presence(1, 5, 0, "5 abc", two)
+        + presence(1, 6, 1700000030000, "6 abc", counts=(9, 0, 0, 2))
+        + presence(1, 6, 0, "6 abc", one, counts=(8, 8, 0, 1)))
     put("epoch", "old", "\4" + presence(1, 5, 0, "5 abc") + presence(1, 4, 0, "4 abc") + presence(1, 4, 0, "4 abc"))
     put("epoch", "twin", "\3" + presence(2, 5, 0, "5 abc"))
     put("epoch", "negative", "\0" + presence(1, -5, 0, "5 abc") + presence(1, 5, -1, "5"))
@@ -242,9 +243,9 @@ def decoders():
 
 
 def lines():
-    said = "LOCK a \"b\\n\\x00\" 'c\\' d'\nAUTH user password-of-mine\nHELLO 3 AUTH u hidden-word SETNAME x\n" \
+    requests = "LOCK a \"b\\n\\x00\" 'c\\' d'\nAUTH user password-of-mine\nHELLO 3 AUTH u hidden-word SETNAME x\n" \
            "HELLO 3 SETNAME AUTH AUTH u p\n"
-    put("escape", "monitor", b"\1" + said.encode())
+    put("escape", "monitor", b"\1" + requests.encode())
     put("escape", "log", b"\0\x05a\n=\"\\\x06b c=d\x00\x05" + b"info room event k=v\n\xff\x1b[31m")
     put("escape", "log-long", b"\0\xff" + b"\n" * 255 + b"\xff" + b"=" * 255 + b"\1" + b"\\" * 400)
     put("escape", "error", b"\2\0\0a\r\n-ERR forged\r\n\x80")
@@ -321,9 +322,11 @@ def events():
         "say": lock + [0, 1, 0, 23, 0, 1, 100] + time * 3 + [2, 1, 2, 3, 9, 1, 65],
         "reclaim": lock + [0, 1, 0] + yes + [6, 160, 6, 1] + yes + lock + [0, 1, 0],
         "grace": [6, 160] + lock + [0, 1, 0, 23, 0, 7, 50] + time + yes,
-        "doubt": [211, 0, 112, 112, 3, 255, 45, 40, 38, 219, 219, 63, 112, 112, 112, 112, 112, 242, 150, 148, 112, 112],
-        "doubt-renewal": [6, 211, 0, 112, 3, 49, 54, 255, 45, 40, 6, 0, 255, 80, 80, 148, 242, 150, 148, 80, 6, 0, 52,
-                          80, 80, 80, 80, 80, 255, 80, 192, 245, 59, 59, 65, 245, 38, 0, 219, 219, 219, 219, 219, 219],
+        "verify": [211, 0, 112, 112, 3, 255, 45, 40, 38, 219, 219, 63, 112, 112, 112, 112, 112, 242, 150, 148, 112,
+                   112],
+        "verify-renewal": [6, 211, 0, 112, 3, 49, 54, 255, 45, 40, 6, 0, 255, 80, 80, 148, 242, 150, 148, 80, 6, 0,
+                           52, 80, 80, 80, 80, 80, 255, 80, 192, 245, 59, 59, 65, 245, 38, 0, 219, 219, 219, 219, 219,
+                           219],
         "rw": lock + [4, 129, 0, 0] + yes + [19, 1, 4, 129, 0] + yes + [19, 1, 4, 1, 0],
         "down": lock + [0, 1, 0, 23, 0, 4] + time * 2 + yes,
         "conf": [1, 7] + lock + [0, 1, 0] + yes + lock + [1, 1, 0] + lock + [2, 1, 0],
@@ -384,12 +387,12 @@ def clusters():
 def anchors():
     entry = "12 00000000000000ab 11 5 0-5460 5462"
 
-    def anchor(status, *entries, new=0, longest=30000, bits="", owners="5 0 6", told=""):
-        return resp([1700000000000000, status, new, 4, 5, 6, longest, 8, told, bits, owners, *entries])
+    def anchor(status, *entries, new=0, longest=30000, bits="", owners="5 0 6", members=""):
+        return resp([1700000000000000, status, new, 4, 5, 6, longest, 8, members, bits, owners, *entries])
 
     node = [1700000000000000, "master", "00000000000000ab", "a" * 40, 3, "0-5460 5462", "7 9"]
     put("anchor", "votes", anchor(1, entry, "13 ff 12 6 5461", bits="0120") + anchor(2, new=1) + anchor(3) + anchor(4))
-    put("anchor", "lists", anchor(1, told="0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 30000 1\n"))
+    put("anchor", "lists", anchor(1, members="0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 30000 1\n"))
     put("anchor", "long", anchor(1, longest=2**63 - 1) + anchor(2, longest=86400000))
     for i, bad in enumerate(["", "12", "12 ab 11 5 7-3", "12 ab 11 5 0-16384", "0 ab 11 5 0", "12 ab 11 0 0",
                              "12 zz 11 5 0", "12 ab 11 5 0-", "99999999999999999999 ab 11 5 0"]):

@@ -289,7 +289,7 @@ talk_post(enum core_event_type type, struct choices *c)
 }
 
 static void
-talk_doubt(struct talk *k, enum core_event_type type)
+talk_verify(struct talk *k, enum core_event_type type)
 {
     struct core_event ev = {.type = type};
 
@@ -363,7 +363,7 @@ instruct(struct talk *k, struct choices *c)
     case 'l':
     case 'c':
     case 'g':
-        talk_doubt(k, what == 'l' ? CORE_RECLAIM : what == 'c' ? CORE_SUSPECT : CORE_GRACE_OVER);
+        talk_verify(k, what == 'l' ? CORE_RECLAIM : what == 'c' ? CORE_SUSPECT : CORE_GRACE_OVER);
         break;
     case 'r':
         talk_inspected(c);

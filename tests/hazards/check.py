@@ -2,7 +2,7 @@
 """The table of hazards in tests/README.md: each row is there once, and names tests that exist and run.
 
 A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`. A row
-without a test must have `deferred:` or `refused:` with the reason; text after the first semicolon is for people. Then
+without a test must have `deferred:` or `refused:` with the reason; text after the first semicolon is for readers. Then
 the check proves that it can fail.
 """
 import os

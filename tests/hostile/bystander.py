@@ -101,21 +101,21 @@ class Keeper:
     """Holds a name, and receives the event of its end."""
 
     def __init__(self, path):
-        self.sock, self.ears = connect(path), connect(path)
-        self.ears.sendall(b"SUBSCRIBE lock:%s\r\n" % KEPT)
+        self.sock, self.subscriber = connect(path), connect(path)
+        self.subscriber.sendall(b"SUBSCRIBE lock:%s\r\n" % KEPT)
         self.received = b""
         while b":1\r\n" not in self.received:
-            self.received += self.ears.recv(65536)
+            self.received += self.subscriber.recv(65536)
         self.sock.sendall(b"LOCK %s WAIT 5s\r\n" % KEPT)
         answer = self.sock.recv(65536)
         if answer[:1] != b":":
             raise SystemExit("bystander: LOCK was answered %r" % answer)
 
     def fileno(self):
-        return self.ears.fileno()
+        return self.subscriber.fileno()
 
     def read(self):
-        got = self.ears.recv(65536)
+        got = self.subscriber.recv(65536)
         self.received += got
         return got != b""
 

@@ -78,7 +78,7 @@ class Guesses(Scene):
                 got = s.recv(4096)
                 if s is right:
                     if got != b"+OK\r\n":
-                        raise AssertionError("who knows the password is told %r" % got)
+                        raise AssertionError("a client with the password gets %r" % got)
                     took = time.monotonic() - began
                 elif not got:
                     s.close()

@@ -9,8 +9,8 @@ class SlowPatterns(Scene):
 
     def prepare(self):
         self.name = "a" * 500
-        self.ears = [self.connect() for _ in range(2)]
-        for n, c in enumerate(self.ears):
+        self.subscribers = [self.connect() for _ in range(2)]
+        for n, c in enumerate(self.subscribers):
             received = 0
             for i in range(0, 1024, 16):
                 words = " ".join("lock:*%s%d%04d%s*" % ("a" * 250, n, i + k, "x" * 250) for k in range(16))
@@ -33,10 +33,10 @@ class Fanout(Scene):
     def prepare(self):
         names = ["f%d" % i for i in range(20)]
         self.c = self.connect()  # first: select() takes no high descriptor
-        self.ears = [self.connect() for _ in range(4000)]
-        for c in self.ears:
+        self.subscribers = [self.connect() for _ in range(4000)]
+        for c in self.subscribers:
             c.sock.sendall(("SUBSCRIBE %s\r\n" % " ".join("lock:" + n for n in names)).encode())
-        for c in self.ears:
+        for c in self.subscribers:
             received = 0
             while received < 20 * 6:  # lines of the frames
                 received += take(c).count(b"\n")

@@ -72,6 +72,6 @@ class Vanishers(Scene):
         until(all_ended)
         took = (time.monotonic() - began) * 1000
         run = int(self.daemon.info("stats")["total_commands_processed"])
-        assert run < self.n * self.each / 4, "%d requests were run for nobody" % run
+        assert run < self.n * self.each / 4, "%d requests were run for closed connections" % run
         return "%d of %d requests were run; the last session ended %d ms after the last close" % (
             run, self.n * self.each, took)

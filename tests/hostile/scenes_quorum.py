@@ -34,8 +34,8 @@ class Votes:
     @staticmethod
     def rounds(daemon):
         """Votes of all nodes, the second rounds, and how many nodes vote."""
-        told = daemon.info("redis")
-        rows = [dict(word.split("=", 1) for word in told["redis_node%d" % i].split(",")) for i in range(3)]
+        fields = daemon.info("redis")
+        rows = [dict(word.split("=", 1) for word in fields["redis_node%d" % i].split(",")) for i in range(3)]
         return (sum(int(r["votes"]) for r in rows), sum(int(r["second_rounds"]) for r in rows),
                 sum(r["state"] == "voting" for r in rows))
 
@@ -47,14 +47,14 @@ class Votes:
 
     def attack(self):
         votes, second, _ = self.rounds(self.daemon)
-        ahead, self.looks_at = -1 << 60, time.monotonic()
+        ahead, self.next_read_at = -1 << 60, time.monotonic()
 
-        def look(_):
+        def read_clocks(_):
             nonlocal ahead
-            if time.monotonic() > self.looks_at:
+            if time.monotonic() > self.next_read_at:
                 ahead = max(ahead, *self.nodes.cmd("EVAL", LEAD, len(CLOCKS), *CLOCKS))
-                self.looks_at += 0.05
-        lines = flood(self.conns, self.words, SECONDS, look)
+                self.next_read_at += 0.05
+        lines = flood(self.conns, self.words, SECONDS, read_clocks)
         votes, second = (now - before for now, before in zip(self.rounds(self.daemon), (votes, second)))
         if second > votes or ahead > AHEAD_US:
             raise AssertionError("%d second rounds of %d votes, a clock is %d us ahead" % (second, votes, ahead))

@@ -42,7 +42,7 @@ class Waits:
         began = time.monotonic()
         reply = self.last.cmd(*line.split())
         if not str(reply).startswith("DEADLOCK"):
-            raise AssertionError("it was told %r" % reply)
+            raise AssertionError("the reply is %r" % reply)
         return (time.monotonic() - began) * 1000
 
 
@@ -53,7 +53,7 @@ class Chained(Waits):
     def attack(self):
         self.wait(["LOCK n%d OWNER o%d" % (i - 1, i) for i in range(1, self.n)])
         self.until_waiting(self.n - 1)
-        return "closed, told in %.0f ms" % self.deadlock("LOCK n%d OWNER o0" % (self.n - 1))
+        return "closed, reported in %.0f ms" % self.deadlock("LOCK n%d OWNER o0" % (self.n - 1))
 
 
 class Chain(Chained, Scene):
@@ -78,7 +78,7 @@ class Pools(Waits, Scene):
         self.wait(["LOCK pool%d OWNER o%d" % ((i + 1) % 2, i) for i in range(2 * self.n - 1)])
         self.until_waiting(2 * self.n - 1)
         took = [self.deadlock("LOCK pool0 OWNER o%d" % (2 * self.n - 1)) for _ in range(50)]
-        return "closed 50 times, told in %.0f ms at most" % max(took)
+        return "closed 50 times, reported in %.0f ms at most" % max(took)
 
 
 class Crowd(Waits, Scene):
@@ -94,7 +94,7 @@ class Crowd(Waits, Scene):
         self.until_waiting(self.n)
         took = [self.deadlock("LOCK n%d OWNER last" % (i * 9)) for i in range(200)]
         time.sleep(1)  # all waits end: the measured time
-        return "closed 200 times, told in %.0f ms at most" % max(took)
+        return "closed 200 times, reported in %.0f ms at most" % max(took)
 
 
 class ManyOwners(Waits, Scene):

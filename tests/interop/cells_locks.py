@@ -176,7 +176,7 @@ def force(r):
     shared, writer = (["SHARED"], ["as", "write"]) if r.lib.family == "rw-read" else ([], [])
     mine = r.we_take_all(ours, None, *shared)[0]
     p = r.it_waits(theirs, *writer)
-    check(r.driver.ask("x", "force", theirs) == "1", "forceUnlock said that nobody had it")
+    check(r.driver.ask("x", "force", theirs) == "1", "forceUnlock answered that it was not held")
     check(p.wait() is not None, "its waiter was not granted")
     refused(mine.cmd("UNLOCK", ours, *shared), "LOST|NOTHELD")
     check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "our late UNLOCK freed its lock")
@@ -194,7 +194,7 @@ def break_(r):
         return "-KIND"
     waiter = r.w.wait(r.w.b, "LOCK", ours, "WAIT", "60s")
     r.w.waits(r.w.b, ours)
-    check(r.w.ask(r.w.a, "BREAK", ours) == 1, "BREAK said that there was nothing")
+    check(r.w.ask(r.w.a, "BREAK", ours) == 1, "BREAK answered that there was no lock")
     granted(waiter.result())
     try:
         r.driver.ask("h0", "unlock", theirs)

@@ -198,7 +198,7 @@ def a_loss(r):
             notified.append(what)
     check(other.cmd("LOCK", ours, "ONCE") > 0, "we lost it to an unlock that was not its own")
     check(other.cmd("UNLOCK", ours) == 0, "our UNLOCK")
-    return "told by " + " and ".join(notified) if notified else "not told"
+    return "notified by " + " and ".join(notified) if notified else "not notified"
 
 
 def notified_by_an_extend(r, theirs, key):
@@ -240,7 +240,7 @@ def a_gap(r):
     except Refused:
         pass
     check(granted(r.w.ask(r.w.b, "LOCK", ours, "WAIT", "10s")) > token, "a token that is not larger")
-    return "told" if notified else "not told"
+    return "notified" if notified else "not notified"
 
 
 def a_hole_of_ours(r):

@@ -56,10 +56,10 @@ def fair(r):
         else:
             waiters.append(r.w.wait(getattr(r.w, kind), "LOCK", ours, "WAIT", "60s"))
 
-        def placed():
+        def queued():
             """a place in Redis's queue"""
             return r.w.redis.cmd("LLEN", queue[0]) == i + 1
-        until(placed, 5)
+        until(queued, 5)
     mine.cmd("UNLOCK", ours)
     for i, p in enumerate(waiters):
         until(p.done, 5)

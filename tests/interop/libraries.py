@@ -25,7 +25,7 @@ class Library:
     package    of install.py
     prefix     of names: the rule of world.py for this library
     port       "redis", or "rlockd" for the drop-in
-    told       its unlock publishes a message, and its waiters subscribe: a wake-up takes milliseconds
+\tnotified\t its unlock publishes a message, and its waiters subscribe: a wake-up takes milliseconds
     verbs      the verbs of its driver besides lock, trylock, unlock
     limit      how many may hold it at a time
     family     its special features: cells_special.py

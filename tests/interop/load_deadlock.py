@@ -35,8 +35,8 @@ def ring(world, length, number, rng):
     time.sleep(2.5)  # no other owner gets it, now or a little later
     victims = found()
     replies = [waits[i].result() for i in victims]
-    check(len(victims) == 1, "%d of %d were told: %s", len(victims), length, replies)
-    check(isinstance(replies[0], RError) and replies[0].startswith("DEADLOCK"), "the victim was told %r", replies[0])
+    check(len(victims) == 1, "%d of %d got an answer: %s", len(victims), length, replies)
+    check(isinstance(replies[0], RError) and replies[0].startswith("DEADLOCK"), "the victim got %r", replies[0])
     missing = [n for n in names if n not in replies[0]]
     check(not missing, "the report does not name %s: %s", missing, replies[0])
     check(took < WITHIN + SLACK, "found only after %.2f s", took)

@@ -47,10 +47,10 @@ def staged(world, driver, rng, number):
             t.start()
             workers.append(t)
 
-        def placed():
+        def queued():
             """a place in the queue"""
             return world.redis.cmd("LLEN", queue) == place + 1
-        until(placed, 5)
+        until(queued, 5)
     holder.cmd("UNLOCK", name)
     for t in workers:
         t.join(DEADLINE)
@@ -163,7 +163,7 @@ def running(world, driver):
     check(replay.grants == total, "the log shows %d grants, not %d", replay.grants, total)
     check(replay.queued > total / 2, "only %d of %d grants came from the queue", replay.queued, total)
     wrong = replay.wrong
-    check(not wrong, "%d of %d were granted past somebody; the first: %s", len(wrong), total, wrong[:3])
+    check(not wrong, "%d of %d were granted past a waiter; the first: %s", len(wrong), total, wrong[:3])
     return total, replay.queued
 
 

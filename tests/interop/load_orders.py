@@ -83,7 +83,7 @@ class Reference:
         for c in self.conns:
             c.sock.settimeout(15)
         self.holder, self.queue, self.waiting = {}, {}, {}
-        self.look = world.conn(world.a)
+        self.reader = world.conn(world.a)
         self.cycles = self.waits = 0
 
     def closes(self, who, name):
@@ -109,7 +109,7 @@ class Reference:
             self.queue.setdefault(name, []).append(who)
             self.waiting[who] = name
             n = len(self.queue[name])
-            until(lambda: self.look.maps("LOCKS", name)[0]["waiters"] == n, 10, 0)
+            until(lambda: self.reader.maps("LOCKS", name)[0]["waiters"] == n, 10, 0)
             check(c.quiet(), "a wait without a cycle was answered %r", c.buf)
             self.waits += 1
 
@@ -139,7 +139,7 @@ def test(world):
     for _ in range(STEPS):
         reference.step(rng)
     check(reference.cycles > 100 and reference.waits > 100, "too few cycles to be a test: %d", reference.cycles)
-    return "%d orders in %.0f s without a report; %d cycles and %d waits told apart as the reference does" % (
+    return "%d orders in %.0f s without a report; %d cycles and %d waits classified as by the reference" % (
         ORDERS, took, reference.cycles, reference.waits)
 
 

@@ -48,8 +48,8 @@ def received(children, holders):
     """Notes the children that have been granted a permit; waits a little for that."""
     waiting = {c.fd: c for c in children if c not in holders}
     for fd in select.select(list(waiting), [], [], 0.05)[0]:
-        said = os.read(fd, 200)
-        check(said == b"+", "a child was not granted but: %r", said)
+        answer = os.read(fd, 200)
+        check(answer == b"+", "a child was not granted but: %r", answer)
         holders.append(waiting[fd])
     check(len(holders) <= LIMIT, "%d have one of %d permits", len(holders), LIMIT)
 
@@ -68,7 +68,7 @@ def kill_holders(world, name, rng):
                 victim = holders.pop(rng.randrange(len(holders)))
                 kills += 1
             elif time.monotonic() - moved > 20 * harness.SLOW:
-                raise AssertionError("after %d kills nobody is granted any more" % kills)
+                raise AssertionError("after %d kills no child is granted any more" % kills)
             else:
                 continue
             children.remove(victim)

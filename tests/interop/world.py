@@ -114,7 +114,7 @@ class Driver:
         self.pid = self.proc.pid
         self.number = 0
         self.pending = {}
-        self.said = queue.Queue()  # lines that are no answer: subscribed, event
+        self.notices = queue.Queue()  # lines that are no answer: subscribed, event
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.received("ready", 60 * harness.SLOW)
@@ -125,21 +125,21 @@ class Driver:
             words = raw.decode(errors="replace").rstrip("\n").split(" ")
             waiting = self.pending.pop(words[0], None)
             if waiting is None:
-                self.said.put(words)
+                self.notices.put(words)
                 continue
             waiting.at, waiting.words = at, words[1:]
             waiting.came.set()
         for waiting in list(self.pending.values()):  # it has ended
             waiting.at, waiting.words = time.monotonic(), ["err", "the driver has ended"]
             waiting.came.set()
-        self.said.put(["end"])
+        self.notices.put(["end"])
 
     def received(self, first, deadline=PATIENCE):
         """The next line that is no answer and begins so; drops others before it."""
         end = time.monotonic() + deadline
         while True:
             try:
-                words = self.said.get(timeout=max(0.001, end - time.monotonic()))
+                words = self.notices.get(timeout=max(0.001, end - time.monotonic()))
             except queue.Empty:
                 raise AssertionError("the driver did not say %s in %.0f s: %s" % (first, deadline, self.last_words()))
             if words[0] == first:

@@ -23,9 +23,9 @@ byte now = 1;
  *       leases are over
  *   P1  E never has the lock while D holds it
  *
- * Variants, each with one rule broken: NO_HANGING, SAID_TOO_SOON, SILENT_FORGOTTEN, EMPTIED_VOTES. HAPPENS breaks no
- * rule: it asserts that E does not take the lock after the lease of a silent member, which is false. Not modelled: when
- * generations begin (R4).
+ * Variants, each with one rule broken: NO_HANGING, REPORTED_TOO_SOON, SILENT_FORGOTTEN, EMPTIED_VOTES. HAPPENS breaks
+ * no rule: it asserts that E does not take the lock after the lease of a silent member, which is false. Not modelled:
+ * when generations begin (R4).
  */
 
 /* The anchors. */
@@ -54,8 +54,8 @@ inline register_at(a)
             member[a] = true;
             seen[a] = now;
             got = got + votes[a];
-            heard = heard || generation[a];
-#ifdef SAID_TOO_SOON
+            got_it = got_it || generation[a];
+#ifdef REPORTED_TOO_SOON
             reported = reported || knows;
 #else
             reported = reported || reclaimed; /* each registration has it */
@@ -68,11 +68,11 @@ inline register_at(a)
 proctype Holder()
 {
     byte sent = 0, got = 0;
-    bool heard = false;
+    bool got_it = false;
 
     do
     :: now < LAST ->
-        atomic { sent = now; got = 0; heard = false; }
+        atomic { sent = now; got = 0; got_it = false; }
         register_at(0);
         register_at(1);
         register_at(2);
@@ -80,10 +80,10 @@ proctype Holder()
             if
             :: got >= 2 ->
                 registered = sent;
-                knows = knows || heard;
+                knows = knows || got_it;
             :: else -> skip;
             fi;
-            sent = 0; got = 0; heard = false;
+            sent = 0; got = 0; got_it = false;
         }
     :: atomic { HOLDS && (!knows || reclaimed) ->     /* a renewal, at the old master or at the promoted one */
             if
@@ -114,11 +114,11 @@ proctype Clock()
 
 /* The conditions for which a majority of anchors waits; this anchor's part. */
 #ifdef SILENT_FORGOTTEN
-#define IS_HEARD(a) true
+#define HAS_REPORTED(a) true
 #else
-#define IS_HEARD(a) (!member[a] || reported || now >= seen[a] + LEASE)
+#define HAS_REPORTED(a) (!member[a] || reported || now >= seen[a] + LEASE)
 #endif
-#define IS_DONE(a) (votes[a] && generation[a] && IS_HEARD(a))
+#define IS_DONE(a) (votes[a] && generation[a] && HAS_REPORTED(a))
 
 proctype Shard()
 {

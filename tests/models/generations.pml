@@ -86,7 +86,7 @@ inline poll(x) /* node.lua; the first command after a lost connection */
     }
 }
 
-inline hear(x)
+inline receive(x)
 {
     atomic {
         if
@@ -122,7 +122,7 @@ inline begin(x)
 
 /* The record, at the owner: it is created, or found to be lost, or made to grant. */
 #define HAS_RECORD(x) (record_at == owner && record == d[x].number && !spoiled)
-inline look(x)
+inline read_record(x)
 {
     atomic {
         CONNECTED(x) && !open && !d[x].open && IS_SOUND(x) && d[x].number == number ->
@@ -151,9 +151,9 @@ active proctype Holder()
 {
     do
     :: poll(D);
-    :: hear(D);
+    :: receive(D);
     :: begin(D);
-    :: look(D);
+    :: read_record(D);
     :: atomic { /* a reclaim */
             CONNECTED(D) && !open && !d[D].open && IS_SOUND(D) && HAS_RECORD(D) && d_reclaimed < d[D].number ->
             if
@@ -172,9 +172,9 @@ active proctype Taker()
 {
     do
     :: poll(E);
-    :: hear(E);
+    :: receive(E);
     :: begin(E);
-    :: look(E);
+    :: read_record(E);
     :: atomic {
             CONNECTED(E) && !open && !d[E].open && IS_SOUND(E) && d[E].over && HAS_RECORD(E) && grants &&
             lock_at != owner && !e_has ->

@@ -19,9 +19,9 @@
  *   P1  A does not take the lock while N holds it
  *
  * Variants, each with one rule broken: NOT_ANNOUNCED; TRIP: a message is lost with the connection; LIST_LATE: the grace
- * period may end before the list arrives; OVER_UNTOLD: a daemon that learns of its end takes its list for whole;
+ * period may end before the list arrives; OVER_UNREPORTED: a daemon that learns of its end takes its list for whole;
  * NO_LASTS: a daemon that has not learned of its end says that it knows all members; SWEPT: an old answer removes a
- * newcomer; NOBODY_COUNTED: the number of subscribers is not used. HAPPENS breaks no rule: it asserts that A does not
+ * newcomer; NONE_COUNTED: the number of subscribers is not used. HAPPENS breaks no rule: it asserts that A does not
  * take the lock after two losses, which is false. Not modelled: a daemon that is cut off while a newcomer comes
  * (membership_lost() in membership.c), since N comes while A is subscribed, or in a grace period.
  */
@@ -42,9 +42,9 @@ bool an_answer, old_answer_n;  /* an answer of Redis to A is under way: whether 
 byte answer_epoch;
 
 #ifdef LIST_LATE
-#define HEARD true
+#define REPORT_CAME true
 #else
-#define HEARD (!pending_a)
+#define REPORT_CAME (!pending_a)
 #endif
 
 inline begin()
@@ -52,7 +52,7 @@ inline begin()
     epoch = next;
     next++;
     wanted = a_listens + n_listens;
-#ifdef NOBODY_COUNTED
+#ifdef NONE_COUNTED
     wanted = 0;
 #endif
     grace = true;
@@ -64,7 +64,7 @@ inline begin()
 inline end_if_over()
 {
     if
-    :: grace && !awaited_a && !awaited_n && !(unknown && !known_all) && back_a + back_n >= wanted && HEARD ->
+    :: grace && !awaited_a && !awaited_n && !(unknown && !known_all) && back_a + back_n >= wanted && REPORT_CAME ->
         grace = false;
     :: else -> skip;
     fi;
@@ -101,13 +101,13 @@ active proctype A()
                 a_all = a_all && !a_in_grace;
                 a_epoch = epoch;
                 a_in_grace = true;
-            :: grace && a_epoch == epoch && HEARD ->           /* the registration has its report */
+            :: grace && a_epoch == epoch && REPORT_CAME ->           /* the registration has its report */
                 awaited_a = false;
                 back_a = true;
             :: !grace && (a_in_grace || a_epoch != epoch) ->
                 a_epoch = epoch;
                 a_in_grace = false;
-#ifdef OVER_UNTOLD
+#ifdef OVER_UNREPORTED
                 a_all = true;
 #else
                 a_all = false;                                 /* the members come in a page of their own */

@@ -8,7 +8,7 @@
 #define N 3
 #define Q 2
 #define DAEMONS 2
-#define NOBODY 0
+#define NO_DAEMON 0
 
 #define COUNTER_MAX 12
 #define Z 2 /* the node that may lose its data: the index makes no difference */
@@ -32,8 +32,8 @@ bool votes[N] = true;         /* an established node; not in quarantine */
 
 typedef Link {
     bool asked, voted;        /* the vote was sent; it has run */
-    bool heard, taken;        /* the daemon has the answer; the answer is a refusal */
-    bool unheard;             /* the answer is lost, or comes too late */
+    bool came, taken;         /* the daemon has the answer; the answer is a refusal */
+    bool unanswered;          /* the answer is lost, or comes too late */
     byte answer;              /* 0: the node did not vote */
     byte write_back;          /* a token to raise the counter to; 0 = none */
     bool covers;              /* the daemon knows that the node covers the token */
@@ -44,17 +44,17 @@ Link link[DAEMONS * N];
 
 bool began[DAEMONS], ended[DAEMONS], holds[DAEMONS];
 byte token[DAEMONS];
-byte told_max = 0;
+byte reported_max = 0;
 
 /* ---- commands of one daemon to one node ---- */
 
-#define UNHEARD(d) (L(d, 0).unheard + L(d, 1).unheard + L(d, 2).unheard)
+#define UNANSWERED(d) (L(d, 0).unanswered + L(d, 1).unanswered + L(d, 2).unanswered)
 
 /* Clears the answers of a link whose daemon has given up: they do not count any more, and this saves states. */
 inline forget(d, i)
 {
-    L(d, i).heard = false;
-    L(d, i).unheard = false;
+    L(d, i).came = false;
+    L(d, i).unanswered = false;
     L(d, i).taken = false;
     L(d, i).answer = 0;
     L(d, i).write_back = 0;
@@ -65,7 +65,7 @@ proctype To(byte d; byte i)
 {
     atomic { L(d, i).asked ->
         if
-        :: votes[i] && key[i] == NOBODY ->
+        :: votes[i] && key[i] == NO_DAEMON ->
             counter[i] = (counter[i] + 1 > token[d] -> counter[i] + 1 : token[d]);
             assert(counter[i] < COUNTER_MAX);
             key[i] = d + 1;
@@ -74,8 +74,8 @@ proctype To(byte d; byte i)
         fi;
         if
         :: L(d, i).releases;
-        :: !L(d, i).releases -> L(d, i).heard = true;
-        :: !L(d, i).releases && UNHEARD(d) == 0 -> L(d, i).unheard = true; /* two lost answers: as if it gave up */
+        :: !L(d, i).releases -> L(d, i).came = true;
+        :: !L(d, i).releases && UNANSWERED(d) == 0 -> L(d, i).unanswered = true; /* two lost: as if it gave up */
         fi;
         L(d, i).voted = true;
     }
@@ -95,7 +95,7 @@ proctype To(byte d; byte i)
         }
     :: atomic { L(d, i).releases ->
             if
-            :: key[i] == d + 1 -> key[i] = NOBODY;
+            :: key[i] == d + 1 -> key[i] = NO_DAEMON;
             :: else -> skip;
             fi;
             L(d, i).released = true;
@@ -106,12 +106,12 @@ proctype To(byte d; byte i)
 
 /* ---- one daemon ---- */
 
-#define VOTER(d, i) (L(d, i).heard && L(d, i).answer != 0)
+#define VOTER(d, i) (L(d, i).came && L(d, i).answer != 0)
 #define YES(d) (VOTER(d, 0) + VOTER(d, 1) + VOTER(d, 2))
-#define NO(d) ((L(d, 0).heard && L(d, 0).taken) + (L(d, 1).heard && L(d, 1).taken) + (L(d, 2).heard && L(d, 2).taken))
+#define NO(d) ((L(d, 0).came && L(d, 0).taken) + (L(d, 1).came && L(d, 1).taken) + (L(d, 2).came && L(d, 2).taken))
 #define AT_MOST(d, i, t) (VOTER(d, i) && L(d, i).answer <= t)
 #define COVERED(d) (L(d, 0).covers + L(d, 1).covers + L(d, 2).covers)
-#define LOW(i) (votes[i] && counter[i] < told_max)
+#define LOW(i) (votes[i] && counter[i] < reported_max)
 #define I6 (LOW(0) + LOW(1) + LOW(2) < Q)
 
 inline release(d)
@@ -166,11 +166,11 @@ proctype Daemon(byte d)
                 assert(!holds[i]);                      /* I3 */
             }
             i = 0;
-            assert(m > told_max);                       /* I2 */
+            assert(m > reported_max);                       /* I2 */
 #ifdef HAPPENS
-            assert(told_max == 0 || began[d] == votes[Z]); /* false: see HAPPENS */
+            assert(reported_max == 0 || began[d] == votes[Z]); /* false: see HAPPENS */
 #endif
-            told_max = m;
+            reported_max = m;
             assert(I6);
             holds[d] = true;
         }
@@ -206,7 +206,7 @@ proctype Loss()
     if
     :: atomic { true ->
             counter[Z] = 0;
-            key[Z] = NOBODY;
+            key[Z] = NO_DAEMON;
 #ifndef NO_QUARANTINE
             votes[Z] = false;
 #endif

@@ -15,8 +15,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 MODELS = {
-    "cluster": ("NO_HANGING", "SAID_TOO_SOON", "SILENT_FORGOTTEN", "EMPTIED_VOTES", "HAPPENS"),
-    "newcomer": ("NOT_ANNOUNCED", "TRIP", "LIST_LATE", "OVER_UNTOLD", "NO_LASTS", "SWEPT", "NOBODY_COUNTED", "HAPPENS"),
+    "cluster": ("NO_HANGING", "REPORTED_TOO_SOON", "SILENT_FORGOTTEN", "EMPTIED_VOTES", "HAPPENS"),
+    "newcomer": ("NOT_ANNOUNCED", "TRIP", "LIST_LATE", "OVER_UNREPORTED", "NO_LASTS", "SWEPT",
+                 "NONE_COUNTED", "HAPPENS"),
     "generations": ("NO_ORIGIN", "NO_SPOIL", "NO_MARK", "MISSING_IS_NEW", "TOO_SOON", "HAPPENS"),
     "quorum": ("WRITE_BACK_ANYWHERE", "READ_EARLY", "NO_QUARANTINE", "RELEASE_BELIEVED", "HAPPENS"),
 }
@@ -32,12 +33,12 @@ def search(model, broken, build):
     gcc = ["gcc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=%d" % MEGABYTES, "-o", "pan", "pan.c"]
     for words in (spin, gcc):
         subprocess.run(words, cwd=directory, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    said = subprocess.run(["./pan", "-m100000", "-E"], cwd=directory, stdin=subprocess.DEVNULL, check=True,
+    out = subprocess.run(["./pan", "-m100000", "-E"], cwd=directory, stdin=subprocess.DEVNULL, check=True,
                           stdout=subprocess.PIPE, text=True, timeout=SECONDS).stdout
-    violated = re.search(r"^pan:\d+: (.*) \(at depth", said, re.M)
-    if not violated and (not re.search(r"errors: 0$", said, re.M) or "not completed" in said or "too small" in said):
-        raise SystemExit("models: %s: the search did not end:\n%s" % (model, said))
-    return int(re.search(r"(\d+) states, stored", said).group(1)), violated and violated.group(1)
+    violated = re.search(r"^pan:\d+: (.*) \(at depth", out, re.M)
+    if not violated and (not re.search(r"errors: 0$", out, re.M) or "not completed" in out or "too small" in out):
+        raise SystemExit("models: %s: the search did not end:\n%s" % (model, out))
+    return int(re.search(r"(\d+) states, stored", out).group(1)), violated and violated.group(1)
 
 
 def main():

@@ -192,7 +192,7 @@ MUTANTS = [
     Mutant("R324", "any number of strangers is moved with a ticket", "scripts/fair.lua", "",
            "SHIFT_MOST = 1000", "SHIFT_MOST = 1e6",
            ["redis:test_scripts_strangers.py Strangers.test_many_strangers_move_with_ours"]),
-    Mutant("R325", "a value that a stranger stored is read whole", "scripts/simple.lua", "release",
+    Mutant("R325", "a value that another client stored is read whole", "scripts/simple.lua", "release",
            "'GETRANGE', key, 0, #value", "'GET', key", ["redis:test_scripts_corners.py LongData.test_of_a_string"]),
     Mutant("R326", "the error of a full Redis 6 is not recognised", "scripts/common.lua", "is_oom",
            "'OOM command not allowed', 1, true", "'^-?OOM'", ["redis:test_scripts_corners.py FullRedis6"]),

@@ -43,7 +43,7 @@ START_TEST(settings_that_change_a_key)
         {"[]", "[{match: 'a*', prefix: 'p:'}]", false},
         {"[]", "[{match: 'a', key: '{name}:lock'}]", false},
         {"[{match: 'a*', prefix: 'p:'}]", "[]", false},
-        {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', key: 'p:{name}', wait: 0}]", true}, /* the same in another form */
+        {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', key: 'p:{name}', wait: 0}]", true}, /* the same */
         {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'a*', prefix: 'q:'}]", false},
         {"[{match: 'a*', prefix: 'p:'}]", "[{match: 'ab*', prefix: 'p:'}]", false},
         {"[{match: 'ab*', prefix: 'p:'}]", "[{match: 'a*', prefix: 'p:'}]", false},

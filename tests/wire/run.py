@@ -212,7 +212,7 @@ class Script:
         else:
             self.checks += 1
             if not self.quiet(c):
-                raise Wrong("it said %r" % c.buf)
+                raise Wrong("unexpected: %r" % c.buf)
 
     def drop(self, name):
         self.conns.pop(name).close()
@@ -287,7 +287,7 @@ class Script:
                 raise Wrong("%s:%d: %s\n    %s: %s" % (self.name, number, text, type(e).__name__, e))
         for name, c in self.conns.items():
             if not c.monitors and not self.quiet(c):
-                raise Wrong("%s: connection %s was told, unasked: %r" % (self.name, name, c.buf))
+                raise Wrong("%s: connection %s got, unasked: %r" % (self.name, name, c.buf))
         self.control.close()
         for c in self.conns.values():
             c.close()
@@ -377,11 +377,11 @@ def all_up(daemon):
     every link, and every server that INFO lists, is up: a link that connects would be late when the clock moves; and
     the connections of earlier readers have ended: where sessions are limited they count
     """
-    told = daemon.info("redis")
+    fields = daemon.info("redis")
     if daemon.info("clients").get("connected_clients") != "1":
         return False
-    nodes = [value for key, value in told.items() if re.match(r"redis_node\d", key)]
-    return told.get("redis_links_up") == told.get("redis_links") and \
+    nodes = [value for key, value in fields.items() if re.match(r"redis_node\d", key)]
+    return fields.get("redis_links_up") == fields.get("redis_links") and \
         all(re.search(",state=(up|voting),", node) for node in nodes)
 
 
