@@ -59,6 +59,15 @@ is_answer(const struct reply *r)
            r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[CLOCK]->n < TOKENS_END;
 }
 
+/* In a grace period the value of rlock:epoch has the end of that period behind a second blank (presence.lua). */
+static bool
+is_value_of_grant(const char *epoch_value)
+{
+    const char *first = strchr(epoch_value, ' ');
+
+    return first != NULL && strchr(first + 1, ' ') == NULL;
+}
+
 /* Takes the answer of a node. Ignores it in an unknown epoch, which the next registration will show. A1. */
 static void
 take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
@@ -73,8 +82,7 @@ take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
     snprintf(node->epoch_value, sizeof(node->epoch_value), "%.*s", (int)text.n, text.p);
     node->answered = node->in_round = true;
     node->established = r->item[ESTABLISHED]->n == 1;
-    node->granting = strchr(node->epoch_value, ' ') != NULL &&
-                     strchr(node->epoch_value, ' ') == strrchr(node->epoch_value, ' ');
+    node->granting = is_value_of_grant(node->epoch_value);
     node->clock = (uint64_t)r->item[CLOCK]->n;
     node->remaining_us = since_us < lasts_us ? lasts_us - since_us : 0;
     if (node->established && node->admitting) {
@@ -102,7 +110,7 @@ note_refusal(struct quorum_node *node, struct slice error)
     text_print(node->refusal, sizeof(node->refusal), slice_of(text_error(text, error, node->address)));
     if (!known) {
         log_event(node->of->env.log, LOG_WARN, "redis",
-                  node->admitting ? "node cannot be admitted" : "node does not say whether it votes", "address",
+                  node->admitting ? "node cannot be admitted" : "node has not answered whether it votes", "address",
                   LOG_S(node->address->shown), "reason", LOG_S(node->refusal), NULL);
     }
     node->admitting = false;

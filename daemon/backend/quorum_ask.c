@@ -72,7 +72,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
 static void
 shorten(struct quorum *qu, const struct quorum_op *o)
 {
-    int64_t lease_us = o->op.lease_us, until_us = clock_now_us() + lease_us - lease_us / 100 - 2 * US_PER_MS;
+    int64_t until_us = core_deadline_us(clock_now_us(), o->op.lease_us);
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         struct quorum_part *p = &o->entry->part[i];

@@ -135,8 +135,8 @@ quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry)
             at_us = sweep_us(p, now_us);
         }
     }
-    if (entry->wanted && entry->look_us != 0 && entry->look_us < at_us) {
-        at_us = entry->look_us;
+    if (entry->wanted && entry->check_us != 0 && entry->check_us < at_us) {
+        at_us = entry->check_us;
     }
     timer_set(&qu->timers, &entry->timer, at_us);
 }
@@ -293,7 +293,6 @@ op_of(const struct quorum_part *p, const struct errand *e)
         op.value = p->written.value;
         op.wakes = p->written.wakes;
     }
-
     op.op = e->by_serial.number;
     op.reclaim = e->op->sort == SORT_REPAIR ? !e->to->voting : op.reclaim;
     op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
@@ -367,7 +366,7 @@ quorum_part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum cor
     quorum_part_launch(qu, p);
 }
 
-/* O7. A BREAK that has freed a majority left the key on N - q nodes at most. If more have it, the repaired count. */
+/* O7. A BREAK that has freed a majority left the key on N - q nodes at most. If more have shown it, repairs count. */
 static void
 count_repaired(const struct quorum *qu, struct quorum_entry *entry)
 {
@@ -390,7 +389,7 @@ static void
 note_repair(struct quorum_part *p, const struct errand *e)
 {
     p->repaired_us = clock_now_us();
-    e->op->entry->look_us = p->repaired_us + 2 * e->to->of->conf.timeout_us;
+    e->op->entry->check_us = p->repaired_us + 2 * e->to->of->conf.timeout_us;
 }
 
 /* Updates the part by the answer. */
@@ -398,17 +397,16 @@ static void
 learn(struct quorum_part *p, const struct errand *e, const struct core_done *done)
 {
     const struct quorum_op *o = e->op;
-    int64_t lease_us = o->op.lease_us;
     bool current = o->incarnation == o->entry->incarnation && o->entry->wanted;
 
     switch (done->outcome) {
     case CORE_OK:
         if (e->verb == CORE_RELEASE && o->sort != SORT_CONFIRM) {
             p->clean = done->sent_us >= p->acquire_until_us;
-        } else if (o->sort == SORT_LOOK && current) {
+        } else if (o->sort == SORT_CHECK && current) {
             p->shown_us = done->sent_us;
         } else if (e->verb != CORE_BREAK_KEY && current) {
-            int64_t deadline_us = done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS;
+            int64_t deadline_us = core_deadline_us(done->sent_us, o->op.lease_us);
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = p->shown_us = done->sent_us;

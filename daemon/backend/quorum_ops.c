@@ -26,7 +26,7 @@
  * O7  A node that was repaired counts as a node without the key, until so many others have shown the key that the rest
  *     are no majority, each by a command that left 2 timeouts at least after the repair. A BREAK that counts the node
  *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach, and
- *     did not free a majority. The nodes are asked at that time (quorum_look()): until they have answered, the loss of
+ *     did not free a majority. The nodes are asked at that time (quorum_check()): until they have answered, the loss of
  *     one other node of three may cost the lock.
  * O8  A BREAK counts no node as freed that does not vote: a reclaim may set the key there, and counts at once; and a
  *     renewal that finds no key there does not end the hold.
@@ -92,11 +92,11 @@ report(struct quorum *qu, struct quorum_op *o, struct core_done *done)
     quorum_post(qu, &ev);
 }
 
-/* The sending time for which the core computes this deadline. */
+/* The inverse of core_deadline_us(): the core computes the deadline from `sent_us` of the outcome. */
 static int64_t
-sent_us(int64_t deadline_us, int64_t lease_us)
+sent_us_for(int64_t deadline_us, int64_t lease_us)
 {
-    return deadline_us - (lease_us - lease_us / 100 - 2 * US_PER_MS);
+    return deadline_us - core_deadline_us(0, lease_us);
 }
 
 /* ---- an attempt ---- */
@@ -174,7 +174,7 @@ static void
 report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
     struct core_done done = {.outcome = CORE_OK,
-                             .sent_us = sent_us(r->deadline_us, o->op.lease_us),
+                             .sent_us = sent_us_for(r->deadline_us, o->op.lease_us),
                              .deadline_max_us = r->deadline_us,
                              .pttl_us = -1,
                              .token = r->token,
@@ -242,7 +242,7 @@ count_votes(struct quorum *qu, struct quorum_op *o)
 
 /* The deadline of the lock for the core; 0 = it has not changed. */
 static int64_t
-until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
+new_deadline_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
 {
     int64_t us = quorum_entry_deadline_us(qu, o->entry);
 
@@ -298,8 +298,8 @@ count_confirmations(struct quorum *qu, struct quorum_op *o)
     done.remote_subscribers = o->remote_subscribers;
     done.token = o->sort == SORT_BREAK ? o->least_token : 0;
     done.remains = o->sort == SORT_BREAK;
-    done.deadline_max_us = until_us(qu, o, done.outcome);
-    done.sent_us = done.deadline_max_us != 0 ? sent_us(done.deadline_max_us, o->op.lease_us) : clock_now_us();
+    done.deadline_max_us = new_deadline_us(qu, o, done.outcome);
+    done.sent_us = done.deadline_max_us != 0 ? sent_us_for(done.deadline_max_us, o->op.lease_us) : clock_now_us();
     if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
@@ -330,7 +330,6 @@ static void
 take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *done)
 {
     struct ballot *b = &o->vote.node[e->to->index];
-    int64_t lease_us = o->op.lease_us;
 
     if (e->is_write_back) {
         if (!b->raising) {
@@ -344,7 +343,7 @@ take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *d
     } else if (b->state == BALLOT_AWAITED) {
         if (done->outcome == CORE_OK) {
             vote_ok(&o->vote, e->to->index, done->token, done->token + (done->reserve_denied ? 0 : o->reserve),
-                    done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS);
+                    core_deadline_us(done->sent_us, o->op.lease_us));
         } else {
             vote_failed(&o->vote, e->to->index, done->outcome, done->pttl_us);
         }
@@ -452,7 +451,7 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     quorum_entry_settle(qu, entry);
 }
 
-/* No event is posted from inside a verb: an outcome that was known at once, as with all nodes away, is posted now. */
+/* No event is posted from inside a verb: an outcome that was known at once, as with all nodes down, is posted now. */
 void
 quorum_op_asked(struct quorum *qu, struct quorum_op *o)
 {
@@ -469,12 +468,12 @@ quorum_op_asked(struct quorum *qu, struct quorum_op *o)
 
 /* O7. The lease is the shortest one: it moves no expiry. No deadline counts from the answers. */
 static void
-quorum_look(struct quorum *qu, struct quorum_entry *entry)
+quorum_check(struct quorum *qu, struct quorum_entry *entry)
 {
-    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_EXTEND, SORT_LOOK);
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_EXTEND, SORT_CHECK);
     bool counts = true;
 
-    entry->look_us = 0;
+    entry->check_us = 0;
     o->refs_n++;
     o->reported = true;
     o->op.lease_us = US_PER_MS;
@@ -494,8 +493,8 @@ quorum_look(struct quorum *qu, struct quorum_entry *entry)
 void
 quorum_entry_due(struct quorum *qu, struct quorum_entry *entry)
 {
-    if (entry->wanted && entry->look_us != 0 && entry->ops_n == 0 && clock_now_us() >= entry->look_us) {
-        quorum_look(qu, entry);
+    if (entry->wanted && entry->check_us != 0 && entry->ops_n == 0 && clock_now_us() >= entry->check_us) {
+        quorum_check(qu, entry);
     } else if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
         quorum_sweep(qu, entry);
     } else {

@@ -24,7 +24,7 @@ enum quorum_sort {
     SORT_RELEASE,
     SORT_SWEEP,   /* a RELEASE for which the core does not wait */
     SORT_REPAIR,  /* an attempt at a node that lacks the owner's key, for which the core does not wait */
-    SORT_LOOK,    /* an EXTEND that moves no expiry, for which the core does not wait (O7) */
+    SORT_CHECK,    /* an EXTEND that moves no expiry, for which the core does not wait (O7) */
     SORT_BREAK,
 };
 

@@ -89,7 +89,7 @@ enum quorum_timer { TIMER_OP, TIMER_ENTRY, TIMER_WATCH, TIMER_SERVERS };
 
 /* ---- quorum_core.c ---- */
 
-/* Makes the loop run on_due() of quorum.c soon, which flushes the shards and looks at timers. */
+/* Makes the loop run on_due() of quorum.c soon, which flushes the shards and serves the due timers. */
 void quorum_wake(struct quorum *qu);
 
 void quorum_post(const struct quorum *qu, const struct core_event *ev);

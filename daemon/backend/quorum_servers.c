@@ -23,8 +23,8 @@
 
 enum { LETTER = 'S', PAUSE_US = 5 * 1000 * 1000, SPREAD_US = PAUSE_US / 2, SILENCE_US = 3 * PAUSE_US };
 
-/* Another daemon that starts at the same time may not be subscribed yet: a changed list is broadcast once more. */
-enum { TIMES = 2 };
+/* One more, because another daemon that starts at the same time may not be subscribed yet. */
+enum { BROADCASTS_OF_A_CHANGE = 2 };
 
 /* The server of a node that counts; "" = not known. */
 static const char *
@@ -127,7 +127,7 @@ quorum_servers_changed(struct quorum *qu)
     print(qu, list);
     if (missing(slice_of(qu->servers), slice_of(list)) > 0) {
         strcpy(qu->servers, list);
-        qu->servers_unsent = TIMES;
+        qu->servers_unsent = BROADCASTS_OF_A_CHANGE;
         plan(qu, 0);
     }
 }
@@ -170,7 +170,11 @@ quorum_servers_received(struct quorum *qu, struct slice uuid, struct slice what)
     print(qu, own);
     if (differs(qu, slice_of(own), what)) {
         text_print(stray->uuid, sizeof(stray->uuid), uuid);
-        (known ? confirm : suspect)(qu);
+        if (known) {
+            confirm(qu);
+        } else {
+            suspect(qu);
+        }
         return true;
     }
     if (slice_eq(uuid, slice_of(stray->uuid))) {

@@ -101,7 +101,7 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is_sub
     uint32_t bit = 1u << node;
     bool majority;
 
-    w->away &= ~bit;
+    w->unable &= ~bit;
     w->subscribed = is_subscribed ? w->subscribed | bit : w->subscribed & ~bit;
     w->node[node].since_us = clock_now_us();
     if (w->taken & bit) { /* a release may go unnoticed there; many watches do not ask again all at once */
@@ -115,9 +115,9 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is_sub
     }
 }
 
-/* Whether so many nodes are not in the mask that they are a majority. */
+/* Whether the nodes that are not in the mask are a majority. */
 static bool
-leave_majority(const struct quorum *qu, uint32_t nodes)
+others_are_majority(const struct quorum *qu, uint32_t nodes)
 {
     return qu->nodes_n - bits(nodes) >= qu->majority;
 }
@@ -129,10 +129,10 @@ quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 
     timer_set(&qu->timers, &w->timer, INT64_MAX);
     w->hinted = 0;
-    if (!leave_majority(qu, w->taken)) { /* QW3 */
+    if (!others_are_majority(qu, w->taken)) { /* QW3 */
         return;
     }
-    if (!leave_majority(qu, w->taken | w->away) && now_us < w->again_us) { /* QW4 */
+    if (!others_are_majority(qu, w->taken | w->unable) && now_us < w->again_us) { /* QW4 */
         timer_set(&qu->timers, &w->timer, w->again_us);
         return;
     }
@@ -150,7 +150,7 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
     }
     w->hinted |= 1u << node;
     w->taken &= ~(1u << node);
-    w->away &= ~(1u << node);
+    w->unable &= ~(1u << node);
     w->node[node].hint_us = clock_now_us();
     if (bits(w->hinted) >= qu->majority) {
         quorum_watch_due(qu, w);
@@ -161,8 +161,9 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 
 /*
  * QW4 If other owners are not known to have as many nodes as QW3 says, a failed attempt is repeated AGAIN_US later
- *     without a hint: nothing hints that a node which was away votes again, or that a key was released while its node
- *     was not subscribed. Until then hints do not count while nodes that are away leave no majority.
+ *     without a hint: nothing hints that a node which could not vote does so again, or that a key was released while
+ *     its node was not subscribed. Until then hints do not count unless the nodes that are neither taken nor unable are
+ *     a majority.
  *
  * Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. A
  * node that was not subscribed yet when the attempt left may have no hint to give any more.
@@ -176,7 +177,7 @@ quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
     if (w == NULL) {
         return;
     }
-    w->taken = w->away = 0;
+    w->taken = w->unable = 0;
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct ballot *b = &o->vote.node[i];
         bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
@@ -189,13 +190,13 @@ quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
         if (w->node[i].hint_us >= o->asked_us) {
             outdated = true;
         } else if (!is_taken) {
-            w->away |= 1u << i;
+            w->unable |= 1u << i;
         } else if (was_subscribed) {
             w->taken |= 1u << i;
         }
     }
     w->again_us = clock_now_us() + AGAIN_US;
-    if (any_taken && leave_majority(qu, w->taken)) { /* else the core asks again, or a node will hint */
+    if (any_taken && others_are_majority(qu, w->taken)) { /* else the core asks again, or a node will hint */
         ask_again_in(qu, w, AGAIN_US);
     }
     if (outdated) {

@@ -425,6 +425,7 @@ vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
     } else if (count(v, BALLOT_AWAITED) > 0) {
         return false;
     } else {
+        /* Only of a release: of the others either OK or the failures are a majority by now. */
         *outcome = ok > 0 ? CORE_OK : gone == 0 ? CORE_GRACE : CORE_GONE_IN_REDIS;
     }
     return true;
