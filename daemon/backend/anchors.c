@@ -159,7 +159,7 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
 
 /* A planned failover or a moved slot ends no connection; the answers of nodes show it, and the map is requested. */
 static void
-look_for_moves(struct anchors *a, const struct reply *r, bool is_same_master)
+request_map_if_moved(struct anchors *a, const struct reply *r, bool is_same_master)
 {
     if (!is_same_master || (r != NULL && r->type == REPLY_ERROR && call_is_redirected(r->text))) {
         a->io.map_outdated(a->io.ctx);
@@ -176,7 +176,7 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
         log_refusal(a, "cannot ask for origins", r);
     }
     is_same_master = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
-    look_for_moves(a, r, is_same_master && !generations_moved(a->generations));
+    request_map_if_moved(a, r, is_same_master && !generations_moved(a->generations));
     if (ok) {
         node_answer_free(&answer);
     }
@@ -202,7 +202,7 @@ answered(struct flight *f, const struct reply *r, int64_t sent_us)
             perform(a, &send);
             return;
         }
-        look_for_moves(a, r, true);
+        request_map_if_moved(a, r, true);
         if (f->send.type == SEND_RECORD && r->type == REPLY_ERROR && !call_is_redirected(r->text)) {
             log_refusal(a, "cannot keep the record of a slot", r);
         }

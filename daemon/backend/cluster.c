@@ -63,7 +63,7 @@ refuse_map(struct cluster *c, const char *host, const char *error)
 
 /* Another cluster replaces the former one: forgets the answers and config epochs of that one's nodes. */
 static void
-begin_other(struct cluster *c, const char *host)
+forget_former_cluster(struct cluster *c, const char *host)
 {
     log_event(c->env.log, LOG_WARN, "redis", "another cluster", "asked", LOG_S(host), NULL);
     generations_other_cluster(generations_of(&c->slots), clock_now_us());
@@ -91,7 +91,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
         c->refusal[0] = '\0';
         c->lost_us = c->known ? c->lost_us : clock_now_us();
         if (news->other_cluster && c->known) {
-            begin_other(c, host);
+            forget_former_cluster(c, host);
         }
         if (news->moved_n > 0) {
             log_event(c->env.log, LOG_INFO, "redis", c->known ? "slots moved" : "cluster", "asked", LOG_S(host),
@@ -469,7 +469,7 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
     } else if (cluster_anchors_too_few_vote(c, why)) {
         return;
     } else if (c->known) {
-        cluster_slots_state(&m->cluster->slots, slot, m->node_index, false, &state);
+        cluster_slots_state(&c->slots, slot, m->node_index, false, &state);
         if (state.may == SLOT_WAITS) {
             snprintf(why, 160, "slot %u: %.140s", slot, state.why);
         } else {
@@ -481,7 +481,7 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
 /* ---- begin and end ---- */
 
 static void
-on_down(void *ctx, const struct core_done *done)
+on_deferred(void *ctx, const struct core_done *done)
 {
     cluster_post_done(ctx, done);
 }
@@ -489,7 +489,7 @@ on_down(void *ctx, const struct core_done *done)
 static void
 on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
-    cluster_inspected(ctx, id, found);
+    cluster_post_inspected(ctx, id, found);
 }
 
 static struct backend *
@@ -524,7 +524,7 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     list_init(&c->masters);
     list_init(&c->parked);
     map_init(&c->watches);
-    c->events = (struct shard_events){.done = on_down, .inspected = on_inspected, .ctx = c};
+    c->events = (struct shard_events){.done = on_deferred, .inspected = on_inspected, .ctx = c};
     deferred_init(&c->deferred, &c->env, &c->events);
     c->timer = event_new(env->base, -1, 0, on_timer, c);
     cluster_slots_init(&c->slots, &c->conf, &c->env,

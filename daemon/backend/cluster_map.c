@@ -179,12 +179,11 @@ take_slots(struct answer *a, size_t node, struct slice line)
         struct slice word = take_until(&line, ' ');
         int64_t first, last;
 
-        if (word.n > 1 && word.p[0] == '[') { /* an open slot of the asked node */
+        if (word.n > 1 && word.p[0] == '[') { /* an open slot of the asked node, which node.lua reports as well */
             word = (struct slice){word.p + 1, word.n - 1};
             if (!number_parse(take_until(&word, '-'), &first) || first < 0 || first >= SLOTS) {
                 return false;
             }
-            slot_set_add(&a->news->open, (uint16_t)first);
             continue;
         }
         if (!take_range(word, &first, &last)) {

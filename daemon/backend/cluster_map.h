@@ -1,8 +1,8 @@
 /*
  * cluster_map.h -- which node of a cluster owns which slot, from the answers to CLUSTER NODES. Pure: no link, no clock.
  *
- * CLUSTER NODES is used because in all versions its answer has the config epoch of each node, which orders maps, and
- * the open slots of the asked node. SHARDS (7.0) and SLOTS lack them.
+ * CLUSTER NODES is used because in all versions its answer has the config epoch of each node, which orders maps.
+ * SHARDS (7.0) and SLOTS lack it.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
 #define RLOCKD_BACKEND_CLUSTER_MAP_H
@@ -69,7 +69,6 @@ slot_set_has(const struct slot_set *s, uint16_t slot)
 /* What an answer has changed. */
 struct cluster_news {
     struct slot_set moved; /* slots with a new owner */
-    struct slot_set open;  /* slots that the asked node is giving away or getting */
     char myself[CLUSTER_ID_ROOM]; /* the asked node */
     unsigned moved_n;
     bool other_cluster;    /* CM3 */
@@ -81,16 +80,16 @@ const struct cluster_node *cluster_map_at(const struct cluster_map *m, const cha
 void cluster_map_init(struct cluster_map *m);
 void cluster_map_fini(struct cluster_map *m);
 
-/*
- * Takes in the answer of the node at asked.host. `secure`: by TLS, so a host name that a node announces is used, since
- * its certificate is for that name. `replaces`: CM3. False with a message, and nothing has changed: the text is no
- * answer, is refused, or has more than CLUSTER_NODES_MAX nodes.
- */
 struct cluster_asked {
-    const char *host;
-    bool secure, replaces;
+    const char *host; /* of the asked node */
+    bool secure;   /* by TLS: a host name that a node announces is used, since its certificate is for that name */
+    bool replaces; /* the answer may be of another cluster (CM3) */
 };
 
+/*
+ * Takes in the answer of the asked node. False with a message, and nothing has changed: the text is no answer, is
+ * refused, or has more than CLUSTER_NODES_MAX nodes.
+ */
 bool cluster_map_take(struct cluster_map *m, struct slice text, const struct cluster_asked *asked,
                       struct cluster_news *news, char error[160]);
 

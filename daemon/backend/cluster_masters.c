@@ -185,7 +185,7 @@ on_core_event(void *ctx, const struct core_event *ev)
 static void
 on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
 {
-    cluster_inspected(((struct cluster_master *)ctx)->cluster, id, found);
+    cluster_post_inspected(((struct cluster_master *)ctx)->cluster, id, found);
 }
 
 static void
@@ -234,7 +234,7 @@ set_up(struct cluster_master *m, bool up)
     if (any != c->up) {
         c->up = any;
         c->lost_us = clock_now_us();
-        cluster_state(c, any);
+        cluster_post_state(c, any);
     }
     if (up) {
         check_timeout(m);
@@ -385,9 +385,9 @@ cluster_master_anchors(const struct cluster *c, const struct cluster_master *m)
     return n;
 }
 
-/* Logs whether one master has two anchors: its loss is the loss of a majority of the anchors. */
+/* Whether one master has two anchors: its loss is the loss of a majority of the anchors. */
 static void
-look_at_anchors(struct cluster *c)
+log_shared_master(struct cluster *c)
 {
     const struct cluster_master *m = NULL;
 
@@ -401,7 +401,7 @@ look_at_anchors(struct cluster *c)
         log_event(c->env.log, c->shared_master_logged ? LOG_WARN : LOG_INFO, "redis",
                   c->shared_master_logged
                       ? "two anchors are at one master: if it is lost, nothing is granted for 1.5 x (lease + 6 s)"
-                      : "each anchor is at another master",
+                      : "each anchor is at a master of its own",
                   c->shared_master_logged ? "address" : NULL,
                   LOG_S(c->shared_master_logged ? m->address->shown : ""), NULL);
     }
@@ -455,7 +455,7 @@ cluster_masters_follow(struct cluster *c)
             shard_want_broadcasts(m->shard, i, c->master_of[anchor_slot(i)] == m);
         }
     }
-    look_at_anchors(c);
+    log_shared_master(c);
 }
 
 void

@@ -8,14 +8,19 @@
 
 /* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
-/* A master of the map is down, and since so short a time that another node may yet replace it. */
+
+/* A master of the map is down, but not for so long that no other node will replace it any more. */
 bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
-/* Requests old node timeouts of masters again; if `strict`, refuses grants by masters whose timeout is no bound. */
+
+/* Requests the node timeout of each master again if it is old; if `strict`, refuses grants where it is no bound. */
 void cluster_masters_check(struct cluster *c);
+
 /* The forms of the scripts have changed: all shards connect anew. */
 void cluster_masters_reform(struct cluster *c);
-/* Closes former masters that have nothing in flight. */
+
+/* Closes former masters that have nothing in flight; `all`: closes all masters. */
 void cluster_masters_close(struct cluster *c, bool all);
+
 /* The number of anchors whose slots this master owns. */
 unsigned cluster_master_anchors(const struct cluster *c, const struct cluster_master *m);
 struct cluster_master *cluster_master_of(const struct cluster *c, const struct cluster_node *node); /* NULL: none */

@@ -10,14 +10,14 @@
 #include "daemon/base/clock.h"
 
 /*
- * P1  An item is sent to a node only if cluster_slots_state() allows it; renewals and releases go to the owner of an
+ * CP1 An item is sent to a node only if cluster_slots_state() allows it; renewals and releases go to the owner of an
  *     open slot, too (R8). So on MOVED the item is parked, and the topology requests the map; the item is sent again
  *     when the map has the slot's new owner.
- * P2  Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
- * P3  A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
- * P4  An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
+ * CP2 Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
+ * CP3 A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
+ * CP4 An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
  *     that of a shard's items: an operation and a renewal for each claim.
- * P5  While a slot is open, its node refuses an item each time, and the answer of a node or an anchor may unpark the
+ * CP5 While a slot is open, its node refuses an item each time, and the answer of a node or an anchor may unpark the
  *     item at any time. So it is sent again after a pause, or when the slot has closed.
  * P6  ASK may name a node that joined the cluster after the last request for the map, or that was not reached then: the
  *     map is requested. Otherwise keys that have moved to that node would not be renewed for up to MAP_US (cluster.c).
@@ -26,7 +26,7 @@
 #define PARK_US (100 * US_PER_MS) /* between dispatches of parked items */
 
 static void
-end(struct cluster *c, struct item *it)
+end_as_down(struct cluster *c, struct item *it)
 {
     deferred_item(&c->deferred, it);
 }
@@ -38,7 +38,7 @@ park(struct cluster *c, struct item *it)
 
     it->parked_us = it->parked_us != 0 ? it->parked_us : now_us;
     if (it->op.reclaim || now_us >= it->parked_us + c->conf.timeout_us) {
-        end(c, it);
+        end_as_down(c, it);
         return;
     }
     list_remove(&it->node);
@@ -53,7 +53,7 @@ takes(const struct item *it)
     return it->verb == VERB_ACQUIRE || it->verb == VERB_CLEAR;
 }
 
-/* P5 */
+/* CP5 */
 static bool
 too_soon(const struct cluster *c, const struct item *it)
 {
@@ -81,7 +81,10 @@ cluster_dispatch(struct cluster *c, struct item *it)
     }
 }
 
-/* The slot is open: the master may lack some of its keys, so a call for it names one key. */
+/*
+ * The slot is open: the master may lack some of its keys, so a call for it names one key. An item that gets TRYAGAIN
+ * (`to` is NULL) although it names one key is parked, as is one that cannot be sent so.
+ */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
 {
@@ -112,7 +115,7 @@ cluster_redirected(struct cluster_master *m, struct item *it, struct slice error
 
     c->env.metrics->redirects++;
     if (it->op.reclaim || ++it->hops > CLUSTER_HOPS_MAX) {
-        end(c, it);
+        end_as_down(c, it);
     } else if (is_redirect && to.ask) {
         in_open_slot(m, it, &to);
     } else if (error.n > 8 && memcmp(error.p, "TRYAGAIN", 8) == 0) {

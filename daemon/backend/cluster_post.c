@@ -27,13 +27,13 @@ cluster_post_done(const struct cluster *c, const struct core_done *done)
 }
 
 void
-cluster_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found)
+cluster_post_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found)
 {
     c->env.inspected(c->env.ctx, id, found);
 }
 
 void
-cluster_state(const struct cluster *c, bool up)
+cluster_post_state(const struct cluster *c, bool up)
 {
     c->env.state(c->env.ctx, up);
     if (c->env.others_changed != NULL) {
@@ -61,8 +61,8 @@ answers(const struct cluster *c, const struct cluster_master *m)
 }
 
 /*
- * All daemons listen on the channels of all anchors, and a broadcast leaves by one of them: the first one whose master
- * answers. So a master that is away delays nothing once its silence is noticed.
+ * All daemons are subscribed to the channels of all anchors, and a broadcast leaves by one of them: the first one whose
+ * master answers. So a master that is down delays nothing once that is noticed.
  */
 void
 cluster_send_broadcast(const struct cluster *c, struct slice what)

@@ -86,7 +86,7 @@ struct cluster {
     bool shared_master_logged;   /* the log has that two anchors are at one master */
     bool low_logged;             /* the log has the reason of cluster_epochs_any_is_low() */
     bool few_votes_logged;       /* the log has the reason of cluster_anchors_too_few_vote() ... */
-    int64_t few_votes_us;        /* ... which the timer has seen since then; 0: there is none */
+    int64_t few_votes_us;        /* ... and when the timer first found that reason; 0: there is none */
     bool known;                  /* a map, and which scripts the nodes run, are known */
     bool up, map_outdated;       /* map_outdated: the map is to be requested soon */
     struct slot_set resubscribe; /* slots whose watches are to be subscribed anew */
@@ -102,15 +102,15 @@ struct cluster {
 
 void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
-void cluster_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found);
-void cluster_state(const struct cluster *c, bool up);
+void cluster_post_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found);
+void cluster_post_state(const struct cluster *c, bool up);
 
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
 
 void cluster_send_broadcast(const struct cluster *c, struct slice what);
 
-/* Broadcasts the number of a generation that this daemon has begun; the others pass it to cluster_slots_announced(). */
+/* Broadcasts the number of a generation that this daemon has begun: cluster_slots_announced() for the others. */
 void cluster_send_begun(const struct cluster *c, uint64_t number);
 
 /* The timer fires after in_us at the latest, and after half of that at the earliest: the rest is random. */

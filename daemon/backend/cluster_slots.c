@@ -1,5 +1,5 @@
 /*
- * cluster_slots.c -- questions to the generations, with the daemon's clock and leases.
+ * cluster_slots.c -- generations.h with the daemon's clock and leases.
  */
 #include "daemon/backend/cluster_slots.h"
 
@@ -9,8 +9,8 @@
 #define BEATS_US (GENERATION_FRESH_BEATS * GENERATION_BEAT_MS * US_PER_MS)
 
 /*
- * A lease that is taken or renewed at the latest time that a registration allows must end before the registered lease,
- * which is taken as 1 % and 2 ms shorter.
+ * A lease that is taken or renewed BEATS_US after a registration left must end before the registered lease, of which
+ * generations_bound_us() takes off 1 % and 2 ms: 8 ms are to spare.
  */
 static int64_t
 registered_lease(int64_t lease_us)
@@ -29,7 +29,7 @@ cluster_slots_lease(struct cluster_slots *s, int64_t lease_us)
 }
 
 void
-cluster_slots_state(struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds, struct slot_state *out)
+cluster_slots_state(const struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds, struct slot_state *out)
 {
     if (holds && !cluster_slots_used(s, slot)) { /* a restored lock, in a slot whose epoch was not recorded */
         generations_restore(generations_of(s), slot);

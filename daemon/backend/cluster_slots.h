@@ -1,6 +1,6 @@
 /*
- * cluster_slots.h -- the topology's questions and reports about its slots (anchors.h), with the daemon's leases and
- * clock.
+ * cluster_slots.h -- generations.h as the topology uses it: adds the clock and the longest lease of the daemon, and
+ * wakes anchors.c after each report.
  */
 #ifndef RLOCKD_BACKEND_CLUSTER_SLOTS_H
 #define RLOCKD_BACKEND_CLUSTER_SLOTS_H
@@ -23,7 +23,8 @@ void cluster_slots_fini(struct cluster_slots *s);
 void cluster_slots_lease(struct cluster_slots *s, int64_t lease_us);
 
 /* Whether calls may go to the node (generations_slot()). `holds`: the operation is about a held lock. */
-void cluster_slots_state(struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds, struct slot_state *out);
+void cluster_slots_state(const struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds,
+                         struct slot_state *out);
 
 /* Whether the registered lease ends later than one that is taken or renewed now (R2). */
 bool cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);

@@ -24,7 +24,7 @@ struct generation_anchor {
     uint16_t node;       /* the receiver of the last registration ... */
     uint64_t epoch;      /* ... and its config epoch */
     uint64_t ok_epoch;   /* the config epoch of the node whose answer was the last that counts */
-    int64_t low_us;      /* since when answers do not count for that config epoch; 0: the last one did count */
+    int64_t low_us;      /* since when answers do not count, because the node's config epoch is too low; 0: they do */
     int64_t due_us, asked_us;
     int64_t sent_lease_us; /* the lease in the last registration */
     unsigned grace_answers; /* answers since the last new generation, while a generation is not over */

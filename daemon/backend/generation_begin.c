@@ -21,11 +21,12 @@
  *     the others do, which get it only if that one has taken it. So of several numbers for one change only one reaches
  *     the others, unless that anchor does not answer all daemons; then each anchor takes one number at most.
  * GB3 A grace period waits for all daemons, and a daemon may notice the change only by its next beat. So the daemon
- *     whose proposal was taken broadcasts the number. The daemons that do not know the number yet register within
- *     SPREAD_US, each at a random time of its own. If the broadcast is lost, they do so at their beats.
+ *     whose proposal was taken broadcasts the number. The other daemons register within SPREAD_US, each at a random
+ *     time of its own, and only those that do not know the number yet. If the broadcast is lost, they do so at their
+ *     beats.
  */
 
-enum { NUMBER_BITS = 20, NEWS_ASKS_MAX = 2, ALL = (1 << ANCHORS) - 1 };
+enum { NUMBER_BITS = 20, NEWS_ASKS_MAX = 2 };
 
 #define PAUSE_US (100 * US_PER_MS)        /* the longest random time of GB2 */
 #define NEWS_US (GENERATION_BEAT_US / 8) /* the wait for the answer of that anchor */
@@ -110,9 +111,9 @@ news_anchor(const struct generations *g)
     return i;
 }
 
-/* The nodes with slots that need a generation begin to wait; those whose answer is too old are asked (GB1). */
+/* The nodes with slots that need a generation begin to wait (GB2); those whose answer is too old are asked (GB1). */
 static void
-find(struct generations *g, int64_t now_us)
+begin_waits(struct generations *g, int64_t now_us)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         const struct generation_slot *s = &g->slot[slot];
@@ -144,7 +145,7 @@ ask_news(struct generations *g, struct proposal *p, int64_t now_us)
 static void
 ask_all(struct generations *g, struct proposal *p)
 {
-    p->asks = ALL;
+    p->receivers = ALL_ANCHORS;
     ask_anchors(g);
 }
 
@@ -184,7 +185,7 @@ propose(struct generations *g, int64_t now_us)
         }
         p->live = true;
         p->began_us = now_us;
-        p->asks = 1u << news_anchor(g);
+        p->receivers = 1u << news_anchor(g);
         give_number(g, p, &g->node[i]);
         ask_anchor(g, news_anchor(g));
     }
@@ -200,7 +201,7 @@ generation_begin_tick(struct generations *g, int64_t now_us)
     }
     if (g->begin_due) {
         g->begin_due = false;
-        find(g, now_us);
+        begin_waits(g, now_us);
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
         struct proposal *p = &g->proposal[i];
@@ -208,7 +209,7 @@ generation_begin_tick(struct generations *g, int64_t now_us)
         if (!p->live && p->due_us != 0 && now_us >= p->due_us &&
             (p->news_asked_n == 0 || (p->news_asked_n < NEWS_ASKS_MAX && is_news_late(p, now_us)))) {
             ask_news(g, p, now_us);
-        } else if (p->live && p->asks != ALL && now_us - p->began_us >= NEWS_US) {
+        } else if (p->live && p->receivers != ALL_ANCHORS && now_us - p->began_us >= NEWS_US) {
             ask_all(g, p);
         }
         ready = ready || is_ready(p, now_us);
@@ -229,7 +230,7 @@ generation_begin_next_us(const struct generations *g)
                          : p->news_asked_n == 0 ? p->due_us
                          : p->has_news ? 0 : p->news_asked_us + NEWS_US;
 
-        next_us = p->due_us != 0 && p->asks != ALL && its_us < next_us ? its_us : next_us;
+        next_us = p->due_us != 0 && p->receivers != ALL_ANCHORS && its_us < next_us ? its_us : next_us;
     }
     return next_us;
 }
@@ -240,7 +241,7 @@ generation_begin_append(struct generations *g, unsigned anchor)
     for (unsigned i = 0; i < g->nodes_n; i++) {
         struct proposal *p = &g->proposal[i];
 
-        if (p->live && (p->asks & ~p->answered & 1u << anchor) != 0) {
+        if (p->live && (p->receivers & ~p->answered & 1u << anchor) != 0) {
             struct generation_entry e = {.number = p->number,
                                          .origin = p->origin,
                                          .since_us = p->since_us,
@@ -301,7 +302,7 @@ generation_begin_answered(struct generations *g, unsigned anchor, bool answered,
             if (p->news_asked_us != 0 && answered && anchor == from && sent_us >= p->news_asked_us) {
                 p->has_news = true;
             } else if (p->news_asked_us != 0 && !answered && anchor != from) {
-                ask_anchor(g, from); /* instead of this one */
+                ask_anchor(g, from); /* this one may be the anchor that was asked before */
             }
             continue;
         }
@@ -309,11 +310,12 @@ generation_begin_answered(struct generations *g, unsigned anchor, bool answered,
             p->answered |= 1u << anchor;
             report_begun(g, p);
         }
-        if ((p->sent & 1u << anchor) != 0 && p->asks != ALL && (!answered || generation_table_has(g, p->number))) {
+        if ((p->sent & 1u << anchor) != 0 && p->receivers != ALL_ANCHORS &&
+            (!answered || generation_table_has(g, p->number))) {
             ask_all(g, p);
         }
         p->sent &= ~(1u << anchor);
-        if ((p->answered & p->asks) == p->asks || now_us - p->began_us > GENERATION_BEAT_US) {
+        if ((p->answered & p->receivers) == p->receivers || now_us - p->began_us > GENERATION_BEAT_US) {
             drop(g, p);
         }
     }

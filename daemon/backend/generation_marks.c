@@ -67,7 +67,7 @@ last_seen(const struct generations *g, uint16_t slot, const struct generation_no
  *      therefore not renew, their locks in it.
  */
 static bool
-are_known(const struct generations *g, uint16_t slot, const struct generation_node *owner)
+are_known_to_all(const struct generations *g, uint16_t slot, const struct generation_node *owner)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
         const struct generation_node *n = &g->node[i];
@@ -84,7 +84,7 @@ are_known(const struct generations *g, uint16_t slot, const struct generation_no
  *      was open by its owner's report meanwhile, or the node that reports the mark has another origin.
  */
 static void
-are_late(struct generations *g, uint16_t slot, const struct generation_node *owner)
+set_late(struct generations *g, uint16_t slot, const struct generation_node *owner)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
         if (reports(&g->node[i], owner, slot)) {
@@ -97,7 +97,7 @@ static void
 closes(struct generations *g, uint16_t slot, struct generation_node *owner)
 {
     g->slot[slot].marked = false;
-    g->slot[slot].spoilt = g->slot[slot].open && g->slot[slot].spoilt;
+    g->slot[slot].spoiled = g->slot[slot].open && g->slot[slot].spoiled;
     if (owner != NULL) {
         owner->due_us = 0; /* a generation needs an answer of the owner that is later than the last report */
     }
@@ -112,26 +112,26 @@ closes(struct generations *g, uint16_t slot, struct generation_node *owner)
  *      its marks: it may be moving keys all the same.
  */
 void
-generation_marks_look(struct generations *g, uint16_t slot)
+generation_marks_check(struct generations *g, uint16_t slot)
 {
     struct generation_slot *s = &g->slot[slot];
     struct generation_node *owner = s->node != NO_INDEX ? &g->node[s->node] : NULL;
-    bool was = s->marked, known;
+    bool was = s->marked, may_count;
     uint64_t seen_us, until_us;
 
     if (g->marking_n == 0 && !was) {
         return;
     }
     seen_us = owner != NULL ? last_seen(g, slot, owner) : 0;
-    known = seen_us != 0 && s->alone_us != 0 && is_of_its_node(g, s); /* else a generation begins first */
+    may_count = seen_us != 0 && s->alone_us != 0 && is_of_its_node(g, s); /* else a generation begins first */
     until_us = s->alone_us + MARK_LEASES * (uint64_t)generations_longest_us(g);
-    if (known && seen_us < until_us && owner->time_us < until_us) {
-        generation_slot_marked(g, slot, seen_us, are_known(g, slot, owner));
+    if (may_count && seen_us < until_us && owner->time_us < until_us) {
+        generation_slot_marked(g, slot, seen_us, are_known_to_all(g, slot, owner));
     } else if (was) {
         closes(g, slot, owner);
     }
-    if (known && !s->marked && !s->open) {
-        are_late(g, slot, owner);
+    if (may_count && !s->marked && !s->open) {
+        set_late(g, slot, owner);
     }
     if (s->marked != was) {
         generation_slot_changed(g, slot);
@@ -139,10 +139,10 @@ generation_marks_look(struct generations *g, uint16_t slot)
 }
 
 void
-generation_marks_look_all(struct generations *g)
+generation_marks_check_all(struct generations *g)
 {
     for (unsigned slot = 0; slot < SLOTS && g->marking_n > 0; slot++) {
-        generation_marks_look(g, (uint16_t)slot);
+        generation_marks_check(g, (uint16_t)slot);
     }
 }
 
@@ -184,7 +184,7 @@ replace(struct generations *g, uint16_t node, struct slot_marks *marks)
     for (unsigned slot = 0; slot < SLOTS && (was != NULL || marks != NULL); slot++) {
         if ((((was != NULL ? was->bit[slot / 8] : 0) | (marks != NULL ? marks->bit[slot / 8] : 0)) & 1u << slot % 8) !=
             0) {
-            generation_marks_look(g, (uint16_t)slot);
+            generation_marks_check(g, (uint16_t)slot);
         }
     }
     free(was);

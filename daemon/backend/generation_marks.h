@@ -13,7 +13,7 @@ struct generations;
 
 void generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a, bool same_origin);
 void generation_marks_drop(struct generations *g, uint16_t node); /* the node is no master any more, or has left */
-void generation_marks_look(struct generations *g, uint16_t slot); /* whether a mark counts may have changed */
-void generation_marks_look_all(struct generations *g);
+void generation_marks_check(struct generations *g, uint16_t slot); /* opens or closes the slot by its marks */
+void generation_marks_check_all(struct generations *g);
 
 #endif

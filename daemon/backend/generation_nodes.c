@@ -12,7 +12,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/memory.h"
 
-enum { AWAY_BEATS = 5 }; /* between two questions to a node that is down; a new connection asks at once */
+enum { DOWN_BEATS = 5 }; /* between two questions to a node that is down; a new connection asks at once */
 
 /* The index of a node that is down and owns no slot, and that the topology has no connection to. */
 static unsigned
@@ -143,9 +143,9 @@ take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
         }
         if (s->node == node) {
             s->open = s->open && is_open(a, (uint16_t)slot);
-            s->spoilt = s->spoilt && generation_slot_is_open(s);
+            s->spoiled = s->spoiled && generation_slot_is_open(s);
             s->open_us = s->open_us > time_us ? time_us : s->open_us; /* the node's clock was set back */
-            generation_marks_look(g, (uint16_t)slot);
+            generation_marks_check(g, (uint16_t)slot);
         }
     }
     for (size_t i = 0; i < a->open_n; i++) {
@@ -170,7 +170,7 @@ report_slots(struct generations *g, uint16_t node)
     }
 }
 
-/* The node reports a slot that is therefore open: it is asked again soon, to see the slot close. */
+/* A slot is open by this node's report. The node is asked again soon, because it also reports that the slot closes. */
 static bool
 keeps_open(const struct generations *g, uint16_t node, const struct node_answer *a)
 {
@@ -193,7 +193,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
     bool same;
 
     n->asked = false;
-    n->due_us = now_us + (a == NULL && n->answered_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
+    n->due_us = now_us + (a == NULL && n->answered_us == 0 ? DOWN_BEATS : 1) * GENERATION_BEAT_US;
     if (a == NULL) {
         return true;
     }

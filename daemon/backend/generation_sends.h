@@ -17,7 +17,7 @@ enum generation_send_type { SEND_NOTHING, SEND_REGISTER, SEND_NODE, SEND_RECORD 
 
 struct generation_send {
     enum generation_send_type type;
-    unsigned anchor;     /* REGISTER: to the owner of its slot (anchor_slot()), KEYS by anchor_words() */
+    unsigned anchor;     /* REGISTER: the anchor; the receiver is the owner of anchor_slot() */
     uint16_t node;       /* NODE, RECORD: the node to ask; a RECORD must not be redirected to another one */
     uint16_t slot;       /* RECORD */
     uint64_t number;       /* RECORD: ARGV of record.lua ... */

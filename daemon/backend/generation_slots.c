@@ -62,10 +62,10 @@ spoil(struct generations *g, uint16_t slot)
 {
     struct generation_slot *s = &g->slot[slot];
 
-    if (!s->spoilt && s->generation != NO_INDEX) {
+    if (!s->spoiled && s->generation != NO_INDEX) {
         send_record(g, slot, RECORD_MODE_SPOIL);
     }
-    s->spoilt = true;
+    s->spoiled = true;
 }
 
 void
@@ -76,7 +76,7 @@ generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
     s->open = true;
     s->open_us = node_us;
     s->alone_us = is_of_its_node(g, s) ? 0 : s->alone_us;
-    generation_marks_are_new(g, slot);
+    generation_marks_clear_late(g, slot);
     spoil(g, slot);
 }
 
@@ -103,8 +103,10 @@ static bool
 pop(struct generations *g, struct ring *r, enum record_state state, uint16_t *slot)
 {
     for (unsigned n = r->n; n > 0; n--) {
-        struct generation_slot *s = &g->slot[*slot = ring_pop(r)];
+        struct generation_slot *s;
 
+        *slot = ring_pop(r);
+        s = &g->slot[*slot];
         s->queued = false;
         if (s->record == state) {
             return true;
@@ -121,7 +123,7 @@ pop(struct generations *g, struct ring *r, enum record_state state, uint16_t *sl
 }
 
 static void
-record_known(struct generations *g, uint16_t slot, bool grants)
+take_known_record(struct generations *g, uint16_t slot, bool grants)
 {
     struct generation_slot *s = &g->slot[slot];
 
@@ -132,10 +134,10 @@ record_known(struct generations *g, uint16_t slot, bool grants)
 
 /* A daemon lets a record grant only when the generation is over; perhaps this daemon does not know that yet. */
 static void
-record_grants(struct generations *g, uint16_t slot, struct known_generation *e)
+take_granting_record(struct generations *g, uint16_t slot, struct known_generation *e)
 {
     if (e->over) {
-        record_known(g, slot, true);
+        take_known_record(g, slot, true);
     } else {
         g->slot[slot].record = RECORD_AHEAD;
         g->slot[slot].was_missing = false;
@@ -155,7 +157,7 @@ lose_record(struct generations *g, uint16_t slot)
 
 /* The record is missing. The daemon that found its bit clear may be about to create it, so it is read once more. */
 static void
-record_missing(struct generations *g, uint16_t slot)
+take_missing_record(struct generations *g, uint16_t slot)
 {
     struct generation_slot *s = &g->slot[slot];
 
@@ -191,17 +193,17 @@ generations_record_answered(struct generations *g, uint16_t node, uint16_t slot,
     } else if (a->number == e->number && a->spoiled) {
         lose_record(g, slot);
     } else if (a->number == e->number && a->grants) {
-        record_grants(g, slot, e);
+        take_granting_record(g, slot, e);
     } else if (a->number == e->number && e->over) {
         send_record(g, slot, RECORD_MODE_LET_GRANT);
     } else if (a->number == e->number) {
-        record_known(g, slot, false);
+        take_known_record(g, slot, false);
     } else if (a->number > e->number) { /* the anchors know the later generation, unless all have lost it */
         g->highest = a->number > g->highest ? a->number : g->highest;
         ask_anchors(g);
-        record_missing(g, slot);
+        take_missing_record(g, slot);
     } else {
-        record_missing(g, slot);
+        take_missing_record(g, slot);
     }
 }
 
@@ -306,7 +308,7 @@ bit_query_begin(struct generations *g, int64_t now_us)
     }
     if (b->n > 0) {
         b->serial++;
-        b->asks = 1u << first_anchor(g);
+        b->to_ask = 1u << first_anchor(g);
         b->began_us = now_us;
         ask_anchor(g, first_anchor(g));
     }
@@ -329,7 +331,7 @@ decide(struct generations *g, size_t i, bool timeout)
     }
     over = g->known[s->generation].over;
     if (b->set[i] > 0) {
-        record_known(g, slot, over);
+        take_known_record(g, slot, over);
     } else if (b->clear[i] >= 2) {
         send_record(g, slot, over ? RECORD_MODE_CREATE_GRANT : RECORD_MODE_CREATE_RECLAIM);
     } else if (timeout) {
@@ -357,9 +359,9 @@ bit_query_end(struct generations *g, bool timeout)
 static void
 ask_others(struct generations *g)
 {
-    g->bit_query.asks |= ((1u << ANCHORS) - 1) & ~g->bit_query.answered;
+    g->bit_query.to_ask |= ALL_ANCHORS & ~g->bit_query.answered;
     for (unsigned i = 0; i < ANCHORS; i++) {
-        if ((g->bit_query.asks & 1u << i) != 0) {
+        if ((g->bit_query.to_ask & 1u << i) != 0) {
             ask_anchor(g, i);
         }
     }
@@ -371,9 +373,9 @@ bit_query_tick(struct generations *g, int64_t now_us)
     struct bit_query *b = &g->bit_query;
 
     if (b->n > 0 && now_us - b->began_us > GENERATION_BEAT_US) {
-        b->answered = b->asks = 0;
+        b->answered = b->to_ask = 0;
         bit_query_end(g, true);
-    } else if (b->n > 0 && b->answered == 0 && (b->asks & (b->asks - 1)) == 0 &&
+    } else if (b->n > 0 && b->answered == 0 && !has_two(b->to_ask) &&
                now_us - b->began_us > GENERATION_BEAT_US / 8) {
         ask_others(g); /* the first anchor does not answer */
     }
@@ -388,16 +390,16 @@ bit_query_answered(struct generations *g, unsigned anchor, const struct anchor_a
         return;
     }
     b->answered |= 1u << anchor;
-    b->asks &= ~(1u << anchor);
+    b->to_ask &= ~(1u << anchor);
     for (size_t i = 0; i < b->n; i++) {
         b->clear[i] += a->bit[i] == SLOT_BIT_WAS_CLEAR;
         b->set[i] += a->bit[i] == SLOT_BIT_WAS_SET;
     }
-    bit_query_end(g, b->answered == (1u << ANCHORS) - 1);
+    bit_query_end(g, b->answered == ALL_ANCHORS);
     if (b->n > 0) {
         ask_others(g);
     } else {
-        b->answered = b->asks = 0;
+        b->answered = b->to_ask = 0;
     }
 }
 
@@ -441,8 +443,8 @@ generation_slots_named(struct generations *g, uint16_t generation)
 }
 
 /*
- * In Redis the records still reclaim. The copies of the record states here become GRANTS before that, so that the first
- * call for a slot is answered GRACE, and generations_differs() lets its record grant.
+ * In Redis the records still reclaim. Their states here become GRANTS all the same, so that the first call for a slot
+ * is answered GRACE, and generations_differs() then lets the slot's record grant.
  */
 void
 generation_slots_over(struct generations *g, uint16_t generation)
@@ -480,10 +482,10 @@ why_waits(const struct generations *g, const struct generation_slot *s, uint16_t
     const struct generation_node *n = node < g->nodes_n ? &g->node[node] : NULL;
 
     if (n == NULL || n->answered_us == 0 || now_us - n->answered_us >= fresh_us) {
-        return "the node has not said what data it has";
+        return "the node has not reported what data it has";
     }
     if (s->node != node) {
-        return "the node does not say that it owns the slot";
+        return "the node does not report that it owns the slot";
     }
     if (generation_slot_is_open(s)) {
         return "the slot is open";

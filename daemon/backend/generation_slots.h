@@ -41,7 +41,7 @@ struct generation_slot {
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
     bool open : 1;       /* by its node's report ... */
     bool marked : 1;     /* ... and by that of another node: generation_marks.h */
-    bool spoilt : 1;     /* its record has been spoiled, or there was none, since it is open */
+    bool spoiled : 1;    /* its record has been spoiled, or there was none, since it is open */
     bool record_lost : 1; /* its record of this generation is missing or spoiled */
     bool was_missing : 1; /* a read has found no record */
     bool queued : 1;     /* in `bits` or `records` or `later` */
@@ -56,10 +56,10 @@ struct ring {
 struct bit_query {
     uint16_t slot[BITS_MAX];
     uint64_t number[BITS_MAX];
-    uint8_t clear[BITS_MAX], set[BITS_MAX];
+    uint8_t clear[BITS_MAX], set[BITS_MAX]; /* the numbers of anchors at which the bit was clear, and was set */
     size_t n;
     uint64_t serial;
-    unsigned asks, answered; /* the anchors that are to be asked, and those that have answered; a bit each */
+    unsigned to_ask, answered; /* the anchors that are to be asked, and those that have answered; a bit each */
     int64_t began_us;
 };
 

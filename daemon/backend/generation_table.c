@@ -57,6 +57,7 @@ add(struct generations *g, const struct generation_entry *e, int64_t now_us)
     return (uint16_t)i;
 }
 
+/* The lower version; 0 is none. */
 static uint64_t
 lower(uint64_t a, uint64_t b)
 {
@@ -93,8 +94,8 @@ carry_over(struct generations *g, const struct generation_slot *s, unsigned anch
 }
 
 /*
- * Only then a slot's bit is asked for: an anchor that does not know the generation has no bit of it. The daemon would
- * find its own bit, set at another anchor, and would take the record to be created.
+ * A slot's bit is asked for only when two anchors have named the generation: an anchor that does not know it has no bit
+ * of it. The daemon would find its own bit, set at another anchor, and would take the record to be created.
  */
 bool
 generation_table_is_named(const struct known_generation *e)
@@ -183,7 +184,7 @@ generation_table_done(struct generations *g, unsigned anchor, uint64_t done)
             continue;
         }
         e->done |= 1u << anchor;
-        if ((e->done & (e->done - 1)) != 0) {
+        if (has_two(e->done)) {
             generation_table_over(g, e);
         }
     }
@@ -219,7 +220,7 @@ generation_table_registered(struct generations *g, unsigned anchor, bool votes)
         }
         e->answered |= votes && (e->in_flight & 1u << anchor) == 0 ? 1u << anchor : 0;
         e->in_flight &= ~(1u << anchor);
-        if ((e->answered & (e->answered - 1)) != 0) {
+        if (has_two(e->answered)) {
             generation_table_over(g, e);
         }
     }
@@ -300,44 +301,67 @@ message_add(struct generations *g, const struct generation_entry *e, uint64_t ex
     g->expected[m->generations_n++] = expected;
 }
 
+/* The ranges of one known generation, in an array of those of all. */
+struct part {
+    size_t n, end; /* end: the index behind its last range */
+};
+
+static bool
+begins_range(const struct generations *g, unsigned slot)
+{
+    return slot == 0 || g->slot[slot - 1].generation != g->slot[slot].generation;
+}
+
+/*
+ * The ranges of all known generations; part[i]: those of the i-th one. One walk over the slots counts them, a second
+ * one writes them. The caller owns the array.
+ */
+static struct slot_range *
+ranges_of_all(const struct generations *g, struct part *part)
+{
+    struct slot_range *range;
+    size_t total = 0;
+
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        if (g->slot[slot].generation != NO_INDEX && begins_range(g, slot)) {
+            part[g->slot[slot].generation].n++;
+        }
+    }
+    for (size_t i = 0; i < g->known_n; i++) {
+        part[i].end = total; /* as long as it has no range in the array */
+        total += part[i].n;
+    }
+    range = mem_array(NULL, total, sizeof(*range));
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        struct part *p;
+
+        if (g->slot[slot].generation == NO_INDEX) {
+            continue;
+        }
+        p = &part[g->slot[slot].generation];
+        if (begins_range(g, slot)) {
+            range[p->end++].first = (uint16_t)slot;
+        }
+        range[p->end - 1].last = (uint16_t)slot;
+    }
+    return range;
+}
+
 /*
  * A message has FORWARD_MAX generations at most. Each daemon begins at a random entry, and its next message goes on
  * where this one ends: so an anchor that has lost many generations gets different parts from different daemons.
- * One walk over the slots counts the ranges of all generations, a second one writes them.
  */
 void
 generation_table_forward(struct generations *g, unsigned anchor)
 {
     struct slot_range *range;
-    size_t *at, total = 0;
+    struct part *part;
 
     if (!generation_table_lacks(g, anchor)) {
         return;
     }
-    at = mem_zalloc((2 * g->known_n + 1) * sizeof(*at));   /* for each: its number of ranges, the index of the next */
-    for (unsigned slot = 0; slot < SLOTS; slot++) {
-        uint16_t e = g->slot[slot].generation;
-
-        if (e != NO_INDEX && (slot == 0 || g->slot[slot - 1].generation != e)) {
-            at[2 * e]++;
-        }
-    }
-    for (size_t i = 0; i < g->known_n; i++) {
-        at[2 * i + 1] = total;
-        total += at[2 * i];
-    }
-    range = mem_array(NULL, total, sizeof(*range));
-    for (unsigned slot = 0; slot < SLOTS; slot++) {
-        uint16_t e = g->slot[slot].generation;
-
-        if (e == NO_INDEX) {
-            continue;
-        }
-        if (slot == 0 || g->slot[slot - 1].generation != e) {
-            range[at[2 * e + 1]++].first = (uint16_t)slot;
-        }
-        range[at[2 * e + 1] - 1].last = (uint16_t)slot;
-    }
+    part = mem_zalloc((g->known_n + 1) * sizeof(*part));
+    range = ranges_of_all(g, part);
     for (size_t k = 0; k < g->known_n && g->message.generations_n < FORWARD_MAX; k++) {
         size_t i = g->forward_at++ % g->known_n;
         const struct known_generation *e = &g->known[i];
@@ -346,12 +370,12 @@ generation_table_forward(struct generations *g, unsigned anchor)
             struct generation_entry out = {.number = e->number,
                                            .origin = e->origin,
                                            .since_us = e->since_us,
-                                           .range = range + at[2 * i + 1] - at[2 * i],
-                                           .ranges_n = at[2 * i]};
+                                           .range = range + part[i].end - part[i].n,
+                                           .ranges_n = part[i].n};
 
             message_add(g, &out, 0);
         }
     }
     free(range);
-    free(at);
+    free(part);
 }

@@ -208,7 +208,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
     }
     generation_begin_append(g, i);
     a->sent_query = 0;
-    if (g->bit_query.n > 0 && (g->bit_query.asks & 1u << i) != 0) {
+    if (g->bit_query.n > 0 && (g->bit_query.to_ask & 1u << i) != 0) {
         m->slot = g->bit_query.slot;
         m->slot_number = g->bit_query.number;
         m->slots_n = g->bit_query.n;
@@ -347,7 +347,7 @@ take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, in
         is_new = generation_table_take(g, i, &a->entry[k], now_us) || is_new;
     }
     if (a->entries_n > 0) {
-        generation_marks_look_all(g); /* slots may be in other generations */
+        generation_marks_check_all(g); /* slots may be in other generations */
         an->due_us = 0; /* at once: generations without used slots are to be reported as reclaimed */
         for (unsigned k = 0; k < ANCHORS; k++) {
             g->anchor[k].grace_answers = 0;

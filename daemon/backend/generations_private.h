@@ -95,9 +95,19 @@ is_of_its_node(const struct generations *g, const struct generation_slot *s)
            g->known[s->generation].origin == g->node[s->node].origin;
 }
 
+/* A set of anchors has a bit for each. */
+enum { ALL_ANCHORS = (1 << ANCHORS) - 1 };
+
+/* Whether the set has two anchors at least. */
+static inline bool
+has_two(unsigned anchors)
+{
+    return (anchors & (anchors - 1)) != 0;
+}
+
 /* GM5: keys may have gone to any node. */
 static inline void
-generation_marks_are_new(struct generations *g, uint16_t slot)
+generation_marks_clear_late(struct generations *g, uint16_t slot)
 {
     for (unsigned i = 0; i < g->nodes_n && g->marking_n > 0; i++) {
         if (g->node[i].marks != NULL) {

@@ -91,7 +91,7 @@ MUTANTS = [
     Mutant("R919", "a daemon that may not read the node timeout logs no reason", BACKEND + "node_timeout.c",
            "node_timeout_take", "t->refused = reply->type == REPLY_ERROR;", "", ["unit:test_node_timeout"]),
     Mutant("R930", "the map is not requested when an anchor's former master redirects", BACKEND + "anchors.c",
-           "look_for_moves", "a->io.map_outdated(a->io.ctx);", "(void)a;",
+           "request_map_if_moved", "a->io.map_outdated(a->io.ctx);", "(void)a;",
            ["redis:test_cluster_grace.py Planned.test_known_soon"]),
     Mutant("R960", "a bundle takes a name in a slot with an unexpected record", "scripts/bundle.lua", "",
            "pcall('GET', prefix .. 'epoch') == ARGV[i + 1]", "true",

@@ -9,7 +9,7 @@ MUTANTS = [
            ["chaos:--shape quorum --only node-behind --duration 10 --seed 1"], [GRANT_IN_GRACE]),
     Mutant("R1301", "a master that lost its data grants in its grace period", *GRANT_IN_GRACE,
            ["chaos:--shape sentinel --only node-flush,node-old --duration 10 --seed 1"]),
-    Mutant("R1302", "a slot whose record is lost counts as new", BACKEND + "generation_slots.c", "record_missing",
+    Mutant("R1302", "a slot whose record is lost counts as new", BACKEND + "generation_slots.c", "take_missing_record",
            "lose_record(g, slot);", "send_record(g, slot, RECORD_MODE_CREATE_GRANT);",
            ["chaos:--shape cluster --only node-flush,node-old --duration 10 --seed 1"]),
 ]

@@ -362,7 +362,7 @@ class Shown(Case):
             self.assertEqual(self.nodes(d)[to.port]["anchors"], "2")
         finally:
             self.c.move(slot, back)
-        until(lambda: "each anchor is at another master" in d.log(), 20)
+        until(lambda: "each anchor is at a master of its own" in d.log(), 20)
 
 
 class Rights(Case):
