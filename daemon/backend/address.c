@@ -86,6 +86,7 @@ parse_number(struct slice s, int64_t max, int *out)
     return true;
 }
 
+/* Takes off `rest` what is before its first (or last) `stop`, and the stop; without a stop, all of it. */
 static struct slice
 take_until(struct slice *rest, char stop, bool last)
 {

@@ -14,7 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
-enum { HEAD = 11, SLOT_MAX = 16383 };
+enum { HEAD = 11, SLOT_MAX = 16383 }; /* HEAD: items of an anchor's answer before the generations */
 
 /* Tags of the slots 2730, 8191 and 13652. */
 static const struct {
@@ -66,22 +66,29 @@ struct derived {
 };
 
 static void
-derive_number(struct derived *m, int64_t n)
+end_word(struct derived *m)
 {
-    buf_add_i64(m->text, n);
     m->end[m->n++] = m->text->n;
 }
 
-static int
-derived_words(const struct derived *m, struct slice *words)
+static void
+derive_number(struct derived *m, int64_t n)
 {
-    size_t at = 0;
+    buf_add_i64(m->text, n);
+    end_word(m);
+}
 
-    for (int i = 0; i < m->n; i++) {
-        words[i] = (struct slice){m->text->p + at, m->end[i] - at};
+/* Makes the derived words from..to-1; returns their number. */
+static int
+derived_words(const struct derived *m, int from, int to, struct slice *words)
+{
+    size_t at = from > 0 ? m->end[from - 1] : 0;
+
+    for (int i = from; i < to; i++) {
+        words[i - from] = (struct slice){m->text->p + at, m->end[i] - at};
         at = m->end[i];
     }
-    return m->n;
+    return to - from;
 }
 
 static void
@@ -109,11 +116,11 @@ derive_lists(struct derived *m, const struct anchor_message *msg)
         add_ranges(m->text, e);
         buf_adds(m->text, "\n");
     }
-    m->end[m->n++] = m->text->n;
+    end_word(m);
     for (size_t i = 0; i < msg->slots_n; i++) {
         buf_printf(m->text, "%s%u %" PRIu64, i > 0 ? " " : "", msg->slot[i], msg->slot_number[i]);
     }
-    m->end[m->n++] = m->text->n;
+    end_word(m);
 }
 
 int
@@ -121,7 +128,7 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
              struct slice words[ANCHOR_WORDS_MAX])
 {
     struct derived m = {.text = text};
-    int n = 0;
+    int n = 0, before_brings;
 
     buf_clear(text, SIZE_MAX);
     words[n++] = SLICE_LIT("EVAL");
@@ -132,11 +139,11 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
     }
     words[n++] = slice_of(identity->uuid);
     buf_printf(text, "%016" PRIx64, identity->nonce);
-    m.end[m.n++] = text->n;
+    end_word(&m);
     for (size_t k = 0; k < ANCHOR_FORMERS; k++) {
         buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", identity->former[k]);
     }
-    m.end[m.n++] = text->n;
+    end_word(&m);
     derive_number(&m, identity->lease_us / US_PER_MS);
     derive_number(&m, identity->strict);
     derive_number(&m, msg->leaving);
@@ -150,17 +157,16 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
     derive_lists(&m, msg);
     derive_number(&m, (int64_t)msg->brings_birth);
     derive_number(&m, msg->brings_new);
+    before_brings = m.n;
     derive_number(&m, (int64_t)msg->floor);
     for (unsigned k = 0; k < ANCHORS; k++) {
         buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner_epoch[k]);
     }
-    m.end[m.n++] = text->n;
-    n += derived_words(&m, words + n) - 2; /* `floor` and `owners` follow the lists of `brings` */
-    words[n + 2] = words[n];
-    words[n + 3] = words[n + 1];
-    words[n] = msg->brings[0];
-    words[n + 1] = msg->brings[1];
-    n += 4;
+    end_word(&m);
+    n += derived_words(&m, 0, before_brings, words + n);
+    words[n++] = msg->brings[0];
+    words[n++] = msg->brings[1];
+    n += derived_words(&m, before_brings, m.n, words + n);
     assert(n <= ANCHOR_WORDS_MAX);
     return n;
 }
@@ -229,7 +235,7 @@ parse_ranges(const char *at, struct slot_range **out, size_t *n)
     return true;
 }
 
-/* Whether the first items are of these types: i = INT, t = TEXT. */
+/* Whether the first items are of these types: i = an INT that is not negative, t = TEXT. */
 static bool
 has_types(const struct reply *r, const char *types)
 {
@@ -266,7 +272,7 @@ node_answer_take(const struct reply *r, struct node_answer *out)
     const char *at;
 
     *out = (struct node_answer){.time_us = 0};
-    if (!has_types(r, "ittti" "tt") || r->item[3]->text.n >= NODE_ID_ROOM ||
+    if (!has_types(r, "itttitt") || r->item[3]->text.n >= NODE_ID_ROOM ||
         (uint64_t)r->item[0]->n >= GENERATION_NUMBER_END) {
         return false;
     }

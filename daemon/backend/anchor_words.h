@@ -119,7 +119,7 @@ enum { ANCHOR_KEYS = 5, RECORD_KEY_ROOM = 24, ANCHOR_WORDS_MAX = 32 };
 /* The key of a slot's record: "rlock:{tag}:epoch". */
 void record_key(const char *tag, char out[RECORD_KEY_ROOM]);
 
-/* The value of a slot's record in a generation, which every verb names as ARGV `epoch`. */
+/* The value of a slot's record in a generation (record.lua), which every verb names as ARGV `epoch`. */
 void record_value(uint64_t number, bool grants, char out[32]);
 
 /* The words of the commands, by EVAL. `text` holds the derived ones, and must outlive the words. */

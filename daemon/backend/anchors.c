@@ -29,7 +29,7 @@ enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASK_AGAIN = 4 };
 struct flight {
     struct anchors *of;
     struct generation_send send;
-    uint16_t node; /* the receiver */
+    uint16_t node; /* the receiver; GENERATION_NODES_MAX: none is known, and the message ends at once */
     bool busy;
     bool leaves;   /* the message is a registration by which this daemon leaves the members */
 };
@@ -185,8 +185,9 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
 
 static void perform(struct anchors *a, const struct generation_send *s);
 
+/* r NULL: the message has no answer. */
 static void
-answered(struct flight *f, const struct reply *r, int64_t sent_us)
+end_flight(struct flight *f, const struct reply *r, int64_t sent_us)
 {
     struct anchors *a = f->of;
     const struct generation_send send = f->send;
@@ -229,7 +230,7 @@ on_reply(void *arg, enum link_result result, const struct reply *r, int64_t sent
 {
     struct flight *f = arg;
 
-    answered(f, result == LINK_ANSWERED ? r : NULL, sent_us);
+    end_flight(f, result == LINK_ANSWERED ? r : NULL, sent_us);
     anchors_wake(f->of);
 }
 
@@ -275,8 +276,7 @@ perform(struct anchors *a, const struct generation_send *s)
         word[1] = slice_of(a->sha[s->type]);
     }
     if (node >= GENERATION_NODES_MAX || !a->io.send(a->io.ctx, node, words, word, on_reply, f)) {
-        f->node = node < GENERATION_NODES_MAX ? node : 0;
-        answered(f, NULL, clock_now_us());
+        end_flight(f, NULL, clock_now_us());
         a->unsent = true;
     }
 }
@@ -369,16 +369,16 @@ anchors_closed(struct anchors *a, uint16_t node)
 {
     for (unsigned i = 0; i < ANCHORS; i++) {
         if (a->anchor[i].busy && a->anchor[i].node == node) {
-            answered(&a->anchor[i], NULL, clock_now_us());
+            end_flight(&a->anchor[i], NULL, clock_now_us());
         }
     }
     for (unsigned i = 0; i < GENERATION_RECORDS_MAX; i++) {
         if (a->record[i].busy && a->record[i].node == node) {
-            answered(&a->record[i], NULL, clock_now_us());
+            end_flight(&a->record[i], NULL, clock_now_us());
         }
     }
     if (a->node[node].busy) {
-        answered(&a->node[node], NULL, clock_now_us());
+        end_flight(&a->node[node], NULL, clock_now_us());
     }
     anchors_wake(a);
     generations_node_lost(a->generations, node, clock_now_us());

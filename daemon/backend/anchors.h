@@ -37,8 +37,8 @@ void anchors_wake(struct anchors *a);
 #define ANCHORS_NO_MASTER "this node is no master, or not the one that it was"
 
 /*
- * The link to the node is greeting: asks the node what data it has. The link is not up before the answer. It fails for
- * the error if the node answers one, and for ANCHORS_NO_MASTER if the node is no master, or another node than before.
+ * The link to the node is greeting: asks the node what data it has. The link is not up before the answer. If that is an
+ * error, the link fails with it; if the node is no master, or another node than before, with ANCHORS_NO_MASTER.
  */
 void anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l);
 

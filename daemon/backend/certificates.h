@@ -9,7 +9,7 @@
 
 /* Zeroed: no warning yet. */
 struct certificates {
-    int64_t due_us; /* the next look */
+    int64_t due_us; /* the next check */
     struct certificate_warning peer; /* of the daemon's certificate, which many connections share: tls_own_warning() */
 };
 

@@ -372,7 +372,7 @@ cluster_status(const struct backend *b, struct backend_status *out)
             add_status(out, &one);
         }
         first = false;
-        unbounded = m->refuses && m->in_map ? m->timeout.unbounded : unbounded;
+        unbounded = m->refuses && m->in_map ? m->timeout.why_unbounded : unbounded;
     }
     snprintf(out->address, sizeof(out->address), "%s", c->template->shown);
     out->run_id[0] = '\0'; /* each master has its own */
@@ -465,7 +465,7 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
     } else if (c->known && (!m->up || shard_locks_away(m->shard))) {
         snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
     } else if (c->known && m->refuses) {
-        snprintf(why, 160, "strict: %.140s", m->timeout.unbounded);
+        snprintf(why, 160, "strict: %.140s", m->timeout.why_unbounded);
     } else if (cluster_anchors_too_few_vote(c, why)) {
         return;
     } else if (c->known) {

@@ -69,7 +69,7 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
     }
     for (int plain = 0; plain < 2 && part->n > 0; plain++) {
         word[1] = plain ? SLICE_LIT("NUMSUB") : SLICE_LIT("SHARDNUMSUB");
-        if (plain ? forms->both || !forms->sharded : forms->sharded) {
+        if (plain ? forms->publishes_both || !forms->sharded : forms->sharded) {
             part->asked_n += shard_ask(m->shard, (int)part->n + 2, word, on_part, part);
         }
     }

@@ -1,6 +1,5 @@
 /*
- * denied.c -- tables of tags (halves of keyed hashes) of keys: accepted ones, refused ones, and those of calls that
- * ended in the middle.
+ * denied.c -- tables of fingerprints of keys: accepted ones, refused ones, and those of calls that ended in the middle.
  */
 #include "daemon/backend/denied.h"
 
@@ -9,9 +8,9 @@
 
 #include "daemon/base/memory.h"
 
-/* The tag of a key in a table. 0, which is no tag, stands for no key. */
+/* Half of the keyed hash of a key. 0, which is no fingerprint, stands for no key. */
 static uint32_t
-tag_of(uint64_t hash)
+fingerprint(uint64_t hash)
 {
     return (uint32_t)(hash >> 32) | 1;
 }
@@ -30,7 +29,7 @@ denied_refuse(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
         d->tables->accepted[hash % DENIED_ACCEPTED] = 0;
-        d->tables->refused[hash % DENIED_REFUSED] = tag_of(hash);
+        d->tables->refused[hash % DENIED_REFUSED] = fingerprint(hash);
     }
 }
 
@@ -38,7 +37,7 @@ void
 denied_inside(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
-        d->tables->ended_inside[hash % DENIED_REFUSED] = tag_of(hash);
+        d->tables->ended_inside[hash % DENIED_REFUSED] = fingerprint(hash);
     }
 }
 
@@ -46,8 +45,8 @@ void
 denied_accept(struct denied *d, uint64_t hash)
 {
     if (d->tables != NULL) {
-        d->tables->accepted[hash % DENIED_ACCEPTED] = tag_of(hash);
-        if (d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)) {
+        d->tables->accepted[hash % DENIED_ACCEPTED] = fingerprint(hash);
+        if (d->tables->refused[hash % DENIED_REFUSED] == fingerprint(hash)) {
             d->tables->refused[hash % DENIED_REFUSED] = 0;
         }
     }
@@ -73,11 +72,11 @@ denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us)
         end(d);
         return false;
     }
-    if (d->tables->ended_inside[hash % DENIED_REFUSED] == tag_of(hash)) {
+    if (d->tables->ended_inside[hash % DENIED_REFUSED] == fingerprint(hash)) {
         return true;
     }
-    return held ? d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)
-                : d->tables->accepted[hash % DENIED_ACCEPTED] != tag_of(hash);
+    return held ? d->tables->refused[hash % DENIED_REFUSED] == fingerprint(hash)
+                : d->tables->accepted[hash % DENIED_ACCEPTED] != fingerprint(hash);
 }
 
 void

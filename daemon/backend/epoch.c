@@ -48,9 +48,9 @@ at_least(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The other members that this daemon knows. */
+/* What this daemon knows of the other members, but for their uuids. */
 static void
-derive_list(struct derived *m, const struct epoch *e, const struct members *members)
+derive_list_terms(struct derived *m, const struct epoch *e, const struct members *members)
 {
     bool is_complete = e->until_ms == 0 && !e->members_unknown;
     int64_t known_grace_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
@@ -91,7 +91,7 @@ epoch_words(const struct epoch *e, const struct members *members, const struct e
     derive_number(&m, (int64_t)e->since);
     derive_number(&m, (int64_t)e->cursor);
     derive_number(&m, ask->changes ? EPOCH_PAGE : 0);
-    derive_list(&m, e, members);
+    derive_list_terms(&m, e, members);
     derive_number(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
     assert(m.n <= DERIVED_MAX);
     words[n++] = ask->sha != NULL ? SLICE_LIT("EVALSHA") : SLICE_LIT("EVAL");

@@ -382,7 +382,7 @@ drop_ended(struct redis_link *l, bool by_redis, const char *reason)
         snprintf(text, sizeof(text), "%s in the handshake of TLS; does it speak TLS at this port?", reason);
     } else if (by_redis && never_answered && l->tls == NULL) {
         snprintf(text, sizeof(text),
-                 "closed before Redis said anything; at a port that speaks TLS the URL begins with rediss://");
+                 "closed before Redis answered anything; at a port that speaks TLS the URL begins with rediss://");
     } else {
         snprintf(text, sizeof(text), "%s", reason);
     }
@@ -462,7 +462,6 @@ connect_now(struct redis_link *l)
 {
     const struct link_address *a = l->address;
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    struct lookup *q;
 
     link_enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new(l->env->freelist);
@@ -470,8 +469,7 @@ connect_now(struct redis_link *l)
     if (a->path == NULL && a->host == NULL) {
         drop(l, a->why_unknown[0] != '\0' ? a->why_unknown : "no server is known");
     } else if (a->path == NULL) {
-        q = resolver_ask(l->resolver, a->host, a->port, &l->addresses, on_found, l);
-        l->lookup = q;
+        l->lookup = resolver_ask(l->resolver, a->host, a->port, &l->addresses, on_found, l);
     } else if (strlen(a->path) >= sizeof(sun.sun_path)) {
         drop(l, strerror(ENAMETOOLONG));
     } else {

@@ -99,7 +99,7 @@ report_life(const struct membership *p, enum shard_life what)
     p->events->life(p->events->ctx, what, p->epoch.number);
 }
 
-/* Is another link up? */
+/* Whether another link is up. */
 static bool
 others_up(const struct membership *p, const struct membership_link *ml)
 {
@@ -266,7 +266,7 @@ send_registration(struct membership_link *ml, bool part, bool with_text)
     if (!link_send(ml->link, words, word, part ? on_part : on_answer, ml)) {
         return false;
     }
-    p->ask_again = p->ask_again && !ask.changes; /* one in flight that asks may have left too early */
+    p->ask_again = p->ask_again && !ask.changes; /* another one in flight asks, and may have left too early */
     p->report_due = false;
     ml->asked++;
     return true;

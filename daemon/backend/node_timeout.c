@@ -63,7 +63,7 @@ node_timeout_tick(struct node_timeout *t, struct shard *sh)
 {
     int64_t now_us = clock_now_us();
 
-    if (now_us >= t->asked_us + (t->unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
+    if (now_us >= t->asked_us + (t->why_unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
         shard_ask(sh, 3, words, on_timeout, t)) {
         t->asked_us = now_us;
     }
@@ -75,15 +75,15 @@ node_timeout_bounded(struct node_timeout *t, int64_t lease_us, const struct log 
     bool known = t->refused || t->us >= 0, is_unbounded = true;
 
     if (t->refused) {
-        snprintf(t->unbounded, sizeof(t->unbounded), "CONFIG GET is refused: allow it (+config|get)");
+        snprintf(t->why_unbounded, sizeof(t->why_unbounded), "CONFIG GET is refused: allow it (+config|get)");
     } else if (t->us < 0) {
-        snprintf(t->unbounded, sizeof(t->unbounded), "cluster-node-timeout is not known");
+        snprintf(t->why_unbounded, sizeof(t->why_unbounded), "cluster-node-timeout is not known");
     } else if (t->us > lease_us / 2) {
-        snprintf(t->unbounded, sizeof(t->unbounded),
+        snprintf(t->why_unbounded, sizeof(t->why_unbounded),
                  "cluster-node-timeout (%" PRId64 " ms) is longer than half of the longest lease (%" PRId64 " ms)",
                  t->us / US_PER_MS, lease_us / US_PER_MS);
     } else {
-        t->unbounded[0] = '\0';
+        t->why_unbounded[0] = '\0';
         is_unbounded = false;
     }
     if (known && is_unbounded != t->logged) {
@@ -91,7 +91,7 @@ node_timeout_bounded(struct node_timeout *t, int64_t lease_us, const struct log 
         log_event(log, is_unbounded ? LOG_WARN : LOG_INFO, "redis",
                   is_unbounded ? "a master that is cut off may go on granting"
                                : "a master that is cut off stops granting",
-                  "address", LOG_S(address), is_unbounded ? "reason" : NULL, LOG_S(t->unbounded), NULL);
+                  "address", LOG_S(address), is_unbounded ? "reason" : NULL, LOG_S(t->why_unbounded), NULL);
     }
     return !is_unbounded;
 }

@@ -15,8 +15,8 @@ struct node_timeout {
     int64_t asked_us; /* when the last CONFIG GET left */
     int64_t us;       /* the node timeout; -1 = not known */
     bool refused;     /* the ACL forbids CONFIG GET */
-    bool logged;      /* the log has the warning about `unbounded` */
-    char unbounded[128];  /* why the timeout is no bound; "" = it is one, or it was not compared yet */
+    bool logged;      /* the log has the warning about `why_unbounded` */
+    char why_unbounded[128];  /* why the timeout is no bound; "" = it is one, or it was not compared yet */
 };
 
 void node_timeout_init(struct node_timeout *t);

@@ -100,7 +100,7 @@ replication_tick(struct replication *r, struct shard *sh)
 {
     int64_t now_us = clock_now_us();
 
-    if (now_us >= r->asked_us + (r->unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
+    if (now_us >= r->asked_us + (r->why_unbounded[0] != '\0' ? SETTINGS_US / 10 : SETTINGS_US) &&
         shard_ask(sh, 3, settings, on_settings, r)) {
         r->asked_us = now_us;
     }
@@ -120,7 +120,7 @@ why_unbounded(const struct replication *r, int64_t down_after_ms)
         return "min-replicas-to-write and min-replicas-max-lag must be 1 or more";
     }
     if (down_after_ms == 0) {
-        return "the sentinels do not tell down-after-milliseconds";
+        return "the sentinels do not report down-after-milliseconds";
     }
     return r->lag_ms > down_after_ms - LAG_LATE_MS ?
         "min-replicas-max-lag + 2 s is longer than down-after-milliseconds" : NULL;
@@ -132,12 +132,12 @@ replication_bounded(struct replication *r, int64_t down_after_ms)
     const char *why = why_unbounded(r, down_after_ms);
     bool known = r->refused || r->min_replicas >= 0;
 
-    snprintf(r->unbounded, sizeof(r->unbounded), "%s", why != NULL ? why : "");
+    snprintf(r->why_unbounded, sizeof(r->why_unbounded), "%s", why != NULL ? why : "");
     if (known && down_after_ms > 0 && (why != NULL) != r->logged) {
         r->logged = why != NULL;
         log_event(r->env->log, r->logged ? LOG_WARN : LOG_INFO, "redis",
                   r->logged ? "a master that is cut off may go on granting" : "a master that is cut off stops granting",
-                  "address", LOG_S(r->address->shown), r->logged ? "reason" : NULL, LOG_S(r->unbounded), NULL);
+                  "address", LOG_S(r->address->shown), r->logged ? "reason" : NULL, LOG_S(r->why_unbounded), NULL);
     }
     return why == NULL;
 }

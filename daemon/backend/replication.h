@@ -20,8 +20,8 @@ struct replication {
     int64_t asked_us;              /* when the settings were asked for */
     int64_t min_replicas, lag_ms;  /* -1 = not known */
     bool refused;                  /* the ACL forbids CONFIG GET */
-    bool logged;                   /* the log has the warning about `unbounded` */
-    char unbounded[128];           /* why no setting bounds an old master; "" = one does, or none was compared yet */
+    bool logged;                   /* the log has the warning about `why_unbounded` */
+    char why_unbounded[128];       /* why no setting bounds an old master; "" = one does, or none was compared yet */
 };
 
 void replication_init(struct replication *r, const struct backend_env *env, const struct link_address *address);

@@ -91,8 +91,8 @@ const struct script_forms script_forms_of_quorum = {.of_quorum = true};
 void
 script_forms_init(struct script_forms *f, bool sharded, bool both)
 {
-    *f = (struct script_forms){.sharded = sharded, .both = sharded && both};
-    f->bundle = f->both ? both_bundle() : NULL;
+    *f = (struct script_forms){.sharded = sharded, .publishes_both = sharded && both};
+    f->bundle = f->publishes_both ? both_bundle() : NULL;
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
             const char *text = call_script_text((enum call_verb)verb, (enum kind)kind);

@@ -10,10 +10,10 @@
 struct script_forms {
     bool of_quorum;              /* call_quorum_text() */
     bool sharded;                /* scripts publish wake-ups by SPUBLISH (Redis >= 7), in the slot of the name */
-    bool both;                   /* if sharded: and by PUBLISH */
+    bool publishes_both;         /* if sharded: and by PUBLISH */
     char *text[VERBS][KINDS];    /* if sharded */
     char *one_key[VERBS][KINDS]; /* RENEW and RELEASE with KEYS = the name alone */
-    char *bundle;                /* if both */
+    char *bundle;                /* if publishes_both */
 };
 
 /* NULL: the plain forms. */

@@ -73,7 +73,7 @@ explain(const struct sentinel_topology *t, const struct sentinel_verdict *v, cha
     const char *error = sentinels_last_error(t->sentinels);
 
     if (v->answering == 0) {
-        snprintf(out, TEXT_ERROR_ROOM, "no sentinel says where %.64s is%s%.220s", t->url.master,
+        snprintf(out, TEXT_ERROR_ROOM, "no sentinel reports where %.64s is%s%.220s", t->url.master,
                  error[0] == '\0' ? "" : ": ", error);
     } else if (v->answering <= v->electorate / 2) {
         snprintf(out, TEXT_ERROR_ROOM, "%u of %u sentinels answer: no majority", v->answering, v->electorate);
@@ -116,7 +116,7 @@ decide(void *ctx)
     if (!t->agreed) {
         explain(t, &v, t->refusal);
     } else if (t->one.conf.strict && !bounded) {
-        snprintf(t->refusal, sizeof(t->refusal), "strict: %s", t->replication.unbounded);
+        snprintf(t->refusal, sizeof(t->refusal), "strict: %s", t->replication.why_unbounded);
     }
     if (t->address->host != NULL || clock_now_us() >= t->startup_until_us) {
         snprintf(t->address->why_unknown, sizeof(t->address->why_unknown), "%s", t->refusal);
@@ -169,7 +169,7 @@ sentinel_topology_open(const struct backend_conf *conf, const struct backend_env
     single_open(&t->one, &sentinel_ops, conf, env, t->address,
                 (struct shard_events){.life = on_life, .greet = on_greet});
     shard_grant_until(t->one.shard, 0);
-    shard_excuse(t->one.shard, NOT_YET);
+    shard_expect_error(t->one.shard, NOT_YET);
     t->sentinels = sentinels_open(&t->url, conf, &t->one.env, t->address, decide, t);
     return &t->one.head;
 }

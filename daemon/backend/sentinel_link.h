@@ -19,7 +19,7 @@ enum { SENTINEL_REPLICAS_MAX = 16 };
 struct sentinel_replica {
     char host[HOST_ROOM];
     int port;
-    bool up; /* as that sentinel sees it */
+    bool up; /* as that sentinel reports */
 };
 
 /* Called from the loop, never from inside a sentinel_ call. */

@@ -21,15 +21,15 @@
 
 #define ASK_US US_PER_S
 #define AWAITED_US ASK_US        /* the wait for the first answers after a pause of this process */
-#define FORMER_US (60 * US_PER_S)  /* a former master that no sentinel lists is listed for so long */
-#define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped if it is down and was not reported for so long */
+#define FORMER_US (60 * US_PER_S)     /* a former master that no sentinel lists is listed for so long */
+#define UNREPORTED_US (60 * US_PER_S) /* a discovered sentinel that is down, and was not reported for so long, goes */
 
 struct entry {
     struct sentinel *sentinel; /* owned */
     bool listed;               /* in the URL */
     char host[HOST_ROOM];
     int port;
-    int64_t named_us;
+    int64_t reported_us;
 };
 
 struct sentinels {
@@ -71,7 +71,7 @@ add(struct sentinels *ss, const char *host, int port, bool listed)
     struct link_address *a = address_of(ss, host, port);
     struct entry *e = &ss->entry[ss->n++];
 
-    *e = (struct entry){.listed = listed, .port = port, .named_us = clock_now_us()};
+    *e = (struct entry){.listed = listed, .port = port, .reported_us = clock_now_us()};
     snprintf(e->host, sizeof(e->host), "%s", host);
     e->sentinel = sentinel_open(a, ss->url.master, &ss->conf, ss->env, ss->resolver,
                                 (struct sentinel_events){on_changed, on_discovered, ss});
@@ -88,7 +88,7 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
 
         if ((e->port == port && strcmp(e->host, host) == 0) ||
             (its[0] != '\0' && slice_is(id, its) && sentinel_up(e->sentinel))) {
-            e->named_us = clock_now_us();
+            e->reported_us = clock_now_us();
             return;
         }
     }
@@ -124,9 +124,9 @@ drop_old(struct sentinels *ss, int64_t now_us)
 {
     for (size_t i = ss->n; i-- > 0;) {
         struct entry *e = &ss->entry[i];
-        bool unnamed = now_us > e->named_us + UNNAMED_US && !sentinel_up(e->sentinel);
+        bool unreported = now_us > e->reported_us + UNREPORTED_US && !sentinel_up(e->sentinel);
 
-        if (!e->listed && (unnamed || is_duplicate(ss, i))) {
+        if (!e->listed && (unreported || is_duplicate(ss, i))) {
             sentinel_close(&e->sentinel);
             memmove(e, e + 1, (ss->n - i - 1) * sizeof(*e));
             ss->n--;

@@ -21,7 +21,7 @@ learn_eviction(struct server_info *s, struct slice info)
 
     text_info_field(info, "maxmemory", limit, sizeof(limit));
     text_info_field(info, "maxmemory_policy", s->maxmemory_policy, sizeof(s->maxmemory_policy));
-    s->asked_us = clock_now_us();
+    s->fresh_us = clock_now_us();
     s->evicts = limit[0] != '\0' && strcmp(limit, "0") != 0 && s->maxmemory_policy[0] != '\0' &&
                 strcmp(s->maxmemory_policy, "noeviction") != 0;
     if (s->evicts != was) {
@@ -78,8 +78,8 @@ server_info_ask_again(struct server_info *s, struct redis_link *l)
     struct slice word = SLICE_LIT("INFO");
     int64_t now_us = clock_now_us();
 
-    if (now_us - s->asked_us >= (s->evicts ? EVICTION_US / 10 : EVICTION_US)) {
-        s->asked_us = now_us; /* CONFIG SET may have changed it unnoticed */
+    if (now_us - s->fresh_us >= (s->evicts ? EVICTION_US / 10 : EVICTION_US)) {
+        s->fresh_us = now_us; /* CONFIG SET may have changed it unnoticed */
         (void)link_send(l, 1, &word, on_info, s);
     }
 }
@@ -98,7 +98,7 @@ server_info_explain(const struct server_info *s, char *out, size_t room)
         snprintf(out, room, "strict: %s may evict locks: its maxmemory_policy is %s, not noeviction", s->shown,
                  s->maxmemory_policy);
     } else if (s->maxmemory_policy[0] == '\0') {
-        snprintf(out, room, "strict: %s does not say whether it may evict locks: allow INFO (+info)", s->shown);
+        snprintf(out, room, "strict: %s does not report whether it may evict locks: allow INFO (+info)", s->shown);
     }
 }
 

@@ -16,7 +16,7 @@ struct server_info {
     const char *shown; /* the address, for people; borrowed */
     char version[32], run_id[48], role[16], maxmemory_policy[32];
     bool evicts;      /* Redis has a memory limit, and may drop keys to keep it */
-    int64_t asked_us; /* when the last answer came, or server_info_ask_again() asked */
+    int64_t fresh_us; /* when the last answer came, or server_info_ask_again() asked */
     char sha[VERBS][KINDS][41]; /* digest of a script, "" = not known */
 };
 

@@ -100,9 +100,9 @@ shard_grant_until(struct shard *sh, int64_t until_us)
 }
 
 void
-shard_excuse(struct shard *sh, const char *reason)
+shard_expect_error(struct shard *sh, const char *error)
 {
-    sh->excuse = reason;
+    sh->expected_error = error;
 }
 
 bool
@@ -193,7 +193,7 @@ on_greet(void *ctx, struct redis_link *l)
     sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* the ACL may have changed */
 }
 
-/* Announcements of newcomers were missed while the daemon was not subscribed: asks for the members. */
+/* Daemons that joined while this one was not subscribed are unknown: asks for the members. */
 static void
 on_broadcasts_subscribed(void *ctx)
 {
@@ -301,9 +301,9 @@ shard_want_broadcasts(struct shard *sh, unsigned channel, bool want)
 }
 
 static bool
-is_excused(const struct shard *sh, const struct redis_link *l)
+is_expected(const struct shard *sh, const struct redis_link *l)
 {
-    return sh->excuse != NULL && strcmp(link_last_error(l), sh->excuse) == 0;
+    return sh->expected_error != NULL && strcmp(link_last_error(l), sh->expected_error) == 0;
 }
 
 static void
@@ -318,7 +318,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
         sh->broadcasts[i].subscribed = sh->broadcasts[i].subscribed && (link_is_up || l != sub_link(sh));
     }
-    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* listens once it knows an epoch: see presence.lua */
+    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* see presence.lua */
         sh->broadcasts[0].wanted = true;
     }
     subscribe_broadcasts(sh);
@@ -342,7 +342,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         log_event(sh->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
                   LOG_S(server_of(sh, l)), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
         sh->events.life(sh->events.ctx, up ? SHARD_UP : SHARD_DOWN, 0);
-    } else if (!up && !link_is_up && !sh->logged && !is_excused(sh, l)) {
+    } else if (!up && !link_is_up && !sh->logged && !is_expected(sh, l)) {
         sh->logged = true; /* one line for an outage; INFO redis has the latest reason */
         log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(server_of(sh, l)), "reason",
                   LOG_S(link_last_error(l)), NULL);

@@ -73,10 +73,10 @@ void shard_retarget(struct shard *sh, const char *host, int port);
 void shard_reform(struct shard *sh);
 
 /*
- * A reason for which the shard may be unreachable without a warning, since nothing is amiss; NULL, at first: there is
- * none. Borrowed.
+ * While the links fail with exactly this error, no warning reports that the shard is unreachable: the topology expects
+ * that. NULL, as at first: it expects no error. Borrowed.
  */
-void shard_excuse(struct shard *sh, const char *reason);
+void shard_expect_error(struct shard *sh, const char *error);
 
 /*
  * Sets the time until which the shard grants (at first CORE_FOREVER). After it an ACQUIRE waits for the next call of

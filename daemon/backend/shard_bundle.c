@@ -84,7 +84,7 @@ on_bundle(void *arg, enum link_result result, const struct reply *r, int64_t sen
     struct list *pos, *nxt;
     size_t i = 0;
 
-    sh->bundle_loads = refused && call_is_noscript(r);
+    sh->bundle_with_text = refused && call_is_noscript(r);
     note_returned(sh, b);
     if (result == LINK_ANSWERED && !refused && !bundle_answer_ok(r, b->n)) {
         sh->env->metrics->redis_protocol_errors++;
@@ -181,7 +181,7 @@ shard_bundle_add(struct shard *sh, struct call *c)
     }
     if (b == NULL) {
         b = sh->bundle = freelist_take(sh->env->freelist, sizeof(*b));
-        *b = (struct bundle){.shard = sh, .link = c->link, .verb = c->verb, .with_text = sh->bundle_loads};
+        *b = (struct bundle){.shard = sh, .link = c->link, .verb = c->verb, .with_text = sh->bundle_with_text};
         list_init(&b->calls);
     }
     list_push_back(&b->calls, &c->node);

@@ -367,7 +367,7 @@ gather(struct shard *sh, struct item *it)
         return;
     }
     it->alone = it->one_key || shard_goes_alone(sh, op, it->verb);
-    batch = &sh->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
+    batch = &sh->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind]; /* SC3 */
     list_remove(&it->node);
     if (it->verb == VERB_RENEW && op->exact) { /* a client waits for a RENEW */
         list_push_front(batch, &it->node);

@@ -56,7 +56,7 @@ struct shard {
     struct buf text;              /* scratch of call_words() */
     struct bundle *bundle;        /* the bundle that is being filled: shard_bundle.c; owned */
     char bundle_sha[SHA1_HEX_BYTES + 1];
-    bool bundle_loads;            /* Redis lacks the script of bundles: the next bundle has the text */
+    bool bundle_with_text;        /* of the script, in the next bundle: Redis lacks it */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
@@ -67,7 +67,7 @@ struct shard {
     int64_t grant_until_us;       /* shard_grant_until() ... */
     struct list waiting;          /* ... item.node of attempts that wait for its next call */
     uint32_t cause[CAUSES_MAX];   /* hashes of the reasons logged since all links were up; 0 = none */
-    const char *excuse;           /* shard_excuse() */
+    const char *expected_error;   /* shard_expect_error() */
     uint32_t link_logged;         /* a bit for each link that was logged as down */
 };
 

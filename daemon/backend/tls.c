@@ -127,7 +127,7 @@ tls_use_memory(void)
 
 /* Warns if all trusted certificates have expired. */
 static void
-look_at_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
+check_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
 {
     STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(ctx));
     char until[40] = "", why[64];
@@ -166,7 +166,7 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
         return refuse(error, "tls_ca_file", why_refused(), path);
     }
     t->trusted = mem_text(slice_of(ca_file));
-    look_at_trusted(t->ctx, path, warning);
+    check_trusted(t->ctx, path, warning);
     return true;
 }
 
@@ -201,7 +201,7 @@ take_key(SSL_CTX *ctx, const char *name, char error[TLS_ERROR_ROOM])
     }
     if (key == NULL) {
         return refuse(error, "tls_key_file",
-                      encrypted ? "is encrypted, and nobody is asked for a passphrase"
+                      encrypted ? "is encrypted, and a daemon cannot ask for the passphrase"
                                 : "has no private key in PEM format",
                       name);
     }
@@ -210,8 +210,9 @@ take_key(SSL_CTX *ctx, const char *name, char error[TLS_ERROR_ROOM])
     return ok || refuse(error, "tls_key_file", "is not the key of the certificate in tls_cert_file", name);
 }
 
+/* Warns if the certificate has expired, or is not valid yet. */
 static void
-look_at_own(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
+check_own(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
 {
     const X509 *x = SSL_CTX_get0_certificate(ctx);
     bool expired = X509_cmp_current_time(X509_get0_notAfter(x)) < 0;
@@ -246,7 +247,7 @@ identify(struct tls *t, const struct tls_files *files, char error[TLS_ERROR_ROOM
     if (!take_key(t->ctx, files->key_file, error)) {
         return false;
     }
-    look_at_own(t->ctx, path, warning);
+    check_own(t->ctx, path, warning);
     return true;
 }
 

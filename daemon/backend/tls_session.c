@@ -215,7 +215,7 @@ word_error(struct tls_session *s, unsigned long e)
         why = "Redis does not know who issued our certificate (redis.tls_cert_file)";
         break;
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-        why = "Redis says that our certificate has expired (redis.tls_cert_file)";
+        why = "Redis reports that our certificate has expired (redis.tls_cert_file)";
         break;
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:

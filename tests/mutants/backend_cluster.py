@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant("R997", "waiter polls do not notice that a new map moved the slot", BACKEND + "cluster_masters.c",
            "give_slots", "c->moves += c->master_of[slot] != was;", "(void)was;", ["unit:test_cluster_poll"]),
     Mutant("R958", "with any `publish` waiters that use SUBSCRIBE are not counted", BACKEND + "cluster_poll.c", "ask",
-           "forms->both || !forms->sharded", "!forms->sharded",
+           "forms->publishes_both || !forms->sharded", "!forms->sharded",
            ["redis:test_cluster_wakes.py Plain.test_counted_at_the_owner"]),
     Mutant("R959", "waiters of an open slot do not try again when the slot has closed", "daemon/core/reviews.c",
            "try_now", "if (!list_empty(&l->queue->claims)) {", "if (false) {",

@@ -143,8 +143,8 @@ class Found(Sentinels):
     def test_silent_sentinels_are_warned_of(self):
         """... soon, though no warning comes before the first answers."""
         r = self.rlockd(redis="sentinel:127.0.0.1:%d/m" % free_port(), conf=CONF, wait=False)
-        until(lambda: re.search("\nwarn redis unreachable .* reason=.no sentinel says where m is: Connection refused",
-                                r.log()))
+        warning = "\nwarn redis unreachable .* reason=.no sentinel reports where m is: Connection refused"
+        until(lambda: re.search(warning, r.log()))
 
     @staticmethod
     def warned(r):
@@ -157,7 +157,7 @@ class Found(Sentinels):
         began = time.monotonic()
         answer = self.conn(r).cmd("LOCK", "a", "WAIT", "300ms")
         self.assertLess(time.monotonic() - began, 5 * harness.SLOW)
-        self.assertTrue(answer.startswith("UNAVAILABLE Redis cannot answer: no sentinel says where m is"), answer)
+        self.assertTrue(answer.startswith("UNAVAILABLE Redis cannot answer: no sentinel reports where m is"), answer)
         waiting = self.conn(r)
         waiting.ask("LOCK", "b", "WAIT", "60s")
         self.d = Deployment(self, replicas=1, bounded=False, ports=[port])
@@ -168,7 +168,7 @@ class Found(Sentinels):
         r = self.rlockd(redis=self.d.url().replace("/" + NAME, "/other"), conf=CONF, wait=False)
         until(r.serving)
         until(lambda: {n["state"] for n in nodes(r) if n["role"] == "sentinel"} == {"knows no such master"})
-        self.assertEqual(r.info("redis")["redis_refusal"], "no sentinel says where other is")
+        self.assertEqual(r.info("redis")["redis_refusal"], "no sentinel reports where other is")
 
     def test_passwords_of_sentinels_are_their_own(self):
         self.d = Deployment(self, replicas=0, bounded=False, password="for-redis", sentinel_password="for-sentinels")

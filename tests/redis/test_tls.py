@@ -527,7 +527,7 @@ class Files(Tls):
         locked = os.path.join(self.dir, "locked.key")
         self.ca.openssl("ec", "-in", self.key, "-aes128", "-passout", "pass:word", "-out", locked)
         os.chmod(locked, 0o600)
-        self.refuses("^redis.tls_key_file: is encrypted, and nobody is asked for a passphrase: ",
+        self.refuses("^redis.tls_key_file: is encrypted, and a daemon cannot ask for the passphrase: ",
                      tls_cert_file=self.cert, tls_key_file=locked)
 
     def test_over_or_not_yet(self):

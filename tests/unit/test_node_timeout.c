@@ -41,15 +41,15 @@ START_TEST(half_of_the_longest_lease_is_the_most)
 {
     answers("cluster-node-timeout", "15000");
     ck_assert(bounded(LEASE_US));
-    ck_assert_str_eq(timeout.unbounded, "");
+    ck_assert_str_eq(timeout.why_unbounded, "");
     ck_assert(!bounded(LEASE_US - 2 * US_PER_MS));
-    ck_assert_str_eq(timeout.unbounded,
+    ck_assert_str_eq(timeout.why_unbounded,
                      "cluster-node-timeout (15000 ms) is longer than half of the longest lease (29998 ms)");
     answers("cluster-node-timeout", "15001");
     ck_assert(!bounded(LEASE_US));
     answers("cluster-node-timeout", "2000");
     ck_assert(bounded(LEASE_US));
-    ck_assert_str_eq(timeout.unbounded, "");
+    ck_assert_str_eq(timeout.why_unbounded, "");
 }
 END_TEST
 
@@ -58,7 +58,7 @@ START_TEST(an_unknown_node_timeout_is_no_bound)
     static const char *const bad[] = {"", "-1", "x", "15 s", "99999999999999999999", "4294967297"};
 
     ck_assert(!bounded(LEASE_US));
-    ck_assert_str_eq(timeout.unbounded, "cluster-node-timeout is not known");
+    ck_assert_str_eq(timeout.why_unbounded, "cluster-node-timeout is not known");
     ck_assert(!timeout.logged); /* no answer so far */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         answers("cluster-node-timeout", "1000");
@@ -80,7 +80,7 @@ START_TEST(a_refused_question_names_the_remedy)
     answers("cluster-node-timeout", "1000");
     node_timeout_take(&timeout, &(struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM no")});
     ck_assert(!bounded(LEASE_US));
-    ck_assert_str_eq(timeout.unbounded, "CONFIG GET is refused: allow it (+config|get)");
+    ck_assert_str_eq(timeout.why_unbounded, "CONFIG GET is refused: allow it (+config|get)");
     ck_assert(timeout.logged);
     answers("cluster-node-timeout", "1000");
     ck_assert(bounded(LEASE_US));

@@ -62,7 +62,7 @@ START_TEST(a_refusal_is_named_until_an_answer_comes)
 {
     greet("-NOPERM this user has no permissions to run the 'config|get' command\r\n");
     ck_assert(!replication_bounded(&replication, DOWN_AFTER_MS));
-    ck_assert_str_eq(replication.unbounded, "CONFIG GET is refused: allow it (+config|get)");
+    ck_assert_str_eq(replication.why_unbounded, "CONFIG GET is refused: allow it (+config|get)");
     greet(BOUNDED);
     ck_assert(replication_bounded(&replication, DOWN_AFTER_MS));
 }
@@ -73,7 +73,7 @@ START_TEST(a_busy_redis_refuses_nothing)
 {
     greet("-BUSY Redis is busy running a script.\r\n");
     ck_assert(!replication_bounded(&replication, DOWN_AFTER_MS));
-    ck_assert_str_eq(replication.unbounded, "the settings of Redis are not known");
+    ck_assert_str_eq(replication.why_unbounded, "the settings of Redis are not known");
     ck_assert(!replication.logged);
     greet(BOUNDED);
     greet("-BUSY Redis is busy running a script.\r\n");
