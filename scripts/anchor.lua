@@ -328,8 +328,8 @@ if leaving then
         forget(uuid)
     end
 else
-    -- reached: the version up to which the caller has reclaimed. It says so if it knows this birth; else none if it may
-    -- hold locks, and all if it holds none and is new here. What it has said before (was) stays.
+    -- reached: the version up to which the caller has reclaimed. It is the reported one if the caller knows this birth;
+    -- else 0 if it may hold locks, and the last one if it holds none and is new here. It never falls (was).
     local was = tonumber(call('ZSCORE', back, uuid) or -1)
     local reached = same and math.min(back_given, version) or holds and 0 or was < 0 and version or 0
     call('ZADD', seen, now_ms + lease, uuid)

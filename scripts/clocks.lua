@@ -4,7 +4,7 @@
 -- would move the tokens of all names behind it by its reserve, at each node those of other names, and no majority would
 -- cover a token. scripts/embed puts this file between common.lua and the kind; its token() replaces the one there.
 --
---   KEYS[1]:0 to KEYS[1]:63   the clocks; the digest of a name's key says which one is the name's
+--   KEYS[1]:0 to KEYS[1]:63   the clocks; the digest of a name's key decides which one is the name's
 --   ARGV[2]                   acquire: the token proposed for all names, or one for each, with spaces between them;
 --                             clear: the proposed token; renew: the ceiling to which the clocks are raised, 0 = none
 local function clock_of(key)

@@ -108,7 +108,7 @@ local function end_earlier(key, limit, ms)
     end
 end
 
--- Whether the error says that Redis was full. Redis 6 puts the line of the script in front.
+-- Whether Redis was full, by the error. Redis 6 puts the line of the script in front.
 local function is_oom(err)
     return err:find('OOM command not allowed', 1, true) ~= nil
 end
@@ -182,17 +182,16 @@ end
 -- it; and for some verbs `many`, between the marks below.
 -- @verb
 
--- none: the outcome of all names, if the verb is not run.
-local none, wait
+local refusal, wait -- refusal: the outcome of all names, if the verb is not run
 if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then
-    none = STALE
+    refusal = STALE
 elseif takes and not is_known() then
-    none = GRACE
+    refusal = GRACE
     wait = math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
 end
 
-if none then
-    return {now, none, wait or 0, 0, #KEYS - 2}
+if refusal then
+    return {now, refusal, wait or 0, 0, #KEYS - 2}
 end
 
 local term, own, term_on, own_on = 5, 5 + TERMS, 0, OWN

@@ -65,7 +65,7 @@ local function shift(list, set, at, by)
 end
 
 -- Wakes the head by its own channel. A stranger without a subscription may be dead: then the next owner is woken, too,
--- which drops the stranger when its ticket has expired, and so on. A daemon listens to the lock's channel instead.
+-- which drops the stranger when its ticket has expired, and so on. A daemon is subscribed to the lock's channel.
 local function wake_head(list, head, channel)
     local receivers = wake(channel .. ':' .. head, '0')
     for i = 1, WAKES_MOST - 1 do
@@ -256,7 +256,7 @@ local function renew(key, owner, lease, exact, ticket, channel)
 end
 
 -- With no hold left, removes the hold and the ticket, whichever exists. If the lock is free then, the head is woken: by
--- its own channel, as Redisson's clients do, and by the lock's, to which daemons and users of the plain lock listen.
+-- its own channel, as Redisson's clients do, and by the lock's, for daemons and users of the plain lock.
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
         return plain_release(key, owner, lease, holds, channel)

@@ -22,7 +22,7 @@ local rolled_back, channel = ARGV[11], ARGV[12]
 local since, cursor, page = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
 local from, list_whole, list_last = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
 local list_n, unknown, list_lease, known_grace, part = tonumber(ARGV[19]), ARGV[20], ARGV[21], ARGV[22], ARGV[23]
--- known_grace: the length (ms) of the grace period of the known epoch; "": the last reply said that it was over.
+-- known_grace: the length (ms) of the grace period of the known epoch; "": by the last reply it was over.
 local FIRST_UUID = 24 -- index in ARGV
 
 local time = call('TIME')
@@ -46,7 +46,7 @@ end
 local server, replication = info('server'), info('replication')
 local process, line = server:match('run_id:(%x+)'), replication:match('master_replid:(%x+)')
 if not (process and line) then
-    return redis.error_reply("NOPERM it needs to run the 'info' command, and an answer that says what data this is")
+    return redis.error_reply("NOPERM it needs to run the 'info' command, and an answer that shows what data this is")
 end
 if replication:match('role:(%w+)') ~= 'master' then -- also a writable replica: its next sync drops the writes
     return redis.error_reply('READONLY not a master: what a replica is given, its master does not know of')
@@ -134,8 +134,8 @@ local function publish(what)
     return not refused
 end
 
--- The number of daemons that listen. Subscribers by a pattern do not count.
-local function listening()
+-- The number of daemons that are subscribed to the channel. Subscribers by a pattern do not count.
+local function count_subscribed()
     local answer = pcall('PUBSUB', 'NUMSUB', channel)
     refused = answer.err and answer or refused
     return tonumber(answer[2])
@@ -155,13 +155,13 @@ if known >= END then
 end
 local begins = number == 0 or old_origin ~= origin or (rolled_back == '1' and number < known)
 
--- Listening daemons get the message about a newcomer, or about a longer lease, before the newcomer gets its answer, so
--- before it takes a lock. A daemon that begins to listen asks for the members (shard.c), since it missed earlier
--- messages. A gap remains: while the message travels, or while all other daemons are cut off, the newcomer may take a
--- lock; if the data is lost then, and the newcomer returns last, no grace period waits for it. Daemons that stood still
--- meanwhile report that they may not know all members (membership_lost() in membership.c). In a grace period the
--- message is not needed: a daemon that has not learned its end knows that it may not know all members, and asks for
--- them.
+-- Subscribed daemons get the message about a newcomer (a daemon that becomes a member), or about a longer lease, before
+-- the newcomer gets its answer, so before it takes a lock. A daemon that has just subscribed asks for the members
+-- (shard.c), since it missed earlier messages. A gap remains: while the message travels, or while all other daemons are
+-- cut off, the newcomer may take a lock; if the data is lost then, and the newcomer returns last, no grace period waits
+-- for it. Daemons that stood still meanwhile report that they may not know all members (membership_lost() in
+-- membership.c). In a grace period the message is not needed: a daemon that has not learned its end knows that it may
+-- not know all members, and asks for them.
 if not begins and till == 0 and leaving ~= '1' and not (met and bounded(old_lease) >= bounded(lease)) then
     if not publish('+' .. uuid .. ' ' .. text(bounded(lease)) .. ' ' .. text(next_version())) then
         return refused
@@ -174,7 +174,7 @@ end
 
 if begins then
     local empty, began, longest, wanted = number == 0, now_ms, lease, 0
-    local listeners = publish('') and listening()
+    local subscribed = publish('') and count_subscribed()
     if refused then
         return refused
     end
@@ -213,14 +213,14 @@ if begins then
             end
         end
     end
-    -- A listening daemon may hold locks, and no daemon may know of the loss yet. So as many must return as listen.
-    if listeners > wanted then
-        call('ZADD', awaited, -listeners, '#')
+    -- A subscribed daemon may hold locks, and none may know of the loss yet. So as many must return as are subscribed.
+    if subscribed > wanted then
+        call('ZADD', awaited, -subscribed, '#')
     end
     if strict == '1' and known == 0 then
         await('strict')
-        -- After a flush the uptime says nothing about the data.
-        if empty and listeners == 0 and not info('commandstats'):find('cmdstat_flush', 1, true) then
+        -- After a flush the uptime shows nothing about the data.
+        if empty and subscribed == 0 and not info('commandstats'):find('cmdstat_flush', 1, true) then
             began = now_ms - 1000 * (tonumber(server:match('uptime_in_seconds:(%d+)')) or 0)
         end
     end
@@ -230,7 +230,7 @@ if begins then
     else -- the clock was set back. Not + 1: the epochs of two Redis whose clocks were set back need different numbers
         number = number + 1 + tonumber(redis.sha1hex(nonce .. text(now)):sub(1, 4), 16)
     end
-    if empty and known == 0 and listeners == 0 and strict == '0' then -- no daemon can have lost a lock
+    if empty and known == 0 and subscribed == 0 and strict == '0' then -- no daemon can have lost a lock
         till = 0
     end
     call('SET', epoch_key, text(number) .. ' ' .. origin .. (till > 0 and ' ' .. text(till) or ''))

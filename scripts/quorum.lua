@@ -4,7 +4,7 @@
 -- epoch of its data (presence.lua) had begun. A loss of the data loses rlock:quorum, too, or begins another epoch.
 --   KEYS   rlock:clock (the highest token that a registered daemon knew of; behind it :0 to :63, the token clocks of
 --          the votes: clocks.lua), rlock:epoch, rlock:quorum (the value of rlock:epoch when the node was admitted)
---   ARGV   the value of rlock:epoch, outside of a grace period, for which the node is to be admitted ('' = only look),
+--   ARGV   the value of rlock:epoch, outside of a grace period, for which the node is to be admitted ('' = none),
 --          the token to which its clocks are raised then
 --   reply  { rlock:epoch, 1 if it is established, the highest of rlock:clock and the token clocks }
 -- @use text

@@ -1,5 +1,5 @@
 -- rw.lua -- Redisson's ReadWriteLock: a hash of readers (owner -> holds) or of one writer (owner:write -> holds), and
--- `mode`, which says which. Counts are set, never incremented. The writer may be a reader as well, and stays one when
+-- `mode`, which shows which. Counts are set, never incremented. The writer may be a reader as well, and stays one when
 -- it gives up writing; a reader cannot become the writer. A hash without `mode` (Redisson's RLock), with any other
 -- field, or without an expiry is foreign: it may be an application's.
 --
