@@ -60,13 +60,13 @@ hold_ours_until_us(const struct run *r)
 int64_t
 hold_warn_us(const struct run *r)
 {
-    int64_t least_us = sooner(r->want->kill_after_us, r->lease_us / 3), ours_us = hold_ours_until_us(r);
+    int64_t before_us = sooner(r->want->kill_after_us, r->lease_us / 3), ours_us = hold_ours_until_us(r);
+    int64_t by_deadline_us = r->deadline_us != NEVER ? r->deadline_us - before_us : NEVER, by_grace_us = NEVER;
 
-    if (ours_us == NEVER) {
-        return NEVER;
+    if (ours_us != r->deadline_us) { /* the owner grace ends first */
+        by_grace_us = ours_us - r->want->kill_after_us;
     }
-    return sooner(r->deadline_us == NEVER ? NEVER : r->deadline_us - least_us, ours_us == r->deadline_us
-                  ? NEVER : r->alive_us + r->owner_grace_us - r->want->kill_after_us);
+    return sooner(by_deadline_us, by_grace_us);
 }
 
 void
@@ -381,9 +381,9 @@ send_unlock(struct run *r)
     return v;
 }
 
-/* The owner may have been granted the lost lock again while rlock reconnected. The answer is not awaited. */
+/* Releases what the owner may have been granted unnoticed. The answer is not awaited. */
 static void
-give_back_what_was_lost(struct run *r)
+unlock_unnoticed(struct run *r)
 {
     if (r->lock.fd >= 0) {
         (void)client_send(&r->lock, (const char *const[]){"UNLOCK", r->want->name, "OWNER", r->want->owner,
@@ -396,7 +396,7 @@ hold_give_up(struct run *r)
 {
     if (r->lock.fd >= 0 && r->asked_us != 0 &&
         client_send(&r->lock, (const char *const[]){"CANCEL", r->want->name, "OWNER", r->want->owner, NULL})) {
-        give_back_what_was_lost(r); /* UNLOCK: a grant may have come before CANCEL */
+        unlock_unnoticed(r); /* a grant may have come before CANCEL */
     }
 }
 
@@ -415,7 +415,7 @@ hold_give_back(struct run *r)
     bool again = false;
 
     if (r->lost) {
-        give_back_what_was_lost(r);
+        unlock_unnoticed(r); /* the lock may have been granted again while rlock reconnected */
         return;
     }
     for (v = send_unlock(r); is_unconfirmed(v) && clock_now_us() < end_us; v = send_unlock(r)) {

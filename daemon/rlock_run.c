@@ -62,11 +62,14 @@ take_signals(struct run *r)
     return chosen;
 }
 
-/* Polls until the next deadline. Returns bits for what is readable: 1 signals, 2 lock, 4 events. */
+/* What is readable, by wait_some(). */
+enum { READY_SIGNALS = 1 << 0, READY_LOCK = 1 << 1, READY_EVENTS = 1 << 2 };
+
+/* Polls until the next deadline. */
 static unsigned
 wait_some(struct run *r, int64_t deadline_us)
 {
-    struct pollfd p[3] = {
+    struct pollfd p[3] = { /* in the order of the bits */
         {.fd = r->signals, .events = POLLIN},
         {.fd = r->lost ? -1 : r->lock.fd, .events = POLLIN},
         {.fd = r->lost ? -1 : r->events.fd, .events = POLLIN},
@@ -83,7 +86,7 @@ wait_some(struct run *r, int64_t deadline_us)
             bits |= p[i].revents != 0 ? 1u << i : 0;
         }
     }
-    if (r->is_unix && !r->cut && (bits & 2) == 0) {
+    if (r->is_unix && !r->cut && (bits & READY_LOCK) == 0) {
         r->alive_us = clock_now_us();
     }
     return bits;
@@ -161,6 +164,7 @@ jittered(int64_t us)
     return us / 2 + drawn % (us / 2 + 1);
 }
 
+/* Reports why the wait has ended without the lock; returns the exit status. */
 static int
 wait_over(const struct run *r, const struct waiting *w)
 {
@@ -247,19 +251,19 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
     struct client *c = NULL;
     int end = 0;
 
-    if (ready & 4 && !client_fill(&r->events)) {
+    if (ready & READY_EVENTS && !client_fill(&r->events)) {
         c = &r->events;
-    } else if (ready & 2 && !client_fill(&r->lock)) {
+    } else if (ready & READY_LOCK && !client_fill(&r->lock)) {
         c = &r->lock;
     }
     if (c != NULL) {
         end = wait_cut(r, w, c->error);
         return end != 0 ? end : GOES_ON;
     }
-    while (ready & 4 && client_next(&r->events, &v) == CLIENT_READY) {
+    while (ready & READY_EVENTS && client_next(&r->events, &v) == CLIENT_READY) {
         /* no event is about a grant to rlock yet */
     }
-    switch (ready & 2 ? client_next(&r->lock, &v) : CLIENT_MORE) {
+    switch (ready & READY_LOCK ? client_next(&r->lock, &v) : CLIENT_MORE) {
     case CLIENT_READY:
         if (!is_passing(w, v)) {
             return hold_first_answer(r, v);
@@ -300,7 +304,7 @@ await_lock(struct run *r)
         bool overdue = clock_now_us() >= answer_due_us(&w); /* after a stop of rlock the answer may be there, unread */
         unsigned ready = wait_some(r, sooner(w.retry_us, answer_due_us(&w)));
 
-        if (ready & 1) {
+        if (ready & READY_SIGNALS) {
             int sig = take_signals(r);
 
             if (sig == SIGTSTP) {
@@ -351,16 +355,16 @@ turn(struct run *r)
 {
     unsigned ready = wait_some(r, keep_time(r));
 
-    if (ready & 1) {
+    if (ready & READY_SIGNALS) {
         take_signals(r);
     }
     if (r->orphan) {
         hold_lose(r, "rlock was killed", 0);
     }
-    if (ready & 4 && !r->lost && r->events.fd >= 0) {
+    if (ready & READY_EVENTS && !r->lost && r->events.fd >= 0) {
         hold_read(r, &r->events);
     }
-    if (ready & 2 && !r->lost && r->lock.fd >= 0) {
+    if (ready & READY_LOCK && !r->lost && r->lock.fd >= 0) {
         hold_read(r, &r->lock);
     }
 }
