@@ -37,8 +37,8 @@ struct entry {
     struct buf key;              /* of a name that is stand_in */
     uint64_t match_sum, literal_sum, key_sum; /* checksums, compared before the texts */
     const struct conf_locks *locks;
-    size_t own_cover, other_cover; /* the first entry that covers it: of its own keymap (its own index: none), of the
-                                      other one (n: none) */
+    size_t own_cover;   /* the index of the first earlier entry that covers it; its own index: none does */
+    size_t other_cover; /* likewise in the other keymap; keymap.n: none does */
 };
 
 struct keymap {
@@ -108,7 +108,7 @@ cost(size_t bytes)
     return 1 + bytes / 64;
 }
 
-/* No name matches both. False: one may. A set of a glob may look at each byte of a name. */
+/* No name matches both. False: one may. A set of a glob may read each byte of a name. */
 static bool
 disjoint(const struct entry *a, const struct entry *b, size_t *steps)
 {
@@ -245,7 +245,7 @@ compare(struct comparison *c, struct buf *why)
         }
     }
     if (!done) {
-        buf_adds(why, "rules: too many to tell whether all names keep their keys: restart the daemon\n");
+        buf_adds(why, "rules: too many to decide whether all names keep their keys: restart the daemon\n");
     }
     return done;
 }

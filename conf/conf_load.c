@@ -158,7 +158,7 @@ read_config(struct loader *ld)
     if (fd < 0 || !read_all(fd, p, FILE_BYTES_MAX, &n, &ld->texts)) {
         loader_complain_since(ld, top, begin);
     } else {
-        ld->mode = st.st_mode;
+        ld->file_mode = st.st_mode;
         loader_read_yaml(ld, p, n);
     }
     if (fd >= 0) {

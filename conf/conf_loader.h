@@ -24,7 +24,7 @@ struct complaint {
 
 struct loader {
     const char *path;
-    mode_t mode;                  /* of the file */
+    mode_t file_mode;
     struct conf *cf;              /* owned until it is handed out */
     struct line_col *seen;        /* owned, by row of conf_keys: where the file sets it */
     struct complaint *complaints; /* owned */

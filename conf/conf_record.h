@@ -27,7 +27,7 @@ struct conf_locks {
     enum conf_on_loss on_loss;
     const char *key;    /* how the Redis key is made: "{name}" stands for prefix + name */
     const char *prefix; /* put before the name in the key */
-    int64_t limit;      /* permits of a semaphore; other kinds do not look at it */
+    int64_t limit;      /* permits of a semaphore; other kinds ignore it */
     int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
     int64_t replicas;   /* the replicas that must acknowledge a grant; 0 = none */
     enum conf_foreign foreign; /* what to do where the key is of another kind */
@@ -88,7 +88,7 @@ struct conf {
     enum log_level log_level;
     char *http_listen;     /* "" = none */
     char *run_dir;         /* of --redis embedded */
-    char *state_dir;       /* "" = what systemd says, "none" = none */
+    char *state_dir;       /* "" = that of systemd, "none" = none */
 };
 
 #endif

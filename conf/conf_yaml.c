@@ -107,7 +107,7 @@ parser_begin(yaml_parser_t *parser, const char *p, size_t n)
 
 /* Complains of an alias, an anchor, a tag, or a second document. */
 static void
-look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
+check_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 {
     struct line_col at = line_col_of(ev->start_mark);
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -146,7 +146,7 @@ look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 
 /* False when it is no YAML at all. */
 static bool
-look_at_events(struct loader *ld, const char *p, size_t n)
+check_events(struct loader *ld, const char *p, size_t n)
 {
     yaml_parser_t parser;
     unsigned documents = 0;
@@ -163,7 +163,7 @@ look_at_events(struct loader *ld, const char *p, size_t n)
             complain_of_syntax(ld, &parser, p, n);
             ok = false;
         } else {
-            look_at_event(ld, &ev, &documents);
+            check_event(ld, &ev, &documents);
             end = ev.type == YAML_STREAM_END_EVENT;
             yaml_event_delete(&ev);
         }
@@ -325,9 +325,9 @@ set_key(const struct scope *sc, const struct conf_key *k, const yaml_node_t *nod
     name_key(sc, k);
     if (!conf_key_set(k, conf_key_field(k, sc->ld->cf, sc->rule), text, &sc->ld->texts)) {
         loader_complain_since(sc->ld, line_col_of(node->start_mark), begin);
-    } else if (secret && (sc->ld->mode & S_IROTH) != 0) {
+    } else if (secret && (sc->ld->file_mode & S_IROTH) != 0) {
         buf_printf(&sc->ld->texts, "a password in a file that everyone may read (mode %04o): chmod o-r %s",
-                   (unsigned)sc->ld->mode & 07777, sc->ld->path);
+                   (unsigned)sc->ld->file_mode & 07777, sc->ld->path);
         loader_complain_since(sc->ld, line_col_of(node->start_mark), begin);
     } else {
         sc->ld->texts.n = begin;
@@ -510,7 +510,7 @@ loader_read_yaml(struct loader *ld, const char *p, size_t n)
     yaml_document_t doc;
     bool made;
 
-    if (!look_at_events(ld, p, n)) {
+    if (!check_events(ld, p, n)) {
         return;
     }
     if (yaml_parser_initialize(&parser) == 0) {

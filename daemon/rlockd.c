@@ -2,7 +2,7 @@
  * rlockd.c -- the lock manager's process: options, config, the house, signals, systemd, the loop.
  *
  * Owns everything that lives as long as the process, and takes it down in the opposite order. Knows nothing of locks.
- * One thread: the loop turns, then the engine ends its turn, then after_turn() looks whether the process enters its
+ * One thread: the loop turns, then the engine ends its turn, then after_turn() checks whether the process enters its
  * next phase.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@
 #include "daemon/version.h"
 
 #define READY_WAIT_US (5 * US_PER_S)    /* the longest wait for Redis before READY */
-#define LAST_WORDS_US (500 * US_PER_MS) /* the longest wait for releases to leave */
+#define RELEASES_US (500 * US_PER_MS)   /* the longest wait for releases to leave */
 
 /* ---- the process ---- */
 
@@ -51,7 +51,7 @@ struct process {
     struct embedded *embedded;
     struct sockets sockets;
     struct event *signals[4];
-    struct event *timer;    /* of the phase: READY_WAIT_US, the drain, LAST_WORDS_US */
+    struct event *timer;    /* of the phase: READY_WAIT_US, the drain, RELEASES_US */
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
@@ -180,7 +180,7 @@ reload(struct process *p)
     struct conf *now;
     char error[160];
 
-    if (p->ready) { /* else report_ready() has still to tell systemd, when Redis was reached */
+    if (p->ready) { /* else systemd still waits for report_ready() */
         notify_reloading();
     }
     buf_init(&errors, 0);
@@ -217,7 +217,7 @@ reload(struct process *p)
 
 /* ---- the way out ---- */
 
-/* Releases all holds; the loop runs until Redis has answered, or for LAST_WORDS_US. */
+/* Releases all holds; the loop runs until Redis has answered, or for RELEASES_US. */
 static void
 end_now(struct process *p)
 {
@@ -229,7 +229,7 @@ end_now(struct process *p)
     engine_drain(p->engine);
     engine_close_sessions(p->engine, "shutdown");
     p->again = true; /* what the sessions held is still to be flushed */
-    set_timer(p, LAST_WORDS_US);
+    set_timer(p, RELEASES_US);
 }
 
 static void
@@ -295,7 +295,7 @@ all_answered(struct process *p)
 static void
 after_turn(struct process *p)
 {
-    log_left_out(&p->log, false);
+    log_report_left_out(&p->log, false);
     notify_turn(&p->notify, p->engine);
     switch (p->phase) {
     case PHASE_SERVING:
@@ -467,7 +467,7 @@ serve(struct process *p)
         p->again = engine_turn_end(p->engine);
         after_turn(p);
     }
-    log_left_out(&p->log, true);
+    log_report_left_out(&p->log, true);
     if (ok) {
         log_event(&p->log, LOG_INFO, "rlockd", "end", NULL);
     }

@@ -25,13 +25,13 @@ adopt(struct sockets *s, int fd, const char *name, char error[160])
             snprintf(error, 160, "passed sockets: more than one is named http");
             return false;
         }
-        s->has_http = listening_adopt(&s->http_on, fd, error);
+        s->has_http = listening_adopt(&s->http_open, fd, error);
         return s->has_http;
     }
-    if (!listening_adopt(&s->on[s->on_n], fd, error)) {
+    if (!listening_adopt(&s->open[s->open_n], fd, error)) {
         return false;
     }
-    s->on_n++;
+    s->open_n++;
     s->passed = true;
     return true;
 }
@@ -51,7 +51,7 @@ take_passed(struct sockets *s, char error[160])
     for (int i = 0; i < n; i++) {
         int fd = SD_LISTEN_FDS_START + i;
 
-        if (!ok || s->on_n == OPTIONS_LISTEN_MAX) {
+        if (!ok || s->open_n == OPTIONS_LISTEN_MAX) {
             close(fd);
         } else {
             ok = adopt(s, fd, names[i], error);
@@ -63,28 +63,28 @@ take_passed(struct sockets *s, char error[160])
 }
 
 static bool
-open_configured(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160])
+open_configured(struct sockets *s, const struct conf *cf, bool need_all, const struct log *log, char error[160])
 {
-    for (size_t i = 0; i < cf->listen.n && s->on_n < OPTIONS_LISTEN_MAX; i++) {
-        if (listening_open(&s->on[s->on_n], cf->listen.item[i], (unsigned)cf->socket_mode, error)) {
-            s->on_n++;
-        } else if (asked) {
+    for (size_t i = 0; i < cf->listen.n && s->open_n < OPTIONS_LISTEN_MAX; i++) {
+        if (listening_open(&s->open[s->open_n], cf->listen.item[i], (unsigned)cf->socket_mode, error)) {
+            s->open_n++;
+        } else if (need_all) {
             return false;
         } else {
             log_event(log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), NULL);
         }
     }
-    if (s->on_n == 0) {
+    if (s->open_n == 0) {
         snprintf(error, 160, "none could be opened");
     }
-    return s->on_n > 0;
+    return s->open_n > 0;
 }
 
 bool
 sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160])
 {
-    for (size_t i = 0; i < s->on_n; i++) {
-        if (roles_refuse_listener(cf, s->on[i].addr, s->on[i].other_hosts, error)) {
+    for (size_t i = 0; i < s->open_n; i++) {
+        if (roles_refuse_listener(cf, s->open[i].addr, s->open[i].other_hosts, error)) {
             return false;
         }
     }
@@ -92,16 +92,16 @@ sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160])
 }
 
 bool
-sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160])
+sockets_open(struct sockets *s, const struct conf *cf, bool need_all, const struct log *log, char error[160])
 {
-    if (!take_passed(s, error) || (s->on_n == 0 && !open_configured(s, cf, asked, log, error))) {
+    if (!take_passed(s, error) || (s->open_n == 0 && !open_configured(s, cf, need_all, log, error))) {
         return false;
     }
     if (!sockets_allowed(s, cf, error)) {
         return false;
     }
     if (!s->has_http && cf->http_listen[0] != '\0') {
-        s->has_http = listening_open(&s->http_on, cf->http_listen, (unsigned)cf->socket_mode, error);
+        s->has_http = listening_open(&s->http_open, cf->http_listen, (unsigned)cf->socket_mode, error);
         return s->has_http;
     }
     return true;
@@ -110,8 +110,8 @@ sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct 
 bool
 sockets_serve(struct sockets *s, struct engine *e, char error[160])
 {
-    while (s->served_n < s->on_n) {
-        struct listener *l = listener_serve(e, &s->on[s->served_n], error);
+    while (s->served_n < s->open_n) {
+        struct listener *l = listener_serve(e, &s->open[s->served_n], error);
 
         s->served[s->served_n++] = l; /* what listened is taken, also on failure */
         if (l == NULL) {
@@ -120,10 +120,10 @@ sockets_serve(struct sockets *s, struct engine *e, char error[160])
         log_event(e->log, LOG_INFO, "rlockd", "listening", "address", LOG_S(listener_addr(l)), NULL);
     }
     if (s->has_http) {
-        const char *warning = roles_warn_of_page(e->conf, s->http_on.other_hosts);
+        const char *warning = roles_warn_of_page(e->conf, s->http_open.other_hosts);
 
         s->has_http = false;
-        s->http = http_serve(e, &s->http_on, error);
+        s->http = http_serve(e, &s->http_open, error);
         if (s->http == NULL) {
             return false;
         }
@@ -144,13 +144,13 @@ sockets_leave_to_systemd(struct sockets *s)
 void
 sockets_stop_accepting(struct sockets *s)
 {
-    while (s->on_n > s->served_n) {
-        listening_close(&s->on[--s->on_n]);
+    while (s->open_n > s->served_n) {
+        listening_close(&s->open[--s->open_n]);
     }
     while (s->served_n > 0) {
         listener_close(&s->served[--s->served_n]);
     }
-    s->on_n = 0;
+    s->open_n = 0;
 }
 
 void
@@ -158,7 +158,7 @@ sockets_close(struct sockets *s)
 {
     sockets_stop_accepting(s);
     if (s->has_http) {
-        listening_close(&s->http_on);
+        listening_close(&s->http_open);
         s->has_http = false;
     }
     http_close(&s->http);

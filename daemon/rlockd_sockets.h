@@ -14,22 +14,21 @@
 #include "daemon/serve/listener.h"
 
 struct sockets {
-    struct listening on[OPTIONS_LISTEN_MAX]; /* on[served_n] and those behind it are not served yet; of the others only
-                                                the address counts */
-    struct listener *served[OPTIONS_LISTEN_MAX];
-    size_t on_n, served_n;
-    bool passed;   /* `on` was passed by systemd, which listens on */
-    struct listening http_on;
-    bool has_http; /* http_on is taken, and not served yet */
+    struct listening open[OPTIONS_LISTEN_MAX];
+    struct listener *served[OPTIONS_LISTEN_MAX]; /* of the first served_n of `open`: only their addresses still count */
+    size_t open_n, served_n;
+    bool passed;   /* systemd has passed these sockets, and keeps them open */
+    struct listening http_open;
+    bool has_http; /* http_open is taken, and not served yet */
     struct http *http;
 };
 
 /*
  * Takes the sockets that systemd passed, else those of the configuration; clients can connect from now on, and wait.
- * asked: an address that cannot be opened is an error; else it is a line in the log, as long as another one can be
+ * need_all: an address that cannot be opened is an error; else it is a line in the log, as long as another one can be
  * opened. False with a message in `error`; then, too, sockets_close() is needed.
  */
-bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160]);
+bool sockets_open(struct sockets *s, const struct conf *cf, bool need_all, const struct log *log, char error[160]);
 
 /* Whether protected mode of this configuration lets clients connect here. False with a message in `error`. */
 bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
@@ -39,7 +38,7 @@ bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
 
 /*
  * For a drain: connections to a socket of systemd wait for the next process. Sockets that the daemon has opened accept
- * until the end, for clients that look, and for named owners that come back to unlock.
+ * until the end, for clients that only read, and for named owners that come back to unlock.
  */
 void sockets_leave_to_systemd(struct sockets *s);
 

@@ -207,7 +207,7 @@ line_begin(struct line *l, const struct log *lg, enum log_level level, const cha
 }
 
 void
-log_left_out(const struct log *lg, bool all)
+log_report_left_out(const struct log *lg, bool all)
 {
     struct line l;
     int64_t now_us;

@@ -21,7 +21,7 @@ enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
-    int64_t used_until_us;    /* each line uses a second; no line while this is over LOG_BURST - 1 s ahead */
+    int64_t used_until_us;    /* a line moves it on by 1 s, from now at least; it may be LOG_BURST s ahead of now */
     uint64_t left_out;        /* lines that were left out and not reported yet */
 };
 
@@ -66,6 +66,6 @@ void log_event(const struct log *lg, enum log_level level, const char *room, con
  * sort may have a line again, or, with `all` (at the end of the process), at once. Cheap when there is nothing to
  * report.
  */
-void log_left_out(const struct log *lg, bool all);
+void log_report_left_out(const struct log *lg, bool all);
 
 #endif

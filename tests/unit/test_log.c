@@ -256,19 +256,19 @@ END_TEST
 /* The count is logged also when no further line of the sort comes. */
 START_TEST(omitted_lines_are_counted_in_the_log)
 {
-    log_left_out(&lg, false);
+    log_report_left_out(&lg, false);
     ck_assert_int_eq(flood("e", LOG_BURST + 7), LOG_BURST);
     ck_assert_int_eq(flood("f", LOG_BURST + 1), LOG_BURST);
-    log_left_out(&lg, false);
+    log_report_left_out(&lg, false);
     ck_assert_str_eq(line(), "");
     now_us += 1000000;
-    log_left_out(&lg, false);
+    log_report_left_out(&lg, false);
     ck_assert_str_eq(line(), "warn r e left_out=7\n");
     ck_assert_str_eq(line(), "warn r f left_out=1\n");
     ck_assert_int_eq(flood("e", 1), 0); /* the count was the line of this second */
-    log_left_out(&lg, false);
+    log_report_left_out(&lg, false);
     ck_assert_str_eq(line(), "");
-    log_left_out(&lg, true);
+    log_report_left_out(&lg, true);
     ck_assert_str_eq(line(), "warn r e left_out=1\n");
     ck_assert_uint_eq(cap.left_out, 0);
 }
