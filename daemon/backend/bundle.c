@@ -156,7 +156,7 @@ bundle_answer(const struct reply *r, size_t i, const struct call *c, struct bund
     number[2] = c->verb == VERB_ACQUIRE ? r->item[1]->n : answer - 1;
     number[3] = c->verb == VERB_RELEASE ? 0 : r->item[2]->n;
     number[4] = 1; /* names in the row */
-    number[5] = 1; /* behind the row: the reserve was denied */
+    number[5] = 1; /* behind the row: the reserve was denied; else `count` leaves it out */
     reserve_denied = c->verb == VERB_ACQUIRE && op_of(c)->reserve > r->item[3]->n;
     for (int k = 0; k < 6; k++) {
         out->number[k] = (struct reply){.type = REPLY_INT, .n = number[k]};

@@ -9,7 +9,7 @@
 /* Opens shards for new masters of the map, and gives slots to shards. */
 void cluster_masters_follow(struct cluster *c);
 
-/* A master of the map is down, but not for so long that no other node will replace it any more. */
+/* Whether a master of the map went down so recently that another node may still replace it. */
 bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
 
 /* Requests the node timeout of each master again if it is old; if `strict`, refuses grants where it is no bound. */

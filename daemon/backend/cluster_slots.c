@@ -9,8 +9,8 @@
 #define BEATS_US (GENERATION_FRESH_BEATS * GENERATION_BEAT_MS * US_PER_MS)
 
 /*
- * A lease that is taken or renewed BEATS_US after a registration left must end before the registered lease, of which
- * generations_bound_us() takes off 1 % and 2 ms: 8 ms are to spare.
+ * The lease that is registered for locks of `lease_us`. One that begins BEATS_US after the registration left has to end
+ * before generations_bound_us(), which takes 1 % and 2 ms off the registered lease: 8 ms are to spare.
  */
 static int64_t
 registered_lease(int64_t lease_us)

@@ -266,7 +266,7 @@ send_registration(struct membership_link *ml, bool part, bool with_text)
     if (!link_send(ml->link, words, word, part ? on_part : on_answer, ml)) {
         return false;
     }
-    p->ask_again = p->ask_again && !ask.changes; /* another one in flight asks, and may have left too early */
+    p->ask_again = p->ask_again && !ask.changes; /* stays if only an earlier registration asks */
     p->report_due = false;
     ml->asked++;
     return true;

@@ -84,7 +84,13 @@ hint_soon(struct quorum *qu, struct quorum_watch *w)
     quorum_wake(qu);
 }
 
-/* QW4. Not later than a hint that is to be posted. */
+/*
+ * QW4 Where QW3 does not apply, a failed attempt is repeated AGAIN_US later without a hint: nothing hints that a node
+ *     which could not vote does so again, or that a key was released while its node was not subscribed. Until then
+ *     hints count only while the nodes that are neither taken nor unable are a majority.
+ *
+ * Not later than a hint that is to be posted.
+ */
 static void
 ask_again_in(struct quorum *qu, struct quorum_watch *w, int64_t us)
 {
@@ -160,13 +166,8 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 }
 
 /*
- * QW4 If other owners are not known to have as many nodes as QW3 says, a failed attempt is repeated AGAIN_US later
- *     without a hint: nothing hints that a node which could not vote does so again, or that a key was released while
- *     its node was not subscribed. Until then hints do not count unless the nodes that are neither taken nor unable are
- *     a majority.
- *
- * Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again soon. A
- * node that was not subscribed yet when the attempt left may have no hint to give any more.
+ * QW4. Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again
+ * soon. A node that was not subscribed yet when the attempt left may have no hint to give any more.
  */
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)

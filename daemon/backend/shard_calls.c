@@ -18,14 +18,14 @@
  *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
  * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `deferred`.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
- *     one verb and kind their own, but calls that are fit for no bundle leave before it. Breaks, attempts and
- *     renewals that must go alone (denied.h) leave after all others; reclaims, and releases (O4 of core/order.c), that
- *     must go alone keep their turn. So a release may overtake an attempt of earlier turns. That is right because items
- *     of one name that gather together are of different claims (and at most one break): each claim gets its own
- *     outcome, and none has to run after another; an attempt behind a release or a break finds the lock free. But the
- *     release of a held claim may overtake earlier items of its own claim: a re-entry then finds nothing, and a reclaim
- *     has left before. A call in flight is overtaken only if it is sent again at once, because Redis has not run it
- *     (unknown script, wrong guard, a refused key) or by SB1. No reclaim is sent again like that.
+ *     one verb and kind their own, but calls that are fit for no bundle leave before it. Of items that must go alone
+ *     (denied.h), reclaims, and releases (O4 of core/order.c), keep that place; the others leave last.
+ *     So a release may overtake an attempt of earlier turns. Items of one name that gather together are of different
+ *     claims (and at most one break): each claim gets its own outcome, and none has to run after another; an attempt
+ *     behind a release or a break finds the lock free. Only the release of a held claim may overtake earlier items of
+ *     its own claim: a re-entry then finds nothing, and a reclaim has left before.
+ *     A call in flight is overtaken only if it is sent again at once, because Redis has not run it (unknown script,
+ *     wrong guard, a refused key) or by SB1. No reclaim is sent again like that.
  * SC4 An item that was made in another epoch is DOWN, because it relies on lost data. Gathered items of a lost link
  *     leave by others that are up; see shard_route.c.
  * SC5 calls[link] is the number of calls in flight on the link, gathered[link] of items in its batches. After
@@ -348,7 +348,7 @@ link_of(struct shard *sh, const struct item *it)
     return sh->current[it->home];
 }
 
-/* Moves the item, off any list, to a batch of its link. If that is down, or by may_perform(), the item is DOWN. */
+/* Moves the item, off any list, to a batch of its link. It is DOWN if the link is, or if may_perform() is false. */
 static void
 gather(struct shard *sh, struct item *it)
 {

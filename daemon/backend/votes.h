@@ -79,8 +79,8 @@ void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 struct vote_result vote_result(const struct vote *v, int64_t now_us);
 
 /*
- * A grant lasts no longer than known_us, the time until which a majority is known to keep the key by what was learned
- * of the nodes behind their answers. HELD becomes REFUSED if that leaves too little.
+ * Bounds the deadline of a grant by known_us: what was learned of the nodes after their answers shows that a majority
+ * keeps the key until then. HELD becomes REFUSED if that leaves too little.
  */
 void vote_limit(const struct vote *v, struct vote_result *r, int64_t known_us, int64_t now_us);
 
