@@ -141,9 +141,10 @@ interop: ## run real lock libraries and stock clients beside rlockd and in front
 	@$(MAKE) --no-print-directory all
 	@/usr/bin/python3 tests/interop/run.py
 
-arrows: ## prove from includes and calls that each room uses only what it may; and that no line is too long
+arrows: ## prove that each room uses only what it may, that no line is too long, and that cited commits exist
 	@scripts/arrows
 	@scripts/columns
+	@scripts/commits
 	@$(MAKE) -s --no-print-directory $(ALL_CPUS) B=build/arrows TEST_CLOCK=1 CFLAGS=-O0 build/arrows/librlockd.a
 	@scripts/floors build/arrows
 
