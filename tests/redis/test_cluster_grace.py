@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Losses of data in a cluster, and the holders afterwards: masters killed with writes that their replica never
-received, data flushed away, slots that move meanwhile (cluster.md R1..R8).
+received, data flushed away, slots that move meanwhile (R1 to R8 of proto/SCRIPTS.md).
 """
 import re
 import signal
@@ -93,6 +93,26 @@ class Flushed(Case):
         self.held()
         self.c.clear()
         self.kept_and_granted(may_be_lost=True)
+
+    def test_two_masters(self):
+        """
+        Two anchors are lost, and only the third one knows the daemon of the holder, which stands still: no owner is
+        granted a lock for 1.5 times the longest registered lease (R7), and then the holder is informed.
+        """
+        self.held()
+        self.a.signal(signal.SIGSTOP)
+        self.addCleanup(self.a.signal, signal.SIGCONT)
+        lost, anchors = self.c.owner(slot_of("kept")), [self.c.owner(slot) for slot in (2730, 8191, 13652)]
+        self.assertEqual(len({node.port for node in anchors}), 3)
+        since = time.monotonic()
+        for node in lost, next(node for node in anchors if node.port != lost.port):
+            node.cmd("FLUSHALL")
+        self.other.ask("LOCK", "kept", "WAIT", "120s")
+        until(lambda: not self.other.quiet(), 6 * (self.LEASE + 6))
+        self.assertGreaterEqual(time.monotonic() - since, 1.5 * (self.LEASE + 6))
+        self.assertGreater(self.other.read(), self.token)
+        self.a.signal(signal.SIGCONT)
+        self.assertRegex(self.holder.cmd("LOCK", "kept", "ONCE"), "^LOST")
 
     def test_a_newcomer_asks_first(self):
         holder = self.conn(self.two()[0])
