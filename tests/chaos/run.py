@@ -23,7 +23,7 @@ from harness import until  # noqa: E402
 import nemeses  # noqa: E402
 import netns  # noqa: E402
 
-# With grace and reclaim mutual exclusion outlives lost writes (design.md, 6).
+# With grace and reclaim mutual exclusion outlives lost writes.
 GRACE = os.environ.get("RLOCKD_GRACE", "1") == "1"  # 0: count violations, and do not fail for them
 PARTS = {"single": {}, "net": {}, "pair": {"replica": True}, "clock": {"clock": True}}
 

@@ -1,4 +1,4 @@
-# Failure loops (hazards.md 7.5): the shim that makes calls fail, for a plain daemon and for one under AddressSanitizer.
+# Failure loops: the shim that makes calls fail, for a plain daemon and for one under AddressSanitizer.
 FAULTS_CC = $(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes -O1 -g -fno-optimize-sibling-calls \
             -fPIC -shared -I.
 

@@ -566,7 +566,7 @@ def conf_of(tally, build, short, title, path, text=None):
         house.close()
 
 
-# ---- a full table of files (hazards.md E5) ----
+# ---- a full table of files (hazard E5 of tests/README.md) ----
 
 def files(tally, build):
     """

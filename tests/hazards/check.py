@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The table of hazards in tests/README.md: each row is there once, and names tests that exist and run.
+"""The tables of hazards and of rules in tests/README.md: each row is there once, and names tests that exist and run.
 
-A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`. A row
-without a test must have `deferred:` or `refused:` with the reason; text after the first semicolon is for readers. Then
-the check proves that it can fail.
+A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`; a rule
+also those of OTHER, below. A row without a test must have `deferred:` or `refused:` with the reason; text after the
+first semicolon is for readers. Then the check proves that it can fail.
 """
+import glob
 import os
 import re
 import sys
@@ -13,7 +14,10 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WANTED = [*("A%d" % n for n in range(1, 16)), *("B%d" % n for n in range(1, 14)), *("C%d" % n for n in range(1, 10)),
           *("D%d" % n for n in range(1, 16)), *("E%d" % n for n in range(1, 15)),
           *("F%d" % n for n in range(1, 13))]
-ROW = re.compile(r"^\| ([A-F]\d+) \| (.*) \|$", re.M)
+ROW = re.compile(r"^\| ([A-Z]\d+) \| (.*) \|$", re.M)
+RULES = [letter + str(n) for letter, last in (("R", 10), ("S", 3), ("F", 4), ("W", 6), ("I", 8))
+         for n in range(1, last + 1)]
+CELLS = 3, 2  # behind the name of a row: of a hazard, of a rule
 
 
 def read(*path):
@@ -36,6 +40,26 @@ def py_has(text, name):
     return re.search(r"^    def %s\(self" % re.escape(method), body.group(), re.M)
 
 
+# Names that are not those of functions: the room of the file, and how the file has the name, which is {}: a check of a
+# fuzz target (`fuzz_x.c:CM1`), a check of the simulator (`x.c:Q2`), a row of one of its tables (`x.def:name`), and a
+# variant or an invariant of a model (`x.pml:NAME`).
+OTHER = {
+    r"fuzz_\w+\.c": ("fuzz", r'\bCHECK\(.*"{}:'),
+    r"(?!test_)\w+\.c": ("sim", r'\bviolated\([^"]*"{}"'),
+    r"\w+\.def": ("sim", r'^\w+\((\w+, )*"?{}"?, '),
+    r"\w+\.pml": ("models", r"^(#ifn?def {}$| \*   {}  )"),
+}
+
+
+def other_exists(path, name):
+    """Whether the file has this check, row, variant or invariant; None: it is no file of OTHER."""
+    for pattern, (room, has) in OTHER.items():
+        if re.fullmatch(pattern, path):
+            return bool(name and os.path.exists(os.path.join(TESTS, room, path)) and
+                        re.search(has.replace("{}", re.escape(name)), read(room, path), re.M))
+    return None
+
+
 def exists(what):
     """The text in backquotes names a test that is run."""
     path, _, name = what.partition(":")
@@ -43,8 +67,11 @@ def exists(what):
         return any('Mutant("%s",' % what in read("mutants", name)
                    for name in os.listdir(os.path.join(TESTS, "mutants")) if name.endswith(".py"))
     if path.startswith("make "):
-        return any(re.search(r"^%s:" % re.escape(path[5:]), read(d, "rules.mk"), re.M)
-                   for d in os.listdir(TESTS) if os.path.exists(os.path.join(TESTS, d, "rules.mk")))
+        return any(re.search(r"^%s:" % re.escape(path[5:]), read(file), re.M)
+                   for file in (*glob.glob("*/*.mk", root_dir=TESTS), os.path.join("..", "Makefile")))
+    other = other_exists(path, name)
+    if other is not None:
+        return other
     room = {".c": "unit", ".py": "redis", ".wire": "wire", ".sh": ""}.get(os.path.splitext(path)[1])
     if room is None or not os.path.exists(os.path.join(TESTS, room, path)):
         return False
@@ -55,19 +82,19 @@ def exists(what):
     return not name
 
 
-def wrong_with(table):
+def wrong_with(table, wanted=WANTED, cells_n=CELLS[0]):
     """The errors of the table, line by line."""
     seen = ROW.findall(table)
     ids = [i for i, _ in seen]
-    wrong = ["%s: there is no such row" % i for i in WANTED if i not in ids]
-    wrong += ["%s: not a hazard, or twice" % i for n, i in enumerate(ids) if i not in WANTED or i in ids[:n]]
+    wrong = ["%s: there is no such row" % i for i in wanted if i not in ids]
+    wrong += ["%s: not in the list, or twice" % i for n, i in enumerate(ids) if i not in wanted or i in ids[:n]]
     for i, cells in seen:
         parts = cells.split(" | ")
-        if len(parts) != 3:
+        if len(parts) != cells_n:
             wrong.append("%s: %d cells" % (i, len(parts)))
             continue
-        reason = re.search(r"(deferred|refused): \w", parts[2])
-        tests = "" if parts[2].startswith(("deferred: ", "refused: ")) else parts[2].split("; ")[0]
+        reason = re.search(r"(deferred|refused): \w", parts[-1])
+        tests = "" if parts[-1].startswith(("deferred: ", "refused: ")) else parts[-1].split("; ")[0]
         named = re.findall(r"`([^`]+)`", tests)
         if re.sub(r"`[^`]+`(, |$)", "", tests):
             wrong.append("%s: names that cannot be read" % i)
@@ -99,17 +126,34 @@ def can_say_no(table):
     return ["it does not see: " + what for what, line in bad.items() if not wrong_with(table.replace(a1, line))]
 
 
+def can_say_no_of_rules(table):
+    """The same for the names that only rules have."""
+    bad = []
+    for name in "controls.def:redirect-first", "faults.def:CLUSTER_ANCHOR_MOVE", "cluster.pml:NO_HANGING", \
+                "quorum.pml:I1", "masters.c:Q2", "fuzz_map.c:CM1":
+        for other in name + "x", name.split(":")[0], "x" + name:
+            if not wrong_with(table.replace("`%s`" % name, "`%s`" % other), RULES, CELLS[1]):
+                bad.append("it does not see: %s for %s" % (other, name))
+    return bad
+
+
+def section(text, title):
+    return re.search(r"^## %s\n(.*?)(?=^## |\Z)" % re.escape(title), text, re.M | re.S).group(1)
+
+
 def main():
-    table = read("README.md")
-    wrong = wrong_with(table)
+    text = read("README.md")
+    table, rules = section(text, "Hazards"), section(text, "Rules")
+    wrong = wrong_with(table) + wrong_with(rules, RULES, CELLS[1])
     if not wrong:
-        wrong = can_say_no(table)
+        wrong = can_say_no(table) + can_say_no_of_rules(rules)
     for line in wrong:
         print("hazards: " + line)
-    rows = ROW.findall(table)
+    rows, both = ROW.findall(table), table + rules
     later = sum("deferred: " in cells for _, cells in rows)
-    print("hazards: %d rows, %d tests named, %d rows with something deferred" %
-          (len(rows), len(set(re.findall(r"`(?:[\w-]+\.(?:c|py):[\w.]+|[\w-]+\.wire|[MR]\d+)`", table))), later))
+    named = set(re.findall(r"`(?:[\w-]+\.(?:c|py|def|pml):[\w.-]+|[\w-]+\.wire|[MR]\d+)`", both))
+    print("hazards: %d rows and %d rules, %d tests named, %d rows with something deferred" %
+          (len(rows), len(ROW.findall(rules)), len(named), later))
     return 1 if wrong else 0
 
 

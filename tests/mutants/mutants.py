@@ -1,6 +1,6 @@
-"""mutants.py -- bugs that lock services have had (hazards.md 7.6), and some that only rlockd can have, room by room.
+"""mutants.py -- bugs that lock services have had (M), and some that only rlockd can have, room by room.
 
-Each row: its number in hazards.md (R, S: our own), the story, the file, the function (or a table, a type or a macro of
+Each row: its number (M: of other lock services), the story, the file, the function (or a table, a type or a macro of
 C; "" is the whole file), the text that is there once, the text of the bug, and the catchers, the fastest first; for a
 bug in more than one place, the others as (file, function, old, new). Texts are compared as tokens: white space, line
 breaks and comments make no difference. They are as short as possible: the change, and the words that make it unique in

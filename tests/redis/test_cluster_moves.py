@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Slots that move, by redis-cli and key by key, and masters that end, come back, or come back with old data, while
-clients of two daemons count under locks: no update is lost, no lock has two holders, tokens rise (cluster.md R1 to R8).
+clients of two daemons count under locks: no update is lost, no lock has two holders, tokens rise (R1 to R8).
 """
 import signal
 import time

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Broadcasts between the daemons of a cluster that get lost: what works without them, and what is repeated (cluster.md
-W6).
+"""Broadcasts between the daemons of a cluster that get lost: what works without them, and what is repeated (rule
+W6 of tests/README.md).
 """
 import re
 import select

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Wake-ups in a cluster, with timers too late to explain a grant (cluster.md W2 to W5): subscribers at replicas, lost
+"""Wake-ups in a cluster, with timers too late to explain a grant (rules W1 to W5): subscribers at replicas, lost
 subscriptions, open slots, and where subscribers are counted before a lock stays at a daemon.
 """
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_scripts_anchor.py -- the scripts of a cluster's grace periods on a real Redis: node, anchor, record
-(cluster.md).
+(proto/SCRIPTS.md).
 """
 import random
 import re

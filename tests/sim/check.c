@@ -1,5 +1,5 @@
 /*
- * check.c -- the promises of hazards.md 7.1, checked against the replies of clients and the states of the cores.
+ * check.c -- the promises of rlockd, checked against the replies of clients and the states of the cores.
  *
  * The list of promises (S safety, G guards, A and R state, L liveness, Q quorum) stands below the includes, with the
  * exceptions and their causes. Some promises are checked in other files, which the list names.
