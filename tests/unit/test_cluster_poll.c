@@ -33,13 +33,13 @@ keep_question(struct shard *sh, int words, const struct slice *word, link_reply_
 
 #define shard_ask keep_question
 #define shard_want_broadcasts(shard, channel, want) ((void)(want))
-#define shard_excuse(shard, reason) ((void)(reason))
+#define shard_expect_error(shard, reason) ((void)(reason))
 #include "daemon/backend/cluster_masters.c"
 #include "daemon/backend/cluster_masters.h"
 #include "daemon/backend/cluster_poll.c"
 #undef shard_ask
 #undef shard_want_broadcasts
-#undef shard_excuse
+#undef shard_expect_error
 
 static struct cluster *c;
 static struct cluster_master master[2];
