@@ -13,7 +13,7 @@
 #include "daemon/core/events.h"
 
 enum core_answer {
-    CORE_GRANTED,     /* token (and the rest) */
+    CORE_GRANTED,     /* token, and the fields of core_reply that name GRANTED */
     CORE_NOT_GRANTED, /* not in time */
     CORE_CANCELLED,   /* not granted: a CANCEL came first */
     CORE_LEFT,        /* UNLOCK: holds left; RENEW: ms left; BREAK: 1 if there was anything; CANCEL: waits

@@ -37,8 +37,8 @@
  *     round trip serves both. A release counts only when it is answered; if it did not run, the attempt is TAKEN or
  *     unanswered like any other, and the first claim asks again. No attempt is sent behind a release at the end of a
  *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): the answer to the release has
- *     to show first whether they still wait. Nor is one for kinds with a queue in Redis, or whose expiry alone proves
- *     ownership.
+ *     to show first whether they still wait. For kinds with a queue in Redis, or whose expiry alone proves ownership,
+ *     no attempt is sent behind any release.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
  *     back. Until then no claim asks: otherwise others would overtake this one while it cannot ask.
  */

@@ -43,7 +43,7 @@ break_begin(struct core *c, struct request *r)
         return; /* the outcome of the BREAK in flight answers this one, too */
     }
     l->queue->break_op = ++c->serial;
-    /* A BREAK has no claim. Its outcome has the number of `claim`, by which operation_done() finds the queue. */
+    /* A BREAK has no claim: `claim` is the id of the queue. The outcome repeats it, and operation_done() finds it. */
     a.op = (struct core_op){.op = l->queue->break_op,
                             .queue = lock_queue_id(l),
                             .claim = lock_queue_id(l),

@@ -1,8 +1,8 @@
 /*
  * cancel.c -- CANCEL: the waits of one owner for one name end.
  *
- * Ends each LOCK of the owner for the name that is not answered, whatever it waits for (the lock, an operation in
- * flight, its turn among the owner's requests), and each MLOCK that has the name in it. Their tickets are given up, and
+ * Ends each unanswered LOCK of the owner for the name, whatever the LOCK waits for (the lock, an operation in flight,
+ * its turn among the owner's requests), and each MLOCK that has the name in it. Their tickets are given up, and
  * so is a ticket that is kept for the owner; a grant by an attempt in flight is given back (acquire_ok()).
  * UNLOCK and RENEW stay.
  *
@@ -97,7 +97,10 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
     return n;
 }
 
-/* Repetitions (ONCE) that joined a wait replace it in the order, one after the other: see request_stop_waiting(). */
+/*
+ * Repetitions (ONCE) that joined a wait replace it in the order, one after the other (order_inherit()): so
+ * cancel_in_order() ends them, too.
+ */
 static int64_t
 cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 {

@@ -22,8 +22,8 @@
 #include "daemon/core/uncertain_notes.h"
 
 /*
- * Claims of an owner that are searched for one with a checkpoint, at most. More are not needed: a claim without one
- * waits for an older request of the owner, and older claims are in front.
+ * Claims of an owner that are searched for one with a checkpoint, at most. More are not needed: the request of a claim
+ * without a checkpoint waits for an older request, and the claims of older requests are in front.
  */
 enum { SEARCH_MAX = 64 };
 

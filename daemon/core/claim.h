@@ -3,8 +3,8 @@
  *
  * One record, not a lease and an interest: a third of the functions that read a claim read both halves (every outcome,
  * the timer, the checkpoints), and with two records that point to each other a held lock would need more than 512
- * bytes (lock.h). For that bound fields that no claim has at the same time share memory, in two unions. Which member a
- * union has is named at each member.
+ * bytes (lock.h). To keep that bound, fields that no claim has at the same time share memory, in two unions. The
+ * comment of each member says when the union has it.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H

@@ -26,16 +26,19 @@
 #include "daemon/core/window.h"
 
 /*
- *            LOCK            first in the queue          OK
- *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
- *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
- *    |  |          kept|  |    TAKEN, UNKNOWN ...   | no         |     |
- *    |  |              |  | unresolved, no waiter   | waiter     |     v
- *    |  +--- STRAGGLING <-- RELEASING <--------------------+------------+   LOST --> IDLE
- *    |                  |  |      UNLOCK, owner gone, deadline           reported
- *    +------------------+  +------------------------------------------> LOST
+ * The next states of each state, and why the claim moves there:
  *
- * Besides, HELD --> CACHED: given back, but not released in Redis; then HELD by the next owner, or RELEASING.
+ *   IDLE        QUEUED: a LOCK waits
+ *   QUEUED      TRYING: first in the queue; without requests RELEASING or IDLE: Redis may have something of it, or not;
+ *               IDLE also by a hand-off, as the record of the former holder (handoff.c)
+ *   TRYING      HELD: OK; QUEUED: TAKEN, UNKNOWN ...; RELEASING: OK, and no request wants it, or too few replicas
+ *   HELD        CACHED: given back, but not released in Redis; RELEASING: UNLOCK, owner gone, deadline; gone in Redis:
+ *               LOST, or IDLE if no loss is to be reported any more
+ *   CACHED      HELD: by the next owner; RELEASING: no LOCK here in time, or remote waiters
+ *   RELEASING   Redis has nothing of it: STRAGGLING: a straggler may still run; LOST: a loss is still to be reported;
+ *               QUEUED: its position is kept; else IDLE
+ *   STRAGGLING  QUEUED: a LOCK waits; RELEASING: no straggler can run any more, but one may have taken the lock
+ *   LOST        IDLE: the loss was reported, or is forgotten
  */
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),

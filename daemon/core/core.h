@@ -60,8 +60,9 @@ uint64_t core_session_open(struct core *c, uint64_t user);
 uint64_t core_user_sessions(const struct core *c, uint64_t user);
 
 /*
- * Whether a user that has `mine` of a limit may have one more, when all users together have `used`. Up to `percent` of
- * the limit every user may; above it no user may have more than is left, so a user that has none always finds one.
+ * Whether a user that has `mine` of a limit may have one more, when all users together have `used`. While less than
+ * `percent` of the limit is used, every user may. After that, a user may while it has fewer than are left: so a user
+ * that has none may as long as one is left.
  */
 bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 

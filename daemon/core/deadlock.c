@@ -40,9 +40,9 @@
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */
     ASK_STEPS = 64,      /* ... when a wait has become old */
-    ASKS = 16,           /* ... searches for old waits, in one slice */
-    JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
-    NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
+    ASKS = 16,           /* searches for waits that have become old, in one slice; each looks at ASK_STEPS records */
+    JOB_STEPS = 4096,    /* records looked at in one slice of the job: about half a millisecond */
+    NOW_MAX = 8 * 1024,  /* ... before a cycle is answered, in one step: D1 */
     OWNERS_KEPT_MAX = 4096, /* owners for which the job keeps its memory */
 };
 

@@ -84,7 +84,7 @@ drop_silent(struct core *c, struct claim *cl)
 void
 end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis)
 {
-    bool owner_knows = list_empty(&cl->requests); /* of a hold: it has been answered, and no answer is pending */
+    bool owner_knows = list_empty(&cl->requests); /* an answer has reported a hold to it, and no answer is pending */
     struct request *r;
 
     assert(cl->state == CLAIM_HELD);

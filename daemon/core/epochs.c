@@ -16,7 +16,7 @@
 /*
  * Begins a review of every lock of the domain: a walk reaches each lock, or an event about the lock comes first. A
  * review that begins before the last one has ended takes over its reasons, so each lock is reviewed for both. The
- * numbers of reviews wrap around, so before too many in a row the last one is ended.
+ * numbers of reviews wrap around, so when too many have begun in a row, the walk is finished before the next begins.
  */
 static void
 review(struct core *c, struct domain *d, bool lost)

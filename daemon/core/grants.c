@@ -37,8 +37,8 @@ stop_timing_out(struct claim *cl)
 }
 
 /*
- * The claim is held, as its attempt of tried_us asked; its deadline counts from sent_us. The first request is answered;
- * serve_claim() answers those that joined it.
+ * The claim is held. Its attempt began at tried_us, its deadline counts from sent_us (a hand-off: now). The first
+ * request is answered; serve_claim() answers those that joined it.
  */
 void
 grant_claim(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)

@@ -31,7 +31,7 @@ struct lock {
     bool has_key : 1;       /* it has a key that differs from its name */
     bool dirty : 1;         /* is in core.dirty_locks */
     bool has_cached : 1;    /* one claim is CACHED */
-    bool contended : 1;     /* a request here met it held, since the record was made */
+    bool contended : 1;     /* since the record was made, a LOCK here has found it held, being released or waited for */
     bool subscribed_at_poll : 1; /* this daemon was subscribed to its channel when Redis was last asked for the number
                                     of subscribers */
     bool wanted_since_poll : 1; /* ... and since then another daemon has broadcast that it waits */

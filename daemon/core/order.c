@@ -25,8 +25,8 @@
  * O5  RENEWs run beside RENEWs.
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
- * O4 ends where Redis does not run a release that it was sent: lost with a link, unanswered, refused (busy, a key that
- * the ACL forbids). Such a release is sent again, behind others that were sent once.
+ * O4 does not hold for a release that Redis does not run when it is first sent: it is lost with a link, unanswered, or
+ * refused (busy, a key that the ACL forbids). Such a release is sent again, behind later ones that were sent once.
  */
 
 enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked at one by one */

@@ -110,7 +110,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     c->serial = p->claim - 1; /* the claim keeps its id */
     cl = claim_new(c, l, o);
     c->serial = serial;
-    (void)owner_raise_grace(o, l, cp->owner_grace_us); /* and not that of the lock: the owner may have requested it */
+    (void)owner_raise_grace(o, l, cp->owner_grace_us); /* of the owner alone: it may have requested a longer one */
     cl->redis_owner = p->redis_owner;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;

@@ -1,5 +1,5 @@
 /*
- * times.h -- kinds of timers, and sums and differences of times; private to daemon/core.
+ * times.h -- kinds of timers, pauses, and sums and comparisons of times; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_TIMES_H
 #define RLOCKD_CORE_TIMES_H

@@ -5,8 +5,8 @@
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
  *
  * S1  An outcome is for the requests that are on the list when it comes; if there are more than JOB_RECORDS, a job
- *     answers the rest. Outcomes are numbered, and a request has the number of the last outcome in_front it joined: so
- *     the requests that an outcome has still to answer are in front.
+ *     answers the rest. Outcomes are numbered, and a request has the number of the last outcome before it joined the
+ *     list: so the requests that an outcome has still to answer are in front.
  * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If by then its own
  *     attempt is under way, or there is room for it, it waits on.
  */
@@ -87,7 +87,7 @@ is_busy_for(const struct core *c, const struct request *r)
 }
 
 /*
- * How long Redis may take for one operation in_front a LOCK that must not wait is answered UNAVAILABLE. Replicas that
+ * How long Redis may take for one operation before a LOCK that must not wait is answered UNAVAILABLE. Replicas that
  * have to acknowledge a grant need time of their own (backend/replicas.h). And the first use of one of many domains
  * takes some round trips more.
  */

@@ -133,7 +133,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
     }
 }
 
-/* Chooses the locks that are left of this pass, and if there is room, others; when none is left a pass begins. */
+/* Chooses the locks that are left of this pass, and if there is room, others; when none is left, a new pass begins. */
 static void
 choose(struct core *c, struct core_waiter_poll_name *name)
 {
@@ -204,7 +204,7 @@ take_count(struct core *c, struct lock *l, int64_t subscribers)
     l->remote_waiters = false;
     if (subscribers > counted || l->wanted_since_poll) {
         waiter_poll_found(c, l);
-    } else if (!l->tracking) { /* clients that poll do not subscribe, and must find the lock free */
+    } else if (!l->tracking) { /* with `tracking`, clients that poll wait without subscribing: the cohort must end */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
         if (l->has_cached) {
             claim_arm(c, lock_cached(l));

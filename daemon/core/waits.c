@@ -12,7 +12,7 @@
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
-enum { AHEAD_MAX = 16 }; /* claims in front of a queue, at most */
+enum { AHEAD_MAX = 16 }; /* claims at the front of a queue that are looked at, at most */
 
 /* The wait of the owner: its LOCK that has begun, if that is in a queue and its time is not over. NULL: none. */
 struct request *
