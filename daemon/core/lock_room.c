@@ -49,8 +49,8 @@ lock_is_full(const struct lock *l, bool shared)
 }
 
 /*
- * Whether the holders here, and the claims that are released or TRYING, leave room for one more. `behind`: a release is
- * in the way only until it is sent.
+ * Whether the holders and the releases here (with permits, the attempts as well) leave room for one more. `behind`: a
+ * release is in the way only until it is sent.
  */
 bool
 lock_has_room(const struct lock *l, bool shared, bool behind)

@@ -14,7 +14,10 @@ struct lock;
 /* lock_room.c */
 struct claim *lock_next(const struct lock *l); /* the first in the queue that has requests; NULL: none has */
 bool lock_is_full(const struct lock *l, bool shared); /* the holders here leave no room for one more */
-/* holders, releases and attempts here leave room for one more; behind: a release is in the way only until it is sent */
+/*
+ * Holders and releases here (with permits, attempts as well) leave room for one more. behind: a release is in the way
+ * only until it is sent.
+ */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
 /* held by one grant, so any other token is stale */
 bool lock_has_one_token(const struct core *c, const struct lock *l);

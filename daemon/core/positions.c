@@ -17,9 +17,9 @@
 
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
- * wait. Their number is that of the claims that are not held and not being given back, less the requests that wait. If
- * several requests wait in one claim, the result is too low, never too high. In a drain all are kept, for the next
- * process.
+ * wait. Their number is estimated: the claims that are not held and not RELEASING, less the requests that wait. Several
+ * requests in one claim make it too low; claims that are CACHED, STRAGGLING or LOST make it too high. In a drain all
+ * are kept, for the next process.
  */
 static bool
 may_keep_position(const struct core *c, const struct lock *l)
