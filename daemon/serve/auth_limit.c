@@ -18,7 +18,7 @@
 
 #define ROWS 128
 #define WAYS 8
-#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* so low that a client which stops guessing soon has no delay any more */
+#define SCORE_MAX (AUTH_LIMIT_FREE + 8) /* so low that the delay ends soon after a client has stopped guessing */
 #define LOG_EVERY_US (60 * US_PER_S)
 
 struct entry {

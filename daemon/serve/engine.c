@@ -232,8 +232,9 @@ larger(size_t was, int64_t now)
 }
 
 /*
- * Changes the limits in place, because readers keep their pointers, and never to smaller ones: a request that releases
- * what was locked under larger limits has to fit, because one that does not fit ends its connection with all its holds.
+ * Changes the limits in place, because readers keep pointers to them. After AUTH they never become smaller: a request
+ * that releases what was locked under larger limits has to fit, because one that does not fit ends its connection with
+ * all its holds.
  */
 static void
 set_limits(struct engine *e, const struct conf *cf)

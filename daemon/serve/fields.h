@@ -31,7 +31,7 @@ struct fields_spot {
     size_t from, to;
 };
 
-/* Where the digits of an integer are that was just written: behind its ":", before its CRLF. */
+/* An integer was just written; the spot of its digits: behind its ":", before its CRLF. */
 static inline struct fields_spot
 fields_integer_spot(size_t before, size_t after)
 {

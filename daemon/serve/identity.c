@@ -191,7 +191,7 @@ has_ended(const char *last, const char *boot)
     return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
-/* One process at a time. The lock ends with the process, however that ends; its pid is there for people. */
+/* One process at a time. The lock ends with the process, however that ends; pid and boot are for has_ended(). */
 static bool
 lock_dir(struct identity *id, char error[160])
 {

@@ -1,9 +1,9 @@
 /*
  * info.c -- INFO: state and counters for people, and the fields that client libraries look for.
  *
- * Owns the sections. `INFO` alone prints those of key:value lines; the tables and the tree (info_tables.c) are printed
- * only when they are asked for, because every redis-cli prints INFO raw and so shows aligned columns. Lines end in
- * CRLF.
+ * Owns the sections. `INFO` alone prints those of key:value lines; the tables and the tree (info_tables.c) have to be
+ * asked for. They are sections of INFO because every redis-cli prints INFO raw, and so shows aligned columns. Lines end
+ * in CRLF.
  */
 #include <inttypes.h>
 #include <malloc.h>

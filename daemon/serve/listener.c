@@ -245,9 +245,9 @@ listen_in_family(const struct addrinfo *ai, int family, bool both)
 }
 
 /*
- * "localhost" means 127.0.0.1 to most people, so IPv4 comes first. Every address is one IPv6 socket for both families;
- * only a machine without IPv6 has an IPv4 socket for it: where the port is taken in one family, the other one alone
- * would not be every address.
+ * "localhost" means 127.0.0.1 to most people, so IPv4 comes first. For every address (an empty host, or "*") there is
+ * one IPv6 socket for both families, and an IPv4 socket only on a machine without IPv6: where the port is taken in one
+ * family, a socket of the other one would not serve every address.
  */
 static int
 listen_tcp(const char *addr, const char *text, char error[160])

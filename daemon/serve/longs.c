@@ -26,7 +26,7 @@ longs_wait(struct session *s, size_t bytes)
         if (!list_linked(&s->long_node)) {
             list_push_back(&s->engine->longs, &s->long_node);
         }
-        (void)longs_crowded(s->engine); /* also of answers that are made at once */
+        (void)longs_crowded(s->engine); /* for an answer that is made at once only this keeps the bound */
     }
 }
 

@@ -4,7 +4,7 @@
  * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
  * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
  * O2  outbox.good_until_us is at most that of any mark.
- * O3  In bytes that have left in part (at < gone) only an "ms left" is changed of which no byte has left.
+ * O3  Of an answer that has left in part (at < gone) nothing is changed but an "ms left" of which no byte has left.
  * O4  Steps of the core are taken before bytes are checked, or after they are whole again: a step may append.
  */
 #include "daemon/serve/outbox.h"

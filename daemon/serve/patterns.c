@@ -6,9 +6,9 @@
  * event is kept, and the session goes on in the next turns, VISIT_COST at a time, in turn with others, so that one
  * pattern is not late because of another session's thousand. EVENTS_BYTES bounds the kept events; a session that lags
  * further behind is closed, like one that does not read its output.
- * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at
- *     subscriber.event, which counts it), unless it was cut off.
- * P2  Some session is at the first of the kept events (subscriber.event).
+ * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging, unless it was cut
+ *     off. A lagging session is at subscriber.event, the next event that it compares; event.at_n counts such sessions.
+ * P2  Some session is at the first of the kept events.
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -81,7 +81,7 @@ cut_off(struct pubsub *p, struct subscriber *subscriber)
     session_wake(subscriber->session);
 }
 
-/* Too many bytes are kept: cuts off the sessions that are in the older half of the events. */
+/* Too many bytes are kept: cuts off the sessions that are at an event of the older half. */
 static void
 cut_off_older_half(struct pubsub *p)
 {

@@ -30,8 +30,8 @@
  *     leave it.
  * PR2 After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New sockets get
  *     it when they connect.
- * PR3 Watching takes only descriptors that limits.sessions does not need; if there are none, at most an eighth of all
- *     descriptors.
+ * PR3 Watching takes at most an eighth of all descriptors; beyond that only descriptors that limits.sessions does not
+ *     need.
  */
 
 enum { SOCKETS_PER_TURN = 256 }; /* sockets that get a reload's dead_peer in one turn: each takes three system calls */

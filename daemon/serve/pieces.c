@@ -7,7 +7,7 @@
 
 #include "daemon/base/memory.h"
 
-/* No value is begun behind this size: with the next value it fits into a block of 64 or 256 KiB. */
+/* A piece of this size is full: with one value more, of usual length, it fits into a block of 64 or 256 KiB. */
 enum { FIRST_BYTES = 62 * 1024, MORE_BYTES = 248 * 1024 };
 
 struct piece {

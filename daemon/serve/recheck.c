@@ -2,7 +2,7 @@
  * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.recheck_us.
  *
  * There are two lists, so that one check serves many sessions, and checks no session sooner than RECHECK_US after
- * its read. Most sessions have no input, so one poll() asks about all: reading each would cost more than the rest of a
+ * its read. Most sessions have no input, so one poll() asks about all: reading each would cost more than all else in a
  * hand-off. A check also takes peeked bytes out of the socket: see PK3 of peek.c.
  */
 #include "daemon/serve/recheck.h"

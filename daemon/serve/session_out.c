@@ -11,7 +11,7 @@
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
 
-enum { CHECKS_MAX = 3 }; /* at one outbox before a send */
+enum { CHECKS_MAX = 3 }; /* checks of the output before one send */
 
 /* ---- what may leave ---- */
 

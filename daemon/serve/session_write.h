@@ -16,7 +16,7 @@ session_write_waits(const struct session *s)
 /* Calls send() once. True when the socket took something. May close the session. */
 bool session_write(struct session *s);
 
-/* Keeps S4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */
+/* Keeps S4 of session.c: if the session is to end, or its output is past the limit, its socket must take bytes. */
 void session_write_set_deadline(struct session *s, bool ending, bool moved);
 
 #endif

@@ -5,7 +5,8 @@
  * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to session.out, any other
  * reply waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
  * Without pipelining the ring is the one slot in the session itself.
- * SL1 Once a function here returns, the oldest slot is WAITING or DEFERRED: READY slots at the head have been sent.
+ * SL1 Once a function here returns, the oldest slot is WAITING or DEFERRED: replies of READY slots at the head were
+ *     moved to the output.
  * SL2 Once the session is closed, nothing here writes any more.
  */
 #include "daemon/serve/slots.h"

@@ -2,8 +2,8 @@
  * usage.h -- the usage line of a command, read back into arguments.
  *
  * The grammar of commands.def: lower case is an argument, anything else a word as it is; [..] may be left out; ...
- * behind an argument: any number of it; a|b: one of them. Inside brackets `|` divides everything between them, outside
- * only the two words that it joins.
+ * behind an argument: any number of it; a|b: one of them. Inside brackets `|` divides all that they enclose, outside
+ * only the two words beside it.
  */
 #ifndef RLOCKD_SERVE_USAGE_H
 #define RLOCKD_SERVE_USAGE_H
