@@ -6,10 +6,10 @@
 --
 -- Arguments, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, DUPLICATE = 1, 2, 3, 4
--- In ms; ASK: between two daemons that are asked for lists; LISTS: from the birth to the first of them.
+-- In ms. ASK: between two requests for lists; LISTS: from the birth to the first one, unless the anchor is new.
 local BEAT, ASK, LISTS, DAY = 2000, 500, 6100, 86400000
 local HEAD, ALL = 11, 1000 -- elements of the reply before the generations; generations in it
-local END = 2 ^ 52 -- the number of a generation is below
+local END = 2 ^ 52 -- above the numbers of all generations
 local call = redis.call
 local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5] -- named as the keys are: SCRIPTS.md
 local uuid, nonce, former, lease, strict = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -94,8 +94,8 @@ end
 
 -- The entries of `gen` as a list, and by their fields; for each slot its entry. They are read once, and only if they
 -- are needed: so a message costs as many steps as there are slots and entries, however many generations it begins. The
--- list for the slots (in_slot) is costly: it is made only if the ranges of the entries give no answer in `steps_left`
--- steps.
+-- list for the slots (in_slot) is costly: it is made only if the ranges of the entries do not show, within `steps_left`
+-- steps, that a generation comes too late, or which entry has a slot.
 local entries, entry_of, in_slot
 local steps_left = 4096
 local function ranges_of(words)
@@ -161,7 +161,7 @@ end
 
 -- Whether this generation comes too late to begin with any of these ranges. expected above 0: one of their slots is in
 -- a generation above the expected number. expected 0: each range lies in a generation with this number or a higher one.
--- When 1,000 daemons have noticed the same loss, an anchor answers all but the first by that. False: not known.
+-- When 1,000 daemons have noticed the same loss, an anchor answers all but the first by that. False: begin() decides.
 local function is_late(number, expected, ranges)
     local inside = 0
     for _, e in ipairs(entries) do
@@ -246,8 +246,8 @@ local function begin(field, o, since, expected, ranges)
             in_slot[slot] = e
         end
     end
-    -- If the generation has begun elsewhere, some of its records may exist. Then the bits stay set, except at an anchor
-    -- that abstains: there the lists, which are still to come, set the bits of these records.
+    -- If the generation has begun elsewhere, some of its records may exist. Then the bits stay as they are, except at
+    -- an anchor that has no lists yet (state a): the lists will set the bits of these records.
     if expected > 0 or state == 'a' then
         set_bits(takes, 0)
     end

@@ -1,8 +1,9 @@
 -- clocks.lua -- the tokens of a node of a quorum: 64 token clocks, each for a part of the names.
 --
--- The nodes get the attempts of unrelated names in different orders, and in different calls. With one clock a vote
--- would move the tokens of all names behind it by its reserve, at each node those of other names, and no majority would
--- cover a token. scripts/embed puts this file between common.lua and the kind; its token() replaces the one there.
+-- The nodes get the attempts of unrelated names in different orders, and in different calls. With one clock each vote
+-- would raise the tokens of all names that come after it by its reserve. At each node other names would come after it,
+-- so the votes for one name would differ, and no majority would cover a token. scripts/embed puts this file between
+-- common.lua and the kind; its token() replaces the one there.
 --
 --   KEYS[1]:0 to KEYS[1]:63   the clocks; the digest of a name's key decides which one is the name's
 --   ARGV[2]                   acquire: the token proposed for all names, or one for each, with spaces between them;
@@ -31,8 +32,8 @@ local function proposal_for(key)
 end
 
 -- The next token of the name: the proposed one, or the one above the clock. The clock is set to the end of the token's
--- reserve. So all later tokens of its names are larger. Names of this call that share a clock may get the same token:
--- one name is granted once in a call, since no kind that a quorum has is shared.
+-- reserve. So all later tokens of its names are larger. Names of this call that share a clock may get the same token.
+-- They are different names: a call grants a name once at most, since no kind that a quorum has is shared.
 local before, set = {}, {} -- of the clocks of this call: what they were, and what they are
 local function token(key)
     local clock, proposed = clock_of(key), proposal_for(key)

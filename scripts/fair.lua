@@ -149,8 +149,9 @@ local function get_ticket(list, set, owner, lease, expired_n)
     return till
 end
 
--- By how many ms the scores of the strangers behind this ticket move when it is removed: after that the first of them
--- waits its own wait, counted from the score before it, or from when the lock is free again (`free`, ms).
+-- By how many ms the scores of the strangers behind this ticket move when it is removed. The wait of the first of them,
+-- which is its score minus that of this ticket, then counts from the score before this ticket, or, if there is none,
+-- from the time at which the lock is free again (`free`, ms). It becomes CALLED at least.
 local function gap(list, set, at, score, free)
     local behind = call('LINDEX', list, at + 1)
     local had = behind and is_stranger(behind) and tonumber(call('ZSCORE', set, behind) or nil)
@@ -178,7 +179,8 @@ local function behind_sibling(list, set, head, owner)
     return at and checked(pcall('ZSCORE', set, owner)) and at
 end
 
--- The caller and the head, another owner of its daemon, change places in the list. Each ticket keeps its own life.
+-- The caller and the head, another owner of its daemon, change places in the list. The head keeps the life of its
+-- ticket, and gets WAIT for each stranger before its new place. The caller gets the head's score, until it leaves.
 local function swap(list, set, at, expired_n, owner, head, score)
     local mine = tonumber(call('ZSCORE', set, owner))
     local till = now_ms + math.max(score - now_ms, 0) % WAIT + WAIT * in_front(mine)

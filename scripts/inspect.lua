@@ -1,4 +1,4 @@
--- inspect.lua -- the lock or the value under one key, for LOCKINFO. Writes nothing; cuts large values.
+-- inspect.lua -- the lock or the value under one key, for LOCKINFO and GET. Writes nothing; cuts large values.
 --
 -- KEYS key; reply { TIME in us, type, owner, holds, PTTL, value }. The owner is the first field of the hash of an RLock
 -- or a ReadWriteLock (which has a `mode`). Such a hash has an expiry, and at most 64 fields, each with the name of an

@@ -5,9 +5,9 @@
 --
 -- All readers share the expiry of the hash. Each hold of a reader has a key of its own, owner:rwlock_timeout:1, :2 ...,
 -- that lives as long as its lease: so a leaving reader knows how long the others need the hash. Redisson relies on
--- these keys; their values and types are never read. Only an owner's first READS_MOST holds have one; they are renewed
--- together, so the first lives longest. With more than READS_MOST readers, or keys of their holds in all, a leaving
--- reader changes no expiry.
+-- these keys; their values and types are never read. Only an owner's first READS_MOST holds have one; all are renewed
+-- together, so no later hold lasts longer than the first one. With more than READS_MOST readers, or keys of their holds
+-- in all, a leaving reader changes no expiry.
 local READS_MOST = 256
 local WORDS_CHECKED = 16 -- fields and values of the hash that a reader checks before it joins others
 
