@@ -76,7 +76,7 @@ struct anchor_answer {
     uint64_t done;      /* all members have reclaimed their locks in the generations up to this version (R5) */
     int64_t longest_us;
     uint64_t floor;
-    uint64_t owner_epoch[ANCHORS]; /* the highest that members knew: they show answers of a former master */
+    uint64_t owner_epoch[ANCHORS]; /* the highest that members knew: answers of a former master have a lower one */
     struct generation_entry *entry; /* the first ANCHOR_ENTRIES_MAX generations later than anchor_message.version */
     size_t entries_n;
     enum slot_bit *bit; /* for each anchor_message.slot */

@@ -255,9 +255,9 @@ leave_epoch(struct epoch *e)
     e->list_upto = grace || e->members_unknown ? 0 : e->since;
     /*
      * Only the Redis of the former epoch had the list of daemons that its grace period awaited. This daemon may lack
-     * some of them: another daemon may have registered while this one stood still or was cut off, and may have
-     * reclaimed locks since this one learned that there are no members. Without this note the next grace period would
-     * end when the first daemon has registered: no daemon is subscribed to a Redis that has just restarted.
+     * some of them, even if it knows of no member: another daemon may have registered, and may have reclaimed locks,
+     * while this one stood still or was cut off. If members_unknown were not set, the next grace period would end when
+     * the first daemon has registered: no daemon is subscribed to a Redis that has just restarted.
      */
     e->members_unknown = e->members_unknown || grace;
 }

@@ -38,7 +38,8 @@ reports(const struct generation_node *n, const struct generation_node *owner, ui
 /*
  * When the slot was last reported open, by its owner's clock; 0: no other node reports it. The time is that at which
  * the answered question left, because the slot may have been closed at any time since. A later time would make each
- * daemon begin a generation of its own. A node whose connection is lost may report the slot open to this day.
+ * daemon begin a generation of its own. For a node whose connection is lost it is the time of the owner's last answer:
+ * the node may still report the slot open.
  */
 static uint64_t
 last_seen(const struct generations *g, uint16_t slot, const struct generation_node *owner)
@@ -146,7 +147,7 @@ generation_marks_check_all(struct generations *g)
     }
 }
 
-/* The slots that the node reports open and does not own. Of those that it has reported all the time some are late. */
+/* The slots that the node reports open and does not own. A late mark that was in the answer before, too, stays late. */
 static struct slot_marks *
 marks_of(const struct node_answer *a, const struct slot_marks *before, int64_t now_us)
 {

@@ -14,7 +14,7 @@
 struct slot_marks {
     uint8_t bit[SLOTS / 8];
     uint8_t late[SLOTS / 8]; /* GM5: those that count no more */
-    int64_t since_us;        /* since when the node, as it is, reports some */
+    int64_t since_us;        /* since when each answer of the node, with its present origin, has had some */
 };
 
 struct generation_node {
@@ -26,7 +26,7 @@ struct generation_node {
     int64_t due_us;
     int64_t records_due_us; /* the node gets no record script before this time ... */
     int64_t records_pause_us; /* ... because it refused the last one, or did not answer; 0: it did answer */
-    bool records_fail;      /* a record script has failed since the last look at what is due */
+    bool records_fail;      /* the last record script has failed; takes_records() turns that into a pause */
     int64_t valid_from_us;  /* an answer to an earlier question shows only that the node is up */
     bool asked;
     bool kept; /* generations_node_keep() */

@@ -95,7 +95,8 @@ carry_over(struct generations *g, const struct generation_slot *s, unsigned anch
 
 /*
  * A slot's bit is asked for only when two anchors have named the generation: an anchor that does not know it has no bit
- * of it. The daemon would find its own bit, set at another anchor, and would take the record to be created.
+ * of it. If only one anchor knew it, a daemon would find one bit clear, and set it. When it asks again, it would find
+ * that bit set, and would take the record to be created by another daemon.
  */
 bool
 generation_table_is_named(const struct known_generation *e)

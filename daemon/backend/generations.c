@@ -190,7 +190,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
     struct anchor_message *m = &g->message;
 
     *m = (struct anchor_message){.leaving = g->leaving,
-                                 .holds = g->restored || g->bound_us != 0, /* a lock may be held until then at least */
+                                 .holds = g->restored || g->bound_us != 0, /* with a bound, locks may be held */
                                  .lists = g->lists_for >= 0 && g->lists_for != (int)i && !a->has_list,
                                  .birth = a->birth,
                                  .version = a->version,

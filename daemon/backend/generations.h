@@ -100,7 +100,8 @@ bool generations_in_grace(const struct generations *g); /* a generation of some 
 /*
  * generations_token(): this daemon was given a token of the slot. generations_floor(): new tokens must be larger. It is
  * the larger of two: the highest known one of the slot, and that of all slots and daemons, as it was when the slot's
- * generation was over. Later tokens of other slots do not count: the fastest of the masters' clocks makes them.
+ * generation was over, or as it is while that is not over. Later tokens of other slots do not count: the fastest of the
+ * masters' clocks makes them.
  */
 void generations_token(struct generations *g, uint16_t slot, uint64_t token);
 uint64_t generations_floor(const struct generations *g, uint16_t slot);

@@ -15,9 +15,9 @@
 #include "daemon/base/clock.h"
 
 /*
- * A1  A node votes when it reports, in the epoch that this daemon knows, that it is established. The question leaves
- *     after the registration in that epoch was answered: scripts/quorum.lua then raises the clocks to the highest token
- *     that this daemon knew, on any link.
+ * A1  A node votes when it reports, in the epoch that this daemon knows, that it is established. The question leaves,
+ *     by any link, after the registration in that epoch was answered. So scripts/quorum.lua raises the clocks to the
+ *     highest token that this daemon knew when it registered.
  * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
  *     commands in flight. It begins when this daemon learns of the epoch, and is counted by the daemon's clock, since
  *     the node's may be set. Clients of other libraries are assumed to have no longer leases. Reclaims end no
@@ -25,10 +25,11 @@
  * A3  Before a node is admitted, all its token clocks are raised to the highest one of q other established nodes, each
  *     read in a round that began after the quarantine. So the node votes above every token that it covered before the
  *     loss (counterexample 2 of quorum.pml).
- * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and be past their
- *     quarantine; then the highest of their clocks counts. Tokens rise as with one Redis that was emptied: by the time,
- *     and by the highest tokens that daemons know.
- * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new.
+ * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and the node must
+ *     be past its quarantine; then the highest clock of all nodes counts. Tokens rise as with one Redis that was
+ *     emptied: by the time, and by the highest tokens that daemons know.
+ * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new: its
+ *     nodes are admitted without a quarantine, except in strict mode.
  * A6  If a clock in a node's answer is no token, the answer is ignored, the link that brought it is dropped, and the
  *     node does not vote before it answers a token: other links to it may stay up, so it does not go down.
  */

@@ -15,7 +15,8 @@
 
 /*
  * The reserve of each vote: answers that differ by fewer tokens need no write-back. So names can share a token clock
- * (scripts/clocks.lua): if two such attempts reach the nodes in different orders, only the later one may need it.
+ * (scripts/clocks.lua): of two attempts that reach the nodes in different orders, only the later one may need a
+ * write-back.
  */
 enum { RESERVE = 64 };
 

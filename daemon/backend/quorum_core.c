@@ -93,9 +93,10 @@ quorum_voting_changed(struct quorum *qu)
 }
 
 /*
- * Q4. Posts RECLAIM when a majority has answered first, for locks of a former process, and then whenever another node
- * is found not to vote. The reclaim sets the keys of held locks on that node during its quarantine, since the next node
- * may fail before a renewal would repair the node; an unrenewed lease may even be longer than the quarantine.
+ * Q4. Posts RECLAIM when a majority has answered for the first time, for locks of a former process, and then whenever
+ * another node is found not to vote. The reclaim sets the keys of held locks on that node during its quarantine, since
+ * the next node may fail before a renewal would repair the node; and a lease without renewals may even be longer than
+ * the quarantine.
  */
 void
 quorum_loss_changed(struct quorum *qu)

@@ -410,7 +410,7 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = p->shown_us = done->sent_us;
-            if (o->sort == SORT_REPAIR) { /* O7, whether the node votes now: a BREAK may have reached it before */
+            if (o->sort == SORT_REPAIR) { /* O7, voting or not: a BREAK may have reached the node before the repair */
                 note_repair(p, e);
             } else if (p->epoch != e->to->epoch) {
                 p->repaired_us = 0;

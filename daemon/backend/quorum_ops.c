@@ -25,9 +25,9 @@
  *     of the others the attempt is refused.
  * O7  A node that was repaired counts as a node without the key, until so many others have shown the key that the rest
  *     are no majority, each by a command that left 2 timeouts at least after the repair. A BREAK that counts the node
- *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach, and
- *     did not free a majority. The nodes are asked at that time (quorum_check()): until they have answered, the loss of
- *     one other node of three may cost the lock.
+ *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach; the
+ *     nodes that still show the key prove that it did not free a majority. The nodes are asked at that time
+ *     (quorum_check()): until they have answered, the loss of one other node of three may cost the lock.
  * O8  A BREAK counts no node as freed that does not vote: a reclaim may set the key there, and counts at once; and a
  *     renewal that finds no key there does not end the hold.
  */

@@ -94,7 +94,7 @@ void quorum_wake(struct quorum *qu);
 
 void quorum_post(const struct quorum *qu, const struct core_event *ev);
 
-/* The answer to a LOCKINFO. */
+/* The answer to backend_inspect(). */
 void quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct backend_key *found);
 
 /* The number of nodes that vote, and that are up. */

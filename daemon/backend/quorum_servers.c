@@ -2,10 +2,10 @@
  * quorum_servers.c -- warns when another daemon has other nodes: a majority of one list of nodes need not have a node
  * of a majority of the other, so that one name can have two holders.
  *
- * Owns one broadcast of the quorum: "S<number of nodes>", and the run_id of each node's server behind a space. Servers
- * are compared and not URLs, because a server has several names. A node that is down, or whose server is not known, may
- * be any server; so two lists differ if one is longer, or if there are more servers in both than nodes in one. A daemon
- * may learn late that a server was restarted and has another run_id: two broadcasts have to show the difference.
+ * Daemons broadcast their lists: "S<number of nodes>", and the run_id of each node's server behind a space. Servers are
+ * compared and not URLs, because a server has several names. A node that is down, or whose server is not known, may be
+ * any server; so two lists differ if one has more nodes, or if both together have more servers than nodes. A daemon may
+ * learn late that a server was restarted and has another run_id: two broadcasts have to show the difference.
  */
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ print(const struct quorum *qu, char out[QUORUM_LIST_ROOM])
     }
 }
 
-/* The next broadcast leaves in pause_us, and a random time. */
+/* The next broadcast leaves after pause_us and a random time, if one is needed. */
 static void
 plan(struct quorum *qu, int64_t pause_us)
 {
@@ -118,7 +118,7 @@ differs(const struct quorum *qu, struct slice own, struct slice list)
     return missing(none, own) + missing(own, list) > qu->nodes_n;
 }
 
-/* A list that has lost servers contains nothing that the list before it did not contain. */
+/* A list that has only lost servers is not broadcast: it shows no difference that the list before it did not show. */
 void
 quorum_servers_changed(struct quorum *qu)
 {

@@ -89,7 +89,8 @@ hint_soon(struct quorum *qu, struct quorum_watch *w)
  *     which could not vote does so again, or that a key was released while its node was not subscribed. Until then
  *     hints count only while the nodes that are neither taken nor unable are a majority.
  *
- * Not later than a hint that is to be posted.
+ * If a hint is to be posted already, its timer stays; if that hint does not count, quorum_watch_due() sets the timer to
+ * again_us.
  */
 static void
 ask_again_in(struct quorum *qu, struct quorum_watch *w, int64_t us)
@@ -166,8 +167,9 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
 }
 
 /*
- * QW4. Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: try again
- * soon. A node that was not subscribed yet when the attempt left may have no hint to give any more.
+ * QW4. Notes which nodes refused. A refusal of a node that has hinted since the attempt left is outdated: a hint is
+ * posted soon. A node that was not subscribed yet when the attempt left may have no hint to send any more, so it does
+ * not count as taken.
  */
 void
 quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)

@@ -425,7 +425,7 @@ vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
     } else if (count(v, BALLOT_AWAITED) > 0) {
         return false;
     } else {
-        /* A release: when all nodes have answered anything else, OK or the failures have decided it above. */
+        /* A release. Of anything else q nodes are OK or more than N - q have failed: that is decided above. */
         *outcome = ok > 0 ? CORE_OK : gone == 0 ? CORE_GRACE : CORE_GONE_IN_REDIS;
     }
     return true;
