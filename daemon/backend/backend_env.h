@@ -68,7 +68,7 @@ struct backend_env {
     struct hash_key secret;   /* the key of hashes; values of `simple` locks are derived with it (value.h) */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
-    /* The answer to a LOCKINFO; `id` is the caller's. ok false = Redis did not answer. */
+    /* The answer to backend_inspect(); `id` is the caller's. ok false = Redis did not answer. */
     void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found);
     /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: not recorded. */
     void (*others_changed)(void *ctx, bool others);

@@ -13,7 +13,7 @@
 
 /*
  * The functions of a topology, in groups; backend.h explains each of them under the same name. Each has a type of its
- * own, so that the compiler checks what a topology implements: one function for a group would take its words untyped.
+ * own, so that the compiler checks what a topology implements: one function for a group would take untyped arguments.
  */
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */

@@ -23,7 +23,7 @@ struct broadcasts {
     void (*on_subscribed)(void *ctx); /* see broadcasts_subscribe() */
     void *ctx;
     char channel[32];
-    bool wanted, subscribed; /* set by the shard */
+    bool wanted, subscribed; /* set by the shard; a refusal by Redis clears `subscribed` */
     bool logged; /* the log has that Redis refuses the channel */
 };
 

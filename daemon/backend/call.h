@@ -55,7 +55,7 @@ struct call {
     int64_t guard_us; /* by the daemon's clock: later the script does nothing; 0 = none */
     int64_t slack_us; /* the error of the estimate of Redis's clock when the call was sent */
     int64_t back_us;  /* shard.back_us, the backward jumps of Redis's clock, when the call was sent */
-    bool was_stale;   /* once, and was sent again with a better offset */
+    bool was_stale;   /* it ran past its guard once, and was sent again with a better offset */
     uint64_t epoch;   /* the known epoch of the domain when the call was sent */
     void *shard;      /* the sender; borrowed */
     unsigned link;    /* index of the link that it is sent by */

@@ -385,7 +385,7 @@ cluster_master_anchors(const struct cluster *c, const struct cluster_master *m)
     return n;
 }
 
-/* Whether one master has two anchors: its loss is the loss of a majority of the anchors. */
+/* Logs whether one master has two anchors: its loss is the loss of a majority of the anchors. */
 static void
 log_shared_master(struct cluster *c)
 {

@@ -19,7 +19,7 @@
  *     that of a shard's items: an operation and a renewal for each claim.
  * CP5 While a slot is open, its node refuses an item each time, and the answer of a node or an anchor may unpark the
  *     item at any time. So it is sent again after a pause, or when the slot has closed.
- * P6  ASK may name a node that joined the cluster after the last request for the map, or that was not reached then: the
+ * CP6 ASK may name a node that joined the cluster after the last request for the map, or that was not reached then: the
  *     map is requested. Otherwise keys that have moved to that node would not be renewed for up to MAP_US (cluster.c).
  */
 
@@ -94,7 +94,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
 
     cluster_slots_open(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
-    c->map_outdated = c->map_outdated || at == NULL; /* P6 */
+    c->map_outdated = c->map_outdated || at == NULL; /* CP6 */
     if (!one_key || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
         it->again_us = clock_now_us() + PARK_US / 2; /* the timer fires after that at the earliest: cluster_wake() */

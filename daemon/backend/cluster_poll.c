@@ -2,7 +2,7 @@
  * cluster_poll.c -- the number of subscribers of some channels: each master is asked for the channels of its slots,
  * for the sharded and for the plain ones if releases are published on both.
  *
- * If a master does not answer, or a slot has no master, the poll ends without an event, which the core does not need.
+ * If a master does not answer, or a slot has no master, the poll ends without an event; the core can do without one.
  * Likewise if a slot has moved meanwhile: a node without the slot answers 0, which proves nothing.
  * One poll is in flight at a time; the deadlines of the links end it.
  */

@@ -34,7 +34,7 @@ struct cluster_seeds {
     bool useless;       /* the link has failed, or the last question on it got no useful answer */
     char error[TEXT_ERROR_ROOM];
     char logged[CLUSTER_LISTED_MAX][TEXT_ERROR_ROOM]; /* of the nodes of the URL, the reason that is in the log */
-    char info_error[160]; /* why no node has answered with its version; "" = one has */
+    char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
 };
 
 /* A node gives no map. Until one is known, the log gets each reason of a node once; later the shards log theirs. */

@@ -9,7 +9,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/inspect.h"
 
-/* Embedded in its shard. */
+/* Embedded in its shard, or in the topology of a cluster. */
 struct deferred {
     const struct backend_env *env;
     const struct shard_events *events;

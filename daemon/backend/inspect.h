@@ -1,5 +1,5 @@
 /*
- * inspect.h -- LOCKINFO's question to Redis about a key: scripts/inspect.lua.
+ * inspect.h -- the question of LOCKINFO and GET to Redis about a key: scripts/inspect.lua.
  */
 #ifndef RLOCKD_BACKEND_INSPECT_H
 #define RLOCKD_BACKEND_INSPECT_H
@@ -7,7 +7,7 @@
 #include "daemon/backend/shard.h"
 #include "daemon/base/list.h"
 
-/* A question of LOCKINFO; each ends in one events->inspected(id). */
+/* A question about a key; each ends in one events->inspected(id). */
 struct inspect {
     struct list node; /* deferred.questions, if the question could not be sent */
     const struct backend_env *env;

@@ -226,7 +226,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
         (void)writer_request(&l->out, 1, &(struct slice){"PING", 4});
         l->env->metrics->redis_calls++;
     }
-    s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
+    s->sent_us = clock_now_us(); /* before the first byte of the command can leave */
     list_push_back(&l->sent, &s->node);
     l->sent_n++;
     if (l->sent_n == 1) {
@@ -400,7 +400,7 @@ connect_to(struct redis_link *l, const struct sockaddr *to, size_t n)
     return bufferevent_socket_connect(l->bev, to, (int)n);
 }
 
-/* Connects to the next address of the host. If there is none, or no more, the link is down for that reason. */
+/* Connects to the next address of the host. If none is left, the link goes down for `reason`. */
 static void
 connect_next(struct redis_link *l, const char *reason)
 {

@@ -74,7 +74,7 @@ on_authenticated(void *arg, enum link_result result, const struct reply *reply, 
     if (result != LINK_ANSWERED || l->failing[0] != '\0') {
         return;
     }
-    (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
+    (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal does not fail the link */
     l->callbacks.greet(l->callbacks.ctx, l);
     word[0] = SLICE_LIT("PING");
     (void)link_send(l, 1, word, on_greeted, l);

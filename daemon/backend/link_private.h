@@ -22,7 +22,7 @@ enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
 
 struct sent {
     struct list node;    /* link.sent */
-    link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
+    link_reply_fn *fn;   /* NULL: the reply has no receiver, or the command is UNKNOWN already */
     void *arg;
     int64_t sent_us;
     uint64_t leaves; /* SUNSUBSCRIBE, and the PING behind it: a hash of the channel (LM1); else 0 */
@@ -38,9 +38,9 @@ struct redis_link {
     struct link_callbacks callbacks;
     bool subscriber;
     enum link_state state;
-    struct bufferevent *bev;    /* owned; NULL when DOWN */
+    struct bufferevent *bev;    /* owned; NULL when DOWN, and during a lookup */
     struct tls_session *tls;    /* owned, ends with bev; NULL: plain, or there is no connection yet */
-    struct redisReader *reader; /* owned, as long as bev */
+    struct redisReader *reader; /* owned; NULL when DOWN */
     size_t partial;             /* bytes of an incomplete reply */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
     struct buf out;             /* commands that were not written yet */

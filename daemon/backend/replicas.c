@@ -106,7 +106,7 @@ replicas_take(struct replicas *r, const struct core_op *op, const struct core_do
     g->done.op = op->op;
     g->domain = domain;
     g->epoch = continuity_epoch(r->continuity, domain);
-    (void)continuity_origin(r->continuity, domain, &g->origin); /* if false, is_current() needs another epoch */
+    (void)continuity_origin(r->continuity, domain, &g->origin); /* if false: 0, so is_current() is false later, too */
     g->jumps = r->jumps;
     list_init(&g->node);
     list_push_back(&r->waiting, &g->node);

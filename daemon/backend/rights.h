@@ -27,7 +27,7 @@ void rights_fini(struct rights *r);
 /* Sends the test on a link that is greeting, once. */
 void rights_ask(struct rights *r, struct redis_link *l);
 
-/* The ACL command that leaves the user only the rights it needs. */
+/* The ACL command that leaves the user only the keys that it needs. */
 void rights_advice(const struct rights *r, struct buf *out);
 
 #endif

@@ -79,7 +79,7 @@ server_info_ask_again(struct server_info *s, struct redis_link *l)
     int64_t now_us = clock_now_us();
 
     if (now_us - s->fresh_us >= (s->evicts ? EVICTION_US / 10 : EVICTION_US)) {
-        s->fresh_us = now_us; /* CONFIG SET may have changed it unnoticed */
+        s->fresh_us = now_us; /* no second question before the answer; CONFIG SET may have changed the policy */
         (void)link_send(l, 1, &word, on_info, s);
     }
 }

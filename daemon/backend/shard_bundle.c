@@ -2,8 +2,8 @@
  * shard_bundle.c -- calls of one name each, whose slots differ, leave as one command: bundle.h.
  *
  * SB1 A call that the script leaves undone, or whose bundle ends in an error, is sent again at once by itself. Then the
- *     script of its verb gives the outcome. So a call may run twice: an acquisition or a renewal then finds its own
- *     effect, and repeats it; a release that the script left undone has changed nothing.
+ *     script of its verb gives the outcome. So a call may run twice: an attempt or a renewal then finds its own effect,
+ *     and repeats it; a release that the script left undone has changed nothing.
  * SB2 If such a call may not be sent any more, it is UNKNOWN, since the bundle may have run it.
  * SB3 A bundle is one command in flight (SC5), whatever the number of its calls; a call that is sent again counts by
  *     itself.

@@ -40,7 +40,7 @@ struct shard {
     unsigned calls[LINKS_MAX + 1]; /* calls in flight on each link (SC5) */
     unsigned renewing;            /* calls of renewals in flight, on all links */
     struct denied denied;
-    unsigned inspections_n;       /* questions of LOCKINFO in flight */
+    unsigned inspections_n;       /* questions of inspect.h in flight */
     size_t gathered_n, in_flight;
     size_t gathered[LINKS_MAX + 1]; /* of gathered_n, on each link */
     unsigned next_renewed;        /* the kind whose renewals leave next */

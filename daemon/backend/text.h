@@ -10,7 +10,7 @@
 
 struct link_address;
 
-/* Prints s with foreign bytes as \xHH, cut to the room, with a NUL at the end. */
+/* Prints s escaped (buf_add_escaped()), cut to the room, with a NUL at the end. */
 void text_print(char *out, size_t room, struct slice s);
 
 enum { TEXT_ERROR_ROOM = 320 };

@@ -289,7 +289,7 @@ START_TEST(an_item_waits_for_an_open_slot_for_a_timeout)
 }
 END_TEST
 
-/* P6: it joined the cluster after the last request for the map. */
+/* CP6: it joined the cluster after the last request for the map. */
 START_TEST(an_item_behind_ask_to_an_unknown_node_gets_a_new_map)
 {
     slot_open = true;
