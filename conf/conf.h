@@ -64,7 +64,7 @@ void conf_print_collisions(const struct conf *cf, struct buf *out);
 /* A fingerprint of the rules for keys: where it is the same, every name has the same key. */
 uint64_t conf_keys_fingerprint(const struct conf *cf);
 
-/* The prefix of rlockd's own keys (its clock, its epoch, its members): no lock may have one. */
+/* The prefix of rlockd's own keys (its clock, its epoch, its members): no key of a lock begins with it. */
 #define CONF_OWN_KEYS "rlock:"
 bool conf_key_is_own(struct slice key);
 

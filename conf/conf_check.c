@@ -13,7 +13,7 @@
 
 #include "daemon/base/units.h"
 
-#define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, with its NUL */
+#define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, without its NUL */
 
 /* The bounds of address.c, sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
 enum { DB_MAX = 65535, SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 64 };

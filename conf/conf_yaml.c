@@ -45,8 +45,8 @@ text_of(const yaml_node_t *scalar)
 }
 
 /*
- * The line and column of the byte at `offset`, or of the first byte at `until` or behind it; of the one that comes
- * first.
+ * The line and column of the byte at `offset`, or of the first byte that is not before `until`, whichever comes first;
+ * *reached: its index.
  */
 static struct line_col
 walk_text(const char *p, size_t n, size_t offset, struct line_col until, size_t *reached)

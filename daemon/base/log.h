@@ -1,9 +1,9 @@
 /*
  * log.h -- one line per event on stderr: `level room event key=value ...`.
  *
- * Under systemd (JOURNAL_STREAM set) a line starts with its `<N>` priority. Foreign bytes are escaped and values cut,
- * so no client can forge a line. The rate of lines of one sort is limited, so no client can fill the disk. syslog(3)
- * does neither.
+ * Under systemd (JOURNAL_STREAM set) a line starts with its `<N>` priority. Values are cut, and bytes in them that are
+ * not printable ASCII are escaped, so no client can forge a line. The rate of lines of one sort is limited, so no
+ * client can fill the disk. syslog(3) does neither.
  */
 #ifndef RLOCKD_BASE_LOG_H
 #define RLOCKD_BASE_LOG_H
@@ -58,7 +58,7 @@ struct log_value {
 #define LOG_S(x) ((struct log_value){.type = LOG_VALUE_TEXT, .text = slice_of(x)})
 #define LOG_B(s) ((struct log_value){.type = LOG_VALUE_TEXT, .text = (s)})
 
-/* Writes a line, unless its sort has too many. A line behind some that were left out begins with left_out=N. */
+/* Writes a line, unless its sort has too many. In a line behind some that were left out, left_out=N comes first. */
 void log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...);
 
 /*
