@@ -335,7 +335,8 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
 
 /*
  * The claim that a LOCK joins; NULL: it needs a new claim. With permits each LOCK asks for a new one, unless it may be
- * a repetition (once), or the owner has a claim without requests: a kept position, or a loss that is to be reported.
+ * a repetition or is `fresh` (once: either), or the owner has a claim without requests: a kept position, or a loss that
+ * is to be reported.
  */
 struct claim *
 claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once)

@@ -32,7 +32,8 @@ struct kind_policy {
     /* ---- what its owner has ---- */
     bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or the one with its
                            token. */
-    bool reentrant;     /* Does a LOCK of its owner add a hold? Else that LOCK waits until the owner has it no more. */
+    bool reentrant;     /* Does a LOCK of its owner add a hold? Else (unless claim_each) that LOCK would wait for
+                           itself, and is refused: request_waits_for_itself(). */
     bool two_sorts;     /* Does Redis keep SHARED holds of an owner apart from exclusive ones? Then an operation that
                            runs late could meet holds of the other sort, and must not. */
     bool expiry_proves; /* Is the expiry in Redis the only proof of ownership? Then one operation is under way at a

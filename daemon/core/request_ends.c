@@ -64,8 +64,8 @@ grant_of(const struct claim *cl)
 }
 
 /*
- * The grant that the answer LEFT relies on: that of the claim; of permits, of the owner's permit whose lease ends
- * first.
+ * The grant that the answer LEFT relies on: that of the claim while it is HELD; after a permit was given back, that of
+ * the owner's permit whose lease ends first.
  */
 static struct core_grant
 left_of(struct claim *cl)

@@ -1,9 +1,9 @@
 /*
  * requests.c -- LOCK, UNLOCK, RENEW and BREAK: how they arrive and run; their end is request_ends.c's.
  *
- * A request brings what its whole life needs when it arrives: its own record, the owner, the lock and the claim. A
- * request runs when its owner's order lets it (order.c); only a repeated LOCK with ONCE, which joins the request that
- * waits, and a request with a TOKEN and no OWNER, which acts for the holder, run at once.
+ * When a request arrives, all records that it needs are found or made: its own, the owner, the lock and the claim. It
+ * runs when its owner's order lets it (order.c); only a repeated LOCK with ONCE, which joins the request that waits, a
+ * request with a TOKEN and no OWNER, which acts for the holder, and a BREAK run at once.
  */
 #include "daemon/core/requests.h"
 

@@ -19,7 +19,7 @@ void core_session_eof(struct core *c, struct core_session *s);
 void core_session_crowded(struct core *c, const struct core_session *s, uint64_t id);
 void core_session_unreachable(struct core *c, struct core_session *s);
 void core_session_gone(struct core *c, struct core_session *s);
-/* leaves one of its owners; false: none was left, it is freed */
+/* leaves one of its owners; false: none is left, and the session is freed */
 bool core_session_leave_next(struct core *c, struct core_session *s);
 
 #endif

@@ -32,9 +32,9 @@ enum {
  * uncertain.h decides what these forbid; uncertain_notes.h and uncertain.[ch] alone read and write the fields
  * (scripts/arrows).
  *
- * release_may_have_run is never set without release_unresolved. A RENEW that was overtaken, a release of some holds,
- * and a claim that was restored as HELD set release_unresolved alone: the release of all holds has not been sent, and
- * is sent at once, also where the expiry alone proves ownership.
+ * release_may_have_run is never set without release_unresolved. Three things set release_unresolved alone: a RENEW that
+ * was overtaken; a release of some holds; the release of a restored claim whose checkpoint was not RELEASING. Then the
+ * release of all holds has not been sent, and is sent at once, also where the expiry alone proves ownership.
  */
 struct uncertain {
     int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */

@@ -17,7 +17,8 @@ struct request;
 
 /* window.c */
 uint32_t window_size(const struct core *c, enum window_sort sort);
-bool window_may_send(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
+/* false: it waits for its turn now; or, with a renewal in flight, for the outcome of that */
+bool window_may_send(struct core *c, struct claim *cl, enum window_sort sort);
 void window_join(struct core *c, struct claim *cl, enum window_sort sort); /* it waits for its turn from now on */
 void window_remove(struct core *c, struct claim *cl); /* removes a claim that waits */
 /* the deadline may have changed: a claim that waits gets the turn of its present deadline */
