@@ -23,7 +23,7 @@ struct backend_conf {
     struct tls_files tls;     /* of URLs with TLS */
     int64_t timeout_us;       /* a command without an answer for this time is UNKNOWN */
     int64_t connect_us;       /* the longest time for one attempt to connect */
-    int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
+    int64_t backoff_min_us, backoff_max_us; /* between attempts to connect, doubled with jitter */
     unsigned links;           /* the number of links of locks; each key has one of them as its home */
     unsigned batch_max;       /* names per script call */
     /*

@@ -24,7 +24,7 @@ struct backend_status {
     uint64_t epoch;       /* of the data; 0 = not known */
     char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
     int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */
-    bool grace;           /* in a grace period: only former holders get their locks */
+    bool grace;           /* in a grace period: only former holders get their locks; quorum: no majority votes */
     size_t other_daemons; /* members */
 };
 
@@ -34,7 +34,7 @@ struct backend_node {
     char address[160];
     char state[32];    /* "up", "down", or a word of the topology's */
     int64_t rtt_us;    /* of the last command; 0 = none was answered */
-    uint64_t epoch;    /* of the server's data; 0 = not known, or none */
+    uint64_t epoch;    /* of the server's data, in a cluster the node's config epoch; 0 = not known, or none */
     char more[64];     /* further fields of the topology, ",key=value" each; "" = none */
 };
 

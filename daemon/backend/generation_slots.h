@@ -25,7 +25,7 @@ enum record_state {
     RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
     RECORD_SENT,
     RECORD_LATER,    /* in the queue `later`: the daemon that creates it may not have done so yet */
-    RECORD_RECLAIMS, /* the record reclaimed when it was last read */
+    RECORD_RECLAIMS, /* the record reclaims: it was read, or its bit was set in this grace period */
     RECORD_AHEAD,    /* the record grants, but this daemon does not know that the generation is over */
     RECORD_GRANTS,
 };
@@ -43,7 +43,7 @@ struct generation_slot {
     bool marked : 1;     /* ... and by that of another node: generation_marks.h */
     bool spoiled : 1;    /* its record has been spoiled, or there was none, since it is open */
     bool record_lost : 1; /* its record of this generation is missing or spoiled */
-    bool was_missing : 1; /* a read has found no record */
+    bool was_missing : 1; /* a read has found no record of this generation */
     bool queued : 1;     /* in `bits` or `records` or `later` */
     bool proposed : 1;   /* it is in a proposal of this daemon */
 };

@@ -1,8 +1,8 @@
 /*
  * resolver.c -- libevent's resolver, and turns among the addresses of a host.
  *
- * A host whose first address does not answer must stay reachable: after an attempt that spent all its time on one
- * address, the next attempt begins with the next address.
+ * A host whose first address does not answer must stay reachable: if a connect spent all its time on one address, the
+ * next connect begins with the next address.
  */
 #include "daemon/backend/resolver.h"
 

@@ -41,7 +41,7 @@ void resolver_cancel(struct lookup **q);
 /* The next address to try; NULL: all were tried. */
 const struct evutil_addrinfo *addresses_next(struct addresses *a);
 
-/* The address that was tried last is good: the next attempt begins with it. */
+/* The address that was tried last is good: the next connect begins with it. */
 void addresses_good(struct addresses *a);
 
 void addresses_clear(struct addresses *a);
