@@ -24,11 +24,23 @@ is_end(const struct reply *r)
            slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT;
 }
 
-/* A transient error may be the answer to the PING, or to both commands: the link reconnects, which ends both. */
+/* An ACL forbids PING. The versions of Redis word this differently, and all quote the name of the command. */
+static bool
+is_forbidden_ping(struct slice error)
+{
+    return error.n >= 7 && memcmp(error.p, "NOPERM ", 7) == 0 && strstr(error.p, "'ping'") != NULL;
+}
+
+/*
+ * A transient error may be the answer to the PING, or to both commands, and no answer follows a forbidden PING: the
+ * link reconnects, which ends both.
+ */
 static enum link_sort
 sort_of_error(struct slice error)
 {
-    return text_error_is_transient(error) && !call_is_redirected(error) ? LINK_FAILS : LINK_IS_PART;
+    bool fails = (text_error_is_transient(error) && !call_is_redirected(error)) || is_forbidden_ping(error);
+
+    return fails ? LINK_FAILS : LINK_IS_PART;
 }
 
 enum link_sort

@@ -159,6 +159,35 @@ START_TEST(a_transient_error_reconnects)
 }
 END_TEST
 
+/* An ACL forbids PING, in the words of Redis 6, 7.0 and 7.2: no other answer to it follows. */
+START_TEST(a_forbidden_ping_reconnects)
+{
+    static const char *const words[] = {
+        "-NOPERM this user has no permissions to run the 'ping' command or its subcommand\r\n",
+        "-NOPERM this user has no permissions to run the 'ping' command\r\n",
+        "-NOPERM User x has no permissions to run the 'ping' command\r\n",
+    };
+
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        RUN_UNTIL(link_up(l));
+        to_ping = words[i];
+        leaves_a(LEFT("a"));
+        RUN_UNTIL(!link_up(l));
+        ck_assert_uint_eq(answered_n, 0);
+        ck_assert_uint_eq(ended_n, i + 1);
+        fake.pings_to_line = false;
+    }
+}
+END_TEST
+
+/* The answer to the PING follows. */
+START_TEST(a_forbidden_sunsubscribe_is_an_answer)
+{
+    leaves_a("-NOPERM this user has no permissions to run the 'sunsubscribe' command\r\n");
+    check_in_step();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -169,6 +198,8 @@ main(void)
         an_answer_behind_a_message_about_the_channel_answers_no_other_command,
         an_error_alone_is_an_answer,
         a_transient_error_reconnects,
+        a_forbidden_ping_reconnects,
+        a_forbidden_sunsubscribe_is_an_answer,
     };
 
     return suite_main_with("slot_left", tests, sizeof(tests) / sizeof(tests[0]), world_begin, fake_end);
