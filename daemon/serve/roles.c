@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/sessions.h"
 
 /* A Unix socket has permissions; a port is open to every process of the host. */
 static bool
@@ -89,10 +90,15 @@ roles_reload(struct engine *e, const struct conf *was)
     list_for_each_safe(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
 
+        bool owed_auth = !s->authed;
+
         s->proved_admin = s->proved_admin && same;
         s->authed = s->authed || needs_no_password(s); /* R1 */
         s->admin = is_admin(s);
         roles_follow(s);
+        if (owed_auth && s->authed) {
+            session_wake(s); /* S4: its turn sets the deadline for output that the client does not read */
+        }
         if (!s->admin) {
             list_remove(&s->monitor_node);
         }

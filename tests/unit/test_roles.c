@@ -156,6 +156,38 @@ START_TEST(a_reload_lets_in_who_needs_no_password)
 }
 END_TEST
 
+static bool
+no_session_left(void)
+{
+    return engine->sessions_n == 0;
+}
+
+/* S4: its time for AUTH has no end any more, so the time for its output begins. */
+START_TEST(a_reload_keeps_the_deadline_of_a_session_that_quits_without_reading)
+{
+    struct conf was;
+    struct client c;
+
+    conf->auth_unix = true;
+    conf->auth_password = strdup(USER);
+    conf->auth_bytes = 64 * 1024;
+    conf->dead_peer_us = 20 * US_PER_MS;
+    c = come_by(true);
+    ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)), 0);
+    sends_times(&c, "LOCK a\n", 300);
+    sends(&c, "QUIT\n");
+    settle();
+    ck_assert(c.s->quitting && c.s->out.bytes.n > 0 && !c.s->authed);
+    was = *conf;
+    conf->auth_unix = false;
+    roles_reload(engine, &was);
+    settle();
+    ck_assert(no_session_left() || c.s->due.pos != 0);
+    ck_assert(wait_for(no_session_left));
+    close(c.fd);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -165,5 +197,6 @@ main(void)
     tcase_add_test(tc, roles_of_each_configuration);
     tcase_add_test(tc, a_reload_takes_the_admins_role_and_no_more);
     tcase_add_test(tc, a_reload_lets_in_who_needs_no_password);
+    tcase_add_test(tc, a_reload_keeps_the_deadline_of_a_session_that_quits_without_reading);
     return house_run("roles", tc);
 }
