@@ -445,6 +445,7 @@ cluster_takes(const struct backend *b, enum kind kind, struct slice key, char wh
     return true;
 }
 
+/* Behind the loss of a link the slot's state says that the node does not report: a result of the loss, no reason. */
 static void
 cluster_refusal(const struct backend *b, struct slice key, char why[160])
 {
@@ -462,7 +463,7 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
         snprintf(why, 160, "slot %u is being moved from one node to another", slot);
     } else if (cluster_epochs_slot_is_low(c, slot, why)) {
         return;
-    } else if (c->known && (!m->up || shard_locks_away(m->shard))) {
+    } else if (c->known && (!m->up || (shard_locks_away(m->shard) && !m->refuses))) {
         snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
     } else if (c->known && m->refuses) {
         snprintf(why, 160, "strict: %.140s", m->timeout.why_unbounded);

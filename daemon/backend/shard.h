@@ -126,7 +126,10 @@ void shard_explain(const struct shard *sh, char *out, size_t room);
 /* The error of a link that has failed, and is not up again; "" = there is none. */
 const char *shard_last_error(const struct shard *sh);
 
-/* A link of locks is down. True already while its calls are reported as unanswered, before the shard is down. */
+/*
+ * The current link of some names is down. True already while its calls are reported as unanswered, before the shard is
+ * down; false once the names have moved to another link.
+ */
 bool shard_locks_away(const struct shard *sh);
 
 /* The longest lease that a known member of the shard renews. */

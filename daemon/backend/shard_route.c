@@ -62,7 +62,7 @@ shard_locks_away(const struct shard *sh)
 {
     unsigned i = 0;
 
-    while (i < sh->lock_links && link_up(sh->link[i])) {
+    while (i < sh->lock_links && link_up(sh->link[sh->current[i]])) {
         i++;
     }
     return i < sh->lock_links;

@@ -60,23 +60,30 @@ class Killed(Case):
 
 
 class Evicting(Case):
-    def test_strict_grants_nothing_at_that_master_and_says_why(self):
-        """INFO shows the policy of the master that may evict keys."""
+    def evicting(self):
+        """The names at each master, the second of which may evict keys; a daemon that is strict, and its reason."""
         names = [self.name_at(m) for m in self.c.masters]
         # the slots have been used before, so that the eviction policy is the only reason of `strict`
-        c = self.conn(self.daemon(name="before"))
+        before = self.daemon(name="before")
+        c = self.conn(before)
         self.assertTrue(all(isinstance(c.cmd("LOCK", name, "WAIT", "20s"), int) for name in names))
         self.assertEqual([c.cmd("UNLOCK", name) for name in names], [0, 0, 0])
+        self.assertEqual(before.stop(), 0)
         node = self.c.masters[1]
         self.after(node, "CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
         node.cmd("CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-lru")
         for m in self.c.masters:
             self.after(m, "CONFIG", "SET", "cluster-node-timeout", m.cmd("CONFIG", "GET", "cluster-node-timeout")[1])
             m.cmd("CONFIG", "SET", "cluster-node-timeout", "1000")
-        d = self.daemon(conf="redis: { strict: true }\n")
+        d = self.daemon(conf="redis: { strict: true, links: 2 }\n")
+        why = "strict: redis://%s may evict locks: its maxmemory_policy is allkeys-lru" % node.addr
+        return names, node, d, why
+
+    def test_strict_grants_nothing_at_that_master_and_says_why(self):
+        """INFO shows the policy of the master that may evict keys."""
+        names, node, d, why = self.evicting()
         c = self.conn(d)
         self.assertIsInstance(c.cmd("LOCK", names[0], "WAIT", "20s"), int)
-        why = "strict: redis://%s may evict locks: its maxmemory_policy is allkeys-lru" % node.addr
         self.assertRegex(c.cmd("LOCK", names[1], "NOWAIT"), "^UNAVAILABLE .*" + why)
         info = d.info("redis")
         self.assertRegex(info["redis_refusal"], "^" + why)
@@ -88,6 +95,25 @@ class Evicting(Case):
             d.advance("1s")
             return d.info("redis")["redis_refusal"] == ""
         until(reported, pause=0.1)
+
+    def test_the_reason_stays_while_one_link_of_locks_is_down(self):
+        """The other links serve, so the master is not down; no new link can be made."""
+        names, node, d, why = self.evicting()
+        c, admin = self.conn(d), node.conn()
+        self.addCleanup(admin.close)
+        self.assertIsInstance(c.cmd("LOCK", names[0], "WAIT", "20s"), int)
+        self.addCleanup(admin.cmd, "CONFIG", "SET", "maxclients", "1000")
+        admin.cmd("CONFIG", "SET", "maxclients", "1")
+        ids = re.findall(r"^id=(\d+) .* name=rlockd ", admin.cmd("CLIENT", "LIST"), re.M)
+        for which in ids:
+            lost = int(d.info("stats")["redis_disconnects"])
+            self.assertEqual(admin.cmd("CLIENT", "KILL", "ID", which), 1)
+            until(lambda: int(d.info("stats")["redis_disconnects"]) > lost)
+            if "locks" in d.info("redis")["redis_links_away"]:
+                break
+        else:
+            self.fail("no link of locks is down")
+        self.assertRegex(c.cmd("LOCK", names[1], "NOWAIT"), "^UNAVAILABLE .*: " + why)
 
 
 class Refused(Case):

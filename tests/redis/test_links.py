@@ -1,6 +1,7 @@
 """test_links.py -- some of the daemon's links to Redis are lost and cannot come back: Redis is at maxclients."""
 import random
 import re
+import signal
 import time
 
 import harness
@@ -52,6 +53,20 @@ class Maxclients(Case):
                     until(lambda: len(self.links()) == 4)
                     until(lambda: "redis_links_up:4" in c.cmd("INFO", "redis"))
                     self.assertEqual([c.cmd("UNLOCK", n) for n in before + granted], [0] * len(before + granted))
+
+    def test_a_refusal_names_no_lost_link_while_another_serves(self):
+        """Redis is late, for names of both links of locks."""
+        self.cut([min(self.links(), key=lambda l: int(l["id"]))])
+        until(lambda: self.d.info("redis")["redis_links_away"] == "locks")
+        with self.d.conn() as c:
+            for i in range(20):  # all names have moved to a link that is up
+                self.assertGreater(c.cmd("LOCK", "a%d" % i, "WAIT", "5s"), 0)
+            self.r.signal(signal.SIGSTOP)
+            self.addCleanup(self.r.signal, signal.SIGCONT)
+            for i in range(20):
+                c.ask("LOCK", "b%d" % i, "NOWAIT")
+            for i in range(20):
+                self.assertRegex(c.read(), r"^UNAVAILABLE Redis cannot answer in time: calls in flight: [1-9]")
 
     def test_locks_go_by_any_link(self):
         """Two of the three links that can serve are lost, and stay lost: released locks are freed in Redis at once."""
