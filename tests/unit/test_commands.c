@@ -607,6 +607,7 @@ START_TEST(lockinfo_of_a_string)
     struct client c = come();
     struct resp r;
 
+    stop_the_clock();
     redis->seen.ok = redis->seen.exists = true;
     strcpy(redis->seen.type, "string");
     conf->locks.linger_us = 10 * US_PER_S;
@@ -621,6 +622,7 @@ START_TEST(lockinfo_of_a_string)
     check_field(&r, "owner", NULL);
     check_field(&r, "foreign", "0");
     resp_fini(&r);
+#ifdef RLOCKD_TEST_CLOCK
     /* What is in Redis behind a loss belongs to another holder. */
     expects(&c, "LOCK y KIND simple LEASE 1s\n", ":102\r\n");
     clock_advance_us(2 * US_PER_S);
@@ -629,6 +631,7 @@ START_TEST(lockinfo_of_a_string)
     check_field(&r, "state", "lost");
     check_field(&r, "foreign", "1");
     resp_fini(&r);
+#endif
     leave(&c);
 }
 END_TEST
@@ -643,12 +646,14 @@ START_TEST(mode_of_a_lock_that_is_not_held)
     r = ask(&c, "LOCKS\n");
     check_field(&r.child[0], "mode", "shared");
     resp_fini(&r);
+#ifdef RLOCKD_TEST_CLOCK
     clock_advance_us(2 * US_PER_S);
     settle();
     r = ask(&c, "LOCKS\n");
     check_field(&r.child[0], "state", "lost");
     check_field(&r.child[0], "mode", NULL);
     resp_fini(&r);
+#endif
     leave(&c);
 }
 END_TEST
