@@ -163,9 +163,9 @@ core_session_eof(struct core *c, struct core_session *s)
 }
 
 /*
- * From now on the LOCK with this id has no time to wait; nor has any LOCK of its multilock. Returns the one that waits
- * now, also for an operation in flight; else one that has not begun, behind requests of its owner on other connections.
- * NULL: there is neither. An UNLOCK or RENEW goes on waiting for its turn: refused, it would leave the lock held.
+ * From now on the request with this id has no time to wait; nor has any request of its multilock. Returns the one that
+ * waits now, also for an operation in flight; else one that has not begun, behind requests of its owner on other
+ * connections. NULL: there is neither.
  */
 static struct request *
 end_time_to_wait(const struct core_session *s, uint64_t id)
@@ -177,7 +177,7 @@ end_time_to_wait(const struct core_session *s, uint64_t id)
     {
         struct request *r = container_of(pos, struct request, session_node);
 
-        if (r->id != id || r->verb != CORE_LOCK) { /* those of a multilock are adjacent */
+        if (r->id != id) { /* those of a multilock are adjacent */
             break;
         }
         r->crowded = true;

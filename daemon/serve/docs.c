@@ -366,7 +366,7 @@ add_error(struct rows *rows, enum error_code code)
 #define E(name) (1u << ERR_##name)
 #define FRONT_ERRORS (E(WRONG_KIND) | E(LIMIT) | E(DRAINING) | E(UNAVAILABLE) | E(NO_REPLICAS) | E(NO_PERM))
 #define LOCK_ERRORS (FRONT_ERRORS | E(LOST) | E(DEADLOCK))
-#define UNLOCK_ERRORS (E(NOT_HELD) | E(STALE) | E(LOST) | E(UNAVAILABLE))
+#define UNLOCK_ERRORS (E(NOT_HELD) | E(STALE) | E(LOST) | E(UNAVAILABLE) | E(LIMIT))
 static const unsigned errors_of[COMMANDS] = {
     [CMD_LOCK] = LOCK_ERRORS,
     [CMD_MLOCK] = LOCK_ERRORS,

@@ -194,7 +194,7 @@ class Readme(Case):
         paths = set(re.findall(r"`((?:daemon|proto|conf|scripts|tests)/[\w./*-]+)", text))
         self.assertGreater(len(paths), 50)
         for path in paths:
-            pattern = re.sub(r"[A-Z]{4,}(?=\.)", "*", path)
+            pattern = re.sub(r"[A-Z]{4,}(?=\.|$)", "*", path)
             if not path.endswith(".md"):
                 self.assertTrue(glob.glob(os.path.join(harness.TOP, pattern)), path)
         self.commands_and_files_exist(text)
