@@ -206,7 +206,7 @@ class Reclaimed(Quorum):
             self.assertEqual(node.cmd("DEL", *names[1::2]), len(names) // 2)
         self.assertEqual(self.m.nodes[0].cmd("FLUSHALL"), "OK")
         until(lambda: r.info("stats")["lost"] == str(len(names) // 2), 30)
-        until(lambda: [self.m.cmd("EXISTS", *names[i::2]) for i in (0, 1)] == [[len(names) // 2] * 3, [0] * 3])
+        until(lambda: [self.m.cmd("EXISTS", *names[i::2]) for i in (0, 1)] == [[len(names) // 2] * 3, [0] * 3], 30)
         self.assertEqual(c.cmd("MUNLOCK", "32", *names[:64:2]), [0] * 32)
 
 

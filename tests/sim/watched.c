@@ -299,7 +299,8 @@ sentinel_receives(struct world *w, struct server *s)
     }
     if (s->receive_us == 0) {
         s->receive_us = w->now_us + below(w, (fault(w, FAULT_SENTINEL_LATE) ? 12 : 2) * US_PER_S);
-        last_failure(w, s->receive_us - w->now_us + 3 * US_PER_S);
+        /* the daemons may learn of it only then, and a grace period with a dead member lasts for a lease */
+        last_failure(w, s->receive_us - w->now_us + longest_lease_us(w) + 3 * US_PER_S);
     } else if (w->now_us >= s->receive_us) {
         names(s, w->master);
     }
