@@ -89,7 +89,6 @@ roles_reload(struct engine *e, const struct conf *was)
 
     list_for_each_safe(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
-
         bool owed_auth = !s->authed;
 
         s->proved_admin = s->proved_admin && same;
