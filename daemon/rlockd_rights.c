@@ -131,7 +131,7 @@ test_files(const struct conf *cf)
     bool ok, of_cluster = cluster_url_parse(cf->redis_url, &cluster, error);
 
     if (!of_cluster && !sentinel_url_parse(cf->redis_url, &sentinels, error)) {
-        return true; /* embedded, or a form whose error the start will report */
+        return true; /* embedded; a quorum, whose files only the start reads; or a form whose error the start reports */
     }
     a = address_unknown(of_cluster ? "cluster" : "sentinel", NULL, NULL, 0,
                         of_cluster ? cluster.secure : sentinels.secure);

@@ -20,7 +20,7 @@ enum core_event_type {
     CORE_LOCK,
     CORE_UNLOCK,
     CORE_RENEW,
-    CORE_MLOCK,    /* several LOCKs of one owner, all or none; each waits as long as the longest wait among them */
+    CORE_MLOCK,    /* several LOCKs of one owner, all or none; all fail when the wait of the one that waits is over */
     CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
     CORE_MRENEW,   /* several RENEWs: each name by itself */
     CORE_BREAK,    /* take the name from its holders */
