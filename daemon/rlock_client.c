@@ -55,7 +55,7 @@ not_rlockds(struct client *c)
     return false;
 }
 
-/* Waits until the socket is ready for `what`. False with `error`: the deadline has passed first, or before. */
+/* Waits until the socket is ready for `what`. False with `error`: the deadline came first, or had passed already. */
 static bool
 wait_for(struct client *c, short what, int64_t deadline_us)
 {

@@ -30,7 +30,7 @@ struct run {
     int64_t owner_grace_us; /* for so long the owner keeps the lock without a connection */
     int64_t alive_us;   /* until when there was a connection, as far as is known */
     int64_t retry_us;   /* cut: when to connect again; NEVER while connecting */
-    char owner_grace[24]; /* the same as LOCK takes it */
+    char owner_grace[24]; /* owner_grace_us and a margin, as LOCK's GRACE takes it */
     const char *addr;   /* where to connect */
     char peer[80];      /* the same address in numbers, without a name of a host */
     char why[192];      /* why the connection was cut */

@@ -68,7 +68,7 @@ take_url(struct options *o, char *arg)
     struct slice password = conf_url_password(slice_of(arg));
 
     if (password.n == 0 || strlen(arg) >= sizeof(o->redis_url)) {
-        return arg; /* too long for a URL: reading the configuration will refuse it */
+        return arg; /* of a URL that is too long for the copy, the password stays on the command line */
     }
     strcpy(o->redis_url, arg);
     memset(arg + (password.p - arg), 'x', password.n);

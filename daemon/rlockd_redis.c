@@ -47,9 +47,9 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the embedded Redis's socket contains that of the daemon's Unix socket, without the end .sock: so daemons
- * in one directory can have different ones, and the next daemon at the same socket is refused while the Redis of the
- * former one still runs.
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket, without the end .sock (rlockd.sock
+ * gives `redis` alone): so daemons in one directory can have different ones, and the next daemon at the same socket is
+ * refused while the Redis of the former one still runs.
  */
 static void
 choose_name(const struct conf *cf, char name[128])

@@ -1,6 +1,5 @@
 /*
- * rlockd_sockets.h -- the sockets that rlockd serves at: taken before anything else, served when the daemon is ready
- * otherwise.
+ * rlockd_sockets.h -- the sockets that rlockd serves at: taken before anything else, served when all else is ready.
  */
 #ifndef RLOCKD_SOCKETS_H
 #define RLOCKD_SOCKETS_H

@@ -30,8 +30,8 @@ void command_note_refusal(struct session *s, struct slice command, const char *r
 size_t command_answer_bytes_max(const struct cmd *c);
 
 /*
- * Whether word[1] is a name of 1..limit bytes, or one that is in use, because a reload may have lowered the limit.
- * False: the error is written.
+ * Whether word[1] is a name of 1..limit bytes. A longer name that is in use passes, too: a reload may have lowered the
+ * limit. False: the error is written.
  */
 bool command_check_name(struct cmd *c);
 

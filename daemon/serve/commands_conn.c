@@ -2,7 +2,7 @@
  * commands_conn.c -- a connection's own affairs: its identity, its version of RESP, its health.
  *
  * Owns authentication. Answers in the words of Redis 7, which client libraries match. Invariant: comparing a password
- * takes a time that does not depend on how much of it was right, and no password of a client is stored.
+ * takes a time that does not depend on how much of it was right, and no password of a client is kept afterwards.
  */
 #include <stdlib.h>
 

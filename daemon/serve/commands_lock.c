@@ -62,7 +62,8 @@ add_kinds(struct buf *out, unsigned flag)
 }
 
 /*
- * True: the name is in use with a kind that takes the option, though its rule has another one now: the request gets it.
+ * True: the name is in use with a kind that takes the option, though its rule has another kind now. The request gets
+ * the kind in use.
  */
 static bool
 is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
@@ -77,7 +78,7 @@ is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_re
     return true;
 }
 
-/* Refuses options that the kind does not have: if a rule chose the kind, the client may not know which it is. */
+/* Refuses options that the kind does not have. The error names the kind: a client may not know which a rule chose. */
 static bool
 check_kind(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {

@@ -1,9 +1,8 @@
 /*
  * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
  *
- * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the oldest
- * NAMES_MAX locks, and count the rest from the totals. A drain stops grants only: commands that only read go on as
- * before.
+ * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the first NAMES_MAX locks
+ * of the core, and count the rest from the totals. A drain stops grants only: commands that only read go on as before.
  */
 #include "daemon/serve/drain.h"
 
@@ -26,7 +25,7 @@ struct naming {
     struct buf *out;
     struct outbox *box;
     bool for_log; /* the log escapes names itself */
-    uint64_t shown, counted; /* locks that were named; their holds, or 1 for each that is being released */
+    uint64_t shown, counted; /* locks that were named; their holders, or 1 for each that is being released */
 };
 
 static void

@@ -62,7 +62,7 @@ static const struct news_log {
 /*
  * The event under which a loss is logged; the log bounds the lines of each event. Later losses of a session within
  * LOSS_WINDOW_US have an event of their own, so that they cannot use up the lines of other sessions; so have losses of
- * sessions that have ended, because no count of these is left.
+ * sessions that have ended, because these have no record any more.
  */
 static struct news_log
 loss_event(const struct core_publish *news, struct session *s)

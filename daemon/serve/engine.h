@@ -13,7 +13,7 @@
  * files of each, and proves it. Only callbacks go upward: the core's sink, the backend's callbacks, the events of
  * libevent, the work of a listing.
  *
- *   house     builds the engine, accepts connections, runs the turns, and notes actions of the core and of the backend
+ *   house     builds the engine, accepts connections, runs the turns; notes what the core and the backend report
  *   input     a connection is read, and its requests run
  *   commands  what each verb does, and the table of them
  *   output    where an answer or an event waits, how it leaves, and how a session ends

@@ -58,7 +58,7 @@ struct engine {
     bool unfinished_waits;    /* the last turn did not read `unfinished`, because replies had to leave first */
     struct list writing;      /* session.write_node: sessions that may have a reply to write; each session that is read
                                  joins them ... */
-    struct list writing_late; /* ... those that the last turn did not reach, in their order */
+    struct list writing_late; /* ... those that former turns did not reach; the next one to write is the first */
     struct list writing_events; /* session.write_node: sessions that have only events, or whose socket was full; in
                                    order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
@@ -69,8 +69,8 @@ struct engine {
     int64_t recheck_us;       /* when recheck[0] is checked; see recheck.c */
     uint64_t input_session;   /* the session whose input runs now; 0 = none */
     unsigned share;           /* the requests that one session may run in this turn */
-    int64_t input_us;         /* when the input of this turn began */
-    int64_t clock_read_us;          /* when engine_input_late() read the clock last */
+    int64_t input_us;         /* when the input of this turn began; later if `unfinished` gets extra time */
+    int64_t clock_read_us;          /* when the clock was read last for the time of input */
 
     struct map processes;     /* of peer.c: the processes at the other end of Unix sockets */
     int64_t dead_peer_us;     /* the keepalive that sockets have, or are being given */

@@ -67,7 +67,7 @@ struct rows {
 
 /*
  * The longest answer, as a multiple of limits.output_bytes (a session lets one long reply leave). A longer one is
- * answered -LIMIT, so that no client makes rlockd hold any amount of memory.
+ * answered -LIMIT, so that no client makes rlockd hold memory without a bound.
  */
 #define ANSWER_TIMES_OUTPUT 64
 
@@ -101,7 +101,7 @@ void fields_add_row(struct table *t, const struct fields *f);
 /* CRLF lines; nothing but `empty` when there is no row. */
 void fields_print_table(const struct table *t, const char *empty, struct buf *out);
 
-/* "850ms", "21.4s", "12m34s", "5h12m", "3d4h"; "-" below zero. */
+/* "850ms", "21.4s", "12m34s", "5h12m", "6d04h"; "-" below zero. */
 void fields_print_span(int64_t ms, char out[24]);
 
 /* Escaped, cut after FIELD_NAME_SHOWN bytes (then with "..."). */

@@ -11,7 +11,7 @@
 
 _Static_assert(FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
 
-/* The answers of a reply, counted as a client sees them that knows only yes, no and errors. */
+/* The answers of a reply, as they are counted for a client that knows only yes, no and errors. */
 enum verdict { VERDICT_ERROR, VERDICT_YES, VERDICT_NO };
 
 static const enum verdict verdicts[CORE_ANSWERS] = {
@@ -43,7 +43,7 @@ count(struct tally *t, const struct core_reply *r)
     }
 }
 
-/* Several names have parts, unless they were refused as a whole. */
+/* A reply about several names has parts, unless the request was refused as a whole. */
 static struct tally
 tally_of(const struct core_reply *r)
 {

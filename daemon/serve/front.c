@@ -2,7 +2,7 @@
  * front.c -- translates the commands of lock libraries made for Redis into the core's terms.
  *
  * Owns the table of scripts, by the SHA-1 of their texts, and what each layout of their arguments means. A call is
- * filled in only when a function here returns true; then its names and its owner are of allowed lengths, and the names
+ * whole only when a function here has returned true; then its names and its owner are of allowed lengths, and the names
  * differ.
  */
 #include "daemon/serve/front.h"

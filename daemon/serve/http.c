@@ -1,9 +1,9 @@
 /*
  * http.c -- /healthz, /readyz and /metrics: one request for each connection, one answer. Owns its listener and visits.
  *
- * Refuses everything but GET and HEAD, bodies, and more than a few KiB of headers. Names of locks never appear here:
- * clients choose them, without bound. Not evhttp 2.1.12: it accepts all visits in one turn, cannot list those that
- * have sent nothing, and spins when descriptors run out.
+ * Refuses methods other than GET and HEAD, and also bodies and more than a few KiB of headers. Names of locks never
+ * appear here: clients choose them, without bound. evhttp 2.1.12 is not used: it accepts all visits in one turn, cannot
+ * list those that have sent nothing, and spins when descriptors run out.
  * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
  * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new one replaces the one that

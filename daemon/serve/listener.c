@@ -107,7 +107,10 @@ clear_path(const struct sockaddr_un *un)
     return unlink(un->sun_path) == 0 || errno == ENOENT ? 1 : -1;
 }
 
-/* Makes the directory of the path, if only that is missing: /run is empty after a boot. bind() reports a failure. */
+/*
+ * Makes the directory of the path, if only that is missing: /run is empty after a boot. If this fails, path_lock_take()
+ * reports it.
+ */
 static void
 make_directory(const char *path)
 {

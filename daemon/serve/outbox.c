@@ -5,7 +5,7 @@
  * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
  * O2  outbox.good_until_us is at most that of any mark.
  * O3  Of an answer that has left in part (at < gone) nothing is changed but an "ms left" of which no byte has left.
- * O4  Steps of the core are taken before bytes are checked, or after they are whole again: a step may append.
+ * O4  The core is not stepped while the bytes are made anew (copy()): a step may append.
  */
 #include "daemon/serve/outbox.h"
 
@@ -22,7 +22,7 @@ enum {
 };
 
 struct outbox_marks {
-    uint64_t gone;   /* bytes that have left */
+    uint64_t gone;   /* bytes that have left since `marks` began */
     uint64_t losses; /* env.losses when the oldest was made, or all were checked */
     uint32_t n, room;
     struct outbox_mark mark[];

@@ -4,8 +4,8 @@
  * Bytes that report a lock as held carry a mark for each grant they rely on: where they are, the grant, its deadline.
  * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
  * lock was lost since, outbox_fit() asks the core about each grant. If the grant is still valid, the bytes stay, and
- * "ms left" is written anew where it is less by now. If the grant is lost, a reply becomes -LOST, an event is dropped,
- * and a table shows "lost".
+ * "ms left" is written anew where it is less by now. If the grant is lost, the reply to its owner becomes -LOST, an
+ * event is dropped, LOCKS and LOCKINFO show "lost", and any other answer becomes -UNAVAILABLE.
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
  * No socket and no clock: the time is an argument.
@@ -36,7 +36,7 @@ _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what la
 struct outbox_mark {
     struct core_grant grant;
     int64_t left_ms;          /* "ms left" */
-    uint64_t at;              /* first byte, counted from the first byte that this outbox ever had */
+    uint64_t at;              /* first byte, counted from the first byte that the outbox had when `marks` began */
     uint32_t n;               /* bytes */
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = there is none */
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
@@ -105,7 +105,7 @@ outbox_end(struct outbox *box, struct outbox_group group, enum outbox_late late,
     }
 }
 
-/* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
+/* The bytes from `from` up to `to` are "ms left" of the grant that was relied on last. */
 void outbox_mark_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms);
 
 /* Marks a word "held", from `at` on, in an answer with many. */

@@ -1,5 +1,6 @@
 /*
- * pieces.h -- the bytes of a long answer, in pieces: none is copied on its way out, and each is freed when it has left.
+ * pieces.h -- the bytes of a long answer, in pieces: none but the first is copied on its way out (lists.c), and each is
+ * freed when it has left.
  *
  * A piece is an outbox of about 256 KiB, the first one of 64 KiB. Where an answer is made, values are written to
  * pieces_end() one by one; the session then takes the pieces as they are, behind what it has to send.

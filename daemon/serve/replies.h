@@ -14,8 +14,8 @@ struct pieces;
 struct session;
 
 /*
- * Where to write the reply of slot `id`, and how; call slots_replied() when all of it is written. NULL: the session
- * has gone.
+ * Where to write the reply of slot `id`, and how; call slots_replied() when all of it is written. NULL: the slot is
+ * answered already.
  */
 struct outbox *slots_reply(struct session *s, uint64_t id, enum reply_form *form);
 void slots_replied(struct session *s, uint64_t id);

@@ -4,7 +4,7 @@
  * Owns the words of a request that waits for its turn, in its slot. Above the commands and slots.c: nothing that a
  * command calls comes back here.
  *
- * RQ1 A WHEN_TURN command runs only as the oldest slot, and writes only to session.out.
+ * RQ1 A WHEN_TURN command runs only as the oldest slot, and writes straight to the output of the session.
  * RQ2 Once the session is closed, nothing here runs any more.
  */
 #include "daemon/serve/requests.h"
@@ -27,10 +27,7 @@ struct packed {
     bool inline_form;
 };
 
-/*
- * Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once), and the
- * session may be closed (KILL of itself).
- */
+/* Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once). */
 static void
 run(struct session *s, uint64_t slot, const struct words *w, int id)
 {

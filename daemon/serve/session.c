@@ -331,8 +331,8 @@ input_ended(const struct session *s)
 }
 
 /*
- * The peer has closed both directions, or the connection is broken, and unread input keeps recv() from reporting it.
- * The end of input alone is neither: a peer that has shut down one direction reads the replies.
+ * Checks whether the peer has closed both directions, or the connection is broken: unread input keeps recv() from
+ * reporting it. The end of input alone is neither: a peer that has shut down one direction reads the replies.
  */
 static void
 check_peer(struct session *s)

@@ -43,7 +43,7 @@ want_writable(struct session *s, bool want)
     return true;
 }
 
-/* Sends at most the first `most` bytes; returns how many the socket took, -1 when it is full. */
+/* Sends at most the first `most` bytes. Returns how many the socket took, -1: it is full; all if the peer is lost. */
 static ssize_t
 send_some(struct session *s, size_t most)
 {

@@ -22,7 +22,7 @@ void session_wake(struct session *s);
 /* Lets the session write soon, behind sessions with a reply to write. */
 void session_wake_to_write(struct session *s);
 
-/* The process of the session has ended: its requests are executed, replies are dropped, and the session ends. */
+/* The process of the session has ended: its peer is lost, see session_lose_peer(). */
 void session_orphan(struct session *s);
 
 /* The peer cannot receive any more. Some of its requests are still executed: an UNLOCK may be among them. */

@@ -2,7 +2,7 @@
  * slots.c -- the reply slots of a session: one for each request, so that replies leave in order. Owns session.slot.
  *
  * Does not touch the socket, and runs nothing: that is requests.c. A slot is opened for every request before it runs,
- * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to session.out, any other
+ * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to the output, any other
  * reply waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
  * Without pipelining the ring is the one slot in the session itself.
  * SL1 Once a function here returns, the oldest slot is WAITING or DEFERRED: replies of READY slots at the head were
@@ -86,7 +86,7 @@ slots_count(struct session *s, struct slot *sl)
     sl->counted = bytes;
 }
 
-/* True: the slot never held a byte, because the reply went straight to session.out. */
+/* True: the slot never held a byte, because the reply went straight to the output. */
 static bool
 is_bare(const struct slot *sl)
 {
@@ -109,7 +109,7 @@ drop_head(struct session *s)
 
 /* ---- requests and replies ---- */
 
-/* Restores SL1: moves the replies behind which no earlier request waits to the output. */
+/* Restores SL1: moves to the output the replies that have no unanswered request before them. */
 static void
 send_ready(struct session *s)
 {

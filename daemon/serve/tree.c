@@ -173,7 +173,7 @@ is_asked_for(const struct tree *t, const struct contended *c)
     return glob.n == 0 || glob_match(glob, bytes_of(t, c->at, c->n));
 }
 
-/* Marks the names that match, and the names above them: those for which their holders wait, up to the roots. */
+/* Marks the names above those that match: the names for which their holders wait, up to the roots. */
 static void
 choose(struct tree *t)
 {

@@ -44,7 +44,7 @@ struct hold {
 /* A wait or a hold of an owner, in an index that is sorted by owners. */
 struct owner_entry {
     uint64_t owner;
-    size_t name, i; /* in tree.waits or tree.holds */
+    size_t name, i; /* in tree.names; in tree.waits or tree.holds */
 };
 
 struct records {
@@ -54,7 +54,7 @@ struct records {
 
 struct tree {
     struct engine *engine;
-    int64_t now_us;           /* the time of the step; at last the time of printing */
+    int64_t now_us;           /* the time of the last step; the tree is printed as of that time */
     struct core_cursor cursor;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;

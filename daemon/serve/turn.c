@@ -183,7 +183,7 @@ run_input(struct engine *e, struct list *from)
     }
 }
 
-/* Lets the session write. It stays on its list meanwhile: if it wakes itself, it is served in this turn. */
+/* Lets the session write. It stays on its list meanwhile: a session that wakes itself here is not listed again. */
 static bool
 write_one(struct session *s)
 {
@@ -205,10 +205,10 @@ struct output {
 };
 
 /*
- * The next session to write. Sessions with a reply come first: for half of the time those that the last turn has not
- * reached, in their order; then those of this turn, newest first, because a grant matters more than the reply to the
- * UNLOCK that caused it. So no request waits for all sessions to which one step has replied. Then come sessions that
- * have only events, whose socket was full, or that have more of a long reply. NULL: none, or no time is left.
+ * The next session to write. Sessions with a reply come first: for half of the time those that former turns have not
+ * reached, the oldest turn first; then those of this turn, newest first, because a grant matters more than the reply to
+ * the UNLOCK that caused it. So no request waits for all sessions to which one step has replied. Then come sessions
+ * that have only events, whose socket was full, or that have more of a long reply. NULL: none, or no time is left.
  */
 static struct session *
 next_to_write(struct engine *e, struct output *o)
