@@ -27,7 +27,7 @@ struct slot_range {
     uint16_t first, last;
 };
 
-/* A generation and its slots. It has begun at `since`, by the clock of the node with that origin. */
+/* A generation and its slots. It has begun at `since_us`, by the clock of the node with that origin. */
 struct generation_entry {
     uint64_t number, origin;
     uint64_t since_us;

@@ -10,7 +10,7 @@
 /* Zeroed: no warning yet. */
 struct certificates {
     int64_t due_us; /* the next check */
-    struct certificate_warning peer; /* of the daemon's certificate, which many connections share: tls_own_warning() */
+    struct certificate_warning peer; /* about Redis's certificate; about the daemon's: tls_own_warning() */
 };
 
 /*

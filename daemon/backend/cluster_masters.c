@@ -356,7 +356,7 @@ follow(struct cluster *c, const struct cluster_node *node)
     }
     if (m != NULL) {
         m->in_map = true;
-        /* A replica is listed as a master without slots until the nodes have learned from each other that it is one. */
+        /* A new replica is listed as a master without slots until the nodes have learned its role from each other. */
         shard_expect_error(m->shard, node->slots_n > 0 ? NULL : ANCHORS_NO_MASTER);
     }
     return m;

@@ -3,7 +3,7 @@
  *
  * The node of a slot is the one that claims it with the highest config epoch (R10). A slot in use needs a record: the
  * daemon that finds the slot's bit clear at two anchors creates it, and all others expect the record. If a call finds
- * another record, the record is read; if it is missing, it is read again after LATER_US, and then counts as lost (G4).
+ * another record, the record is read; if it is missing, also when it is read again after LATER_US, it is lost (G4).
  */
 #include "daemon/backend/generation_slots.h"
 
@@ -443,8 +443,8 @@ generation_slots_named(struct generations *g, uint16_t generation)
 }
 
 /*
- * In Redis the records still reclaim. Their states here become GRANTS all the same, so that the first call for a slot
- * is answered GRACE, and generations_differs() then lets the slot's record grant.
+ * In Redis a record may still reclaim. Its state here becomes GRANTS all the same: then the first call for the slot is
+ * answered GRACE, and generations_differs() lets the record grant.
  */
 void
 generation_slots_over(struct generations *g, uint16_t generation)

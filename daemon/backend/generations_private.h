@@ -40,7 +40,7 @@ struct known_generation {
 
 struct generations {
     struct anchor_identity identity;
-    uint64_t random; /* the state of a generator of random bits for the numbers of new generations */
+    uint64_t random; /* the state of a generator of random bits, for numbers of new generations and for pauses */
     generations_news_fn *on_news;
     void *ctx;
     bool leaving, restored;

@@ -8,7 +8,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/link_private.h"
 
-/* SUBSCRIBE of one channel has one answer. */
+/* SUBSCRIBE is answered by an array of three, too, with another first text: by one, since it names one channel. */
 static bool
 is_message(const struct reply *r)
 {

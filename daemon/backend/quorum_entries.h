@@ -34,7 +34,7 @@ struct quorum_part {
     struct written written; /* of the owner's key, if the node may have it */
     int64_t sent_us;     /* when the command left that last set the expiry */
     int64_t deadline_us; /* the node has the owner's key until then at least; 0 = it may be missing */
-    uint64_t epoch;      /* the epoch of the node's data at that time */
+    uint64_t epoch;      /* the epoch of the node's data when it confirmed that */
     int64_t missing_since_us; /* when the owner's key was first found missing (O4); 0 = it is there */
     int64_t shown_us;    /* when the command left that last found the owner's key; 0 = none did, or it is missing */
     int64_t repaired_us; /* when a repair had set the owner's key, which does not count yet (O7); 0 = it counts */

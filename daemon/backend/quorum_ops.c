@@ -16,7 +16,7 @@
  *     parts of the entry.
  * O2  Before the core gets a refusal of an attempt, a release leaves to every node that may run the attempt, behind it
  *     and on the same link. So to the core the attempt has not run, and is never UNKNOWN.
- * O3  A majority confirms a held lock each time.
+ * O3  Each renewal, re-entry, reclaim, and RELEASE of some holds, is OK only if a majority confirms it.
  * O4  A node may lack the owner's key while a majority has it: it was down, or has lost its data. A renewal sets the
  *     key there, 2 timeouts at least after an answer or a renewal showed that: so a BREAK in progress is not undone.
  * O5  An answer that shows that a clock was set confirms nothing, nor do earlier answers: keys may have expired early.

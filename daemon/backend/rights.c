@@ -51,7 +51,7 @@ log_advice(const struct rights *r)
     buf_fini(&advice);
 }
 
-/* An integer: the user may use the key. Any error (NOPERM or another) proves no surplus right. */
+/* An integer: the user may use the key. An error (NOPERM or another) does not show a surplus right. */
 static void
 on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

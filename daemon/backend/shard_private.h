@@ -56,7 +56,7 @@ struct shard {
     struct buf text;              /* scratch of call_words() */
     struct bundle *bundle;        /* the bundle that is being filled: shard_bundle.c; owned */
     char bundle_sha[SHA1_HEX_BYTES + 1];
-    bool bundle_with_text;        /* of the script, in the next bundle: Redis lacks it */
+    bool bundle_with_text;        /* Redis lacks the script: the next bundle has its text */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
