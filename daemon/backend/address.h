@@ -8,12 +8,13 @@
 #include "daemon/backend/tls.h"
 
 /*
- * Parses "unix:PATH[?db=N]" or "redis[s]://[user:password@]host:port[/db]", and decodes %XX. User and password of the
- * URL win over the arguments. Returns an address that the caller owns (address_free); NULL: a message is in `error`.
+ * Parses "unix:PATH[?db=N]" or "redis[s]://[user:password@]host:port[/db]", and decodes %XX. A user in the URL replaces
+ * `user`; a password in the URL replaces both arguments. Returns an address that the caller owns (address_free); NULL:
+ * a message is in `error`.
  */
 struct link_address *address_parse(const char *url, const char *user, const char *password, char error[160]);
 
-/* Sets user and password for new connections, unless the URL has its own. */
+/* Sets user and password for new connections: no user if the URL has one, and neither if the URL has a password. */
 void address_login(struct link_address *a, const char *user, const char *password);
 
 /*

@@ -1,8 +1,8 @@
 /*
  * anchors.c -- sends the questions and registrations of generations.h, and posts its news in a later turn of the loop.
  *
- * Each destination (an anchor, a node, a slot's record) has at most one message in flight, so each has one struct
- * flight, and only greetings are allocated. Scripts go as EVALSHA to nodes that have run their text.
+ * An anchor or a node has one message in flight at most, and a struct flight of its own; a script for a slot's record
+ * takes a free one. So only greetings are allocated. Scripts go as EVALSHA to nodes that have run their text.
  */
 #include "daemon/backend/anchors.h"
 
@@ -126,7 +126,7 @@ post_news(struct anchors *a)
 
 /* ---- answers ---- */
 
-/* Logs one refusal a minute: each new link to a node that refuses is refused, while other nodes answer. */
+/* Logs one refusal a minute at most: a node that refuses does so on each new link, also while other nodes answer. */
 static void
 log_refusal(struct anchors *a, const char *what, const struct reply *r)
 {

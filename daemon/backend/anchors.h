@@ -54,7 +54,7 @@ void anchors_leave(struct anchors *a);
 /* True from anchors_leave() until the leaving registrations at all anchors have ended. */
 bool anchors_busy(const struct anchors *a);
 
-/* Frees the arg of a greeting whose link is being closed. False: fn is not one of anchors.c. */
+/* Frees the arg of a greeting whose link is being closed. False: fn is not the callback of a greeting. */
 bool anchors_forget(link_reply_fn *fn, void *arg);
 
 #endif

@@ -17,7 +17,7 @@ struct event_base;
 
 struct backend_conf {
     const char *url;          /* as in address.h, sentinel_url.h or cluster_url.h, or "quorum:URL,URL,URL"; copied */
-    const char *user;         /* or NULL; the URL's wins */
+    const char *user;         /* or NULL; not used if the URL has a user or a password */
     const char *password;     /* or NULL; the URL's wins; copied, wiped on free */
     const char *sentinel_user, *sentinel_password; /* at the sentinels; or NULL. Copied */
     struct tls_files tls;     /* of URLs with TLS */
@@ -41,7 +41,7 @@ struct backend_conf {
 
 /* What Redis has under a key. */
 struct backend_key {
-    bool ok;            /* Redis answered */
+    bool ok;            /* Redis (in a quorum a majority of the nodes) has answered, and no error */
     bool exists;
     char type[16];      /* the answer of TYPE: "hash", "string", ... */
     char owner[160];    /* the owner in a hash that is a lock, bytes escaped as \xHH; "" = no lock */
@@ -68,7 +68,7 @@ struct backend_env {
     struct hash_key secret;   /* the key of hashes; values of `simple` locks are derived with it (value.h) */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
-    /* The answer to backend_inspect(); `id` is the caller's. ok false = Redis did not answer. */
+    /* The answer to backend_inspect(); `id` is the caller's. found->ok false: none has come, or an error. */
     void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found);
     /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: not recorded. */
     void (*others_changed)(void *ctx, bool others);

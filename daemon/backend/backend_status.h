@@ -10,13 +10,17 @@
 
 /* The state of a backend, for INFO redis and the log. */
 struct backend_status {
-    bool up;              /* a link that can serve is up; `links_away` names the purposes of links that are down */
+    bool up;              /* a link that can serve is up; in a quorum, one at each node of a majority */
     char address[160];
     char version[32], run_id[48], role[16], maxmemory_policy[32];
     int64_t offset_us;    /* Redis's clock minus the daemon's, latest estimate */
-    int64_t rtt_us;       /* of the last command */
+    int64_t rtt_us;       /* of the last command; cluster: the longest of all masters, quorum: the median */
     unsigned links, links_up;
-    char links_away[40];  /* the purposes with a link down, of "locks,renewals,subscriptions,replicas" */
+    /*
+     * The purposes with a link down, of "locks,renewals,subscriptions,replicas". Cluster: of the first master that has
+     * one; quorum: of the first node.
+     */
+    char links_away[40];
     bool locks_away;      /* one shard: the current link of some names is down, for the reason `last_error` */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */

@@ -1,10 +1,10 @@
 /*
- * broadcasts.h -- messages between daemons on one channel of Redis: about deadlocks, and names that were broken;
- * those about the data (continuity_received()) use the same channel.
+ * broadcasts.h -- messages between daemons on one channel of Redis: those of the core (core/broadcast.h), of
+ * serve/keymap.c and of quorum_servers.c; messages about the data (continuity_received()) use the same channel.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks are in one database; a channel of Redis is
  * the same in all databases. In a cluster one in the slot of each anchor, `rlock:{<tag>}:deadlock`. A broadcast may get
- * lost: then a deadlock is found later, a holder learns later that its lock was broken, or in a cluster a grace period
+ * lost: then, for example, a deadlock is found later, a holder learns later that its lock was broken, or a grace period
  * ends later.
  */
 #ifndef RLOCKD_BACKEND_BROADCASTS_H

@@ -68,7 +68,7 @@ struct call_sender {
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* for derived values */
     int64_t offset_us;             /* Redis's clock minus the daemon's */
-    uint64_t floor;                /* the highest known token that another daemon was given */
+    uint64_t floor;                /* continuity_floor() of the domain; of a bundle's domains the highest one */
     struct continuity_keys keys;   /* of the domain */
     struct slice epoch;            /* the value that the epoch's key must have: continuity_epoch_value() */
 };

@@ -203,7 +203,7 @@ token_reserve(const struct call *c)
     return reserve;
 }
 
-/* The highest known token: of other daemons (`floor`), or of this one. */
+/* The highest known token: that of the continuity (`floor`), or of an operation of the call. */
 static uint64_t
 token_floor(const struct call *c, uint64_t floor)
 {

@@ -5,7 +5,7 @@
  *     call, and calls of many slots leave in one write.
  * C2  An operation goes to the master that owns the slot of its key by the map. The map is requested every few seconds,
  *     soon when a node redirects, and again and again after the loss of a master; always jittered. No slot goes to a
- *     lower config epoch (cluster_map.h).
+ *     lower config epoch, unless its owner gives it away (CM1 in cluster_map.h).
  * C3  cluster_slots.h decides whether a node may be sent anything.
  */
 #include "daemon/backend/cluster.h"
@@ -445,7 +445,7 @@ cluster_takes(const struct backend *b, enum kind kind, struct slice key, char wh
     return true;
 }
 
-/* Behind the loss of a link the slot's state says that the node does not report: a result of the loss, no reason. */
+/* Names a lost link before slot_state.why, which then is only that the node has not reported: a result of the loss. */
 static void
 cluster_refusal(const struct backend *b, struct slice key, char why[160])
 {

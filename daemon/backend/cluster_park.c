@@ -82,8 +82,8 @@ cluster_dispatch(struct cluster *c, struct item *it)
 }
 
 /*
- * The slot is open: the master may lack some of its keys, so a call for it names one key. An item that gets TRYAGAIN
- * (`to` is NULL) although it names one key is parked, as is one that cannot be sent so.
+ * The slot is open: the master may lack some of its keys, so a call for it names one key. An item is parked if its kind
+ * has no form with one key, if it gets TRYAGAIN (`to` is NULL) in that form, or if ASK names an unknown node (CP6).
  */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
@@ -97,7 +97,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
     c->map_outdated = c->map_outdated || at == NULL; /* CP6 */
     if (!one_key || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
-        it->again_us = clock_now_us() + PARK_US / 2; /* the timer fires after that at the earliest: cluster_wake() */
+        it->again_us = clock_now_us() + PARK_US / 2; /* cluster_wake() above sets the timer to no earlier time */
         park(c, it);
         return;
     }

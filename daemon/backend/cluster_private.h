@@ -55,7 +55,7 @@ struct cluster_master {
 
 struct cluster {
     struct backend head;      /* first */
-    struct backend_conf conf; /* without texts (NULL): the addresses have them */
+    struct backend_conf conf; /* its texts are not valid: the addresses have the login */
     struct backend_env env;
     struct freelist freelist;
     struct cluster_url url;

@@ -37,7 +37,7 @@ struct cluster_seeds {
     char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
 };
 
-/* A node gives no map. Until one is known, the log gets each reason of a node once; later the shards log theirs. */
+/* A node gives no map. Until one is known, each new reason of a listed node is logged; later the shards log theirs. */
 static void
 note_error(struct cluster_seeds *s, const struct link_address *a, const char *reason)
 {

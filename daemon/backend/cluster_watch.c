@@ -2,8 +2,8 @@
  * cluster_watch.c -- each watch is subscribed at the master of its slot, and moves with the slot.
  *
  * The core gets UNSUBSCRIBED when a watch leaves a shard, and SUBSCRIBED when the next shard has confirmed it: then the
- * waiter tries. No release wakes a waiter in an open slot, where nothing is granted; when the slot closes, a generation
- * begins there, and at its begin and its end the core makes all waiters of the slot try.
+ * waiter tries. In an open slot no waiter has to be woken, since nothing is granted there; when the slot closes, a
+ * generation begins there, and at its begin and its end the core makes all waiters of the slot try.
  *
  * CW1  The core may end and begin watches inside of each event. So no event is posted while the map of watches is
  *      walked: due watches are gathered on a list, and a watch that ends leaves that list.

@@ -79,7 +79,7 @@ await_exec(int report)
     return n == (ssize_t)sizeof(error) ? error : 0;
 }
 
-/* Takes the lock of the socket's path. False: another daemon has its Redis in that directory. */
+/* Takes the lock of the socket's path. False with a message: another daemon has its Redis there, or a file error. */
 static bool
 lock_socket(struct embedded *e, const char *socket, const char *run_dir, char error[160])
 {

@@ -181,7 +181,7 @@ is_well_formed(const struct reply *r)
 }
 
 /*
- * Called outside of a grace period. During one no changes are requested, and the known members stay: they may hold
+ * Called outside of a grace period. During one Redis reports no changes, and the known members stay: they may hold
  * locks without having come back, and Redis may lose its data once more before they do. When the grace period ends,
  * Redis lists all members anew.
  */

@@ -89,7 +89,7 @@ enum epoch_news epoch_answer(struct epoch *e, struct members *members, const str
 /* Takes the announcement (the text behind "+") of a newcomer, which may take locks from now on. Ignores other texts. */
 void epoch_newcomer(const struct epoch *e, struct members *members, struct slice text);
 
-/* All changes of members are received. False in a grace period, in which none are requested. */
+/* All changes of members are received. False in a grace period, in which Redis reports none. */
 static inline bool
 epoch_is_current(const struct epoch *e)
 {

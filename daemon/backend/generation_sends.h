@@ -47,7 +47,7 @@ bool generations_two_vote(const struct generations *g, int64_t now_us, struct an
 /* Another daemon has begun the generation with that number. The message may get lost: see GB3 in generation_begin.c. */
 void generations_announced(struct generations *g, uint64_t number, int64_t now_us);
 
-/* a NULL: no answer. `sent_us`: when the question left. False: the node is no master, or another one than `node`. */
+/* a NULL: no answer, or an error. sent_us: when the question left. False: the node is no master, or not `node`. */
 bool generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
                                int64_t now_us);
 
@@ -55,7 +55,7 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,
                                  int64_t sent_us, int64_t now_us);
 
-/* `node`: the node that was asked; the slot may have another one by now. a NULL: as above. */
+/* `node`: the node that was asked; the slot may have another one by now. a NULL: no answer; errors are `refused`. */
 void generations_record_answered(struct generations *g, uint16_t node, uint16_t slot, const struct record_answer *a);
 
 #endif

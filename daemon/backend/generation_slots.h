@@ -19,7 +19,7 @@ enum { NO_INDEX = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
 
 /* What is known of a slot's record in its generation. */
 enum record_state {
-    RECORD_UNKNOWN,  /* no call has needed the record yet */
+    RECORD_UNKNOWN,  /* the next call for the slot puts it into `bits` */
     RECORD_NEEDS_BIT, /* in the queue `bits` */
     RECORD_IN_QUERY, /* the anchors are asked for its bit */
     RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
@@ -37,7 +37,7 @@ struct generation_slot {
     uint16_t generation, node; /* indices of generations.known, .node; NO_INDEX: none */
     uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */
-    bool used : 1;       /* this daemon has had calls for the slot: the core gets news of its generations */
+    bool used : 1;       /* this daemon has had calls for the slot, or may hold locks there: the core gets news of it */
     bool reclaimed : 1;  /* this daemon has reclaimed its locks in this generation */
     bool open : 1;       /* by its node's report ... */
     bool marked : 1;     /* ... and by that of another node: generation_marks.h */

@@ -28,7 +28,7 @@ struct link_address {
     char *user, *password; /* NULL = none */
     bool url_user, url_password; /* the URL has named it */
     int db;
-    bool secure;           /* rediss: */
+    bool secure;           /* TLS: rediss:, sentinel+tls:, cluster+tls: */
     struct tls *tls;       /* owned; of new connections; NULL = plain */
     char shown[160];       /* the URL for people, without the password */
     char why_unknown[320]; /* why no server is known; "" = no reason, or a server is known */

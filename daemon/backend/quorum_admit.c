@@ -30,8 +30,8 @@
  *     emptied: by the time, and by the highest tokens that daemons know.
  * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new: its
  *     nodes are admitted without a quarantine, except in strict mode.
- * A6  If a clock in a node's answer is no token, the answer is ignored, the link that brought it is dropped, and the
- *     node does not vote before it answers a token: other links to it may stay up, so it does not go down.
+ * A6  If a clock in a node's answer is no token, the answer is ignored, the link by which questions leave is dropped,
+ *     and the node does not vote before it answers a token: other links to it may stay up, so it does not go down.
  */
 
 enum { EPOCH, ESTABLISHED, CLOCK, FIELDS, ROUND_PAUSE_US = 250 * 1000 };

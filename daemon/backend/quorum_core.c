@@ -124,7 +124,7 @@ quorum_loss_changed(struct quorum *qu)
     quorum_post(qu, &(struct core_event){.type = CORE_RECLAIM, .epoch = qu->epoch});
 }
 
-/* An earlier node that is the same server. NULL: there is none, or one of both has no link that is up. */
+/* An earlier node that is the same server. NULL: none is known; both need a link that is up, and a known run_id. */
 static const struct quorum_node *
 twin_of(const struct quorum *qu, const struct quorum_node *node)
 {

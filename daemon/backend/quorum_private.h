@@ -21,7 +21,7 @@ struct quorum_node {
     unsigned index;
     struct shard *shard; /* owned */
     struct link_address *address; /* the shard's */
-    bool up;            /* it counts: a link is up, and no other node is the same server */
+    bool up;            /* it counts: a link is up, and no earlier node is the same server */
     bool linked;        /* a link is up */
     const struct quorum_node *twin; /* an earlier node that is the same server, and counts for both; NULL = none */
     bool voting;        /* established in `epoch`: quorum_admit.c */

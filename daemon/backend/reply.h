@@ -18,7 +18,7 @@ struct reply {
     size_t count;        /* ARRAY */
     size_t room;         /* ARRAY: allocated length of `item`; less than count until all items are read */
     struct reply **item; /* ARRAY: count replies, none NULL */
-    struct cells *cells; /* ARRAY: the memory of items that are no text; owned */
+    struct cells *cells; /* ARRAY: the memory of the items INT and NULL; owned */
     bool in_cell;        /* lies in a cell of its array, and is freed with the array */
     struct freelist *freelist; /* borrowed: the freelist of this reply and its items; NULL in a cell */
 };

@@ -137,7 +137,7 @@ send(struct shard *sh, struct bundle *b)
     {
         struct call *c = container_of(pos, struct call, node);
 
-        if (b->verb == VERB_ACQUIRE) { /* the only verb that checks the slot's record */
+        if (b->verb == VERB_ACQUIRE) { /* the only verb whose bundle checks the slot's record */
             sender.keys = continuity_keys(sh->continuity, c->domain);
             sender.epoch = continuity_epoch_value(sh->continuity, c->domain, false);
         }

@@ -18,7 +18,7 @@ uint16_t slot_of(struct slice key);
 
 /*
  * Whether the channel and the auxiliary keys of a name with this key are in the key's slot. Redisson's layouts put the
- * key in braces, unless it has a brace: so "{}x", "foo{" and "a}b" do not suit.
+ * key in braces, unless it has an opening brace: so "{}x", "foo{" and "a}b" do not suit.
  */
 bool slot_suits(struct slice key);
 

@@ -83,7 +83,7 @@ tls_bytes(void)
 
 /* ---- words for people ---- */
 
-/* Replaces all but printable ASCII, and quotes: the certificate may be a forgery. */
+/* Replaces quotes, and all that is not printable ASCII: the certificate may be a forgery. */
 static void
 make_plain(char *text)
 {
@@ -121,7 +121,7 @@ print_alternative(const GENERAL_NAME *g, char out[64])
     make_plain(out);
 }
 
-/* Prints the names in a certificate: up to four alternative names, or the common name. */
+/* Prints the names in a certificate: up to four alternative names, or, if it has none, the subject. */
 static void
 print_names(const X509 *x, char *out, size_t room)
 {
