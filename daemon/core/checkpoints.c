@@ -2,11 +2,11 @@
  * checkpoints.c -- the checkpoint of a claim in the state file, from which the next process restores the claim
  * (restore.c).
  *
- * Each claim that Redis may have something of, and each position of a named owner, has one checkpoint: KEEP stores
- * or replaces it, FORGET drops it. The checkpoint is stored before an acquire can leave, and dropped when Redis has
- * nothing left. claim_arm(), with which nearly every change of a claim ends, calls checkpoint_keep(), and so do the
- * other changes. checkpoint_keep() compares checksums: a needless call costs next to nothing, and core_check() finds a
- * missing one.
+ * Each claim that Redis may have something of, and each position and unreported loss of a named owner, has one
+ * checkpoint: KEEP stores or replaces it, FORGET drops it. The checkpoint is stored before an acquire can leave, and
+ * dropped when the next process would have nothing to restore. claim_arm(), with which nearly every change of a claim
+ * ends, calls checkpoint_keep(), and so do the other changes. checkpoint_keep() compares checksums: a needless call
+ * costs next to nothing, and core_check() finds a missing one.
  */
 #include <assert.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 #include "daemon/core/uncertain_notes.h"
 
 /*
- * Claims of an owner that are searched for one with a checkpoint, at most. More are not needed: the request of a claim
- * without a checkpoint waits for an older request, and the claims of older requests are in front.
+ * At most so many claims of an owner are searched for one with a checkpoint. More are not needed: a claim has no
+ * checkpoint while its request waits for an older request, and the claims of older requests are in front.
  */
 enum { SEARCH_MAX = 64 };
 

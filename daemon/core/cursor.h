@@ -12,7 +12,7 @@
 
 /*
  * Reads all locks, or all waiters, in pieces: every name that exists at the start and is not freed meanwhile; later
- * names may be missing. The memory of a cursor is its owner's, and must not move before the cursor is at its end.
+ * names may be missing. The memory of a cursor is the reader's, and must not move before the cursor is at its end.
  */
 struct core_cursor {
     struct list node;      /* core.cursors; linked = there is more */

@@ -116,8 +116,9 @@ end_loss_expired(struct core *c, struct claim *cl)
 }
 
 /*
- * Unreported losses of leases that requests had set are limited. Of one owner the oldest are forgotten first; of all,
- * the oldest of one owner after the other. The loss of a lease that the watchdog renewed is reported however late.
+ * Unreported losses of leases that requests had set are limited. When one owner has too many, its oldest is forgotten;
+ * when all owners together have, the oldest of each owner in turn. The loss of a lease that the watchdog renewed is
+ * reported however late.
  */
 void
 end_keep_loss(struct core *c, struct claim *cl)

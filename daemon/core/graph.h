@@ -19,8 +19,9 @@
 #include "daemon/core/graph_record.h"
 
 /*
- * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
- * G2  Of the holds of a lock, stuck_n count: those of owners that are stuck and, as far as is known, still hold it.
+ * G1  A record of the core that is in a graph carries the graph's mark; when the record is freed, the graph forgets it.
+ * G2  A hold counts if its owner is stuck and, as far as is known, still has it; graph_lock.stuck_n is the number of
+ *     holds of the lock that count.
  * G3  A waiter for a lock that is `open` is not stuck. A lock is open when none of its holds counts; with `any`, when
  *     one of them does not.
  * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.

@@ -15,6 +15,6 @@ const struct kind_policy kind_policies[KINDS] = {
     /* Not cacheable: another daemon may have a waiter for a free permit. */
     [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .aux_keys = true, .claim_each = true,
                         .try_behind = true, .handed = true},
-    /* Each new grant sets Redisson's own token counter, so none is made here. */
+    /* Each grant has to raise Redisson's own token counter, in Redis: so no lock is handed over or cached. */
     [KIND_FENCED] = {.holders = HOLDERS_ONE, .reentrant = true, .try_behind = true},
 };

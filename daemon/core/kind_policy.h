@@ -2,9 +2,9 @@
  * kind_policy.h -- how kinds of lock differ for the core, as questions; private to daemon/core.
  *
  * Each question is here once, and each kind answers it in its row of kind_policy.c. An algorithm asks policy(l), or a
- * predicate below if the answer depends on the lock as well; no other file of the core names a kind or reads its flags
- * (proved by scripts/arrows). To add a kind, read this file and write one row; where the new kind does what no other
- * does, there is one more question.
+ * predicate below if the answer depends on the lock as well; no other file of the core names a kind or reads the flags
+ * of kinds.def (proved by scripts/arrows). To add a kind, read this file and write one row; where the new kind does
+ * what no other does, there is one more question.
  */
 #ifndef RLOCKD_CORE_KIND_POLICY_H
 #define RLOCKD_CORE_KIND_POLICY_H

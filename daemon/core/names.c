@@ -92,7 +92,7 @@ lock_sharing_aux_keys(const struct core *c, struct slice key)
 struct lock *
 lock_conflict(const struct core *c, const struct core_request *rq)
 {
-    /* then a record with that key would have this name, and the name has no record */
+    /* plain: each record's key is its name, so a record with this key would have this name, which has no record */
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key);
     struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
 

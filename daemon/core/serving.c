@@ -105,7 +105,7 @@ serve_claim(struct core *c, struct claim *cl)
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
         } else if (r->verb == CORE_RENEW && cl->renewal_sent) {
-            break; /* two commands that set the expiry are under way: either may run last */
+            break; /* the renewal is answered first: of two commands that set the expiry either may run last */
         } else if (r->verb == CORE_RENEW) {
             cl->hold.unrenewed_us = cl->hold.deadline_us; /* the RENEW may shorten the lease, at an unknown time */
             cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));

@@ -21,7 +21,7 @@ enum {
 enum {
     STRAGGLER_ACQUIRE = 1, /* an acquire may yet take the key in Redis */
     STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of the next hold of the redis_owner */
-    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.unanswered of the UNLOCK that asked for it */
+    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away, for the UNLOCK that is `unanswered` */
     STRAGGLER_ANY = 7,
     STRAGGLER_BITS = 3,
     SHRINK_BITS = 48, /* four years: no lease lasts longer than one */
@@ -38,7 +38,8 @@ enum {
  */
 struct uncertain {
     int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */
-    int64_t guard_us;                      /* the latest guard of them, by Redis's clock: see stragglers_end_us() */
+    int64_t guard_us;                      /* the latest guard of the stragglers, by Redis's clock:
+                                              stragglers_end_us() */
     int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: the lease that the RENEW sets */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */

@@ -14,8 +14,8 @@
 
 struct waiter_poll {
     struct timer timer; /* the next poll; or the time limit of the one in flight */
-    struct list todo;   /* queue.waiter_poll_node: to be asked about in this pass, the first one next ... */
-    struct list seen;   /* ... and in the next one */
+    struct list todo;   /* queue.waiter_poll_node: what this pass has still to look at, from the front ... */
+    struct list seen;   /* ... and what it has looked at, with which the next pass begins */
     uint64_t op;        /* in flight; 0 = none */
     uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
     size_t n;
