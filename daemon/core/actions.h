@@ -26,7 +26,7 @@ enum core_action_type {
     CORE_PUBLISH,
     CORE_KEEP, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
                   change */
-    CORE_FORGET,    /* drop the checkpoint: Redis has nothing of this claim, and its owner will not come back */
+    CORE_FORGET,    /* drop the checkpoint: nothing of this claim can be restored from it; a hand-off stores it anew */
     CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
     CORE_FORGET_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
@@ -57,8 +57,8 @@ struct core_op {
     uint32_t limit;     /* ACQUIRE: permits in all */
     bool declared; /* ACQUIRE, BREAK_KEY: by the rules the key, whatever library made it, is a lock of this kind;
                       BREAK_KEY: or a claim here holds it */
-    bool exact;         /* EXTEND: may shorten the expiry, and is guarded. Every other operation only lengthens the
-                           expiry of a key of this daemon, so one that runs late takes nothing away */
+    bool exact;         /* EXTEND: may shorten the expiry, and is guarded. No other operation moves the expiry of
+                           a key of this daemon to an earlier time, however late it runs */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t replicas;  /* ACQUIRE: so many must acknowledge it before it is OK; 0 = none is asked */

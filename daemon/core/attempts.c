@@ -23,8 +23,8 @@
  * A1  Claims that ask together are the first ones in the queue that have requests, in its order, and Redis runs their
  *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of these are
  *     answered: otherwise Redis could grant it what it has just refused to a claim in front of it.
- * A2  No claim asks beside an attempt for an exclusive hold, or for a ticket; and none asks behind a claim that waits
- *     for one.
+ * A2  No claim asks beside an attempt for an exclusive hold (a permit is none), or for a ticket. None asks behind a
+ *     claim that waits for an exclusive hold, except for a ticket: a claim without one asks for it wherever it is.
  * A3  Several ask together only while no answer has shown that there is no room: after a failed attempt only the first
  *     in the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,

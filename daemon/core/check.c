@@ -1,5 +1,5 @@
 /*
- * check.c -- the invariants of core.c as asserts. Slow: for tests and the simulator.
+ * check.c -- the invariants of core.c as asserts, where the records show them. Slow: for tests and the simulator.
  */
 #include <assert.h>
 

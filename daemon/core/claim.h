@@ -38,8 +38,8 @@ struct claim {
                                release may still run, so that the release never takes back a later grant */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
-    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, RELEASING: in order,
-                               the first is being served */
+    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, RELEASING,
+                               STRAGGLING: in order, see claim_op_request() */
     struct timer timer;     /* what comes next in this state, see claim_arm() */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */

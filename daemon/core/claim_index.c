@@ -104,7 +104,7 @@ permit_set_put(struct claim *cl)
         list_push_back(&p->set->others, &p->node);
         return;
     }
-    /* only restored claims join in front of others */
+    /* only a restored permit joins in front of others, and one that is handed over, until it has its new token */
     while (cl->token != 0 && pos->prev != &p->set->held &&
            permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) {
         pos = pos->prev;

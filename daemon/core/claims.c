@@ -29,8 +29,9 @@
  * The next states of each state, and why the claim moves there:
  *
  *   IDLE        QUEUED: a LOCK waits
- *   QUEUED      TRYING: first in the queue; without requests RELEASING or IDLE: Redis may have something of it, or not;
- *               IDLE also by a hand-off, as the record of the former holder (handoff.c)
+ *   QUEUED      TRYING: asks Redis in its turn (attempts.c); without requests RELEASING or IDLE: Redis may have
+ *               something of it, or not; RELEASING also if Redis may have the sort of hold that its first request does
+ *               not want; IDLE also by a hand-off, as the record of the former holder (handoff.c)
  *   TRYING      HELD: OK; QUEUED: TAKEN, UNKNOWN ...; RELEASING: OK, and no request wants it, or too few replicas
  *   HELD        CACHED: given back, but not released in Redis; RELEASING: UNLOCK, owner gone, deadline; gone in Redis:
  *               LOST, or IDLE if no loss is to be reported any more

@@ -40,39 +40,42 @@
 #include "daemon/core/work.h"
 
 /*
- * The invariants of the whole core; core_check() (check.c) asserts each:
+ * The invariants of the whole core. core_check() (check.c) asserts them, as far as the records show them after a step:
+ * so not I6, I7, I8 and I19.
  *
  * I1  A name has one holder; or, of a kind with shared holds, one exclusive holder or any number of shared ones; or, of
  *     a kind with permits, as many as the limit was when they were granted. Each holder is a claim.
  * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): until then no
  *     reply reports it as held.
  * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
- *     has its deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed;
- *     STRAGGLING has its timer armed.
+ *     has its deadline armed; CACHED has its end armed; RELEASING has a release or a renewal in flight, waits in a
+ *     window, or has a retry armed; STRAGGLING has its timer armed.
  * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being released here.
  * I5  A name has one attempt in flight, or several for holds that can be beside each other (attempts.c); none while
  *     holders or releases here are in the way, except the attempt that takes a ticket.
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
- * I8  After an acquire without an answer, and with a ticket, the same owner asks again, or the claim is released; until
- *     an answer comes, the owner does not hold the lock.
+ * I8  A claim whose acquire went unanswered, or that has a ticket, asks again by the same redis_owner, or is released;
+ *     until an answer comes, its owner does not hold the lock.
  * I9  Requests of one owner begin in order of arrival; order.c decides which of them run side by side.
  * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and to_rerun are empty. Work that is
- *     left is in core.jobs, or is due in the heap, and core_next_us() returns its time.
+ *     left is in core.jobs, in a window, or in the heap of timers, and core_next_us() returns its time.
  * I11 Claims with a ticket are in the queue before those without, in the order in which they took their tickets; so the
  *     first one here is the first one of this daemon in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
  * I13 The checkpoint of a claim (checkpoints.c) equals the claim, and was kept before Redis can be asked for the claim.
- * I14 Each window (window.c) has at most window_size() operations in flight, and a claim waits for its turn only while
- *     the window is full.
- * I15 A lock has a queue of its own while requests may wait, Redis is asked for remote waiters (waiter_polls.c), or the
- *     lock is left to these (queue.yield_until_us), and no longer; core.empty_queue, which all others have, stays as it
- *     was made.
+ * I14 Each window (window.c) has at most window_size() operations in flight, not counting the renewals with which the
+ *     lease of an MLOCK begins (lease_begins()); a claim waits for its turn only while the window is full, or until its
+ *     slice comes (I17).
+ * I15 A lock with requests that wait has a queue of its own. It keeps that while a request waits, a claim on it is not
+ *     HELD, a BREAK has work left, Redis is asked for remote waiters (waiter_polls.c), or the lock is left to these
+ *     (queue.yield_until_us), and no longer; core.empty_queue, which all other locks have, stays as it was made.
  * I16 Of a lock at most one claim is CACHED: lock.has_cached is set while there is one.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended
- *     takes no request and is granted nothing; a claim that its job has not reached yet counts as held by no owner.
+ *     takes no request and is granted nothing; a claim that the owner's job has not reached yet keeps its state, and
+ *     an event about that claim does the work of the job first.
  * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
  *     keeps the kind and the key under which it was taken, whatever the rules are meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done

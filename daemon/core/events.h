@@ -72,7 +72,8 @@ enum core_outcome {
     CORE_TAKEN,   /* held elsewhere: pttl_us */
     CORE_GONE_IN_REDIS, /* renew, release: Redis does not have this claim (any more) */
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
-    CORE_DOWN,    /* has not run and will not; ask again later */
+    CORE_DOWN,    /* has not run and will not; ask again later. (On nodes of a quorum it may have run: the backend
+                     releases what an attempt took there; for a RENEW see deadline_max_us) */
     CORE_FOREIGN, /* the key is of another kind */
     CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
@@ -96,7 +97,7 @@ struct core_done {
     enum core_outcome outcome;
     int64_t sent_us;    /* the clock, read before the first byte of the operation was queued for the socket */
     int64_t deadline_max_us; /* the deadline is at most this, whatever was reported before; 0 = no such bound */
-    int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
+    int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK, release with holds left: from then on it cannot run */
     int64_t pttl_us;    /* TAKEN, FOREIGN: until the expiry, -1 = none; GRACE: until the end of the grace period */
     uint64_t token;     /* acquire OK, BREAK OK */
     int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was a

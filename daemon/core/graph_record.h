@@ -28,7 +28,7 @@ struct graph_mark {
 struct graph_owner {
     struct owner *owner; /* NULL: it was freed since */
     uint64_t wait;       /* request.serial */
-    uint32_t lock;       /* the lock that the owner waits for; GRAPH_NONE: none, or one that is not held here */
+    uint32_t lock;       /* the lock whose holders here the owner waits for; GRAPH_NONE: none */
     uint32_t next;       /* another waiter for the same lock */
     uint32_t hold;       /* the first of its holds, see graph_hold.next */
     uint32_t path_at;    /* its index on the path; GRAPH_NONE: it is not on the path */

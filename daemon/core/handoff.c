@@ -6,7 +6,7 @@
  * lease and the next token. The former holder gets the other claim, of which Redis has nothing, and a fresh
  * redis_owner, because the old one now stands for another owner.
  *
- * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, for renewals and for
+ * So nothing is sent to Redis, no record is made, and nothing can fail half-way. For Redis, for renewals and for
  * reclaims, the same claim is still held.
  */
 #include "daemon/core/handoff.h"

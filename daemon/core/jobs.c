@@ -1,8 +1,10 @@
 /*
  * jobs.c -- work that is too long for one step: the list of jobs, and the walks over the locks of a domain.
  *
- * J1  A job takes its records from the front of a list of its own until the list is empty; a walk moves on when the
- *     lock that is next is freed (walks_leave()). So each record is done once, whatever happens between two slices.
+ * J1  A job takes its records from the front of a list until none is left there that it concerns; a walk moves on when
+ *     the lock that is next is freed (walks_leave()), a round when the claim that is next leaves its list
+ *     (rounds_leave()). So no record is left out, whatever happens between two slices; walks and rounds may do one
+ *     twice, which is harmless.
  * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
  *     claim_catch_up() and lock_catch_up() do what the job would do.
  * J3  A job looks at JOB_RECORDS records, then the next job has its turn.

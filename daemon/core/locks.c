@@ -110,7 +110,7 @@ is_as_asked(const struct lock *l, const struct core_spec *spec)
     return l->kind == spec->kind && l->value == spec->value && slice_eq(lock_key(l), spec->key);
 }
 
-/* The record that keeps rq from its name or key; records of free names are freed instead. NULL: there is none. */
+/* The record that keeps rq from its key; a record whose name is free is freed first. NULL: there is none. */
 static struct lock *
 find_conflict(struct core *c, const struct core_request *rq)
 {

@@ -28,7 +28,7 @@ struct request {
     struct lock *lock;      /* BREAK */
     struct list session_node; /* core_session.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN without OWNER, a second ONCE) */
-    struct list claim_node; /* claim.requests or queue.breaks */
+    struct list claim_node; /* claim.requests, queue.breaks or core.to_rerun */
     struct list timing_out_node; /* queue.timing_out */
     struct list search_node; /* search.waits, search.roots */
     struct list ask_node;   /* search.asks */

@@ -1,8 +1,8 @@
 /*
  * view.h -- what the core has; nothing is changed.
  *
- * Slices in views are borrowed for the callback. The order is the order of creation (locks, sessions) or of the queue
- * (waiters).
+ * Slices in views are borrowed for the callback. Locks come domain by domain, those of one domain in the order of their
+ * creation; the waiters of each in the order of the queue.
  */
 #ifndef RLOCKD_CORE_VIEW_H
 #define RLOCKD_CORE_VIEW_H
@@ -107,7 +107,7 @@ struct core_memory {
     size_t n, bytes; /* locks that were counted, each held by few owners; the bytes of them and of their holders */
 };
 
-/* Looks at the oldest `most` names. */
+/* Looks at the first `most` names: with one domain, the oldest. */
 struct core_memory core_memory_of_locks(const struct core *c, size_t most);
 
 /* A session and itself as an owner; 0 = there is none. */

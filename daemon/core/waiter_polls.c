@@ -37,7 +37,7 @@ enum {
     WAITER_POLL_PAUSE_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a cohort can go
                                        on */
     WAITER_POLL_STAYS = 32,        /* hand-offs since the last poll, locks that became CACHED counted, too */
-    LOCKS_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one poll */
+    LOCKS_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks of each list that are looked at for one poll */
 };
 
 /* How often a lock has stayed here: handed over, or cached. */
