@@ -126,7 +126,7 @@ void outbox_sent(struct outbox *box, size_t n);
  */
 enum outbox_fate outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env);
 
-/* env.losses when the oldest mark was made. */
+/* env.losses when the oldest mark was made, or all were checked. */
 uint64_t outbox_losses(const struct outbox *box);
 
 /* Are all bytes true? */

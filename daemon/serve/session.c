@@ -348,9 +348,9 @@ check_peer(struct session *s)
 
 /*
  * Makes the core end the waits of the session at the end of its input, and also when the peer has hung up while these
- * waits hold it up. When replies are dropped, the core releases the session's locks before its unread input is
- * executed. Ending a wait takes about a microsecond, and all connections of a process end together: a session with many
- * waits is put off until other sessions have been read.
+ * waits hold it up. When replies are dropped, the core also releases the locks of the session's own owner, because the
+ * rest of the input may be read much later. Ending a wait takes about a microsecond, and all connections of a process
+ * end together: a session with many waits is put off until other sessions have been read.
  */
 static void
 report_end(struct session *s)

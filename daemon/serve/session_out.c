@@ -2,7 +2,7 @@
  * session_out.c -- the output of a session: which bytes may leave, and where new output goes. All output comes here.
  *
  * Touches no socket: session_write.c does, which is above.
- * SO1 No byte leaves that was not compared with the core right before its send(): session_out_is_fit().
+ * SO1 No byte that relies on a grant leaves unless session_out_is_fit() has allowed it right before its send().
  */
 #include "daemon/serve/session_out.h"
 

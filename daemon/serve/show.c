@@ -59,7 +59,7 @@ add_mode(struct fields *f, bool known, bool shared)
     }
 }
 
-/* -1 or 0 = not known. */
+/* 0 or less, or CORE_FOREVER = not known. */
 static void
 add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
 {

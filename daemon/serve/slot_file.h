@@ -28,7 +28,7 @@ struct slot_file {
     uint32_t *bucket, *next; /* by id; next also of the free ones */
     uint32_t *prev;          /* of the free ones */
     uint32_t free, high;     /* see T1 */
-    uint32_t target, low;    /* the slots after shrinking, 0 = it does not shrink; those before `low` are used */
+    uint32_t target, low;    /* the slots after shrinking, 0 = it does not shrink; those before `low` were used */
 };
 
 /*

@@ -1,7 +1,7 @@
 /*
  * unreachable.h -- which requests of a client still run when it receives no replies any more.
  *
- * The session's own locks are released by then, so requests for its own owner, or that only read, change nothing.
+ * The session's own locks are released in any case: requests for its own owner, or that only read, change nothing.
  * Requests for a named owner or by TOKEN run, all of them: an UNLOCK without the LOCK before it would release another
  * hold of that owner.
  */
