@@ -22,8 +22,8 @@
 #include "daemon/core/uncertain_notes.h"
 
 /*
- * At most so many claims of an owner are searched for one with a checkpoint. More are not needed: a claim has no
- * checkpoint while its request waits for an older request, and the claims of older requests are in front.
+ * At most so many claims of an owner are searched for one with a checkpoint. More are not needed: if a claim has no
+ * checkpoint, its request waits for an older one, and the claims of older requests are in front.
  */
 enum { SEARCH_MAX = 64 };
 
