@@ -46,8 +46,8 @@ struct backend_key {
     char type[16];      /* the answer of TYPE: "hash", "string", ... */
     char owner[160];    /* the owner in a hash that is a lock, bytes escaped as \xHH; "" = no lock */
     int64_t holds;      /* the owner's holds */
-    char digest[17];    /* a keyed digest of the key and, if it is a string, the value: equal values have equal digests.
-                           The value itself is never shown, since it may be an application's secret */
+    char digest[17];    /* a keyed digest of the key and, if it is a string, of 128 bytes of the value at most: equal
+                           values of one key have equal digests. No value is shown: it may be an application's secret */
     int64_t pttl_ms;    /* -1 = no expiry */
 };
 

@@ -36,7 +36,7 @@ bool generations_anchor_is_low(const struct generations *g, unsigned anchor, int
 
 /*
  * Whether calls are allowed by registrations that two anchors have answered (R2). If not, `out` has the reason. An
- * anchor abstains if it has lost its data, or never had any (R7).
+ * anchor abstains if it has lost its data, or never had any (R7), and in an answer that leaves generations out.
  */
 struct anchor_votes {
     unsigned silent, abstaining; /* silent: no answer for GENERATION_FRESH_BEATS that counts */

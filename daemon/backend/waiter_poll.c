@@ -1,7 +1,7 @@
 /*
  * waiter_poll.c -- PUBSUB NUMSUB, and its answer.
  *
- * The core polls about once in a millisecond while locks stay with it, and can do without an answer: so no poll is
+ * The core polls at most once in a millisecond, while locks stay with it, and can do without an answer: so no poll is
  * queued or repeated. One is in flight at a time; the link's deadline ends it.
  */
 #include "daemon/backend/waiter_poll.h"
