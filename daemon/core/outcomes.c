@@ -4,7 +4,7 @@
  * The lease of an OK counts from the clock that was read before the operation was sent. UNKNOWN is an outcome like the
  * others: after an acquire that may have run, the same owner asks again (Redis then finds it as the holder), or it is
  * released; a release that may have run is sent again, and GONE_IN_REDIS then means that it was done. An operation that
- * is DOWN has not run, and is sent again later.
+ * is DOWN has not run (of a quorum: see CORE_DOWN), and is sent again later.
  */
 #include <assert.h>
 
