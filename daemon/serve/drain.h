@@ -22,7 +22,7 @@ void engine_drain_over(struct engine *e);
 /* Closes every session; the core releases what they hold. */
 void engine_close_sessions(struct engine *e, const char *reason);
 
-/* During a drain, the number of locks still held; else 0. */
+/* During a drain, the number of owners and permits that still hold locks, each counted per lock; else 0. */
 uint64_t drain_held(const struct engine *e);
 
 /*
