@@ -217,7 +217,7 @@ end_flight(struct flight *f, const struct reply *r, int64_t sent_us)
         (void)node_answered(a, f->send.node, r, sent_us);
         break;
     case SEND_RECORD:
-        generations_record_answered(a->generations, f->send.node, f->send.slot,
+        generations_record_answered(a->generations, &f->send,
                                     r != NULL && record_answer_take(r, &record) ? &record : NULL);
         break;
     case SEND_NOTHING:

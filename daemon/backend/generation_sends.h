@@ -55,7 +55,8 @@ bool generations_node_answered(struct generations *g, uint16_t node, const struc
 void generations_anchor_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a,
                                  int64_t sent_us, int64_t now_us);
 
-/* `node`: the node that was asked; the slot may have another one by now. a NULL: no answer; errors are `refused`. */
-void generations_record_answered(struct generations *g, uint16_t node, uint16_t slot, const struct record_answer *a);
+/* `send`: the request; the slot may be at another node by now. a NULL: no answer; errors are `refused`. */
+void generations_record_answered(struct generations *g, const struct generation_send *send,
+                                 const struct record_answer *a);
 
 #endif

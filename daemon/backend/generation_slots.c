@@ -170,10 +170,11 @@ take_missing_record(struct generations *g, uint16_t slot)
 }
 
 void
-generations_record_answered(struct generations *g, uint16_t node, uint16_t slot, const struct record_answer *a)
+generations_record_answered(struct generations *g, const struct generation_send *send, const struct record_answer *a)
 {
+    uint16_t slot = send->slot;
     struct generation_slot *s = &g->slot[slot];
-    struct generation_node *n = &g->node[node];
+    struct generation_node *n = &g->node[send->node];
     struct known_generation *e = s->generation != NO_INDEX ? &g->known[s->generation] : NULL;
 
     g->records_sent--;
@@ -181,6 +182,9 @@ generations_record_answered(struct generations *g, uint16_t node, uint16_t slot,
     n->records_pause_us = n->records_fail ? n->records_pause_us : 0;
     if (s->record != RECORD_SENT || e == NULL) {
         return; /* the question was sent in another generation */
+    }
+    if ((send->mode == RECORD_MODE_SPOIL) != (s->mode == RECORD_MODE_SPOIL)) {
+        return; /* the slot has opened or closed since, and another request is in flight */
     }
     if (s->mode == RECORD_MODE_SPOIL && (a == NULL || (a->refused && !a->redirected))) {
         send_record(g, slot, RECORD_MODE_SPOIL); /* the record may still be as the other daemons expect it */

@@ -107,7 +107,7 @@ record_says(const struct generation_send *s)
     struct record_answer a = {.time_us = now_us, .number = s->number, .grants = true};
 
     spoiled_n += s->mode == RECORD_MODE_SPOIL;
-    generations_record_answered(g, s->node, s->slot, &a);
+    generations_record_answered(g, s, &a);
 }
 
 static enum slot_may

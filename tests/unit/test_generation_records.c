@@ -70,7 +70,7 @@ run_for(int64_t us, const struct record_answer *answer)
             } else {
                 sent_mode = s.mode;
                 ck_assert_uint_lt(sent_n++, 1000);
-                generations_record_answered(g, s.node, s.slot, answer);
+                generations_record_answered(g, &s, answer);
             }
         }
     }
@@ -167,7 +167,7 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
     generations_differs(g, SLOT);
     generations_next(g, now_us, &s);
     ck_assert_int_eq(s.type, SEND_RECORD);
-    generations_record_answered(g, 0, SLOT, &grants);
+    generations_record_answered(g, &s, &grants);
     for (unsigned i = 0; i < ANCHORS; i++) {
         register_at(i, false); /* in flight */
     }
@@ -209,12 +209,41 @@ START_TEST(a_failed_command_to_spoil_is_sent_again)
         generations_next(g, now_us, &s);
         ck_assert(s.type != SEND_RECORD || s.mode == RECORD_MODE_SPOIL);
         if (s.type == SEND_RECORD) {
-            generations_record_answered(g, s.node, s.slot, ++spoils < 3 ? failures[_i % 2] : ends[_i / 2]);
+            generations_record_answered(g, &s, ++spoils < 3 ? failures[_i % 2] : ends[_i / 2]);
         } else if (s.type == SEND_REGISTER) {
             register_at(s.anchor, false);
         } /* the node does not answer: the slot stays open */
     }
     ck_assert_uint_eq(spoils, 3);
+}
+END_TEST
+
+/* The record was being read when the slot opened: that answer does not show that the record is spoiled. */
+START_TEST(an_earlier_answer_spoils_no_record)
+{
+    static const struct record_answer grants = {.time_us = 1, .number = 100, .grants = true};
+    struct generation_send read, s;
+    unsigned spoils = 0;
+
+    run_for(US_PER_S, &reclaims);
+    generations_differs(g, SLOT);
+    for (generations_next(g, now_us, &read); read.type != SEND_RECORD; generations_next(g, now_us, &read)) {
+        ck_assert_int_ne(read.type, SEND_NOTHING);
+    }
+    generations_open(g, SLOT, 0, now_us);
+    for (int64_t end_us = now_us + 3 * US_PER_S; now_us < end_us; now_us += TICK_US) {
+        generations_next(g, now_us, &s);
+        if (s.type == SEND_RECORD) {
+            ck_assert_int_eq(s.mode, RECORD_MODE_SPOIL);
+            if (++spoils == 1) {
+                generations_record_answered(g, &read, &grants);
+            }
+            generations_record_answered(g, &s, NULL); /* the record may be as it was */
+        } else if (s.type == SEND_REGISTER) {
+            register_at(s.anchor, false);
+        }
+    }
+    ck_assert_uint_gt(spoils, 1);
 }
 END_TEST
 
@@ -240,7 +269,7 @@ START_TEST(a_failure_is_of_the_node_that_was_asked)
     }
     has.first = SLOT;
     ck_assert(generations_node_answered(g, 1, &new, now_us, now_us));
-    generations_record_answered(g, s.node, s.slot, _i == 0 ? NULL : &refused);
+    generations_record_answered(g, &s, _i == 0 ? NULL : &refused);
     generations_differs(g, OTHER);
     for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
         sent += s.type == SEND_RECORD && s.node == 1;
@@ -258,6 +287,7 @@ main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, a_failed_command_is_retried_seldom, 0, 2);
     tcase_add_test(t, an_unanswered_command_may_have_run);
+    tcase_add_test(t, an_earlier_answer_spoils_no_record);
     tcase_add_test(t, a_refused_command_has_not_run);
     tcase_add_test(t, a_good_answer_ends_the_pauses);
     tcase_add_test(t, a_record_that_grants_is_ahead_of_the_anchors);

@@ -196,7 +196,7 @@ refused_records(int64_t at_us)
         }
         if (send.type == SEND_RECORD) {
             n++;
-            generations_record_answered(g, send.node, send.slot, NULL);
+            generations_record_answered(g, &send, NULL);
         } else if (send.type == SEND_REGISTER) {
             struct anchor_answer a = {.time_us = at_us, .status = ANCHOR_VOTES, .birth = 5, .version = 1, .done = 1};
             enum slot_bit bit[BITS_MAX] = {SLOT_BIT_WAS_CLEAR};

@@ -397,7 +397,7 @@ flight_end(struct flight *f, bool answered)
         (void)generations_node_answered(p->g, f->send.node, answered ? &f->node : NULL, f->sent_us, w->now_us);
         break;
     case F_RECORD:
-        generations_record_answered(p->g, f->send.node, f->send.slot, answered ? &f->record : NULL);
+        generations_record_answered(p->g, &f->send, answered ? &f->record : NULL);
         break;
     case F_ACQUIRE:
     case F_RECLAIM:
