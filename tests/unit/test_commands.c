@@ -623,7 +623,7 @@ START_TEST(lockinfo_of_a_string)
     check_field(&r, "foreign", "0");
     resp_fini(&r);
 #ifdef RLOCKD_TEST_CLOCK
-    /* What is in Redis behind a loss belongs to another holder. */
+    /* A key that is in Redis behind a loss belongs to another holder. */
     expects(&c, "LOCK y KIND simple LEASE 1s\n", ":102\r\n");
     clock_advance_us(2 * US_PER_S);
     settle();
