@@ -6,8 +6,9 @@ import signal
 
 import clusters
 from clusters import STEADY, Cluster, Shared, slot_of
-from harness import RError, main, until
+from harness import main, until
 from scripted import REPLICAS, embed
+from test_replicas import Acknowledged
 from test_sentinel_switch import Counting
 
 CONF = """redis: { timeout: %s, backoff_max: 200ms }
@@ -21,7 +22,7 @@ NODE = embed("node")
 KINDS = ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced")
 
 
-class Replicas(clusters.Case):
+class Replicas(clusters.Case, Acknowledged):
     """Three masters, each with one replica."""
 
     CLUSTER = Shared()
@@ -58,14 +59,6 @@ class Replicas(clusters.Case):
         """Gives the node another config epoch. Redis refuses that to the node with the highest one."""
         next(other for other in self.c.masters_now() if other is not node).cmd("CLUSTER", "BUMPEPOCH")
         until(lambda: node.cmd("CLUSTER", "BUMPEPOCH").startswith("BUMPED"))
-
-    def count(self, name):
-        return int(self.d.info("stats")[name])
-
-    def is_refused(self, answer, got, wanted):
-        self.assertIsInstance(answer, RError)
-        self.assertEqual(answer, "NOREPLICAS too few replicas have acknowledged the lock in time: %d of %d" %
-                         (got, wanted))
 
     def is_free(self, name):
         """no key of it is left in Redis"""

@@ -19,7 +19,19 @@ rules:
 """
 
 
-class Replicas(Case):
+class Acknowledged:
+    """Checks of grants that replicas acknowledge, for a Case with a daemon `d`; also for a cluster."""
+
+    def count(self, name):
+        return int(self.d.info("stats")[name])
+
+    def is_refused(self, answer, got, wanted):
+        self.assertIsInstance(answer, RError)
+        self.assertEqual(answer, "NOREPLICAS too few replicas have acknowledged the lock in time: %d of %d" %
+                         (got, wanted))
+
+
+class Replicas(Case, Acknowledged):
     def setUp(self):
         super().setUp()
         self.servers, self.env = [], {}
@@ -51,14 +63,6 @@ class Replicas(Case):
 
     def go_on(self, i=-1):
         self.replicas[i].signal(signal.SIGCONT)
-
-    def count(self, name):
-        return int(self.d.info("stats")[name])
-
-    def is_refused(self, answer, got, wanted):
-        self.assertIsInstance(answer, RError)
-        self.assertEqual(answer, "NOREPLICAS too few replicas have acknowledged the lock in time: %d of %d" %
-                         (got, wanted))
 
     def is_free(self, name):
         """no key of it is left in Redis"""
