@@ -35,9 +35,19 @@
 /* Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, WINCH does nothing, all others end it. */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
 
+/* nohup, and a shell that starts a background job, ignore signals. A blocked one arrives all the same. */
+static bool
+is_ignored(int sig)
+{
+    struct sigaction inherited;
+
+    return sigaction(sig, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN;
+}
+
 /*
  * Reads all signals that wait, and forwards them. Returns one that ends rlock; if none came, SIGTSTP; if that did not
- * come either, 0. SIGWINCH is for the command alone, and must not hide a signal behind it.
+ * come either, 0. SIGWINCH and a signal that rlock was started to ignore are for the command alone, and must not hide a
+ * signal behind them.
  */
 static int
 take_signals(struct run *r)
@@ -55,7 +65,7 @@ take_signals(struct run *r)
         }
         sig = (int)si.ssi_signo - RLOCK_RELAYED(0);
         child_signal(&r->child, sig);
-        if (sig != SIGWINCH && (chosen == 0 || chosen == SIGTSTP)) {
+        if (sig != SIGWINCH && !is_ignored(sig) && (chosen == 0 || chosen == SIGTSTP)) {
             chosen = sig;
         }
     }

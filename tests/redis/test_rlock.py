@@ -302,17 +302,35 @@ class Holding(Rlock):
         self.assertFalse(os.path.exists(mark))
 
     def test_ignored_signals_stay_ignored(self):
+        """While rlock waits, and while the command runs."""
         self.start_daemon()
+        self.c.cmd("LOCK", "x")
         p = subprocess.Popen(
-            ["nohup", RLOCK, "-s", self.d.addr, "run", "x", "--", "sleep", "1000"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
+            ["nohup", RLOCK, "-s", self.d.addr, "run", "x", "--", sys.executable, "-c", self.HANDLES],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
         self.addCleanup(self.reap, p)
-        self.held("x")
+        until(lambda: self.state("x") == ("held", 1))
         p.send_signal(signal.SIGHUP)
-        self.assertEqual(self.c.cmd("PING"), "PONG")
-        self.assertIsNone(p.poll())
+        self.all_signals_taken(p)
+        self.c.cmd("UNLOCK", "x")
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        p.send_signal(signal.SIGHUP)
+        p.send_signal(signal.SIGUSR1)
+        self.assertEqual(p.stdout.readline(), b"SIGUSR1\n")
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(harness.DEADLINE), 143)
+
+    @staticmethod
+    def all_signals_taken(p):
+        """No process of rlock has a signal that it has not read."""
+        def none_pending(pid):
+            with open("/proc/%d/status" % pid) as f:
+                return re.search(r"^ShdPnd:\t0+$", f.read(), re.M)
+
+        keeper, = harness.children(p.pid)
+        inner, = harness.children(keeper)
+        for pid in p.pid, keeper, inner:  # in the order of the signal's way: each has sent it on before it waits again
+            until(lambda: none_pending(pid))
 
     def test_kill_9_of_rlock_ends_the_child_and_frees(self):
         self.start_daemon()
@@ -569,12 +587,12 @@ class OnATerminal(Rlock):
     def test_reads_the_terminal_with_its_output_elsewhere(self):
         self.start_daemon()
         out = os.path.join(self.dir, "out")
-        t = Terminal(["sh", "-c", "%s -s %s run x -- sh -c 'read a; echo heard $a' >%s" % (RLOCK, self.d.addr, out)],
-                     self.dir)
+        t = Terminal(["sh", "-c", "%s -s %s run x -- sh -c 'read a; echo status $? heard $a' >%s" %
+                      (RLOCK, self.d.addr, out)], self.dir)
         t.type("hello\n")
         self.assertEqual(t.end(), 0)
         with open(out) as f:
-            self.assertEqual(f.read(), "heard hello\n")
+            self.assertEqual(f.read(), "status 0 heard hello\n")
 
     def test_keys_with_its_output_elsewhere(self):
         """
