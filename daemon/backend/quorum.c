@@ -415,17 +415,17 @@ static void
 explain_strict(const struct quorum *qu, char *out, size_t room)
 {
     char why[TEXT_ERROR_ROOM], first[TEXT_ERROR_ROOM] = "";
-    unsigned granting = 0;
+    unsigned may_grant = 0;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         shard_explain(qu->node[i].shard, why, sizeof(why));
-        granting += qu->node[i].voting && why[0] == '\0';
+        may_grant += qu->node[i].voting && why[0] == '\0';
         if (first[0] == '\0') {
             memcpy(first, why, sizeof(first));
         }
     }
-    if (granting < qu->majority && first[0] != '\0') {
-        snprintf(out, room, "%u of %u nodes grant: no majority; %.260s", granting, qu->nodes_n, first);
+    if (may_grant < qu->majority && first[0] != '\0') {
+        snprintf(out, room, "%u of %u nodes grant: no majority; %.260s", may_grant, qu->nodes_n, first);
     }
 }
 
@@ -479,7 +479,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
     out->watched = qu->watches.count;
     out->rtt_us = votes_median(rtt_us, qu->nodes_n);
     out->epoch = qu->epoch;
-    out->grace = !qu->granting;
+    out->grace = !qu->enough_vote;
     explain(qu, out->refusal, sizeof(out->refusal));
 }
 

@@ -83,13 +83,13 @@ void
 quorum_voting_changed(struct quorum *qu)
 {
     unsigned voting = quorum_voting(qu);
-    bool granting = voting >= qu->majority;
+    bool enough = voting >= qu->majority;
 
     log_voting(qu, voting);
-    if (granting && !qu->granting) {
+    if (enough && !qu->enough_vote) {
         quorum_post(qu, &(struct core_event){.type = CORE_GRACE_OVER});
     }
-    qu->granting = granting;
+    qu->enough_vote = enough;
 }
 
 /*

@@ -67,7 +67,7 @@ struct quorum {
     uint64_t serial;     /* of the last errand */
     uint64_t ops_n;
     uint64_t epoch;      /* of the last RECLAIM; 0 = none was posted */
-    bool up, granting, shared; /* as last reported to the core */
+    bool up, enough_vote, shared; /* as last reported to the core */
     unsigned voting_n;   /* as last logged */
     int64_t startup_until_us; /* until then healthy nodes are being admitted; 0 = over, or a spare node has voted */
     unsigned asked_n;    /* nodes whose answer of this round is to come */
