@@ -295,7 +295,7 @@ end
 -- ---- an anchor that lost its data ----
 
 -- Takes in the list of another anchor: awaits its members that have not registered here, and sets its bits here, too.
-local function bring(list)
+local function take_list(list)
     local members, bits = list:match('^([^|]*)|(.*)$')
     for member, ms in (members or ''):gmatch('(%S+) (%d+)') do
         local runs_out = tonumber(call('ZSCORE', seen, '?' .. member) or 0)
@@ -314,8 +314,8 @@ if state ~= 'v' and tonumber(ARGV[16]) == birth then
     if ARGV[17] == '1' then
         state = new and 'v' or state
     elseif state == 'a' and ARGV[18] ~= '' and ARGV[19] ~= '' then
-        bring(ARGV[18])
-        bring(ARGV[19])
+        take_list(ARGV[18])
+        take_list(ARGV[19])
         state = 'w'
     end
 end

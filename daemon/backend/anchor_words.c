@@ -128,7 +128,7 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
              struct slice words[ANCHOR_WORDS_MAX])
 {
     struct derived m = {.text = text};
-    int n = 0, before_brings;
+    int n = 0, before_lists;
 
     buf_clear(text, SIZE_MAX);
     words[n++] = SLICE_LIT("EVAL");
@@ -148,25 +148,25 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
     derive_number(&m, identity->strict);
     derive_number(&m, msg->leaving);
     derive_number(&m, msg->holds);
-    derive_number(&m, msg->lists);
+    derive_number(&m, msg->asks_list);
     derive_number(&m, (int64_t)msg->birth);
     derive_number(&m, (int64_t)msg->version);
     derive_number(&m, (int64_t)msg->reclaimed);
     derive_number(&m, (int64_t)msg->suspect_us);
     derive_number(&m, msg->longest_us / US_PER_MS);
     derive_lists(&m, msg);
-    derive_number(&m, (int64_t)msg->brings_birth);
-    derive_number(&m, msg->brings_new);
-    before_brings = m.n;
+    derive_number(&m, (int64_t)msg->lists_birth);
+    derive_number(&m, msg->all_new);
+    before_lists = m.n;
     derive_number(&m, (int64_t)msg->floor);
     for (unsigned k = 0; k < ANCHORS; k++) {
         buf_printf(text, "%s%" PRIu64, k > 0 ? " " : "", msg->owner_epoch[k]);
     }
     end_word(&m);
-    n += derived_words(&m, 0, before_brings, words + n);
-    words[n++] = msg->brings[0];
-    words[n++] = msg->brings[1];
-    n += derived_words(&m, before_brings, m.n, words + n);
+    n += derived_words(&m, 0, before_lists, words + n);
+    words[n++] = msg->lists[0];
+    words[n++] = msg->lists[1];
+    n += derived_words(&m, before_lists, m.n, words + n);
     assert(n <= ANCHOR_WORDS_MAX);
     return n;
 }

@@ -46,7 +46,7 @@ struct anchor_identity {
 /* The changing part of a registration. Arrays are borrowed. */
 struct anchor_message {
     bool leaving, holds;  /* holds: this daemon may hold locks */
-    bool lists;           /* asks for members and bits, to bring them to an anchor that has lost them (R7) */
+    bool asks_list;       /* asks for members and bits, to bring them to an anchor that has lost them (R7) */
     uint64_t birth;       /* the known birth of the anchor's data; 0 = unknown */
     uint64_t version;     /* this daemon knows the anchor's generations up to this version ... */
     uint64_t reclaimed;   /* ... and has reclaimed its locks in those up to this one (R5) */
@@ -60,9 +60,9 @@ struct anchor_message {
     const uint16_t *slot; /* the slots whose bits the anchor sets, if they are in the generation slot_number */
     const uint64_t *slot_number;
     size_t slots_n;
-    struct slice brings[2]; /* the lists of both other anchors; {NULL, 0}: none */
-    uint64_t brings_birth;  /* the birth for which they are brought */
-    bool brings_new;        /* both other anchors never had data */
+    struct slice lists[2];  /* the lists of both other anchors; {NULL, 0}: none */
+    uint64_t lists_birth;   /* the birth for which they are brought */
+    bool all_new;           /* both other anchors never had data */
 };
 
 enum anchor_status { ANCHOR_VOTES = 1, ANCHOR_ABSTAINS, ANCHOR_WANTS_LISTS, ANCHOR_DUPLICATE_UUID };

@@ -33,7 +33,7 @@ struct generation_anchor {
     int64_t votes_us;       /* it abstains: when it votes at the latest, by its last answer */
     uint64_t sent_query; /* bit_query.serial that the registration in flight asks for */
     uint64_t sent_lists; /* the birth of the anchor for which it asks for a list; 0: it asks for none */
-    bool brings;         /* the last registration has the lists of both other anchors */
+    bool sent_others;    /* the last registration has the lists of both other anchors */
     struct buf list;     /* the anchor's members and bits, if has_list */
     bool has_list;
 };

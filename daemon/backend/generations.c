@@ -166,20 +166,20 @@ began_new(const struct generation_anchor *a)
 
 /* R7: an anchor that wants lists gets those of both other anchors, or the news that all three anchors are new. */
 static void
-bring(struct generations *g, unsigned i)
+append_others(struct generations *g, unsigned i)
 {
     struct generation_anchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
     struct anchor_message *m = &g->message;
 
-    a->brings = false;
+    a->sent_others = false;
     if (a->is_new && began_new(b) && began_new(c)) {
-        m->brings_new = true;
-        m->brings_birth = a->birth;
+        m->all_new = true;
+        m->lists_birth = a->birth;
     } else if (g->lists_for == (int)i && b->has_list && c->has_list) {
-        a->brings = true;
-        m->brings[0] = buf_slice(&b->list);
-        m->brings[1] = buf_slice(&c->list);
-        m->brings_birth = a->birth;
+        a->sent_others = true;
+        m->lists[0] = buf_slice(&b->list);
+        m->lists[1] = buf_slice(&c->list);
+        m->lists_birth = a->birth;
     }
 }
 
@@ -191,7 +191,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
 
     *m = (struct anchor_message){.leaving = g->leaving,
                                  .holds = g->restored || g->bound_us != 0, /* with a bound, locks may be held */
-                                 .lists = g->lists_for >= 0 && g->lists_for != (int)i && !a->has_list,
+                                 .asks_list = g->lists_for >= 0 && g->lists_for != (int)i && !a->has_list,
                                  .birth = a->birth,
                                  .version = a->version,
                                  .reclaimed = generation_table_reclaimed(g, i),
@@ -201,7 +201,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
                                  .floor = g->floor};
     a->node = node;
     a->epoch = node < g->nodes_n ? g->node[node].config_epoch : 0;
-    a->sent_lists = m->lists ? g->anchor[g->lists_for].birth : 0;
+    a->sent_lists = m->asks_list ? g->anchor[g->lists_for].birth : 0;
     a->sent_lease_us = g->identity.lease_us;
     if (a->answered) {
         generation_table_forward(g, i);
@@ -214,7 +214,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
         m->slots_n = g->bit_query.n;
         a->sent_query = g->bit_query.serial;
     }
-    bring(g, i);
+    append_others(g, i);
     m->generation = g->outgoing;
     m->expected = g->expected;
     for (size_t k = 0, used = 0; k < m->generations_n; used += g->outgoing[k++].ranges_n) {
@@ -280,7 +280,7 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
     an->status = a->status;
     an->is_new = a->is_new && a->status != ANCHOR_VOTES;
     an->new_birth = an->is_new ? a->birth : an->new_birth;
-    if (g->lists_for == (int)i && (an->brings || a->status == ANCHOR_VOTES) && a->status != ANCHOR_WANTS_LISTS) {
+    if (g->lists_for == (int)i && (an->sent_others || a->status == ANCHOR_VOTES) && a->status != ANCHOR_WANTS_LISTS) {
         forget_lists(g);
     }
     if (a->status == ANCHOR_WANTS_LISTS) {

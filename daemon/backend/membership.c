@@ -274,7 +274,7 @@ send_registration(struct membership_link *ml, bool part, bool with_text)
 
 /* Sends the part of the list that begins at `at`. */
 static void
-bring(struct membership_link *ml, size_t at, bool with_text)
+send_part(struct membership_link *ml, size_t at, bool with_text)
 {
     struct membership *p = ml->of;
     size_t rest = p->list.uuids.n - at, most = (size_t)EPOCH_PART * MEMBERS_UUID_BYTES;
@@ -294,7 +294,7 @@ begin_list(struct membership_link *ml)
     if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.list_epoch != 0 && !has_list(p)) {
         members_print(&p->members, &p->list.uuids);
         if (has_list(p)) {
-            bring(ml, 0, false);
+            send_part(ml, 0, false);
         }
     }
 }
@@ -341,7 +341,7 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 
     ml->asked--;
     if (result == LINK_ANSWERED && call_is_noscript(r) && has_list(p)) {
-        bring(ml, p->list.at, true);
+        send_part(ml, p->list.at, true);
     } else {
         answered(ml, result, r, sent_us);
         if (has_list(p)) {
@@ -349,7 +349,7 @@ on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 
             if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && p->epoch.bring == EPOCH_BRING_NOW &&
                 next < p->list.uuids.n) {
-                bring(ml, next, false);
+                send_part(ml, next, false);
             } else {
                 buf_clear(&p->list.uuids, 0);
             }

@@ -47,7 +47,7 @@ print_answer(const struct anchor_answer *a)
     struct anchor_message m = {.longest_us = a->longest_us, .floor = a->floor, .owner_epoch = a->owner_epoch,
                                .generation = a->entry, .expected = number, .generations_n = a->entries_n,
                                .birth = a->birth, .version = a->version,
-                               .brings = {a->list, a->list}};
+                               .lists = {a->list, a->list}};
     struct slice word[ANCHOR_WORDS_MAX];
     size_t lines = 0;
     struct buf text;

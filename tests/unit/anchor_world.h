@@ -110,7 +110,7 @@ aw_begin(struct aw_anchor *an, const struct generation_entry *g, uint64_t expect
 }
 
 static inline void
-aw_bring(struct aw_anchor *an, struct slice list, int64_t now_us)
+aw_take_list(struct aw_anchor *an, struct slice list, int64_t now_us)
 {
     const char *at = list.p, *end = memchr(list.p, '|', list.n);
 
@@ -172,12 +172,12 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
     for (size_t i = 0; i < m->generations_n; i++) {
         aw_begin(an, &m->generation[i], m->expected[i]);
     }
-    if (an->state != 'v' && m->brings_birth == an->birth) {
-        if (m->brings_new) {
+    if (an->state != 'v' && m->lists_birth == an->birth) {
+        if (m->all_new) {
             an->state = an->is_new ? 'v' : an->state;
-        } else if (an->state == 'a' && m->brings[0].n > 0 && m->brings[1].n > 0) {
-            aw_bring(an, m->brings[0], now_us);
-            aw_bring(an, m->brings[1], now_us);
+        } else if (an->state == 'a' && m->lists[0].n > 0 && m->lists[1].n > 0) {
+            aw_take_list(an, m->lists[0], now_us);
+            aw_take_list(an, m->lists[1], now_us);
             an->state = 'w';
         }
     }
@@ -230,7 +230,7 @@ aw_register(struct aw_anchor *an, uint64_t origin, unsigned who, const struct an
         an->used[s] |= out->bit[i] != SLOT_BIT_OTHER;
     }
     out->a.bits_n = m->slots_n;
-    if (m->lists && an->state == 'v') {
+    if (m->asks_list && an->state == 'v') {
         size_t n = 0;
 
         for (unsigned i = 0; i < AW_MEMBERS; i++) {
@@ -316,7 +316,7 @@ aw_message_copy(struct anchor_message *to, const struct anchor_message *m)
     to->slot = aw_copy(m->slot, m->slots_n * sizeof(uint16_t));
     to->slot_number = aw_copy(m->slot_number, m->slots_n * sizeof(uint64_t));
     for (int i = 0; i < 2; i++) {
-        to->brings[i].p = aw_copy(m->brings[i].p, m->brings[i].n);
+        to->lists[i].p = aw_copy(m->lists[i].p, m->lists[i].n);
     }
 }
 
@@ -331,8 +331,8 @@ aw_message_free(struct anchor_message *m)
     free((void *)(uintptr_t)m->expected);
     free((void *)(uintptr_t)m->slot);
     free((void *)(uintptr_t)m->slot_number);
-    free((void *)(uintptr_t)m->brings[0].p);
-    free((void *)(uintptr_t)m->brings[1].p);
+    free((void *)(uintptr_t)m->lists[0].p);
+    free((void *)(uintptr_t)m->lists[1].p);
 }
 
 #endif

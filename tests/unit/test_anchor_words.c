@@ -65,9 +65,9 @@ START_TEST(words_to_an_anchor)
                                .slot = slot,
                                .slot_number = number,
                                .slots_n = 2,
-                               .brings = {SLICE_LIT("one"), SLICE_LIT("two")},
-                               .brings_birth = 8,
-                               .brings_new = true};
+                               .lists = {SLICE_LIT("one"), SLICE_LIT("two")},
+                               .lists_birth = 8,
+                               .all_new = true};
     static const char *const texts[] = {"5", "rlock:{7ho}:seen", "rlock:{7ho}:who", "rlock:{7ho}:gen",
         "rlock:{7ho}:back", "rlock:{7ho}:used", "u", "0000000000000001",
         "0000000000000002 0000000000000000 0000000000000000 0000000000000000", "30000", "1", "0", "1", "0", "3", "4",

@@ -47,7 +47,7 @@ START_TEST(two_new_anchors_are_not_enough)
                                                      away == 2 ? third[k] : &new);
 
             for (unsigned i = 0; i < ANCHORS; i++) {
-                ck_assert(!generations_message(g, i, GENERATION_NODES_MAX)->brings_new);
+                ck_assert(!generations_message(g, i, GENERATION_NODES_MAX)->all_new);
             }
             generations_free(&g);
         }

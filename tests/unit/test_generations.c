@@ -1038,11 +1038,11 @@ START_TEST(new_anchors_vote_one_behind_the_other)
     struct generations *g = generations_new(&who, 1, on_nothing, NULL);
 
     for (unsigned i = 0; i < ANCHORS; i++) {
-        ck_assert(!generations_message(g, i, GENERATION_NODES_MAX)->brings_new);
+        ck_assert(!generations_message(g, i, GENERATION_NODES_MAX)->all_new);
         generations_anchor_answered(g, i, &new, US_PER_S, US_PER_S);
     }
     for (unsigned i = 0; i < ANCHORS; i++) {
-        ck_assert(generations_message(g, i, GENERATION_NODES_MAX)->brings_new);
+        ck_assert(generations_message(g, i, GENERATION_NODES_MAX)->all_new);
         generations_anchor_answered(g, i, &votes, US_PER_S, US_PER_S);
     }
     generations_free(&g);
@@ -1066,14 +1066,14 @@ START_TEST(lists_are_brought_though_one_is_late)
         generations_anchor_answered(g, i, i == 0 ? &wants : &votes, US_PER_S, US_PER_S);
     }
     votes.list = slice_of("two 1000|");
-    ck_assert(generations_message(g, 1, GENERATION_NODES_MAX)->lists);
-    ck_assert(generations_message(g, 2, GENERATION_NODES_MAX)->lists);
+    ck_assert(generations_message(g, 1, GENERATION_NODES_MAX)->asks_list);
+    ck_assert(generations_message(g, 2, GENERATION_NODES_MAX)->asks_list);
     generations_anchor_answered(g, 1, &votes, US_PER_S, US_PER_S);
-    ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, 0);
+    ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->lists[0].n, 0);
     generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
     generations_anchor_answered(g, 2, &votes, US_PER_S, US_PER_S);
     for (int times = 2; times > 0; times--) { /* again only if the anchor wants the lists again */
-        ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->brings[0].n, times == 2 ? votes.list.n : 0);
+        ck_assert_uint_eq(generations_message(g, 0, GENERATION_NODES_MAX)->lists[0].n, times == 2 ? votes.list.n : 0);
         generations_anchor_answered(g, 0, &abstains, US_PER_S, US_PER_S);
     }
     generations_free(&g);
