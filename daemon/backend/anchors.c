@@ -128,7 +128,7 @@ post_news(struct anchors *a)
 
 /* Logs one refusal a minute at most: a node that refuses does so on each new link, also while other nodes answer. */
 static void
-log_refusal(struct anchors *a, const char *what, const struct reply *r)
+log_error(struct anchors *a, const char *what, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
@@ -153,7 +153,7 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
         a->duplicate = answer.status == ANCHOR_DUPLICATE_UUID;
         anchor_answer_free(&answer);
     } else if (r != NULL) {
-        log_refusal(a, "cannot register", r);
+        log_error(a, "cannot register", r);
     }
 }
 
@@ -173,7 +173,7 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
     bool ok = r != NULL && node_answer_take(r, &answer), is_same_master;
 
     if (!ok && r != NULL) {
-        log_refusal(a, "cannot ask for origins", r);
+        log_error(a, "cannot ask for origins", r);
     }
     is_same_master = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
     request_map_if_moved(a, r, is_same_master && !generations_moved(a->generations));
@@ -205,7 +205,7 @@ end_flight(struct flight *f, const struct reply *r, int64_t sent_us)
         }
         request_map_if_moved(a, r, true);
         if (f->send.type == SEND_RECORD && r->type == REPLY_ERROR && !call_is_redirected(r->text)) {
-            log_refusal(a, "cannot keep the record of a slot", r);
+            log_error(a, "cannot keep the record of a slot", r);
         }
     }
     switch (f->send.type) {

@@ -53,10 +53,10 @@ const_self(const struct backend *b)
 static void
 refuse_map(struct cluster *c, const char *host, const char *error)
 {
-    if (strcmp(c->refusal, error) == 0) {
+    if (strcmp(c->map_error, error) == 0) {
         return;
     }
-    snprintf(c->refusal, sizeof(c->refusal), "%s", error);
+    snprintf(c->map_error, sizeof(c->map_error), "%s", error);
     log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason", LOG_S(error),
               NULL);
 }
@@ -88,7 +88,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
     if (!ok) {
         refuse_map(c, host, error);
     } else {
-        c->refusal[0] = '\0';
+        c->map_error[0] = '\0';
         c->lost_us = c->known ? c->lost_us : clock_now_us();
         if (news->other_cluster && c->known) {
             forget_former_cluster(c, host);
@@ -346,7 +346,7 @@ explain_no_map(const struct cluster *c, char out[TEXT_ERROR_ROOM])
     if (error[0] != '\0') {
         snprintf(out, TEXT_ERROR_ROOM, "no map of the cluster is known: %s", error);
     } else {
-        snprintf(out, TEXT_ERROR_ROOM, "%s", c->refusal);
+        snprintf(out, TEXT_ERROR_ROOM, "%s", c->map_error);
     }
 }
 

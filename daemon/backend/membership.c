@@ -125,13 +125,13 @@ refuse(struct membership_link *ml, const char *what, const char *reason)
 {
     struct membership *p = ml->of;
 
-    if (!p->refusal_logged) {
+    if (!p->error_logged) {
         enum log_level level = text_error_is_transient(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
 
         log_event(p->env->log, level, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
                   "uuid", LOG_S(p->epoch.uuid), NULL);
     }
-    p->refusal_logged = true;
+    p->error_logged = true;
     link_fail(ml->link, reason);
     ask_all(p);
 }
@@ -226,7 +226,7 @@ take_answer(struct membership_link *ml, const struct reply *r, int64_t sent_us)
         report_life(p, SHARD_GRANTING);
         break;
     case EPOCH_SAME:
-        p->refusal_logged = false;
+        p->error_logged = false;
         break;
     case EPOCH_OLD:
         leave_older_epoch(ml);

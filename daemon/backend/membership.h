@@ -45,7 +45,7 @@ struct membership {
     bool others_reported;   /* the last report was SHARD_SHARED */
     int64_t begun_us;       /* when this daemon learned of the last epoch */
     bool flapping;          /* the last two epochs began in quick succession: Redis drops even new registrations */
-    bool refusal_logged;
+    bool error_logged;
     bool ask_again;         /* the next registration has to ask for the members once more */
     bool report_due;        /* the next registration has to report that all locks are reclaimed */
     int64_t fresh_until_us; /* by the daemon's clock: see membership_fresh() */

@@ -114,7 +114,7 @@ enter_epoch(struct quorum_node *node, uint64_t epoch)
     node->epoch = epoch;
     node->epoch_us = clock_now_us();
     node->voting = node->answered = node->in_round = node->quarantine_was_over = node->admitting = false;
-    node->refusal[0] = '\0';
+    node->script_error[0] = '\0';
     quorum_voting_changed(qu);
     qu->round_us = 0;
     quorum_wake(qu);
@@ -396,7 +396,7 @@ explain_node(const struct quorum *qu, char *out, size_t room)
 {
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
-        const char *error = node->linked ? node->refusal : shard_last_error(node->shard);
+        const char *error = node->linked ? node->script_error : shard_last_error(node->shard);
 
         if (node->twin != NULL) {
             snprintf(out, room, "; %.100s is the same server as %.100s", node->address->shown,

@@ -92,7 +92,7 @@ take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
     }
     if (node->established) {
         node->admitting = false;
-        node->refusal[0] = '\0';
+        node->script_error[0] = '\0';
     }
     if (node->voting != node->established) {
         log_event(qu->env.log, LOG_INFO, "redis", node->established ? "node votes" : "node does not vote", "address",
@@ -103,16 +103,16 @@ take(struct quorum_node *node, const struct reply *r, int64_t sent_us)
 
 /* The node has answered an error: for example, it is full and cannot be admitted. Logs the first of such answers. */
 static void
-note_refusal(struct quorum_node *node, struct slice error)
+note_error(struct quorum_node *node, struct slice error)
 {
-    bool known = node->refusal[0] != '\0';
+    bool known = node->script_error[0] != '\0';
     char text[TEXT_ERROR_ROOM];
 
-    text_print(node->refusal, sizeof(node->refusal), slice_of(text_error(text, error, node->address)));
+    text_print(node->script_error, sizeof(node->script_error), slice_of(text_error(text, error, node->address)));
     if (!known) {
         log_event(node->of->env.log, LOG_WARN, "redis",
                   node->admitting ? "node cannot be admitted" : "node has not answered whether it votes", "address",
-                  LOG_S(node->address->shown), "reason", LOG_S(node->refusal), NULL);
+                  LOG_S(node->address->shown), "reason", LOG_S(node->script_error), NULL);
     }
     node->admitting = false;
 }
@@ -193,7 +193,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
         quorum_voting_changed(qu);
         quorum_loss_changed(qu);
     } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
-        note_refusal(node, r->text);
+        note_error(node, r->text);
     } else if (result == LINK_ANSWERED) { /* A6 */
         node->voting = false;
         quorum_voting_changed(qu);

@@ -37,7 +37,7 @@ struct quorum_node {
     bool granting;      /* the node is in no grace period (presence.lua) */
     bool quarantine_was_over; /* its quarantine was over before this round began */
     bool admitting;     /* the script that admits the node was sent, and has neither succeeded nor failed */
-    char refusal[320];  /* the last error of the script; "" = none since the node was established or lost its data */
+    char script_error[320]; /* its last error; "" = none since the node was established or lost its data */
     uint64_t lost_epoch; /* the last epoch of the node for which a RECLAIM was posted */
     char epoch_value[NODE_EPOCH_ROOM]; /* of rlock:epoch, in the last answer of this epoch */
     uint64_t clock;     /* the highest token that rlock:clock and the token clocks have reached */

@@ -294,7 +294,7 @@ shard_on_call(void *arg, enum link_result result, const struct reply *r, int64_t
         return;
     }
     outcome = call_error(r->text, &drop);
-    shard_log_refusal(sh, c, r->text);
+    shard_log_error(sh, c, r->text);
     if (call_is_denied(r)) {
         denied(sh, c, sent_us);
         return;

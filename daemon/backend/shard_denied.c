@@ -64,7 +64,7 @@ shard_denied_inside(struct shard *sh, struct call *c)
 
 /* Logs a refusal; with the key, if the call has one name. */
 void
-shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error)
+shard_log_error(const struct shard *sh, const struct call *c, struct slice error)
 {
     char text[TEXT_ERROR_ROOM], key[160] = "";
 

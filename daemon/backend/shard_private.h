@@ -145,6 +145,6 @@ bool shard_denied(struct shard *sh, const struct call *c);
 /* Redis's ACL has ended the script at a key that it derived: each name may have run. */
 void shard_denied_inside(struct shard *sh, struct call *c);
 
-void shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error);
+void shard_log_error(const struct shard *sh, const struct call *c, struct slice error);
 
 #endif

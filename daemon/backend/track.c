@@ -56,7 +56,7 @@ on_retry(evutil_socket_t fd, short what, void *arg)
 
 /* Without tracking, timers wake the waiters. */
 static void
-log_refusal(struct track *t, struct slice error)
+log_error(struct track *t, struct slice error)
 {
     char text[TEXT_ERROR_ROOM];
 
@@ -75,7 +75,7 @@ refuse(struct track *t, struct slice error)
         retry_soon(t);
         return;
     }
-    log_refusal(t, error);
+    log_error(t, error);
     t->state = TRACK_NO;
     t->callbacks.refused(t->callbacks.ctx);
 }
@@ -220,7 +220,7 @@ track_answer(struct track *t, enum link_result result, const struct reply *r)
     bool failed = result != LINK_ANSWERED;
 
     if (!failed && r->type == REPLY_ERROR && !text_error_is_transient(r->text)) {
-        log_refusal(t, r->text);
+        log_error(t, r->text);
         return TRACK_REFUSED;
     }
     if (t->state == TRACK_NO) {

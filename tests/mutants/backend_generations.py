@@ -98,7 +98,7 @@ MUTANTS = [
     Mutant("R1478", "a node that refuses INFO is called one that is no master", BACKEND + "anchors.c", "on_greeted",
            "r->type == REPLY_ERROR", "false",
            ["redis:test_cluster_faults.py Refused.test_a_node_that_refuses_info_is_down_for_that_reason"]),
-    Mutant("R1352", "the log has a line for each refusal of a node", BACKEND + "anchors.c", "log_refusal",
+    Mutant("R1352", "the log has a line for each refusal of a node", BACKEND + "anchors.c", "log_error",
            "clock_now_us() >= a->quiet_until_us && r->type", "r->type",
            ["redis:test_cluster_faults.py Refused.test_refusals_of_one_node_are_one_line_while_others_answer"]),
     Mutant("R988", "a daemon that stops does not deregister", BACKEND + "anchors.c", "anchors_busy",
