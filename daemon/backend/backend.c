@@ -15,7 +15,7 @@ static const struct backend_ops *const topologies[] = {&standalone_ops, &sentine
 
 /* Whether the URL begins with one of the blank-separated schemes. */
 static bool
-takes(const char *schemes, const char *url)
+has_scheme(const char *schemes, const char *url)
 {
     size_t n;
 
@@ -32,7 +32,7 @@ struct backend *
 backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
 {
     for (size_t i = 0; i < sizeof(topologies) / sizeof(topologies[0]); i++) {
-        if (takes(topologies[i]->schemes, conf->url)) {
+        if (has_scheme(topologies[i]->schemes, conf->url)) {
             return topologies[i]->open(conf, env, error);
         }
     }

@@ -48,7 +48,7 @@ park(struct cluster *c, struct item *it)
 
 /* Whether the item takes or breaks a lock: such items wait while their slot is open. */
 static bool
-takes(const struct item *it)
+waits_if_open(const struct item *it)
 {
     return it->verb == VERB_ACQUIRE || it->verb == VERB_CLEAR;
 }
@@ -72,9 +72,10 @@ cluster_dispatch(struct cluster *c, struct item *it)
         park(c, it);
         return;
     }
-    cluster_slots_state(&c->slots, it->domain, m->node_index, !takes(it) || it->op.reclaim, &state);
+    cluster_slots_state(&c->slots, it->domain, m->node_index, !waits_if_open(it) || it->op.reclaim, &state);
     it->epoch = it->epoch != 0 ? it->epoch : state.number; /* no generation was known when the core asked */
-    if (too_soon(c, it) || (state.may == SLOT_WAITS && (takes(it) || !cluster_slots_is_open(&c->slots, it->domain)))) {
+    if (too_soon(c, it) ||
+        (state.may == SLOT_WAITS && (waits_if_open(it) || !cluster_slots_is_open(&c->slots, it->domain)))) {
         park(c, it);
     } else {
         shard_take(m->shard, it);
