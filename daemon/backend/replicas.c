@@ -134,7 +134,7 @@ finish(struct replicas *r, struct grant *g, int64_t n)
     if (n < 0) {
         done.outcome = CORE_UNKNOWN;
     } else if (done.replicas < done.replicas_wanted) {
-        done.outcome = CORE_UNREPLICATED;
+        done.outcome = CORE_SHORTFALL;
     }
     r->events->done(r->events->ctx, &done);
 }

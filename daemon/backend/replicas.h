@@ -1,7 +1,7 @@
 /*
  * replicas.h -- withholds grants of Redis until as many replicas have acknowledged them as the rule demands.
  *
- * The outcome of a grant is OK, with the number of acknowledgements; UNREPLICATED, if too few came within
+ * The outcome of a grant is OK, with the number of acknowledgements; SHORTFALL, if too few came within
  * redis.timeout / REPLICAS_TIMEOUT_DIVISOR; or UNKNOWN. An acknowledging replica may still fail, or never be promoted:
  * lost locks become rarer, and epochs (membership.h) remain the answer to them.
  */

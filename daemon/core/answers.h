@@ -31,7 +31,7 @@ enum core_answer {
     CORE_DRAINING,
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
-    CORE_FEW_REPLICAS, /* too few replicas had the grant, which was given back: replicas, replicas_wanted */
+    CORE_NO_REPLICAS,  /* too few replicas had the grant, which was given back: replicas, replicas_wanted */
     CORE_FORBIDDEN,    /* Redis's ACL keeps the daemon from the key */
     CORE_ANSWERS
 };
@@ -58,7 +58,7 @@ struct core_reply {
     int64_t waited_us; /* GRANTED */
     struct core_grant relies; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
     bool ms;           /* LEFT: of a RENEW */
-    uint32_t replicas; /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
+    uint32_t replicas; /* GRANTED, NO_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many that the rule asks for; 0 = it asks for none */
     bool full;         /* core_request.full */
     /*

@@ -27,7 +27,7 @@ static enum core_answer
 failure_of(enum core_outcome outcome)
 {
     return outcome == CORE_FULL           ? CORE_REDIS_FULL
-           : outcome == CORE_UNREPLICATED ? CORE_FEW_REPLICAS
+           : outcome == CORE_SHORTFALL ? CORE_NO_REPLICAS
                                           : CORE_UNAVAILABLE;
 }
 

@@ -77,7 +77,7 @@ enum core_outcome {
     CORE_FOREIGN, /* the key is of another kind */
     CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
-    CORE_UNREPLICATED, /* acquire: has run, but too few replicas have acknowledged it in time */
+    CORE_SHORTFALL, /* acquire: has run, but too few replicas have acknowledged it in time */
     CORE_GRACE,   /* a grace period: nothing was done; pttl_us: until its end */
 };
 
@@ -105,7 +105,7 @@ struct core_done {
     int64_t remote_subscribers; /* release OK: subscribers that received the wake-up, this daemon among them */
     int64_t holders;    /* TAKEN, kinds with several holders: their number in Redis; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
-    uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: how many have acknowledged it, of how many */
+    uint32_t replicas, replicas_wanted; /* acquire OK, SHORTFALL: how many have acknowledged it, of how many */
     bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
     bool remains;       /* BREAK OK: some nodes of a quorum may still have the holders' keys */
     bool denied;        /* UNKNOWN: the ACL ended the script at a key that the script derived, and would end it again */

@@ -113,7 +113,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
  * requests that wait in the claim ask again when that is done, before others: attempts.c, A7.
  */
 static void
-acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d)
+acquire_shortfall(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct queue *q = cl->lock->queue;
 
@@ -164,8 +164,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         acquire_ok(c, cl, d);
         return;
     }
-    if (d->outcome == CORE_UNREPLICATED) {
-        acquire_unreplicated(c, cl, d);
+    if (d->outcome == CORE_SHORTFALL) {
+        acquire_shortfall(c, cl, d);
         return;
     }
     if (d->outcome == CORE_UNKNOWN) {
@@ -339,7 +339,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_DENIED:
     case CORE_FULL:
     case CORE_GRACE:
-    case CORE_UNREPLICATED: /* replicas are asked for new grants only */
+    case CORE_SHORTFALL: /* replicas are asked for new grants only */
         if (cl->op_verb == CORE_EXTEND) {
             cl->hold.deadline_us = cl->hold.unrenewed_us;
             cap_deadline(c, cl, d); /* some nodes of a quorum may have run it */

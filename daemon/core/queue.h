@@ -63,8 +63,8 @@ struct queue {
     enum watch_state watch;
     bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */
     enum core_answer last_failure; /* why the last attempt was neither granted nor TAKEN: UNAVAILABLE, REDIS_FULL,
-                                      FEW_REPLICAS; else NOT_GRANTED */
-    uint8_t replicas, replicas_wanted; /* FEW_REPLICAS: how many had acknowledged it, of how many */
+                                      NO_REPLICAS; else NOT_GRANTED */
+    uint8_t replicas, replicas_wanted; /* NO_REPLICAS: how many had acknowledged it, of how many */
     uint64_t turn;          /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it */

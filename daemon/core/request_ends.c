@@ -117,7 +117,7 @@ request_finish(struct core *c, struct request *r, enum core_answer what, int64_t
 
     rp.left = left;
     rp.ms = r->verb == CORE_RENEW;
-    if (rp.answer == CORE_FEW_REPLICAS) {
+    if (rp.answer == CORE_NO_REPLICAS) {
         rp.replicas = r->claim->lock->queue->replicas;
         rp.replicas_wanted = r->claim->lock->queue->replicas_wanted;
     }

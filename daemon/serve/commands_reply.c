@@ -32,7 +32,7 @@ static const struct {
     [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
     [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
-    [CORE_FEW_REPLICAS] = {true, ERR_NO_REPLICAS, NULL},
+    [CORE_NO_REPLICAS] = {true, ERR_NO_REPLICAS, NULL},
     [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "the ACL of Redis forbids rlockd the key of this name"},
 };
 
@@ -201,7 +201,7 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
     buf_init(&tail, 0);
     if (r->answer == CORE_UNAVAILABLE) {
         add_reason(e, r, &tail);
-    } else if (r->answer == CORE_FEW_REPLICAS) {
+    } else if (r->answer == CORE_NO_REPLICAS) {
         buf_printf(&tail, ": %u of %u", r->replicas, r->replicas_wanted);
     }
     if (named || r->answer == CORE_FORBIDDEN) {

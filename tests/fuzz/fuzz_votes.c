@@ -102,7 +102,7 @@ static void
 check(const struct vote *v, int64_t now_us)
 {
     struct vote_result r = vote_result(v, now_us);
-    enum core_outcome outcome = CORE_UNREPLICATED;
+    enum core_outcome outcome = CORE_SHORTFALL;
 
     switch (r.step) {
     case VOTE_UNDECIDED:

@@ -241,7 +241,7 @@ MUTANTS = [
            "cl->replicas >= cl->lock->replicas", "true",
            ["unit:test_core_replicas", "redis:test_replicas.py HandOver.test_not_where_the_rule_wants_more_by_now"]),
     Mutant("R852", "a lock with too few acknowledgements stays in Redis (Redisson #4706, #4822)", CORE + "outcomes.c",
-           "acquire_unreplicated", "op_release(c, cl, NULL)",
+           "acquire_shortfall", "op_release(c, cl, NULL)",
            "claim_move(c, cl, CLAIM_QUEUED); uncertain_set_acquire(cl, false)",
            ["unit:test_core_replicas", "redis:test_replicas.py TooFew.test_one_hangs"]),
     Mutant("R856", "acknowledgements of the lost data's replicas count for a reclaim", CORE + "outcomes.c", "held_ok",

@@ -346,7 +346,7 @@ wait_for_replicas(struct conn *c, struct slice wanted, struct slice ms)
     c->waits = true;
     (void)number_parse(wanted, &n);
     (void)number_parse(ms, &bound_ms);
-    few = n > 0 && fault(c->world, FAULT_FEW_REPLICAS);
+    few = n > 0 && fault(c->world, FAULT_SHORTFALL);
     if (c->world->shape == SHAPE_SENTINEL && !few) {
         int acked = replicas_ack(c->server);
 

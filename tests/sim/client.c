@@ -469,7 +469,7 @@ receives_answer(struct daemon *d, struct session *s, struct asked *a, const stru
         [CORE_NOT_GRANTED] = SIGHT_NOT_GRANTED, [CORE_NOT_HELD] = SIGHT_NOT_HELD, [CORE_WAS_LOST] = SIGHT_WAS_LOST,
         [CORE_DEADLOCK] = SIGHT_DEADLOCK,       [CORE_DRAINING] = SIGHT_DRAINING, [CORE_REDIS_FULL] = SIGHT_FULL,
         [CORE_UNAVAILABLE] = SIGHT_UNAVAILABLE, [CORE_TOO_MANY_REQUESTS] = SIGHT_CROWDED,
-        [CORE_CANCELLED] = SIGHT_CANCELLED,     [CORE_FEW_REPLICAS] = SIGHT_FEW_REPLICAS};
+        [CORE_CANCELLED] = SIGHT_CANCELLED,     [CORE_NO_REPLICAS] = SIGHT_NO_REPLICAS};
 
     if (r->answer == CORE_GRANTED) {
         int name = name_find(w, r->name);

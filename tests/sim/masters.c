@@ -37,7 +37,7 @@ static void
 draw_rates(struct world *w)
 {
     static const enum fault none[] = {FAULT_FAILOVER_CLEAN, FAULT_FAILOVER_LOSSY, FAULT_FAILBACK,
-                                      FAULT_NEWCOMER,       FAULT_NO_LINKS,       FAULT_FEW_REPLICAS,
+                                      FAULT_NEWCOMER,       FAULT_NO_LINKS,       FAULT_SHORTFALL,
                                       FAULT_EVICTION,       FAULT_LOST_TO_OTHER};
 
     for (int f = 0; f < FAULTS; f++) {

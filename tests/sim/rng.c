@@ -150,7 +150,7 @@ draw_apart(struct world *w)
     }
     w->rate[FAULT_NO_LINKS] = chance(w, 15000) ? (uint32_t)between(w, 200, 2000) : 0;
     h->replicas = chance(w, 12000) ? (int)between(w, 1, 3) : 0;
-    w->rate[FAULT_FEW_REPLICAS] = h->replicas > 0 ? (uint32_t)between(w, 500, 20000) : 0;
+    w->rate[FAULT_SHORTFALL] = h->replicas > 0 ? (uint32_t)between(w, 500, 20000) : 0;
     w->rng = usual;
 }
 

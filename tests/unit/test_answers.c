@@ -67,7 +67,7 @@ START_TEST(every_core_answer_has_its_bytes)
         {CORE_DRAINING, "-DRAINING the daemon is shutting down\r\n"},
         {CORE_UNAVAILABLE, "-UNAVAILABLE Redis cannot answer\r\n"},
         {CORE_REDIS_FULL, "-UNAVAILABLE Redis is out of memory\r\n"},
-        {CORE_FEW_REPLICAS, "-NOREPLICAS too few replicas have acknowledged the lock in time: 1 of 2\r\n"},
+        {CORE_NO_REPLICAS, "-NOREPLICAS too few replicas have acknowledged the lock in time: 1 of 2\r\n"},
         {CORE_FORBIDDEN, "-NOPERM the ACL of Redis forbids rlockd the key of this name: \"a\\x0d\\x0a\"\r\n"},
     };
     struct core_reply r = {.answer = rows[_i].answer, .session = 7, .owner = 7, .token = 1187, .left = 2,

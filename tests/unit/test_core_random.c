@@ -524,7 +524,7 @@ op_runs(struct world *w, struct flight *f)
     if (f->op.replicas > 0 && f->done.outcome == CORE_OK) {
         bool few = fault(w, TOO_FEW, 100);
 
-        f->done.outcome = few ? CORE_UNREPLICATED : CORE_OK;
+        f->done.outcome = few ? CORE_SHORTFALL : CORE_OK;
         f->done.replicas_wanted = f->op.replicas;
         f->done.replicas = f->op.replicas - few;
         delay_us = upto(w, few ? TIMEOUT_US / 4 : 2000);

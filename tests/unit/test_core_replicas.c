@@ -4,7 +4,7 @@
  */
 #include "tests/unit/core_world.h"
 
-#define FEW(w, f, got, wanted) redis_says(w, f, CORE_UNREPLICATED, .replicas = (got), .replicas_wanted = (wanted))
+#define SHORTFALL(w, f, got, wanted) redis_says(w, f, CORE_SHORTFALL, .replicas = (got), .replicas_wanted = (wanted))
 
 static void
 open_handing(struct world *w)
@@ -67,8 +67,8 @@ START_TEST(too_few)
         s = session(&w);
         id = lock(&w, s, "a", .kind = (enum kind)kind, .limit = 1, .replicas = 2, .nowait = true);
         op = expect_op(&w, CORE_ACQUIRE, "a");
-        redis_says(&w, op, CORE_UNREPLICATED, .replicas = 1, .replicas_wanted = 2, .expiry_ms = 30000);
-        r = expect_reply(&w, id, CORE_FEW_REPLICAS);
+        redis_says(&w, op, CORE_SHORTFALL, .replicas = 1, .replicas_wanted = 2, .expiry_ms = 30000);
+        r = expect_reply(&w, id, CORE_NO_REPLICAS);
         ck_assert_uint_eq(r->replicas, 1);
         ck_assert_uint_eq(r->replicas_wanted, 2);
         ck_assert_uint_eq(w.metrics.replica_shortfalls, 1);
@@ -94,8 +94,8 @@ START_TEST(given_back_for_sure)
 
     world_open(&w);
     id = lock(&w, session(&w), "a", .replicas = 2, .nowait = true);
-    FEW(&w, expect_op(&w, CORE_ACQUIRE, "a"), 0, 2);
-    expect_reply(&w, id, CORE_FEW_REPLICAS);
+    SHORTFALL(&w, expect_op(&w, CORE_ACQUIRE, "a"), 0, 2);
+    expect_reply(&w, id, CORE_NO_REPLICAS);
     for (int i = 0; i < 5; i++) {
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), i % 2 == 0 ? CORE_DOWN : CORE_UNKNOWN);
         pass(&w, SEC(2));
@@ -124,7 +124,7 @@ START_TEST(a_waiter_asks_again)
         for (int turn = 0; turn < 3; turn++) {
             uint64_t claim = op.op.claim;
 
-            FEW(&w, op, 1, 2);
+            SHORTFALL(&w, op, 1, 2);
             gives = expect_op(&w, CORE_RELEASE, "a");
             pass(&w, MS(800));
             redis_says(&w, gives, CORE_OK);
@@ -150,12 +150,12 @@ START_TEST(waited_in_vain)
 
     world_open(&w);
     id = lock(&w, session(&w), "a", .replicas = 3, .wait_us = MS(500));
-    FEW(&w, expect_op(&w, CORE_ACQUIRE, "a"), 1, 3);
+    SHORTFALL(&w, expect_op(&w, CORE_ACQUIRE, "a"), 1, 3);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, MS(600));
-    FEW(&w, op, 2, 3);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_FEW_REPLICAS)->replicas, 2);
+    SHORTFALL(&w, op, 2, 3);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_NO_REPLICAS)->replicas, 2);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     world_close(&w);
 }
@@ -193,8 +193,8 @@ START_TEST(one_of_several)
     s = session(&w);
     id = mlock(&w, s, "a b", .replicas = 2, .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .replicas = 2);
-    FEW(&w, expect_op(&w, CORE_ACQUIRE, "b"), 0, 2);
-    r = expect_reply(&w, id, CORE_FEW_REPLICAS);
+    SHORTFALL(&w, expect_op(&w, CORE_ACQUIRE, "b"), 0, 2);
+    r = expect_reply(&w, id, CORE_NO_REPLICAS);
     ck_assert_uint_eq(r->replicas, 0);
     ck_assert_uint_eq(r->replicas_wanted, 2);
     skip_all(&w);
@@ -253,7 +253,7 @@ START_TEST(not_handed_over)
     op = redis_frees_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(op.op.replicas, 2);
-    FEW(&w, op, 1, 2);
+    SHORTFALL(&w, op, 1, 2);
     ck_assert_uint_eq(w.metrics.handoffs, 0);
     skip_all(&w);
     world_close(&w);
