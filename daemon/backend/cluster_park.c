@@ -21,9 +21,16 @@
  *     item at any time. So it is sent again after a pause, or when the slot has closed.
  * CP6 ASK may name a node that joined the cluster after the last request for the map, or that was not reached then: the
  *     map is requested. Otherwise keys that have moved to that node would not be renewed for up to MAP_US (cluster.c).
+ *     If the map still does not help, for example because that node has died, the slot may stay open for long: then all
+ *     daemons together must not burden the nodes, so each requests the map once a second.
  */
 
 #define PARK_US (100 * US_PER_MS) /* between dispatches of parked items */
+
+/* CP6: the first requests for the map leave at once, the others with a pause; a minute without any begins anew. */
+enum { MAPS_AT_ONCE = 10 };
+#define MAP_PAUSE_US US_PER_S
+#define MAPS_FORGET_US (60 * US_PER_S)
 
 static void
 end_as_down(struct cluster *c, struct item *it)
@@ -82,6 +89,20 @@ cluster_dispatch(struct cluster *c, struct item *it)
     }
 }
 
+/* CP6: ASK names an unknown node. Whether the map is requested for that. */
+static bool
+may_request_map(struct cluster *c)
+{
+    int64_t now_us = clock_now_us(), since_us = now_us - c->unknown_us;
+
+    if (c->unknown_n >= MAPS_AT_ONCE && since_us < MAP_PAUSE_US) {
+        return false;
+    }
+    c->unknown_n = since_us < MAPS_FORGET_US ? c->unknown_n + 1 : 1;
+    c->unknown_us = now_us;
+    return true;
+}
+
 /*
  * The slot is open: the master may lack some of its keys, so a call for it names one key. An item is parked if its kind
  * has no form with one key, if it gets TRYAGAIN (`to` is NULL) in that form, or if ASK names an unknown node (CP6).
@@ -95,7 +116,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
 
     cluster_slots_open(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
-    c->map_outdated = c->map_outdated || at == NULL; /* CP6 */
+    c->map_outdated = c->map_outdated || (at == NULL && may_request_map(c));
     if (!one_key || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
         it->again_us = clock_now_us() + PARK_US / 2; /* cluster_wake() above sets the timer to no earlier time */

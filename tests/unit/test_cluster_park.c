@@ -301,6 +301,36 @@ START_TEST(an_item_behind_ask_to_an_unknown_node_gets_a_new_map)
 }
 END_TEST
 
+/* CP6: the node has died, so the next map does not help either. */
+START_TEST(ask_to_a_node_that_stays_unknown_requests_few_maps)
+{
+    unsigned seconds = 50, maps = 0;
+    uint64_t op = 0;
+
+    slot_open = true;
+    for (int64_t us = 0; us < seconds * US_PER_S; us += PARK_US) {
+        if (list_empty(&sent) && list_empty(&c->parked)) {
+            (void)item_of(++op, VERB_RENEW, false);
+        }
+        cluster_unpark(c);
+        if (!list_empty(&sent)) {
+            refused("ASK 15495 127.0.0.1:7009");
+        }
+        maps += c->map_outdated;
+        c->map_outdated = false;
+        (void)is_down(op);
+        clock_advance_us(PARK_US);
+    }
+    ck_assert_uint_ge(maps, seconds / 2);
+    ck_assert_uint_le(maps, MAPS_AT_ONCE + seconds);
+    clock_advance_us(MAPS_FORGET_US); /* of another slot */
+    for (unsigned i = 0; i < MAPS_AT_ONCE; i++) {
+        ck_assert(may_request_map(c));
+    }
+    ck_assert(!may_request_map(c));
+}
+END_TEST
+
 /* The present map has the node: no daemon requests another one for each key that has moved. */
 START_TEST(an_item_behind_ask_to_a_known_node_needs_no_map)
 {
@@ -355,6 +385,7 @@ main(void)
     tcase_add_test(t, a_slot_that_closes_gets_its_items_at_once);
     tcase_add_test(t, an_item_waits_for_an_open_slot_for_a_timeout);
     tcase_add_test(t, an_item_behind_ask_to_an_unknown_node_gets_a_new_map);
+    tcase_add_test(t, ask_to_a_node_that_stays_unknown_requests_few_maps);
     tcase_add_test(t, an_item_behind_ask_to_a_known_node_needs_no_map);
     tcase_add_test(t, a_reclaim_is_never_sent_twice);
     tcase_add_test(t, wakes_are_jittered);
