@@ -49,18 +49,6 @@ const_self(const struct backend *b)
 
 /* ---- the map ---- */
 
-/* Refuses an answer as a map. The log gets each new reason; INFO gets it, too, while no map is known. */
-static void
-refuse_map(struct cluster *c, const char *host, const char *error)
-{
-    if (strcmp(c->map_error, error) == 0) {
-        return;
-    }
-    snprintf(c->map_error, sizeof(c->map_error), "%s", error);
-    log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason", LOG_S(error),
-              NULL);
-}
-
 /* Another cluster replaces the former one: forgets the answers and config epochs of that one's nodes. */
 static void
 forget_former_cluster(struct cluster *c, const char *host)
@@ -86,9 +74,8 @@ on_map(struct cluster *c, struct slice text, const char *host)
     bool ok = cluster_map_take(&c->map, text, &asked, news, error);
 
     if (!ok) {
-        refuse_map(c, host, error);
+        cluster_seeds_refuse(c->seeds, host, error);
     } else {
-        c->map_error[0] = '\0';
         c->lost_us = c->known ? c->lost_us : clock_now_us();
         if (news->other_cluster && c->known) {
             forget_former_cluster(c, host);
@@ -346,7 +333,7 @@ explain_no_map(const struct cluster *c, char out[TEXT_ERROR_ROOM])
     if (error[0] != '\0') {
         snprintf(out, TEXT_ERROR_ROOM, "no map of the cluster is known: %s", error);
     } else {
-        snprintf(out, TEXT_ERROR_ROOM, "%s", c->map_error);
+        snprintf(out, TEXT_ERROR_ROOM, "%s", cluster_seeds_map_error(c->seeds));
     }
 }
 

@@ -81,7 +81,6 @@ struct cluster {
         int64_t subscribers[CORE_WAITER_POLL_MAX];
     } poll;
     char channel[ANCHORS][32];   /* of broadcasts, in the slots of the anchors */
-    char map_error[160];         /* why the last answer is no map; "" = it is one */
     unsigned unserved_n;         /* masters with slots beyond CLUSTER_MASTERS_MAX: nothing is sent to these */
     bool shared_master_logged;   /* the log has that two anchors are at one master */
     bool low_logged;             /* the log has the reason of cluster_epochs_any_is_low() */

@@ -20,6 +20,13 @@
 #define INFO_REFUSED "INFO is refused: allow it (+info)"
 #define VERSION_US (10 * US_PER_S) /* between questions for the version while it is not known */
 #define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
+#define QUIET_US (60 * US_PER_S)   /* between two lines of the log */
+
+/* What the log has of a series of reasons; they may alternate: of two seeds, or two addresses of one name. */
+struct reasons {
+    char logged[TEXT_ERROR_ROOM]; /* the last one in the log; "" = none since an answer was a map */
+    int64_t quiet_until_us;
+};
 
 struct cluster_seeds {
     struct cluster *cluster;
@@ -33,11 +40,25 @@ struct cluster_seeds {
     bool asking;
     bool useless;       /* the link has failed, or the last question on it got no useful answer */
     char error[TEXT_ERROR_ROOM];
-    char logged[CLUSTER_LISTED_MAX][TEXT_ERROR_ROOM]; /* of the nodes of the URL, the reason that is in the log */
+    struct reasons unreachable[CLUSTER_LISTED_MAX]; /* of the nodes of the URL */
+    struct reasons refused;
+    char map_error[160]; /* why the last answer is no map; "" = it is one */
     char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
 };
 
-/* A node gives no map. Until one is known, each new reason of a listed node is logged; later the shards log theirs. */
+/* Whether the log is to get the reason: it has another one, and that for a minute. */
+static bool
+is_news(struct reasons *r, const char *reason)
+{
+    if (strcmp(r->logged, reason) == 0 || clock_now_us() < r->quiet_until_us) {
+        return false;
+    }
+    snprintf(r->logged, sizeof(r->logged), "%s", reason);
+    r->quiet_until_us = clock_now_us() + QUIET_US;
+    return true;
+}
+
+/* A node gives no map. Until one is known, new reasons of a listed node are logged; later the shards log theirs. */
 static void
 note_error(struct cluster_seeds *s, const struct link_address *a, const char *reason)
 {
@@ -45,8 +66,7 @@ note_error(struct cluster_seeds *s, const struct link_address *a, const char *re
 
     snprintf(s->error, sizeof(s->error), "%s: %s", a->shown, reason);
     for (unsigned i = 0; !c->known && i < c->url.listed_n; i++) {
-        if (address_names(a, c->url.listed[i].host, c->url.listed[i].port) && strcmp(s->logged[i], reason) != 0) {
-            snprintf(s->logged[i], sizeof(s->logged[i]), "%s", reason);
+        if (address_names(a, c->url.listed[i].host, c->url.listed[i].port) && is_news(&s->unreachable[i], reason)) {
             log_event(c->env.log, LOG_WARN, "redis", "unreachable", "address", LOG_S(a->shown), "reason",
                       LOG_S(reason), NULL);
         }
@@ -64,7 +84,11 @@ take(struct cluster_seeds *s, const struct link_address *a, enum link_result res
 
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
         s->error[0] = '\0';
-        return s->events.map(s->cluster, r->text, a->host);
+        if (!s->events.map(s->cluster, r->text, a->host)) {
+            return false;
+        }
+        s->map_error[0] = s->refused.logged[0] = '\0';
+        return true;
     }
     if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
         note_error(s, a, text_error(text, r->text, a));
@@ -243,6 +267,22 @@ const char *
 cluster_seeds_error(const struct cluster_seeds *s)
 {
     return s->error;
+}
+
+void
+cluster_seeds_refuse(struct cluster_seeds *s, const char *host, const char *error)
+{
+    snprintf(s->map_error, sizeof(s->map_error), "%s", error);
+    if (is_news(&s->refused, error)) {
+        log_event(s->cluster->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason",
+                  LOG_S(error), NULL);
+    }
+}
+
+const char *
+cluster_seeds_map_error(const struct cluster_seeds *s)
+{
+    return s->map_error;
 }
 
 const char *

@@ -112,6 +112,58 @@ START_TEST(a_map_keeps_the_link_at_its_node)
 }
 END_TEST
 
+#ifdef RLOCKD_TEST_CLOCK
+#define SECONDS 600
+
+/* Asked five times a second: two seeds of which neither gives a map, or two addresses of one name. */
+START_TEST(reasons_that_alternate_are_one_line_a_minute)
+{
+    struct reasons r = {.logged = ""};
+    unsigned lines = 0;
+
+    clock_stop(true);
+    for (unsigned i = 0; i < SECONDS * 5; i++) {
+        lines += is_news(&r, i % 2 == 0 ? "Connection refused" : "NOAUTH");
+        clock_advance_us(US_PER_S / 5);
+    }
+    ck_assert_uint_eq(lines, SECONDS / 60);
+    clock_stop(false);
+}
+END_TEST
+
+/* The other reason is logged, although it came within a minute of the first; each of the two once. */
+START_TEST(a_reason_that_stays_is_logged_once)
+{
+    struct reasons r = {.logged = ""};
+    unsigned lines = 0;
+
+    clock_stop(true);
+    ck_assert(is_news(&r, "Connection refused"));
+    for (unsigned i = 0; i < SECONDS; i++) {
+        lines += is_news(&r, "NOAUTH");
+        clock_advance_us(US_PER_S);
+    }
+    ck_assert_uint_eq(lines, 1);
+    clock_stop(false);
+}
+END_TEST
+#endif
+
+/* INFO has the reason of the latest answer, and none once an answer is a map. */
+START_TEST(the_reason_why_an_answer_is_no_map_ends_with_a_map)
+{
+    struct reply r = {.type = REPLY_TEXT, .text = SLICE_LIT("map")};
+    struct log silent = {.fd = -1};
+
+    c.env.log = &silent;
+    cluster_seeds_refuse(&s, "127.0.0.1", "the node is in no cluster");
+    cluster_seeds_refuse(&s, "127.0.0.1", "of another cluster");
+    ck_assert_str_eq(cluster_seeds_map_error(&s), "of another cluster");
+    on_map(&s, LINK_ANSWERED, &r, 0);
+    ck_assert_str_eq(cluster_seeds_map_error(&s), "");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -122,6 +174,11 @@ main(void)
     tcase_add_test(t, a_question_that_ends_because_the_link_moves_does_not_count);
     tcase_add_test(t, a_question_without_an_answer_makes_the_link_move_on);
     tcase_add_test(t, a_map_keeps_the_link_at_its_node);
+#ifdef RLOCKD_TEST_CLOCK
+    tcase_add_test(t, reasons_that_alternate_are_one_line_a_minute);
+    tcase_add_test(t, a_reason_that_stays_is_logged_once);
+#endif
+    tcase_add_test(t, the_reason_why_an_answer_is_no_map_ends_with_a_map);
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }
