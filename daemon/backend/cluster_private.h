@@ -55,7 +55,8 @@ struct cluster_master {
 
 struct cluster {
     struct backend head;      /* first */
-    struct backend_conf conf; /* its texts are not valid: the addresses have the login */
+    struct backend_conf conf; /* without the login, which the addresses have */
+    char *surplus_key, *patterns; /* of conf, owned; NULL: the rights are not tested */
     struct backend_env env;
     struct freelist freelist;
     struct cluster_url url;

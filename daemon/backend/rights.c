@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/call.h"
 #include "daemon/base/memory.h"
 
 void
@@ -51,7 +52,10 @@ log_advice(const struct rights *r)
     buf_fini(&advice);
 }
 
-/* An integer: the user may use the key. An error (NOPERM or another) does not show a surplus right. */
+/*
+ * An integer: the user may use the key; so does a redirect of a cluster's node, which tests the rights first. Another
+ * error (NOPERM or another) does not show a surplus right.
+ */
 static void
 on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
@@ -59,7 +63,8 @@ on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t
 
     (void)sent_us;
     r->asked = r->answered = result == LINK_ANSWERED;
-    r->wider = result == LINK_ANSWERED && reply->type == REPLY_INT;
+    r->wider = result == LINK_ANSWERED &&
+               (reply->type == REPLY_INT || (reply->type == REPLY_ERROR && call_is_redirected(reply->text)));
     if (r->wider) {
         log_advice(r);
     }

@@ -2,6 +2,7 @@
  * rights.h -- warns once if rlockd's user at Redis may use keys to which no rule maps a name.
  *
  * The user needs only the keys to which the rules map names. The test is one EXISTS of another key; it writes nothing.
+ * Each server has an ACL of its own, also in a cluster: each is tested.
  */
 #ifndef RLOCKD_BACKEND_RIGHTS_H
 #define RLOCKD_BACKEND_RIGHTS_H

@@ -366,6 +366,8 @@ class Shown(Case):
 
 
 class Rights(Case):
+    WIDER = "rights reach beyond the keys of the rules"
+
     def test_those_of_the_readme_are_enough(self):
         with open(os.path.join(harness.TOP, "README.md")) as f:
             words = next(line for line in f if line.startswith("ACL SETUSER") and "+config|get" in line).split()
@@ -388,7 +390,24 @@ class Rights(Case):
             self.assertGreater(two.read(), token)
         self.assertNotIn("NOPERM", a.log() + b.log())
         self.assertNotIn("refused", a.log() + b.log())
+        self.assertNotIn(self.WIDER, a.log() + b.log())
         self.assertGreater(int(b.info("stats")["hints"]), 0)
+
+    def test_more_than_are_needed(self):
+        """Each node has an ACL of its own: that of one master allows only the keys of the rules."""
+        masters = [n for n in self.c.nodes if n.is_master()]
+        d = self.daemon(conf=CONF + "locks: { prefix: 'lock:' }\n")
+        until(lambda: d.log().count(self.WIDER) == len(masters))
+        line = next(line for line in d.log().splitlines() if self.WIDER in line)
+        enough = line.rstrip('"').split("ACL SETUSER default ")[1].split()
+        master = masters[1]
+        self.addCleanup(master.cmd, "ACL", "SETUSER", "default", "resetkeys", "~*")
+        self.assertEqual(master.cmd("ACL", "SETUSER", "default", *enough), "OK")
+        other = self.daemon("other", conf=CONF + "locks: { prefix: 'lock:' }\n")
+        name = next(n for n in map(str, range(100)) if self.c.owner(slot_of("lock:" + n)) is master)
+        self.assertIsInstance(answered(self.conn(other), "LOCK", name), int)
+        until(lambda: other.log().count(self.WIDER) == len(masters) - 1)
+        self.assertNotIn("%s address=redis://%s " % (self.WIDER, master.addr), other.log())
 
     def test_a_node_that_refuses_info(self):
         """
