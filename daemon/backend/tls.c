@@ -125,8 +125,8 @@ tls_use_memory(void)
 
 /* ---- trusted certificates ---- */
 
-/* Warns if all trusted certificates have expired. */
-static void
+/* Warns if all trusted certificates have expired. False: there is none, but OpenSSL has read a revocation list. */
+static bool
 check_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
 {
     STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(ctx));
@@ -136,14 +136,18 @@ check_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
         X509 *x = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
 
         if (x != NULL && X509_cmp_current_time(X509_get0_notAfter(x)) > 0) {
-            return;
+            return true;
         }
         if (x != NULL) {
             tls_print_time(X509_get0_notAfter(x), until);
         }
     }
+    if (until[0] == '\0') {
+        return false;
+    }
     snprintf(why, sizeof(why), "expired on %s", until);
     print_problem(warning, "tls_ca_file", why, path);
+    return true;
 }
 
 static bool
@@ -162,11 +166,10 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
     if (!resolve(ca_file, path, "tls_ca_file", error)) {
         return false;
     }
-    if (SSL_CTX_load_verify_locations(t->ctx, path, NULL) != 1) {
+    if (SSL_CTX_load_verify_locations(t->ctx, path, NULL) != 1 || !check_trusted(t->ctx, path, warning)) {
         return refuse(error, "tls_ca_file", why_refused(), path);
     }
     t->trusted = mem_text(slice_of(ca_file));
-    check_trusted(t->ctx, path, warning);
     return true;
 }
 

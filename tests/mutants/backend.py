@@ -212,6 +212,8 @@ MUTANTS = [
            "X509_VERIFY_PARAM_set1_host(p, s->name, 0) == 1 &&", "", ["redis:test_tls.py Refused.test_another_host"]),
     Mutant("R682", "a certificate of a Redis is accepted for any address", BACKEND + "tls_session.c", "expect",
            "X509_VERIFY_PARAM_set1_ip_asc(p, s->name) == 1", "true", ["redis:test_tls.py Refused.test_another_number"]),
+    Mutant("R1806", "a file of trusted certificates may have only a list of revoked ones", BACKEND + "tls.c",
+           "check_trusted", "return false;", "", ["redis:test_tls.py Files.test_not_there_or_nothing_in_it"]),
     Mutant("R683", "the oldest version of TLS is accepted", BACKEND + "tls.c", "tls_open",
            "t->ctx, TLS1_2_VERSION", "t->ctx, TLS1_VERSION", ["redis:test_tls.py Refused.test_an_old_protocol"]),
     Mutant("R684", "after a HUP new connections still use the old certificates", BACKEND + "address.c",

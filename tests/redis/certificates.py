@@ -44,3 +44,14 @@ class Authority:
                      base + ".csr", "-out", base + ".pem", "-notext", "-startdate", stamp(begin), "-enddate",
                      stamp(end))
         return base + ".pem", base + ".key"
+
+    def revocation_list(self):
+        """The path of a list of revoked certificates that has none."""
+        base = os.path.join(self.dir, "revoked")
+        with open(base + ".cnf", "w") as f:
+            f.write("[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\ndefault_md=sha256\n")
+        with open(os.path.join(self.dir, "index.txt"), "a"):
+            pass
+        self.openssl("ca", "-gencrl", "-config", base + ".cnf", "-cert", self.pem, "-keyfile", self.key, "-crldays",
+                     "1", "-out", base + ".pem")
+        return base + ".pem"

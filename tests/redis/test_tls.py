@@ -500,6 +500,7 @@ class Files(Tls):
     def test_not_there_or_nothing_in_it(self):
         self.refuses("^redis.tls_ca_file: No such file or directory: /none$", tls_ca_file="/none")
         self.refuses("^redis.tls_ca_file: has no certificate in PEM format: /dev/null$", tls_ca_file="/dev/null")
+        self.refuses("^redis.tls_ca_file: has no certificate in PEM format: ", tls_ca_file=self.ca.revocation_list())
         self.refuses("^redis.tls_cert_file: No such file or directory: /none$", tls_cert_file="/none",
                      tls_key_file=self.key)
         self.refuses("^redis.tls_cert_file: has no certificate in PEM format: ", tls_cert_file=self.key,
