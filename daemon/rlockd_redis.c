@@ -47,9 +47,9 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the embedded Redis's socket contains that of the daemon's Unix socket, without the end .sock (rlockd.sock
- * gives `redis` alone): so daemons in one directory can have different ones, and the next daemon at the same socket is
- * refused while the Redis of the former one still runs.
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket: NAME.sock gives redis-NAME
+ * (rlockd.sock `redis` alone), and a NAME without this end redis.NAME. So daemons in one directory have different ones,
+ * and the next daemon at the same socket is refused while the Redis of the former one still runs.
  */
 static void
 choose_name(const struct conf *cf, char name[128])
@@ -60,10 +60,11 @@ choose_name(const struct conf *cf, char name[128])
         const char *base = slash != NULL ? slash + 1 : addr + 5;
 
         if (strncmp(addr, "unix:", 5) == 0) {
-            size_t n = strlen(base), end = n > 5 && strcmp(base + n - 5, ".sock") == 0 ? 5 : 0;
+            size_t n = strlen(base);
+            bool has_end = n > 5 && strcmp(base + n - 5, ".sock") == 0;
 
             if (strcmp(base, "rlockd.sock") != 0) {
-                snprintf(name, 128, "redis-%.*s", (int)(n - end), base);
+                snprintf(name, 128, "redis%c%.*s", has_end ? '-' : '.', (int)(has_end ? n - 5 : n), base);
             }
             return;
         }

@@ -193,6 +193,15 @@ class Embedded(Case):
         self.assertGreater(a.cmd("LOCK", "x"), 0)
         self.assertGreater(b.cmd("LOCK", "x", "NOWAIT"), 0)
 
+    def test_two_sockets_that_differ_in_their_end_do_not_meet(self):
+        a = self.rlockd(name="a")
+        bare = os.path.join(self.dir, "a")
+        b = self.rlockd(name="b", listen=False, args=["--listen", "unix:" + bare], wait=False)
+        b.path = bare
+        until(b.ready)
+        self.assertGreater(a.cmd("LOCK", "x"), 0)
+        self.assertGreater(b.cmd("LOCK", "x", "NOWAIT"), 0)
+
 
 class RedisAway(Case):
     def start(self, conf="redis: { timeout: 200ms, backoff_max: 50ms }\n"):
