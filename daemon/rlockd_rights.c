@@ -120,7 +120,19 @@ ask_about(struct link_address *address, const char *patterns, const char *surplu
     freelist_clear(&a.freelist);
 }
 
-/* With a URL of sentinels or of a cluster only the files are tested. */
+/* Whether a URL of a quorum has a node with TLS. */
+static bool
+has_quorum_tls(const char *url)
+{
+    for (const char *before = strchr(url, ':'); before != NULL; before = strchr(before + 1, ',')) {
+        if (strncmp(before + 1, "rediss:", 7) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* With a URL of sentinels, of a cluster or of a quorum only the files are tested. */
 static bool
 test_files(const struct conf *cf)
 {
@@ -128,13 +140,18 @@ test_files(const struct conf *cf)
     struct cluster_url cluster;
     char error[160];
     struct link_address *a;
-    bool ok, of_cluster = cluster_url_parse(cf->redis_url, &cluster, error);
+    bool ok, secure;
 
-    if (!of_cluster && !sentinel_url_parse(cf->redis_url, &sentinels, error)) {
-        return true; /* embedded; a quorum, whose files only the start reads; or a form whose error the start reports */
+    if (strncmp(cf->redis_url, "quorum:", 7) == 0) {
+        secure = has_quorum_tls(cf->redis_url);
+    } else if (cluster_url_parse(cf->redis_url, &cluster, error)) {
+        secure = cluster.secure;
+    } else if (sentinel_url_parse(cf->redis_url, &sentinels, error)) {
+        secure = sentinels.secure;
+    } else {
+        return true; /* embedded, or a form whose error the start reports */
     }
-    a = address_unknown(of_cluster ? "cluster" : "sentinel", NULL, NULL, 0,
-                        of_cluster ? cluster.secure : sentinels.secure);
+    a = address_unknown("several servers", NULL, NULL, 0, secure);
     ok = read_files(cf, a);
     address_free(a);
     return ok;

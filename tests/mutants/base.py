@@ -47,6 +47,8 @@ MUTANTS = [
            "conf/conf.c", "conf_key_refusal",
            "begins(key, aux_keys[i].front)", "false && begins(key, aux_keys[i].front)",
            ["unit:test_conf_keymap", "wire:39-own-keys.wire"]),
+    Mutant("R1820", "-t does not read the files of TLS of a quorum", "daemon/rlockd_rights.c", "has_quorum_tls",
+           "return true;", "return false;", ["redis:test_tls.py Files.test_every_shape"]),
     Mutant("R1821", "daemons at the sockets a and a.sock want the same embedded Redis", "daemon/rlockd_redis.c",
            "choose_name", "has_end ? '-' : '.'", "'-'",
            ["redis:test_daemon.py Embedded.test_two_sockets_that_differ_in_their_end_do_not_meet"]),

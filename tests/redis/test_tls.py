@@ -474,11 +474,11 @@ class Files(Tls):
         super().setUp()
         self.cert, self.key = self.ca.certificate("me")
 
-    def check(self, env=None, **keys):
+    def check(self, env=None, url="rediss://localhost:1", **keys):
         """(status, output of -t)"""
         path = os.path.join(self.dir, "t.yaml")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-            f.write(self.conf("rediss://localhost:1", **keys))
+            f.write(self.conf(url, **keys))
         status, out, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", path], env=env)
         return status, out + err
 
@@ -491,6 +491,14 @@ class Files(Tls):
     def test_good(self):
         status, reported = self.check(tls_cert_file=self.cert, tls_key_file=self.key)
         self.assertEqual((status, reported), (0, "configuration ok\n"))
+
+    def test_every_shape(self):
+        nodes = "quorum:unix:/none,rediss://localhost:2,rediss://localhost:3"
+        for url in ("sentinel+tls:localhost:1/master", "cluster+tls:localhost:1", nodes):
+            with self.subTest(url=url):
+                self.refuses("^redis.tls_ca_file: No such file or directory: /none$", url=url, tls_ca_file="/none")
+                status, reported = self.check(url=url, tls_cert_file=self.cert, tls_key_file=self.key)
+                self.assertEqual((status, reported), (0, "configuration ok\n"))
 
     def test_a_start_says_the_same(self):
         d = self.daemon("rediss://localhost:1", wait=False, tls_ca_file="/none")
