@@ -15,6 +15,9 @@
 /* The highest limits.name_bytes: no name of a lock was ever longer. */
 #define CONF_NAME_BYTES_MAX 4096
 
+/* The longest redis.url. */
+#define CONF_URL_BYTES_MAX 4096
+
 /* What the command line sets in place of the file; NULL, or n == 0: nothing. */
 struct conf_overrides {
     struct conf_list listen;

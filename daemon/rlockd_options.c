@@ -61,18 +61,25 @@ print_sample(void)
     return 0;
 }
 
-/* Copies a URL that has a password, and overwrites the password on the command line, which every user can read. */
+/*
+ * Copies a URL that has a password, and overwrites the password on the command line, which every user can read. Of a
+ * URL that is too long for the copy, the daemon only says that it is too long, and needs no password for that.
+ */
 static const char *
 take_url(struct options *o, char *arg)
 {
     struct slice password = conf_url_password(slice_of(arg));
 
-    if (password.n == 0 || strlen(arg) >= sizeof(o->redis_url)) {
-        return arg; /* of a URL that is too long for the copy, the password stays on the command line */
+    bool fits = strlen(arg) < sizeof(o->redis_url);
+
+    if (password.n == 0) {
+        return arg;
     }
-    strcpy(o->redis_url, arg);
+    if (fits) {
+        strcpy(o->redis_url, arg);
+    }
     memset(arg + (password.p - arg), 'x', password.n);
-    return o->redis_url;
+    return fits ? o->redis_url : arg;
 }
 
 int

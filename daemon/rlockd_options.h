@@ -12,7 +12,7 @@
 struct options {
     const char *conf_path;            /* NULL = none */
     char *listen[OPTIONS_LISTEN_MAX]; /* borrowed from argv; over.listen points here */
-    char redis_url[1024];             /* a copy of the URL, if that has a password */
+    char redis_url[CONF_URL_BYTES_MAX + 1]; /* a copy of the URL, if that has a password */
     struct conf_overrides over;
     enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;
 };

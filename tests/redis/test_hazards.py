@@ -765,9 +765,15 @@ class Secrets(Case):
             self.assertNotIn("5ecret", text)
 
     def test_not_on_the_command_line_either(self):
-        r = self.redis(tcp=True, args=["--requirepass", "redis-5ecret"])
-        r.password = "redis-5ecret"
-        d = self.rlockd(redis="redis://default:redis-5ecret@127.0.0.1:%d" % r.port)
+        self.start_with_password("redis-5ecret")
+
+    def test_nor_a_long_one(self):
+        self.start_with_password("redis-5ecret" * 300)
+
+    def start_with_password(self, password):
+        r = self.redis(tcp=True, args=["--requirepass", password])
+        r.password = password
+        d = self.rlockd(redis="redis://default:%s@127.0.0.1:%d" % (password, r.port))
         self.assertGreater(d.cmd("LOCK", "a"), 0)
         with open("/proc/%d/cmdline" % d.pid) as f:
             line = f.read()
