@@ -35,7 +35,7 @@ check_list(const struct list *list, unsigned states)
 /* The counters of struct core, counted anew. */
 struct tally {
     uint64_t locks, keyed, queues, claims, prefixed, held, unverified, session_owners, lost, windowed;
-    uint32_t waiting, blocked, in_flight[WINDOWS];
+    uint32_t waiting, blocked, kept, in_flight[WINDOWS];
 };
 
 static void
@@ -98,6 +98,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(((const struct map_node *)(const void *)cl)[-1].number == (cl->token != 0 ? cl->token : claim_id(cl)));
     }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
+    t->kept += cl->counted_kept;
     t->held += cl->state == CLAIM_HELD;
     t->unverified += (claim_to_verify(cl) & VERIFY_LOST) != 0;
     t->windowed += cl->in_window;
@@ -196,7 +197,7 @@ check_empty_queue(const struct queue *q)
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
     assert(!job_is_pending(&q->break_job) && !job_is_pending(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
-    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->redis_holders_n == 0);
+    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->kept_n == 0 && q->redis_holders_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->hinted && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
@@ -228,15 +229,19 @@ check_lock(const struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
     bool wanted = false, drains;
-    uint32_t releasing = 0, sent = 0;
+    uint32_t releasing = 0, sent = 0, kept = 0;
 
     check_list(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
     check_list(&l->holders, CLAIM_IN(HELD));
     check_list(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
     list_for_each_safe(pos, nxt, &l->queue->claims)
     {
-        wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        wanted = wanted || !list_empty(&cl->requests);
+        kept += list_empty(&cl->requests) && cl->queued.kept_until_us != 0;
     }
+    assert(kept == l->queue->kept_n);
     list_for_each_safe(pos, nxt, &l->rest)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
@@ -375,7 +380,7 @@ core_check(const struct core *c, int64_t now_us)
     {
         order_check(c, container_of(n, struct owner, by_name));
     }
-    assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
+    assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n && t.kept == c->kept_n);
     check_users(c);
     assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* also of sessions that have gone */
     check_search(&c->search.waits);

@@ -68,6 +68,7 @@ struct claim {
     /* of the position */
     bool has_ticket : 1;    /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it
                                is gone */
+    bool counted_kept : 1;  /* QUEUED, TRYING: counted in queue.kept_n and core.kept_n; see count_kept() */
     bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
     bool was_queued : 1;    /* RELEASING, STRAGGLING: it came from QUEUED or TRYING, and still has `queued`; else it
                                came from HELD or CACHED. claim_move() alone sets it */
@@ -77,8 +78,7 @@ struct claim {
     bool watchdog : 1;      /* the core renews the lease */
     bool jeopardy : 1;      /* HELD: JEOPARDY was published */
     bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
-    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published: no news of its release
-                               follows */
+    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published; its release will not be */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {

@@ -135,6 +135,19 @@ count(struct core *c, struct claim *cl, int by)
     }
 }
 
+/* Counts the claim, or no longer counts it, as one whose position is kept without a request. */
+static void
+count_kept(struct core *c, struct claim *cl)
+{
+    bool kept = (CLAIM_IN_QUEUE & (1u << cl->state)) && list_empty(&cl->requests) && cl->queued.kept_until_us != 0;
+
+    if (kept != cl->counted_kept) {
+        cl->counted_kept = kept;
+        cl->lock->queue->kept_n += kept ? 1u : -1u;
+        c->kept_n += kept ? 1u : -1u;
+    }
+}
+
 /* The claim leaves the list that it is on. */
 static void
 leave_rounds(struct core *c, const struct claim *cl)
@@ -230,6 +243,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     cl->state = to;
     permit_set_moved(cl, was_held);
     count(c, cl, 1);
+    count_kept(c, cl);
     if (to == CLAIM_IDLE) {
         checkpoint_forget(c, cl);
     }
@@ -319,6 +333,7 @@ claim_arm(struct core *c, struct claim *cl)
 {
     int64_t at_us = CORE_FOREVER;
 
+    count_kept(c, cl);
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:

@@ -17,17 +17,12 @@
 
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
- * wait. Their number is estimated: the claims that are not held and not RELEASING, less the requests that wait. Several
- * requests in one claim make it too low; claims that are CACHED, STRAGGLING or LOST make it too high. In a drain all
- * are kept, for the next process.
+ * wait. In a drain all are kept, for the next process.
  */
 static bool
 may_keep_position(const struct core *c, const struct lock *l)
 {
-    int64_t here = (int64_t)l->claims_n - l->held_n - l->releasing_n - l->queue->waiting_n;
-    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->releasing_n - c->waiting_n;
-
-    return c->draining || (here <= POSITIONS_KEPT_MAX && all <= c->conf.waiters_max);
+    return c->draining || (l->queue->kept_n < POSITIONS_KEPT_MAX && c->kept_n < c->conf.waiters_max);
 }
 
 /*

@@ -53,6 +53,7 @@ struct queue {
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocked_n;     /* ... and of them, those that are `blocked` */
     uint32_t trying_n;      /* claims TRYING */
+    uint32_t kept_n;        /* claims whose position is kept without a request */
     uint32_t redis_holders_n;   /* kinds with several holders: their number in Redis at the last TAKEN */
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
     bool alone;             /* a claim is TRYING that admits no attempt beside it */

@@ -452,6 +452,34 @@ locks(const struct world *w, const char *glob, struct seen *s)
     return s->text;
 }
 
+/* Losses that were not reported yet are no positions: as many of these are kept as may wait. */
+START_TEST(losses_take_no_kept_positions)
+{
+    static const char *const name[] = {"a", "b", "c"};
+    struct core_conf conf = world_conf;
+    struct world w;
+    struct seen seen;
+    uint64_t s, id;
+
+    conf.waiters_max = 2;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    for (int i = 0; i < 3; i++) {
+        take(&w, s, name[i]);
+        pass(&w, SEC(10));
+        redis_says(&w, expect_op(&w, CORE_EXTEND, name[i]), CORE_GONE_IN_REDIS);
+        expect_state(&w, name[i], "lost");
+    }
+    take(&w, s, "x");
+    id = lock(&w, session(&w), "x", .owner = "alice", .wait_us = SEC(1));
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    ck_assert_ptr_nonnull(strstr(waiters(&w, "x", &seen), "x:1:alice:1000:"));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(views)
 {
     struct world w;
@@ -518,7 +546,10 @@ main(void)
     const TTest *tests[] = {
         taken_elsewhere, polls,         hints,       one_watch,            backoff,
         turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
-        views,           turns_of_a_listener_while_we_do_not_listen, watch_follows_the_rules,
+        losses_take_no_kept_positions,
+        views,
+        turns_of_a_listener_while_we_do_not_listen,
+        watch_follows_the_rules,
     };
 
     return suite_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
