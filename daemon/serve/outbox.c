@@ -324,7 +324,8 @@ note_replacement(struct outbox *box, uint32_t from, uint32_t to, const struct ou
 
 /*
  * Notes which bytes are late, and are to be replaced. TORN: some late bytes have left, or part of an "ms left" that is
- * too high by now. *checked: how many marks, from the first, were checked.
+ * too high by now. *checked: how many marks, from the first, were checked. A group that is to be replaced already is
+ * left as it is: its losses are those that its answer reports.
  */
 static enum outbox_fate
 note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *checked)
@@ -336,7 +337,7 @@ note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint
         bool late = false, torn = false;
 
         end = group_end(m, i);
-        for (k = i; k < end; k++) {
+        for (k = i; k < end && !m->mark[i].to_replace; k++) {
             struct outbox_mark *mark = &m->mark[k];
 
             mark->lost = is_late(mark, now_us, env);
@@ -494,13 +495,17 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 {
     struct core_grant *reported;
     uint32_t i, n, checked;
+    uint64_t losses;
 
     if (core_next_us(env->core) <= now_us) {
         env->step(env->ctx, &(struct core_event){.type = CORE_TIME});
     }
-    if (note_late(box, now_us, env, &checked) == OUTBOX_TORN) {
-        return OUTBOX_TORN;
-    }
+    do { /* again where give_back() has ended a hold on which marks in front may rely */
+        losses = *env->losses;
+        if (note_late(box, now_us, env, &checked) == OUTBOX_TORN) {
+            return OUTBOX_TORN;
+        }
+    } while (*env->losses != losses);
     if (needs_copy(box->marks, checked)) {
         copy(box, now_us, env);
     }

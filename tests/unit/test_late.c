@@ -205,6 +205,30 @@ START_TEST(the_other_grants_of_a_lost_mlock_are_released)
 }
 END_TEST
 
+/* ... and an answer in front of the LOST, in the same output, does not say that they are held. */
+START_TEST(no_answer_in_front_claims_a_released_grant)
+{
+    struct client c = come(), d = come();
+    struct buf b;
+
+    setup(&d, "LOCK x\n");
+    sends(&c, "LOCK x WAIT 60s OWNER other\nINFO lock c\nMLOCK 2 b c OWNER me\n");
+    settle();
+    sends(&d, "BREAK b\nUNLOCK x\n");
+    settle();
+    buf_init(&b, 0);
+    receives(&c, &b);
+    ck_assert_msg(strstr(b.p, "\r\n" AGAIN LOST) != NULL, "%s", b.p); /* behind the token of x */
+    ck_assert_uint_eq(engine->metrics.late_replies, 2);
+    buf_fini(&b);
+    sends(&c, "UNLOCK b OWNER me\nUNLOCK c OWNER me\n");
+    settle();
+    expect(&c, "-NOTHELD this owner does not hold the lock\r\n" LOST); /* that of c is not reported yet */
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
 static const struct {
     const char *held, *mlock, *unlock, *free;
 } held_before[] = {
@@ -454,6 +478,7 @@ main(void)
         stops_without_end_let_nothing_late_leave,
         lost_is_reported_to_an_owner_once,
         the_other_grants_of_a_lost_mlock_are_released,
+        no_answer_in_front_claims_a_released_grant,
         a_reply_that_waited_for_its_turn_is_checked_again,
         the_time_left_is_reported_as_it_is,
         nothing_is_waited_for_by_a_drain_behind_a_stop,
