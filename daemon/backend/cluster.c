@@ -450,8 +450,10 @@ cluster_refusal(const struct backend *b, struct slice key, char why[160])
         snprintf(why, 160, "slot %u is being moved from one node to another", slot);
     } else if (cluster_epochs_slot_is_low(c, slot, why)) {
         return;
-    } else if (c->known && (!m->up || (shard_locks_away(m->shard) && !m->refuses))) {
+    } else if (c->known && !m->up) {
         snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
+    } else if (c->known && shard_locks_away(m->shard) && !m->refuses) { /* others may be up, or not known to be lost */
+        snprintf(why, 160, "a connection to the master of slot %u is lost: %.95s", slot, m->address->shown);
     } else if (c->known && m->refuses) {
         snprintf(why, 160, "strict: %.140s", m->timeout.why_unbounded);
     } else if (cluster_anchors_too_few_vote(c, why)) {

@@ -44,6 +44,8 @@ class Full(Case):
 
 
 class Killed(Case):
+    LOST = "UNAVAILABLE Redis cannot answer: a connection to the master of slot %d is lost: redis://%s"
+
     def test_the_refusal_of_a_request_in_flight_names_the_master(self):
         """The master is late with nothing: the connection to it is lost."""
         self.c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
@@ -55,8 +57,37 @@ class Killed(Case):
         c.ask("LOCK", "{open}2", "NOWAIT")
         until(lambda: int(d.info("redis")["redis_in_flight"]) > 0)
         node.kill()
-        self.assertEqual(c.read(), "UNAVAILABLE Redis cannot answer: the master of slot %d is down: redis://%s" %
-                         (slot_of("open"), node.addr))
+        self.assertEqual(c.read(), self.LOST % (slot_of("open"), node.addr))
+        slot = slot_of("open")
+        down = "UNAVAILABLE Redis cannot answer: the master of slot %d is down: redis://%s" % (slot, node.addr)
+        until(lambda: c.cmd("LOCK", "{open}3", "NOWAIT") == down)
+
+    def test_the_refusal_does_not_call_a_master_down_for_one_connection(self):
+        """The other connections to the master are up."""
+        self.c = Cluster(self.dir, self._keep, replicas=0, args=STEADY)
+        d = self.daemon(conf="redis: { links: 2 }\n")
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", "open", "WAIT", "10s"), int)
+        node = self.c.owner(slot_of("open"))
+        admin = node.conn()
+        self.addCleanup(admin.close)
+
+        def waiting():
+            """The ids of the daemon's connections whose command the node does not run."""
+            return re.findall(r"^id=(\d+) .* name=rlockd .* flags=\w*b", admin.cmd("CLIENT", "LIST"), re.M)
+        while True:
+            until(lambda: not waiting())
+            self.assertEqual(admin.cmd("CLIENT", "PAUSE", "60000", "WRITE"), "OK")
+            c.ask("LOCK", "{open}2", "NOWAIT")
+            until(lambda: int(d.info("redis")["redis_in_flight"]) > 0 and waiting())
+            if len(waiting()) == 1 and admin.cmd("CLIENT", "KILL", "ID", waiting()[0]) == 1:
+                break
+            self.assertEqual(admin.cmd("CLIENT", "UNPAUSE"), "OK")
+            self.assertIsInstance(c.read(), int)
+            self.assertEqual(c.cmd("UNLOCK", "{open}2"), 0)
+        reply = c.read()
+        self.assertEqual(admin.cmd("CLIENT", "UNPAUSE"), "OK")
+        self.assertEqual(reply, self.LOST % (slot_of("open"), node.addr))
 
 
 class Evicting(Case):
