@@ -16,11 +16,7 @@ struct backend_status {
     int64_t offset_us;    /* Redis's clock minus the daemon's, latest estimate */
     int64_t rtt_us;       /* of the last command; cluster: the longest of all masters, quorum: the median */
     unsigned links, links_up;
-    /*
-     * The purposes with a link down, of "locks,renewals,subscriptions,replicas". Cluster: of the first master that has
-     * one; quorum: of the first node.
-     */
-    char links_away[40];
+    char links_away[40];  /* the purposes with a link down, to any server: of "locks,renewals,subscriptions,replicas" */
     bool locks_away;      /* one shard: the current link of some names is down, for the reason `last_error` */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */

@@ -320,9 +320,7 @@ add_status(struct backend_status *sum, const struct backend_status *one)
         memcpy(sum->refusal, one->refusal, sizeof(sum->refusal));
     }
     server_info_add_policy(sum, one);
-    if (sum->links_away[0] == '\0') {
-        memcpy(sum->links_away, one->links_away, sizeof(sum->links_away));
-    }
+    server_info_add_away(sum, one);
 }
 
 static void

@@ -467,6 +467,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
         out->other_daemons = s.other_daemons > out->other_daemons ? s.other_daemons : out->other_daemons;
         rtt_us[i] = s.rtt_us;
         server_info_add_policy(out, &s);
+        server_info_add_away(out, &s);
         if (out->last_error[0] == '\0') {
             memcpy(out->last_error, s.last_error, sizeof(out->last_error));
         }

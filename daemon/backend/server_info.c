@@ -113,6 +113,21 @@ server_info_add_policy(struct backend_status *sum, const struct backend_status *
 }
 
 void
+server_info_add_away(struct backend_status *sum, const struct backend_status *one)
+{
+    char away[sizeof(one->links_away)], *rest = away, *purpose;
+
+    memcpy(away, one->links_away, sizeof(away));
+    while ((purpose = strsep(&rest, ",")) != NULL) {
+        size_t at = strlen(sum->links_away);
+
+        if (strstr(sum->links_away, purpose) == NULL) {
+            snprintf(sum->links_away + at, sizeof(sum->links_away) - at, "%s%s", at > 0 ? "," : "", purpose);
+        }
+    }
+}
+
+void
 server_info_status(const struct server_info *s, struct backend_status *out)
 {
     snprintf(out->version, sizeof(out->version), "%s", s->version);

@@ -237,6 +237,7 @@ class Failures(Quorum):
         c = self.conn(r)
         t = c.cmd("LOCK", "held")
         self.m.nodes[1].kill()
+        until(lambda: r.info("redis")["redis_links_away"] == "locks,renewals,subscriptions")
         for i in range(20):
             self.assertGreater(c.cmd("LOCK", "n%d" % i), t)
             self.assertEqual(c.cmd("UNLOCK", "n%d" % i), 0)

@@ -18,6 +18,7 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/push.h"
+#include "daemon/backend/server_info.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
@@ -867,6 +868,21 @@ START_TEST(channels_as_redisson_names_them)
 }
 END_TEST
 
+/* Of several servers: each purpose once. */
+START_TEST(purposes_of_links_that_are_down)
+{
+    struct backend_status sum = {.links_away = ""}, one = {.links_away = "renewals"};
+    struct backend_status other = {.links_away = "locks,renewals,subscriptions,replicas"};
+
+    server_info_add_away(&sum, &sum);
+    ck_assert_str_eq(sum.links_away, "");
+    server_info_add_away(&sum, &one);
+    ck_assert_str_eq(sum.links_away, "renewals");
+    server_info_add_away(&sum, &other);
+    ck_assert_str_eq(sum.links_away, "renewals,locks,subscriptions,replicas");
+}
+END_TEST
+
 START_TEST(the_answer_to_time)
 {
     static const struct {
@@ -918,6 +934,7 @@ main(void)
         errors_of_servers,
         errors_of_auth_are_not_copied,
         fields_of_info,
+        purposes_of_links_that_are_down,
         the_answer_to_time,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,
