@@ -103,6 +103,19 @@ class Info(Case):
         self.assertLessEqual(reported, 560)
         self.assertAlmostEqual(reported, (used - before) / 2000, delta=reported / 5)
 
+    def test_each_holder_counts(self):
+        d = self.rlockd()
+        a, b = self.conn(d), self.conn(d)
+        for c in (a, b):
+            self.assertGreater(c.cmd("LOCK", "r", "KIND", "rw", "SHARED"), 0)
+        for _ in range(2):
+            self.assertGreater(a.cmd("LOCK", "p", "KIND", "semaphore", "LIMIT", 3), 0)
+        info = d.info("keyspace")
+        self.assertEqual((info["db0"], info["locks_held"]), ("keys=4,expires=4,avg_ttl=0", "4"))
+        self.assertEqual(info["locks_known"], "2")
+        self.assertEqual(a.cmd("DRAIN"), "OK")
+        self.assertEqual(d.info("server")["drain_held"], "4")
+
     def test_help_has_the_errors_of_the_document(self):
         d, errors_in = self.rlockd(), errors_of()
         admin = set(re.findall(r"^COMMAND\((\w+), \d+, \d+, ADMIN", text_of("proto/commands.def"), re.M)) - {"DEBUG"}
