@@ -67,6 +67,18 @@ shrinks_to(const struct claim *cl)
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
 }
 
+/*
+ * HELD: for how long Redis may have the claim behind its deadline: a re-entry or a RENEW to a longer lease may have run
+ * without an answer, or may be in flight. The one in flight was sent before the deadline.
+ */
+static int64_t
+outlasts_deadline_us(const struct claim *cl)
+{
+    int64_t asked_us = cl->op != 0 ? cl->hold.op_lease_us : 0;
+
+    return later(asked_us, claim_expiry_max_us(cl) - cl->hold.deadline_us);
+}
+
 static enum checkpoint_rank
 rank_of(const struct claim *cl, enum core_checkpoint_state state)
 {
@@ -110,6 +122,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
         p->watchdog = cl->watchdog;
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
+        p->outlasts_us = outlasts_deadline_us(cl);
         p->partial = (claim_stragglers(cl) & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }

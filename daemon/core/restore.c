@@ -83,14 +83,17 @@ lock_of(struct core *c, const struct core_checkpoint *cp)
     return l;
 }
 
-/* A RENEW that was in flight may have asked for a longer lease than that of the claim. */
+/* A re-entry or a RENEW without an answer may have asked for a longer lease than that of the claim. */
 static void
 restore_expiry_max(const struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
+    int64_t outlasts_us = p->state == CORE_CHECKPOINT_HELD ? p->outlasts_us : 0;
+
     if (p->state == CORE_CHECKPOINT_RELEASING && p->deadline_us != 0) {
         uncertain_raise_expiry_max(cl, p->deadline_us, 0);
     } else {
-        uncertain_raise_expiry_max(cl, later(c->now_us, p->deadline_us), later(p->lease_us, p->shrink_lease_us));
+        uncertain_raise_expiry_max(cl, later(c->now_us, p->deadline_us),
+                                   later(later(p->lease_us, p->shrink_lease_us), outlasts_us));
     }
 }
 
@@ -114,7 +117,8 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     cl->redis_owner = p->redis_owner;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
-    cl->queued.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
+    cl->queued.ticket_life_us =
+        p->state == CORE_CHECKPOINT_QUEUED ? short_us(p->ticket_life_us, TICKET_MAX_US) : 0;
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     restore_expiry_max(c, cl, p);
