@@ -1,5 +1,6 @@
 /*
- * rlockd_rights.c -- asks the configured Redis over one link, for a second at most, and prints one line.
+ * rlockd_rights.c -- reads the files of TLS, asks the configured Redis over one link, for a second at most, and prints
+ * what is to be changed.
  */
 #include "daemon/rlockd_rights.h"
 

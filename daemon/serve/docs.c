@@ -143,7 +143,7 @@ read_usage(enum command_id id, struct usage *u)
     (void)whole;
 }
 
-/* One pair of a map: a name and its text. */
+/* One pair of a map: the name of a command, and what COMMAND DOCS says of it. */
 static void
 write_doc(enum command_id id, struct writer *w)
 {

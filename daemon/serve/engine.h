@@ -2,10 +2,10 @@
  * engine.h -- the middle of the house: sessions on one side, core and backend on the other.
  *
  * A turn of the loop: libevent reports what is ready; sessions are only marked, the backend reads and posts outcomes.
- * engine_turn_end() then reads the sessions and runs their requests, flushes the backend, writes each session's output
- * once, and frees the sessions that have ended. Each request and each outcome becomes one core_step() at once, whose
- * actions are only *noted* (an operation in the backend's batch, a reply in its slot, news in the outboxes). So nothing
- * re-enters: a sink never steps, a step never writes a socket.
+ * engine_turn_end() then reads the sessions and runs their requests, flushes the backend, lets each session write at
+ * most once, and frees the sessions that have ended. Each request and each outcome becomes one core_step() at once,
+ * whose actions are only *noted* (an operation in the backend's batch, a reply in its slot, news in the outboxes). So
+ * nothing re-enters: a sink never steps, a step never writes a socket.
  */
 
 /*
@@ -17,7 +17,7 @@
  *   input     a connection is read, and its requests run
  *   commands  what each verb does, and the table of them
  *   output    where an answer or an event waits, how it leaves, and how a session ends
- *   words     bytes that no session has to send yet: replies, tables, trees, outboxes
+ *   words     bytes, before they are the output of a session: replies, tables, trees, outboxes
  *   records   sessions, users and roles, the files that outlive the process, and one step of the core
  *   layouts   headers without a source: the fields of records, and inlines that need nothing else
  */

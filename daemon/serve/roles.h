@@ -26,8 +26,8 @@ void roles_reload(struct engine *e, const struct conf *was);
 void roles_refuse_admin(const struct session *s, const char *command, struct writer *out);
 
 /*
- * Protected mode: whether other hosts may reach that address without a password. True: it must not be served; the
- * reason is in `error`.
+ * Whether protected mode forbids to serve at that address, because other hosts may reach it without a password. True:
+ * the reason is in `error`.
  */
 bool roles_refuse_listener(const struct conf *cf, const char *addr, bool other_hosts, char error[160]);
 

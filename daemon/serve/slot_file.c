@@ -4,7 +4,7 @@
  * T1  Slots from `high` on are free and on no list: those of a file that has just grown, and those that a shrinking
  *     file is about to lose. All other free slots are on the list `free`.
  * T2  A checkpoint that moves is in its new slot before it leaves the old one: a process that is killed between leaves
- *     two that are the same, of which slot_file_index() clears one.
+ *     two slots with one id, of which slot_file_index() clears one.
  * T3  Nothing here looks at all slots at once, except slot_file_index(), at the start: the index grows and
  *     shrinks by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and slot_file_tidy() looks at
  *     TIDY slots.

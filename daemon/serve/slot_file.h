@@ -28,7 +28,7 @@ struct slot_file {
     uint32_t *bucket, *next; /* by id; next also of the free ones */
     uint32_t *prev;          /* of the free ones */
     uint32_t free, high;     /* see T1 */
-    uint32_t target, low;    /* the slots after shrinking, 0 = it does not shrink; those before `low` were used */
+    uint32_t target, low;    /* slots_n after shrinking, 0 = no shrinking; the slots before `low` were used */
 };
 
 /*
@@ -41,7 +41,7 @@ void slot_file_close(struct slot_file *t);
 void slot_file_index(struct slot_file *t);
 
 void *slot_file_head(const struct slot_file *t);
-void *slot_file_slot(const struct slot_file *t, uint32_t i); /* 0 .. slots_n - 1; a slot moves when the table grows */
+void *slot_file_slot(const struct slot_file *t, uint32_t i); /* 0 .. slots_n - 1; it moves when slots_n changes */
 uint64_t slot_file_id(const void *slot);
 
 void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is none */

@@ -24,7 +24,7 @@
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
 
-/* The requests of all sessions together in one turn; the share of one session is between SHARE_MIN and SHARE_MAX. */
+/* The requests that the sessions with input share in one turn; each gets between SHARE_MIN and SHARE_MAX. */
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
