@@ -123,7 +123,7 @@ conf_key_is_own(struct slice key)
 
 /*
  * Keys beside a lock's: prefixed() and suffixed() of scripts/common.lua put braces around the lock's key unless it has
- * some, so each of these has a brace. Redisson makes the same keys, and the latch, too.
+ * some, so each of these has a brace. Redisson makes the same keys, and `redisson_unlock_latch:` besides.
  */
 static const struct {
     const char *front, *back;

@@ -56,8 +56,9 @@ bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_k
 const char *conf_warn_of_semaphores(const struct conf *cf);
 
 /*
- * Whether every name has the same key in Redis by both. False: `why` has a line that names the rule that changes it, or
- * says that it cannot be decided. A reload must not change keys: daemons on one Redis do not reload at the same moment.
+ * Whether both give every name the same key in Redis. False: `why` has a line that names the rule that changes a key,
+ * or says that this cannot be decided. A reload must not change keys: daemons on one Redis do not reload at the same
+ * moment.
  */
 bool conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why);
 

@@ -108,7 +108,7 @@ cost(size_t bytes)
     return 1 + bytes / 64;
 }
 
-/* No name matches both. False: one may. A set of a glob may read each byte of a name. */
+/* No name matches both. False: one may. The steps are those of a glob that is all sets, see glob.h. */
 static bool
 disjoint(const struct entry *a, const struct entry *b, size_t *steps)
 {
@@ -310,8 +310,8 @@ is_first(const struct conf *cf, const struct keymap *m, size_t i, struct slice n
 }
 
 /*
- * Tries a name that begins as the glob of entry k does, and the same name without the prefix that entry i adds. Any two
- * formats may produce one key for some pair of names; here the glob itself shows that such names are expected.
+ * Tries a name that begins as the glob of entry k does, and the same name without the prefix that entry i adds. Nearly
+ * any two formats give some two names one key; only names that the glob of entry k makes likely are reported.
  */
 static bool
 collide(const struct conf *cf, const struct keymap *m, size_t i, size_t k, struct buf *out)

@@ -255,7 +255,7 @@ check_pairs(struct loader *ld)
     }
 }
 
-/* Why some connections to Redis would be without TLS; NULL: none by TCP would be, and some are by TCP. */
+/* Why some connections to Redis would be without TLS. NULL: at least one is by TCP, and all by TCP have TLS. */
 static const char *
 why_no_tls(const char *url)
 {
@@ -308,7 +308,7 @@ not_for_cluster(const struct conf_locks *locks)
     return locks->wakes != WAKES_NONE ? "wakes" : NULL;
 }
 
-/* The first of `locks` and the rules that such a Redis cannot have. True: there is one, and `why` names it. */
+/* Finds the first of `locks` and the rules for which not_for() has a reason. True: there is one, and `why` names it. */
 static bool
 find_bad_rule(const struct conf *cf, const char *(*not_for)(const struct conf_locks *), struct buf *why)
 {

@@ -1,7 +1,7 @@
 /*
  * conf_rights.c -- the keys that rules can give to names, as patterns of Redis's ACL.
  *
- * Clients reach the keys that names can have; if these are not all keys, rlockd's user needs no others. By a
+ * Clients reach the keys that names can have; rlockd's user needs rights for these, and for rlockd's own keys. By a
  * configuration without a prefix any key may be a lock's.
  */
 #include "conf/conf.h"

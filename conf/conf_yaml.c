@@ -206,7 +206,7 @@ least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions and exchanges that make one word of the other; both at most GUESS_BYTES_MAX long. */
+/* Insertions, deletions and substitutions that make one word of the other; both at most GUESS_BYTES_MAX long. */
 static size_t
 edits(struct slice a, struct slice b)
 {

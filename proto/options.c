@@ -178,7 +178,7 @@ static const struct option_row option_rows[] = {
 
 static const struct option_row renew_duration = {"the new lease", FOR(RENEW), 0, take_lease, TAKES_LEASE};
 
-/* A foreign word as an error may show it: escaped, and cut when it is long. */
+/* A word of the client as an error may show it: escaped, and cut when it is long. */
 struct shown {
     char text[SHOWN_BYTES + 8];
 };

@@ -56,8 +56,8 @@ void reader_fini(struct reader *r);
 void reader_feed(struct reader *r, const void *p, size_t n);
 
 /*
- * The same without a copy, between requests: reads in p itself, and may change its bytes. Before p is used again,
- * reader_keep() copies the bytes that are not consumed. It does nothing when nothing is lent.
+ * The same without a copy, between requests: reads in p itself, and may change its bytes. To be followed by
+ * reader_keep() before p is used again: it copies the bytes that are not consumed, if any are lent.
  */
 void reader_lend(struct reader *r, char *p, size_t n);
 void reader_keep(struct reader *r);
@@ -65,7 +65,7 @@ void reader_keep(struct reader *r);
 /* The next whole request. Blank lines and empty arrays are skipped. */
 enum reader_result reader_next(struct reader *r, struct words *out);
 
-/* Bytes waiting that are not consumed; 0 = between requests, and after a MORE no memory is held then. */
+/* Bytes that are not consumed. 0 = between requests: then, after a MORE, no memory is held. */
 size_t reader_pending(const struct reader *r);
 
 #endif
