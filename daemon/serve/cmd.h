@@ -8,7 +8,7 @@
 
 #include "daemon/serve/session_record.h"
 
-enum cmd_result { CMD_DONE, CMD_LATER };
+enum cmd_result { CMD_DONE, CMD_LATER }; /* see commands.h */
 
 struct cmd {
     struct session *session;

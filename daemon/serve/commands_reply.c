@@ -150,7 +150,7 @@ write_key_in_use(struct writer *out, const struct core_reply *r)
 
 /* ---- the core's reply as bytes ---- */
 
-/* Why Redis, or the link for WAIT, is down, late, or grants nothing, in the words of INFO redis. */
+/* Why Redis, or the link for Redis's WAIT, is down, late, or grants nothing, in the words of INFO redis. */
 static void
 add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
 {

@@ -27,8 +27,8 @@ uint64_t drain_held(const struct engine *e);
 
 /*
  * Appends some of the locks that a drain waits for, with their holders: `a (session 7), b (owner w), c (freeing) and 9
- * more`. The text is printable, and takes a bounded time. `box` notes the grants that the text relies on; NULL: it is
- * no part of a reply.
+ * more`. The text is printable; making it takes a bounded time. `box` notes the grants that the text relies on; NULL:
+ * it is no part of a reply.
  */
 void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
 

@@ -58,7 +58,7 @@ struct engine {
     bool unfinished_waits;    /* the last turn did not read `unfinished`, because replies had to leave first */
     struct list writing;      /* session.write_node: sessions that may have a reply to write; each session that is read
                                  joins them ... */
-    struct list writing_late; /* ... those that former turns did not reach; the next one to write is the first */
+    struct list writing_late; /* ... and those that former turns did not reach; the first one writes next */
     struct list writing_events; /* session.write_node: sessions that have only events, or whose socket was full; in
                                    order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
@@ -99,7 +99,7 @@ struct engine {
 
 /*
  * True: when the clock was read last, the input of this turn had used up its time. From then on each session runs two
- * requests at most (LATE_SHARE). A turn runs fewer requests if each of them takes longer.
+ * requests at most (LATE_SHARE).
  */
 static inline bool
 engine_was_late(const struct engine *e)

@@ -1,8 +1,8 @@
 /*
  * epochs_file.c -- a slot of two words for each domain: its number, and the epoch.
  *
- * One store exchanges an epoch, so it is the old one or the new one whenever the process ends. After a loss of
- * power an epoch may be unknown or an earlier one: then the held locks are reclaimed.
+ * An epoch is exchanged by one write to memory: whenever the process ends, the file has the old one or the new one.
+ * After a loss of power an epoch may be unknown or an earlier one: then the held locks are reclaimed.
  */
 #include "daemon/serve/epochs_file.h"
 

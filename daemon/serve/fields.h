@@ -66,8 +66,9 @@ struct rows {
 };
 
 /*
- * The longest answer, as a multiple of limits.output_bytes (a session lets one long reply leave). A longer one is
- * answered -LIMIT, so that no client makes rlockd hold memory without a bound.
+ * The longest answer, as a multiple of limits.output_bytes: one reply of a session may pass that limit, and the session
+ * runs no request while its output is past the limit. A longer answer is replaced by -LIMIT, so that no client makes
+ * rlockd hold memory without a bound.
  */
 #define ANSWER_TIMES_OUTPUT 64
 

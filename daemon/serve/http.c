@@ -1,5 +1,6 @@
 /*
- * http.c -- /healthz, /readyz and /metrics: one request for each connection, one answer. Owns its listener and visits.
+ * http.c -- /healthz, /readyz and /metrics. A visit is a connection with one request and one answer. Owns its listener
+ * and the visits.
  *
  * Refuses methods other than GET and HEAD, and also bodies and more than a few KiB of headers. Names of locks never
  * appear here: clients choose them, without bound. evhttp 2.1.12 is not used: it accepts all visits in one turn, cannot

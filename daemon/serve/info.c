@@ -409,7 +409,7 @@ print_section(struct info *in, size_t i)
     sections[i].print(in);
 }
 
-/* INFO in one step of a listing: many INFOs in one turn take no more of it than the listings may. */
+/* INFO in one step of a listing: many INFOs take no more time of a turn than all listings may. */
 struct info_work {
     struct listing_work work;
     struct info in;

@@ -2,9 +2,9 @@
  * keymap.c -- warns when daemons on one Redis map names to different keys: a name that two of them use could have two
  * holders. A reload cannot cause this (conf_same_keys()), a rolling restart can.
  *
- * Owns two messages on the channel of core/broadcast.c: the query "K<uuid> <fingerprint>?", and the reply "K<uuid>
- * <fingerprint>" of daemons with another fingerprint. A reply gets no reply. Only warns, since some fleets use separate
- * rules for separate names.
+ * Owns two messages on the channel of daemon/core/broadcast.c: the query "K<uuid> <fingerprint>?", and the reply
+ * "K<uuid> <fingerprint>" of daemons with another fingerprint. A reply gets no reply. Only warns, since some fleets use
+ * separate rules for separate names.
  */
 #include "daemon/serve/keymap.h"
 

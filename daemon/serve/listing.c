@@ -1,7 +1,7 @@
 /*
  * listing.c -- long answers: their turns.
  *
- * Owns the listings that were not done at once. A session is found by id; of one that has gone the listing is dropped
+ * Owns the listings that were not done at once. A session is found by id; the listing of one that has ended is dropped
  * when its turn comes.
  */
 #include "daemon/serve/listing.h"

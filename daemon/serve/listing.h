@@ -36,7 +36,7 @@ enum cmd_result listing_once(struct cmd *c, cmd_fn *handler);
 /* To be called once in a turn: works on listings that wait. While engine.listings has any, the loop must not sleep. */
 void listings_turn(struct engine *e);
 
-/* Drops them all, unanswered: the engine is going. */
+/* Drops them all, unanswered: the engine ends. */
 void listings_forget(struct engine *e);
 
 #endif

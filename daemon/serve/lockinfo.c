@@ -2,7 +2,7 @@
  * lockinfo.c -- LOCKINFO: one name, as the daemon and as Redis have it.
  *
  * Owns the questions to Redis that LOCKINFO and GET wait for. Changes nothing.
- * LK1 A question is in engine.questions until its one answer has come or the engine goes; its session is found by id.
+ * LK1 A question is in engine.questions until its one answer has come or the engine ends; its session is found by id.
  */
 #include "daemon/serve/lockinfo.h"
 

@@ -20,7 +20,7 @@
 #include "daemon/core/core.h"
 #include "daemon/base/pool.h"
 
-/* What late bytes become. */
+/* What becomes of late bytes: they report a lock as held, and are not true any more. */
 enum outbox_late {
     OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the loss was reported */
     OUTBOX_DROP,  /* an event: nothing */

@@ -1,10 +1,10 @@
 /*
  * owners_file.h -- the file `owners` beside those of state_file.h: until when named owners without a session live.
  *
- * The file is valid only for its last writer: `serial`, up to which ids are reserved, is in the state file and in this
- * one. If a version that does not have this file has run since, the two differ, and the file is begun anew. It is also
- * begun anew after a boot: its times are of CLOCK_BOOTTIME, like all deadlines, so setting the wall clock changes
- * nothing. An owner without a checkpoint has its whole owner grace.
+ * `serial`, up to which ids are reserved, is in the state file and in this one. A version of rlockd without this file
+ * raises it in the state file alone: when the two differ, this file is begun anew. It is also begun anew after a boot:
+ * its times are of CLOCK_BOOTTIME, like all deadlines, so setting the wall clock changes nothing. An owner without a
+ * checkpoint has its whole owner grace.
  */
 #ifndef RLOCKD_SERVE_OWNERS_FILE_H
 #define RLOCKD_SERVE_OWNERS_FILE_H

@@ -41,8 +41,8 @@
 #include "daemon/serve/user.h"
 
 /*
- * A read that returns less than was asked for has emptied the socket, and another edge reports later bytes. One end
- * alone can be missed: that of a broken connection whose last bytes came with the same edge (libevent reports an error
+ * A read that returns less than was asked for has emptied the socket, and another edge reports later bytes. Only one
+ * end can be missed: that of a broken connection whose last bytes came with the same edge (libevent reports an error
  * as plain readiness). After such a read the session is on engine.recheck until a send() shows that the peer is still
  * there, or until it is read once more, some milliseconds later (recheck.c).
  */

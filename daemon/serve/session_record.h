@@ -53,7 +53,7 @@ struct session {
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
     uint32_t slots_n, slots_room; /* in use; a power of two */
-    size_t slots_bytes;        /* memory that the slots hold, themselves not counted */
+    size_t slots_bytes;        /* memory that the slots hold, without the ring itself */
     uint64_t next_slot;        /* number of the next request; core_request.id */
     struct slot first;         /* the only slot of a client that does not pipeline */
 

@@ -2,9 +2,9 @@
  * session_write.c -- the output of a session on its way to the socket.
  *
  * Owns session.out, session.later and session.write_ev while the session is open; closes the session where its output
- * cannot be sent whole. When a turn writes, and whether the session then ends, session.c decides.
+ * cannot be sent whole. session.c decides when a turn writes, and whether the session then ends.
  *
- * SW1 session.later is empty while session.out is, once session_write() has returned.
+ * SW1 Once session_write() has returned, session.later is empty if session.out is.
  */
 #include "daemon/serve/session_write.h"
 

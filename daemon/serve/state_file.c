@@ -6,7 +6,7 @@
  * for in all.) Each file begins with its version and slot size; the first one also with the boot, ids, the highest
  * token, and what is known of Redis.
  * SF1 The texts of a slot never change while the slot is in use, though rules may change; they have a checksum. When a
- *     grace of the claim becomes longer, another slot takes the place of the first one.
+ *     grace of the claim becomes longer, another slot takes the place of this one.
  * SF2 The part that changes is there twice, each copy with the number of its change and a checksum. A change writes the
  *     older copy; of the copies that are whole the later one counts. So one is valid whenever the process ends.
  */
@@ -35,7 +35,7 @@ enum { POWER_LOSS_IDS = 64 * STATE_FILE_IDS };
 
 struct head {
     char magic[8];
-    uint64_t serial; /* ids up to this one may be in use; here in every version */
+    uint64_t serial; /* ids up to this one may be in use; at this place in every version */
     uint64_t token;
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[STATE_FILE_BOOT_BYTES];
@@ -319,7 +319,7 @@ state_file_close(struct state_file **h)
     }
 }
 
-/* Texts behind the checkpoints, where they stay when the table moves. */
+/* Texts behind the checkpoints, where they stay when the slots move. */
 static char *
 copy_text(char *at, struct slice *s)
 {

@@ -45,7 +45,7 @@ void state_file_loaded_free(struct core_restored *rs);
 /* All that was loaded has been restored: checkpoints are of this boot from now on. */
 void state_file_restored(struct state_file *sf);
 
-/* False: there is no checkpoint of it (any more). */
+/* Writes the checkpoint of a claim; removes it. False: it cannot be kept. */
 bool state_file_keep(struct state_file *sf, const struct core_checkpoint *cp);
 void state_file_forget(struct state_file *sf, uint64_t claim);
 
