@@ -42,8 +42,8 @@ struct rlock_run {
 
 #define RLOCK_OWNER_BYTES 120
 /*
- * A user's signal on its way from the guard to the inner process: a number of its own, because the inner process also
- * gets (and ignores) signals to the process group, and signals of one number merge.
+ * A user's signal on its way from the guard to the inner process (see rlock_guard.c): a number of its own, because the
+ * inner process also gets (and ignores) signals to the process group, and signals of one number merge.
  */
 #define RLOCK_RELAYED(sig) (SIGRTMIN + (sig))
 #define RLOCK_GUARD_DIED RLOCK_RELAYED(0) /* the guard or the keeper has died: the command must end */

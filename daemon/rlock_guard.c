@@ -2,10 +2,10 @@
  * rlock_guard.c -- the two outer processes of `rlock run`: the guard, which the user starts, and the keeper.
  *
  * guard -> keeper -> inner (rlock_run.c: the owner of the lock, and the command's parent). Each is a subreaper; each
- * learns of the death of that before it (PDEATHSIG) and behind it (SIGCHLD). After a SIGKILL of one or two of them the
- * rest kills the command's whole process tree, and only then unlocks; until then the lock stays with its owner (GRACE).
- * No single kill may reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)) and another
- * name and command line (`pkill -9 rlock`, `pkill -9 -f rlock`). Guard and inner stay in the terminal's group.
+ * learns of the death of the one before it (PDEATHSIG) and of the next one (SIGCHLD). After a SIGKILL of one or two of
+ * them the rest kills the command's whole process tree, and only then unlocks; until then the lock stays with its owner
+ * (GRACE). No single kill may reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)) and
+ * another name and command line (`pkill -9 rlock`, `pkill -9 -f rlock`). Guard and inner stay in the terminal's group.
  */
 #include "daemon/rlock.h"
 

@@ -102,7 +102,7 @@ wait_some(struct run *r, int64_t deadline_us)
     return bits;
 }
 
-/* TERM is due: the command must not run on, or begin. An answer that confirms the lock may come too late for that. */
+/* If TERM is due, the command must not run on, or begin: an answer may confirm the lock so late that TERM is due. */
 static void
 lose_in_time(struct run *r)
 {

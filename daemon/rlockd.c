@@ -326,7 +326,7 @@ fatal(struct process *p, const char *what, const char *error)
     return false;
 }
 
-#define SESSIONS_UNASKED 20000 /* the default of limits.sessions: a smaller number of files is no reason to warn */
+#define SESSIONS_UNASKED 20000 /* the default of limits.sessions: too few files for it are no reason to warn */
 
 static void
 log_kinds(struct process *p)

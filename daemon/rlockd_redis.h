@@ -16,7 +16,7 @@
  */
 bool own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160]);
 
-/* The backend takes real addresses only: replaces "embedded" in the configuration by that of this Redis. */
+/* The backend takes real addresses only: replaces "embedded" in the configuration by the address of this Redis. */
 void own_redis_put_url(const struct embedded *e, struct conf *cf);
 
 /* Restarts the Redis if it has ended. False: it has ended again too soon, or cannot be started. */
