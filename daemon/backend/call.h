@@ -96,7 +96,8 @@ int call_words(const struct call *c, const struct call_sender *sender, struct bu
 void call_put_holder(const struct core_op *op, const struct call_sender *sender, struct buf *text);
 
 /*
- * Whether the reply is an answer to the call; sets time_us to Redis's TIME. The functions below take only such a reply.
+ * Whether the reply is an answer to the call; sets time_us to Redis's TIME. call_is_stale() and call_outcome() take
+ * only such a reply.
  */
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
 

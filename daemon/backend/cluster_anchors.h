@@ -6,7 +6,7 @@
 
 #include "daemon/backend/cluster_private.h"
 
-/* Whether fewer than two anchors vote; `why`: how many answer, and until when nothing is granted at the latest. */
+/* Whether fewer than two anchors vote; `why`: how many do not answer, or abstain, and for how long at most. */
 bool cluster_anchors_too_few_vote(const struct cluster *c, char why[160]);
 
 /* Called by the timer: logs the reason when it has lasted for ANCHORS_WAIT_US, and its end. */

@@ -6,7 +6,7 @@
 
 #include "daemon/backend/generations_private.h"
 
-/* The anchor has named the generation: takes it in, with its slots. True: no anchor has named it before. */
+/* The anchor has named the generation: takes it in, with its slots. True: it is new, and has slots. */
 bool generation_table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us);
 
 bool generation_table_has(const struct generations *g, uint64_t number);

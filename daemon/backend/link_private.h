@@ -53,7 +53,7 @@ struct redis_link {
     int64_t pinged_us;       /* when an unanswered idle PING left; 0 = none */
     int64_t backoff_us;
     int64_t rtt_us;
-    bool refused;            /* the greeting was refused: reconnect slowly */
+    bool refused;            /* the greeting was refused, or the TLS handshake failed: reconnect slowly */
     bool short_pause;        /* the failures so far are no sign for the next connection */
     char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped in a later turn (L4); "" = it stays */
     char last_error[TEXT_ERROR_ROOM];

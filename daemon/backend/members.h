@@ -21,7 +21,7 @@ struct members {
     bool overflow;      /* a member found no room since members_begin() */
     bool longest_stale; /* longest_ms may be too high */
     int64_t longest_ms;
-    uint64_t last;      /* the highest version that was ever received */
+    uint64_t last;      /* the highest version of a member that members_put() ever got */
 };
 
 void members_init(struct members *p, const struct hash_key *key);

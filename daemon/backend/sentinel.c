@@ -33,7 +33,7 @@ struct sentinel_topology {
     struct sentinels *sentinels; /* owned */
     int64_t startup_until_us;    /* before that the first answers are awaited: no warning yet */
     bool agreed;                 /* the last verdict named a master ... */
-    bool logged;                 /* ... and the log has the verdict */
+    bool logged;                 /* ... and so did the last one in the log; false at first */
     char refusal[TEXT_ERROR_ROOM]; /* why nothing is granted; "" = locks are granted */
 };
 

@@ -35,7 +35,7 @@ void server_info_explain(const struct server_info *s, char *out, size_t room);
 /* Fills in the answers. */
 void server_info_status(const struct server_info *s, struct backend_status *out);
 
-/* Of several servers, INFO shows the policy of one that evicts keys, if there is one. */
+/* Of several servers, INFO shows a policy other than noeviction, if there is one. */
 void server_info_add_policy(struct backend_status *sum, const struct backend_status *one);
 
 /* Adds the purposes of the links of another server that are down. */

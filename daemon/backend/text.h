@@ -18,8 +18,8 @@ enum { TEXT_ERROR_ROOM = 320 };
 /*
  * Copies the error for people, without the words of a command that it quotes. If it reports a missing right, adds the
  * ACL command that gives the right to the user of the login (no login, or none in it: the default user); if the server
- * may be a sentinel or a node of a cluster, adds how its URL begins. An error with the password of the login is not
- * copied: other people see the log, INFO and answers. Cuts to the room, ends with a NUL, returns out.
+ * may be a sentinel or a node of a cluster, adds how its URL begins. Of an error with the password of the login at most
+ * the first word is copied: other people see the log, INFO and answers. Cuts to the room, ends with a NUL, returns out.
  */
 const char *text_error(char out[TEXT_ERROR_ROOM], struct slice error, const struct link_address *login);
 
