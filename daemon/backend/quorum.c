@@ -377,7 +377,7 @@ quorum_idle(const struct backend *b)
     return idle;
 }
 
-/* Other kinds have several keys, or count: the answers of a majority do not show the state of all nodes. */
+/* A kind without KIND_F_ONE_KEY has several keys, or counts: the answers of a majority do not show its state. */
 static bool
 quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {

@@ -35,7 +35,7 @@ time_us(const struct quorum *qu)
     return n == 0 ? 0 : clock_now_us() + votes_median(guess, n);
 }
 
-/* Other kinds have several keys, or count: see quorum_takes(). A quorum has no replicas to wait for. */
+/* KIND_F_ONE_KEY: see quorum_takes(). A quorum has no replicas to wait for. */
 static bool
 is_refused(const struct core_op *op)
 {
@@ -121,7 +121,7 @@ sort_of(const struct core_op *op, enum core_action_type verb)
     }
 }
 
-/* Updates the entry at the begin of an operation. */
+/* Updates the entry when an operation begins. */
 static void
 update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {

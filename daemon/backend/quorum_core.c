@@ -1,6 +1,6 @@
 /*
- * quorum_core.c -- the events that a quorum posts to the core: a majority is up, votes, or a node may have lost held
- * locks.
+ * quorum_core.c -- the events that a quorum posts to the core: that a majority is up, or votes, or that a node may have
+ * lost held locks.
  *
  * QC1 A server counts once, even if several addresses name it.
  */
@@ -95,7 +95,7 @@ quorum_voting_changed(struct quorum *qu)
 /*
  * Q4. Posts RECLAIM when a majority has answered for the first time, for locks of a former process, and then whenever
  * another node is found not to vote. The reclaim sets the keys of held locks on that node during its quarantine, since
- * the next node may fail before a renewal would repair the node; and a lease without renewals may even be longer than
+ * another node may fail before a renewal would repair the node; and a lease without renewals may even be longer than
  * the quarantine.
  */
 void

@@ -170,7 +170,7 @@ deadline_without_jumps_us(const struct quorum_part *p, const struct quorum_node 
     if (node->voting) { /* the node votes again, but the key was not reclaimed there */
         return 0;
     }
-    /* The node is not admitted earlier: its quarantine began after that answer. */
+    /* The node is not admitted before: its quarantine began after sent_us, and lasts at least that long. */
     admitted_us = p->sent_us + shard_longest_us(node->shard);
     return p->deadline_us < admitted_us ? p->deadline_us : admitted_us;
 }

@@ -32,11 +32,11 @@ struct quorum_part {
     bool in_flight;
     bool clean;          /* the node does not have the owner's key, and no command in flight can set it */
     struct written written; /* of the owner's key, if the node may have it */
-    int64_t sent_us;     /* when the command left that last set the expiry */
+    int64_t sent_us;     /* when the last command that set the expiry left */
     int64_t deadline_us; /* the node has the owner's key until then at least; 0 = it may be missing */
     uint64_t epoch;      /* the epoch of the node's data when it confirmed that */
     int64_t missing_since_us; /* when the owner's key was first found missing (O4); 0 = it is there */
-    int64_t shown_us;    /* when the command left that last found the owner's key; 0 = none did, or it is missing */
+    int64_t shown_us;    /* when the last command that found the owner's key left; 0 = none did, or it is missing */
     int64_t repaired_us; /* when a repair had set the owner's key, which does not count yet (O7); 0 = it counts */
     int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
     int64_t release_until_us; /* ... and an UNKNOWN release until then */

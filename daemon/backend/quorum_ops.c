@@ -17,8 +17,8 @@
  * O2  Before the core gets a refusal of an attempt, a release leaves to every node that may run the attempt, behind it
  *     and on the same link. So to the core the attempt has not run, and is never UNKNOWN.
  * O3  Each renewal, re-entry, reclaim, and RELEASE of some holds, is OK only if a majority confirms it.
- * O4  A node may lack the owner's key while a majority has it: it was down, or has lost its data. A renewal sets the
- *     key there, 2 timeouts at least after an answer or a renewal showed that: so a BREAK in progress is not undone.
+ * O4  A node may lack the owner's key while a majority has it: it was down, or has lost its data. A repair, behind a
+ *     renewal, sets the key there, 2 timeouts at least after that was noticed: so a BREAK in progress is not undone.
  * O5  An answer that shows that a clock was set confirms nothing, nor do earlier answers: keys may have expired early.
  *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
@@ -26,8 +26,8 @@
  * O7  A node that was repaired counts as a node without the key, until so many others have shown the key that the rest
  *     are no majority, each by a command that left 2 timeouts at least after the repair. A BREAK that counts the node
  *     as freed reached it before the repair, so by then that BREAK has reached each node that it will ever reach; the
- *     nodes that still show the key prove that it did not free a majority. The nodes are asked at that time
- *     (quorum_check()): until they have answered, the loss of one other node of three may cost the lock.
+ *     nodes that still show the key prove that it did not free a majority. The nodes are asked 2 timeouts after the
+ *     repair (quorum_check()): until they have answered, the loss of one other node of three may cost the lock.
  * O8  A BREAK counts no node as freed that does not vote: a reclaim may set the key there, and counts at once; and a
  *     renewal that finds no key there does not end the hold.
  */

@@ -71,7 +71,7 @@ struct quorum {
     unsigned voting_n;   /* as last logged */
     int64_t startup_until_us; /* until then healthy nodes are being admitted; 0 = over, or a spare node has voted */
     unsigned asked_n;    /* nodes whose answer of this round is to come */
-    int64_t round_us;    /* when the next round of quorum_admit.c begins; CORE_FOREVER = after the next event */
+    int64_t round_us;    /* when the next round of quorum_admit.c begins; CORE_FOREVER = when an event asks for one */
     uint64_t recent[RECENT_MAX]; /* digests of the last broadcasts received */
     unsigned recent_at;
     uint64_t broadcast_serial; /* of the last broadcast sent */

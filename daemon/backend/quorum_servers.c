@@ -1,6 +1,6 @@
 /*
- * quorum_servers.c -- warns when another daemon has other nodes: a majority of one list of nodes need not have a node
- * of a majority of the other, so that one name can have two holders.
+ * quorum_servers.c -- warns when another daemon has other nodes: a majority of its nodes and one of ours need not have
+ * a node in common, so that one name can have two holders.
  *
  * Daemons broadcast their lists: "S<number of nodes>", and the run_id of each node's server behind a space. Servers are
  * compared and not URLs, because a server has several names. A node that is down, or whose server is not known, may be

@@ -250,8 +250,8 @@ raise(const struct vote *v)
 }
 
 /*
- * The time until another attempt may succeed: f nodes have voted for the owner; when the (q - f)-th of the taken ones
- * has expired, q nodes can vote for it. -1 if the expiry of that node is not known.
+ * The time until another attempt may succeed: f nodes have voted for the owner; q nodes can when the keys of other
+ * owners have expired on q - f nodes. -1: too few of these expiries are known.
  */
 static int64_t
 retry_us(const struct vote *v)

@@ -33,6 +33,7 @@ struct ballot {
     int64_t pttl_us;           /* FAILED: TAKEN, FOREIGN, GRACE; -1 = not known */
 };
 
+/* The answers of all nodes to one operation; in the glossary a vote is the answer of one node to an attempt. */
 struct vote {
     unsigned nodes_n, majority; /* majority: q in the comments */
     uint32_t reserve;         /* tokens to be covered beyond the given one */
@@ -68,11 +69,13 @@ void vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64
 /* Drops the node's answer: the node is asked once more. */
 void vote_again(struct vote *v, unsigned node);
 
-/* A write-back to the node was sent; its token clock is at least `token_clock`, and the owner's key is there ... */
+/* A write-back to the node was sent ... */
 void vote_raising(struct vote *v, unsigned node);
+
+/* ... and has succeeded: the node's token clock is at least `token_clock`, and the owner's key is there ... */
 void vote_raised(struct vote *v, unsigned node, uint64_t token_clock);
 
-/* ... or the write-back has failed, and the vote with it. */
+/* ... or has failed, and the vote with it. */
 void vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome);
 
 /* The state of an attempt by the answers so far. */
