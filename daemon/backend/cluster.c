@@ -58,7 +58,7 @@ forget_former_cluster(struct cluster *c, const char *host)
     anchors_wake(c->slots.anchors);
 }
 
-/* Another cluster may replace this one when no master of this one has been up for REPLACE_US. */
+/* Another cluster may replace this one when all masters of this one have been down for REPLACE_US. */
 static bool
 may_replace(const struct cluster *c)
 {
@@ -147,7 +147,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     cluster_wake(c, pause_us < TICK_US ? pause_us : TICK_US);
 }
 
-/* ---- callbacks of cluster_slots.h ---- */
+/* ---- callbacks of anchors.h ---- */
 
 static uint16_t
 owner_of(void *ctx, uint16_t slot)
@@ -430,7 +430,7 @@ cluster_takes(const struct backend *b, enum kind kind, struct slice key, char wh
     return true;
 }
 
-/* Names a lost link before slot_state.why, which then is only that the node has not reported: a result of the loss. */
+/* A lost link is the cause where slot_state.why is only that the node has not reported: so it is named first. */
 static void
 cluster_refusal(const struct backend *b, struct slice key, char why[160])
 {

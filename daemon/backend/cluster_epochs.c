@@ -4,7 +4,7 @@
  * When a master without a replica is lost, its slots may go by hand (CLUSTER FORGET, ADDSLOTS) to a node with a lower
  * config epoch. A daemon cannot distinguish this node from an old master that is cut off: a slot that its owner has not
  * given away goes to no lower config epoch (CM1), and the answers of an anchor there do not count (R7). Only an admin
- * can, and can give the node a config epoch above all others.
+ * can distinguish them, and give the node a config epoch above all others.
  */
 #include "daemon/backend/cluster_epochs.h"
 

@@ -261,7 +261,7 @@ carry_owner(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
     return (uint16_t)(had - to->node);
 }
 
-/* Whether the node itself has answered: an owner may give slots away then, and a giver may take them back (CM1). */
+/* Whether the node itself has answered: an owner may give slots away then, and may take them back (CM1). */
 static bool
 has_answered(const struct cluster_node *node, const struct cluster_news *news)
 {

@@ -17,8 +17,9 @@
 /*
  * CM1 A slot goes from its owner to another node only if that node's config epoch is higher than the slot's (R10),
  *     or if the owner's own answer gives the slot away. So the map of an old master that is cut off does not win. The
- *     slot's config epoch is the highest of its owners so far: an outdated answer that names the giver does not undo
- *     the gift. The giver's own answer does, if the config epoch of the present owner is lower.
+ *     slot's config epoch is the highest of its owners so far: if an owner has given a slot away, an outdated answer
+ *     that names this owner does not undo that. The owner's own answer does, if the config epoch of the present owner
+ *     is lower.
  * CM2 A slot without an owner in an answer keeps its owner.
  * CM3 An answer without any known node is of another cluster. It replaces the whole map if the caller allows that;
  *     otherwise it is refused. An answer without slots is refused, too: its node is in no cluster.

@@ -22,7 +22,7 @@
 #define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
 #define QUIET_US (60 * US_PER_S)   /* between two lines of the log */
 
-/* What the log has of a series of reasons; they may alternate: of two seeds, or two addresses of one name. */
+/* Reasons of one sort in the log. They may alternate: two seeds, or two addresses of one name, have one each. */
 struct reasons {
     char logged[TEXT_ERROR_ROOM]; /* the last one in the log; "" = none since an answer was a map */
     int64_t quiet_until_us;
@@ -46,7 +46,7 @@ struct cluster_seeds {
     char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
 };
 
-/* Whether the log is to get the reason: it has another one, and that for a minute. */
+/* Whether the log is to get the reason: the last one there is another, and a minute old. */
 static bool
 is_news(struct reasons *r, const char *reason)
 {

@@ -3,7 +3,7 @@
  *
  * The core gets UNSUBSCRIBED when a watch leaves a shard, and SUBSCRIBED when the next shard has confirmed it: then the
  * waiter tries. In an open slot no waiter has to be woken, since nothing is granted there; when the slot closes, a
- * generation begins there, and at its begin and its end the core makes all waiters of the slot try.
+ * generation begins there: then, and when the generation is over, the core makes all waiters of the slot try.
  *
  * CW1  The core may end and begin watches inside of each event. So no event is posted while the map of watches is
  *      walked: due watches are gathered on a list, and a watch that ends leaves that list.

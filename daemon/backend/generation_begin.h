@@ -18,7 +18,7 @@ struct proposal {
     struct slot_range *range; /* owned */
     size_t ranges_n;
     unsigned receivers;      /* the anchors that get it, a bit each: at first the one that has to take it (GB2) */
-    unsigned sent, answered; /* of these, those to which it is on its way, and those that have answered it */
+    unsigned sent, answered; /* the receivers to which it is on its way; those that have answered it */
     int64_t due_us;  /* the end of the random time for others to begin the generation (GB2); 0: no slot needs one */
     int64_t news_asked_us; /* since when an anchor is asked for news; 0: not yet ... */
     unsigned news_asked_n; /* ... and how many have been asked ... */

@@ -170,7 +170,7 @@ report_slots(struct generations *g, uint16_t node)
     }
 }
 
-/* A slot is open by this node's report. The node is asked again soon, because it also reports that the slot closes. */
+/* A slot is open by this node's report. The node is asked again soon: only its answer shows that the slot closes. */
 static bool
 keeps_open(const struct generations *g, uint16_t node, const struct node_answer *a)
 {

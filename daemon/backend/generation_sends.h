@@ -34,14 +34,13 @@ const struct anchor_message *generations_message(struct generations *g, unsigned
 /* The anchor's node answers, but with a config epoch below the known one, so that its answers do not count. */
 bool generations_anchor_is_low(const struct generations *g, unsigned anchor, int64_t now_us);
 
-/*
- * Whether calls are allowed by registrations that two anchors have answered (R2). If not, `out` has the reason. An
- * anchor abstains if it has lost its data, or never had any (R7), and in an answer that leaves generations out.
- */
+/* An anchor abstains if it has lost its data, or never had any (R7), and in an answer that leaves generations out. */
 struct anchor_votes {
     unsigned silent, abstaining; /* silent: no answer for GENERATION_FRESH_BEATS that counts */
     int64_t wait_us;             /* until two anchors vote, at the latest; INT64_MAX: unknown */
 };
+
+/* Whether calls are allowed by registrations that two anchors have answered (R2). If not, `out` has the reason. */
 bool generations_two_vote(const struct generations *g, int64_t now_us, struct anchor_votes *out);
 
 /* Another daemon has begun the generation with that number. The message may get lost: see GB3 in generation_begin.c. */

@@ -33,7 +33,7 @@ enum record_state {
 struct generation_slot {
     uint64_t floor;      /* the highest token of the slot that this daemon was given */
     uint64_t open_us;    /* when it was open last, by its node's clock; 0 = never */
-    uint64_t alone_us;   /* is_of_its_node(): since when the node has had it alone, by its clock; 0 = unknown (GM2) */
+    uint64_t alone_us;   /* if is_of_its_node(): since when the node has it alone, by its clock; 0 = unknown (GM2) */
     uint16_t generation, node; /* indices of generations.known, .node; NO_INDEX: none */
     uint8_t record;      /* enum record_state */
     uint8_t mode;        /* enum record_mode */

@@ -99,8 +99,8 @@ bool generations_in_grace(const struct generations *g); /* a generation of some 
 
 /*
  * generations_token(): this daemon was given a token of the slot. generations_floor(): new tokens must be larger. It is
- * the larger of two: the highest known one of the slot, and that of all slots and daemons, as it was when the slot's
- * generation was over, or as it is while that is not over. Later tokens of other slots do not count: the fastest of the
+ * the larger of two: the highest known token of the slot, and the highest one of all slots, as known at the end of the
+ * slot's grace period (while that lasts: as known now). Later tokens of other slots do not count: the fastest of the
  * masters' clocks makes them.
  */
 void generations_token(struct generations *g, uint16_t slot, uint64_t token);
@@ -113,7 +113,7 @@ const struct anchor_identity *generations_identity(const struct generations *g);
 uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]); /* GENERATION_NODES_MAX: no room */
 void generations_node_keep(struct generations *g, uint16_t node, bool keep);
 bool generations_node_answers(const struct generations *g, uint16_t node, int64_t now_us); /* it has answered lately */
-bool generations_moved(struct generations *g); /* by answers since the last call, a used slot has left its node */
+bool generations_moved(struct generations *g); /* by answers since the last call a used slot has another node or none */
 
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);
