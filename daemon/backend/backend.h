@@ -85,7 +85,7 @@ backend_domain(const struct backend *b, struct slice key)
     return b->ops->domain != NULL ? b->ops->domain(b, key) : 0;
 }
 
-/* Whether a name of that kind with this key can be locked there. False with the reason in `why`. */
+/* Whether the topology can lock a name of that kind with this key. False with the reason in `why`. */
 static inline bool
 backend_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {

@@ -17,7 +17,7 @@ struct backend_status {
     int64_t rtt_us;       /* of the last command; cluster: the longest of all masters, quorum: the median */
     unsigned links, links_up;
     char links_away[40];  /* the purposes with a link down, to any server: of "locks,renewals,subscriptions,replicas" */
-    bool locks_away;      /* one shard: the current link of some names is down, for the reason `last_error` */
+    bool locks_away;      /* with one shard only: the current link of some names is down, for the reason `last_error` */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
     char refusal[320];    /* the reason for which nothing is granted although `up`; "" = there is none */

@@ -71,7 +71,7 @@ continuity_keys(struct continuity *c, uint16_t domain)
 
 /*
  * The origin of the data in which the domain's epoch has begun, as node.lua computes it; 0: the epoch's value has it.
- * False: the data may be another one by now, or is at another node.
+ * False: other data may be there by now, or the domain is at another node.
  */
 static inline bool
 continuity_origin(const struct continuity *c, uint16_t domain, uint64_t *out)

@@ -41,7 +41,7 @@ struct epoch {
 
     uint64_t number;        /* of the epoch, rising; 0 = none yet */
     uint64_t reclaimed;     /* the last epoch in which this daemon has reclaimed all its locks */
-    int64_t until_ms;       /* the end of its grace period at the latest, by Redis's clock; 0 = no grace period */
+    int64_t until_ms;       /* when the epoch's grace period ends at the latest, by Redis's clock; 0 = there is none */
     int64_t remaining_ms;   /* ... and the time until then in the last answer */
     char granting_value[48]; /* the value of rlock:epoch while Redis grants; "" = not known */
     char last_value[72];    /* ... and its value in the last answer */

@@ -7,7 +7,7 @@
  * L1  Replies come in the order of commands: a reply belongs to the oldest command in `sent`.
  * L2  A command without a reply is UNKNOWN at its deadline, but stays in `sent` to take the reply that may still come.
  * L3  Commands are sent while the link is GREETING or UP, and never wait for a connection. `out` is empty after a turn.
- * L4  The link is dropped inside its own callbacks, or in a later turn after link_fail(); never inside a link_ call.
+ * L4  The link is dropped in callbacks of the loop, such as on_read(); never in a link_ call: link_fail() notes why.
  */
 #include "daemon/backend/link.h"
 

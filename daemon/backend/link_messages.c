@@ -2,13 +2,13 @@
  * link_messages.c -- which replies of a subscriber link end no command: messages, and ends of subscriptions.
  *
  * LM1 A node of a cluster that loses a slot ends each subscription there by a message like the answer to SUNSUBSCRIBE.
- *     If a SUNSUBSCRIBE of the channel is in flight then, its own answer follows, an error. No other sign tells that
- *     message from an answer, so a PING follows each SUNSUBSCRIBE, and the answer to the PING ends both.
+ *     If a SUNSUBSCRIBE of the channel is in flight then, its own answer follows, an error. Nothing tells that message
+ *     from an answer, so a PING follows each SUNSUBSCRIBE, and the answer to the PING ends both commands.
  */
 #include "daemon/backend/call.h"
 #include "daemon/backend/link_private.h"
 
-/* SUBSCRIBE is answered by an array of three, too, with another first text: by one, since it names one channel. */
+/* The answer to SUBSCRIBE is an array of three, too, with another first text. */
 static bool
 is_message(const struct reply *r)
 {

@@ -20,9 +20,9 @@
 /*
  * RE1 A master has one stream of writes, which each replica applies in order. The write leaves after the answer to the
  *     grant, so it follows the grant in that stream: a replica that has acknowledged the write has the grant.
- * RE2 Both are of the same master: the script writes only if rlock:epoch has the value of the grant's epoch, and the
- *     origin of that epoch is this process and replication id (scripts/replicas.lua). A replica that was promoted
- *     since, or a restarted process, has another origin. In a cluster each slot has an epoch, and one write serves all
+ * RE2 Grant and write are of the same master: the script writes only if rlock:epoch has the value of the grant's epoch,
+ *     and the origin of that epoch is this process and replication id (scripts/replicas.lua). A replica promoted since,
+ *     or a restarted process, has another origin. In a cluster each slot has an epoch, and one write serves all
  *     slots of its master: their epochs have the same origin, or the grant is not current (RE4). An epoch begins after
  *     its origin was seen, and no origin comes again: so a grant in the epoch ran in the data of that origin.
  * RE3 A grant is OK only by an answered WAIT behind an answered write, on one connection.

@@ -2,7 +2,7 @@
  * reply.c -- callbacks for hiredis' reader, which build struct reply within limits.
  *
  * A broken or hostile Redis can announce anything. Too many items are an error of the reader, which ends the link.
- * Memory is allocated for received items, not for announced ones, so nested arrays of thousands cost a few bytes each.
+ * Memory is allocated for received items, not for announced ones: an array that announces thousands costs a few bytes.
  *
  * Scripts answer with arrays of numbers, so the numbers of an array share records of several cells.
  */

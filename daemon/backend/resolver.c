@@ -21,7 +21,7 @@
 #define RESOLV_CONF "/etc/resolv.conf"
 #endif
 #define READ_US (2 * US_PER_S) /* what was read from the files for pending lookups serves others for that time */
-#define SKEW_S "0.3" /* the wait for the second of both answers, for IPv6 and IPv4 */
+#define SKEW_S "0.3" /* the wait for the second answer: IPv6 and IPv4 have one each */
 
 /* What was read from the files. It changes only while no lookup is pending. */
 struct dns {

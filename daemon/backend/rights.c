@@ -53,8 +53,8 @@ log_advice(const struct rights *r)
 }
 
 /*
- * An integer: the user may use the key; so does a redirect of a cluster's node, which tests the rights first. Another
- * error (NOPERM or another) does not show a surplus right.
+ * An integer shows that the user may use the key, as does a redirect: a node of a cluster tests the rights first. Any
+ * other error, such as NOPERM, shows no surplus right.
  */
 static void
 on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)

@@ -21,7 +21,7 @@
 
 #define ASK_US US_PER_S
 #define AWAITED_US ASK_US        /* the wait for the first answers after a pause of this process */
-#define FORMER_US (60 * US_PER_S)     /* a former master that no sentinel lists is listed for so long */
+#define FORMER_US (60 * US_PER_S)     /* for so long INFO shows a former master that no sentinel lists */
 #define UNREPORTED_US (60 * US_PER_S) /* a discovered sentinel that is down, and was not reported for so long, goes */
 
 struct entry {

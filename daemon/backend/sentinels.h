@@ -22,7 +22,7 @@ struct sentinels *sentinels_open(const struct sentinel_url *url, const struct ba
                                  void (*changed)(void *ctx), void *ctx);
 void sentinels_close(struct sentinels **ss);
 
-/* Asks all sentinels at once that have no question in flight: the master may have changed. */
+/* Asks at once all sentinels that have no question in flight: the master may have changed. */
 void sentinels_ask(struct sentinels *ss);
 
 /* The verdict of the sentinels as of now. */
@@ -40,7 +40,7 @@ const char *sentinels_last_error(const struct sentinels *ss);
 /* Sets user, password and the present TLS of `template` for new connections. */
 void sentinels_login(struct sentinels *ss, const char *user, const char *password);
 
-/* The master was at that address until now: it is listed as a replica that is down, until the sentinels list it. */
+/* The master was at that address until now. Until the sentinels list it, sentinels_nodes() does: as a down replica. */
 void sentinels_switched(struct sentinels *ss, const char *host, int port);
 
 /* Lists replicas, then sentinels, `max` at most; returns their number. */

@@ -149,7 +149,7 @@ on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     }
 }
 
-/* In a random time, so that daemons which started together do not go on asking at the same time. */
+/* After a random time, so that daemons which started together do not go on asking at the same time. */
 static void
 ask_eviction_later(struct shard *sh)
 {

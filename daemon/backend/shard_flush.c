@@ -6,7 +6,8 @@
 
 enum {
     SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
-    WIDE = 16, /* names that share the cost of a call well enough to leave before the last answer is read */
+    WIDE = 16, /* names that share the cost of a call well enough to leave before the last answer is read (a wide call
+                  in common.lua: five names) */
     RENEW_CALLS_MIN = 2,  /* calls of renewals that may be in flight, and ... */
     RENEW_RTT_US = 1000,  /* ... one more for each such part of the round trip, ... */
     RENEW_CALLS_MAX = 16, /* ... up to so many */

@@ -2,8 +2,8 @@
  * value.h -- the values of `simple` locks and the permits of `semaphore`s: unguessable, and constant for a claim.
  *
  * A claim that repeats an attempt (because a reply was lost) must find its own value. So the value is not random, but
- * derived: two keyed hashes of the claim's id and its redis_owner. Without the key it is as hard to guess as a random
- * value.
+ * derived: two hashes of the claim's id and its redis_owner, keyed with a secret. Without the secret it is as hard to
+ * guess as a random value.
  */
 #ifndef RLOCKD_BACKEND_VALUE_H
 #define RLOCKD_BACKEND_VALUE_H

@@ -18,7 +18,7 @@ struct watches *watches_new(const struct backend_env *env, const struct shard_ev
 /* The links must be closed already. */
 void watches_free(struct watches **w);
 
-/* Adds a watch by queue, key, kind, owner (kinds with tickets) and tracking of op; ends a former one of the queue. */
+/* Adds a watch; uses queue, key, kind, owner (kinds with tickets) and `tracking` of op. Ends the queue's former one. */
 void watches_add(struct watches *w, const struct core_op *op);
 void watches_remove(struct watches *w, uint64_t queue);
 
