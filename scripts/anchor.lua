@@ -1,7 +1,7 @@
 -- anchor.lua -- one of three slots in which the daemons of a cluster register, and which keep the generations of all
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
--- An anchor that may have lost data has a new birth and abstains: it registers daemons and takes in generations, until
+-- An anchor that may have lost data has a new birth. It registers daemons and takes in generations, but abstains until
 -- each member that one of the other anchors knows has registered here, or its lease has ended.
 --
 -- Arguments, reply and keys: proto/SCRIPTS.md.
@@ -161,7 +161,7 @@ end
 
 -- Whether this generation comes too late to begin with any of these ranges. expected above 0: one of their slots is in
 -- a generation above the expected number. expected 0: each range lies in a generation with this number or a higher one.
--- When 1,000 daemons have noticed the same loss, an anchor answers all but the first by that. False: begin() decides.
+-- When 1,000 daemons have noticed the same loss, this answers all but the first. False: begin() decides.
 local function is_late(number, expected, ranges)
     local inside = 0
     for _, e in ipairs(entries) do
@@ -329,7 +329,7 @@ if leaving then
     end
 else
     -- reached: the version up to which the caller has reclaimed. It is the reported one if the caller knows this birth;
-    -- else 0 if it may hold locks, and the last one if it holds none and is new here. It never falls (was).
+    -- else 0 if it may hold locks, and the latest version if it holds none and is new here. It never falls (was).
     local was = tonumber(call('ZSCORE', back, uuid) or -1)
     local reached = same and math.min(back_given, version) or holds and 0 or was < 0 and version or 0
     call('ZADD', seen, now_ms + lease, uuid)

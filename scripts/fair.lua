@@ -127,7 +127,7 @@ local function get_ticket(list, set, owner, lease, expired_n)
     if score and at then
         return renew_ticket(list, set, owner, till, at, expired_n, tonumber(score))
     end
-    -- A new ticket goes behind the last owner. If only one of both keys has the ticket, the other one gets it: an owner
+    -- A new ticket goes behind the last owner. If only one of the keys has the ticket, the other one gets it: an owner
     -- in the list stays behind the owner that is before it there.
     local first = call('ZRANGE', set, 0, 0)[1]
     local front = call('LINDEX', list, at and at - 1 or -1)

@@ -254,7 +254,7 @@ local function note_return()
     if whole and list_n == 0 then
         call('ZADD', awaited, KNOWN, '?')
     end
-    longest = math.min(now_ms, math.floor(number / 1000)) + longest -- the number may be later than the epoch's begin
+    longest = math.min(now_ms, math.floor(number / 1000)) + longest -- the number may be ahead of the time
     if longest > till then
         till = longest
         call('SET', epoch_key, text(number) .. ' ' .. origin .. ' ' .. text(till))

@@ -3,7 +3,8 @@
 -- The rule gives the pattern of a lock's value, which distinguishes locks of other libraries from strings of an
 -- application. Such locks need no expiry: redis-py's Lock has none by default.
 
--- declared: the rule says that the key is a lock. Otherwise a string of that pattern may be an application's uuid.
+-- declared: the rule says that the key is a lock, or this daemon holds it. Otherwise a string of that pattern may be an
+-- application's uuid.
 local function is_lock(key, _, pattern, declared)
     local value = declared == '1' and checked(pcall('GETRANGE', key, 0, 63))
     return value and value:find(pattern) ~= nil
@@ -73,7 +74,7 @@ local function release(key, value, wakes, channel)
     return OK, wake(channel, '0')
 end
 
--- As clear.lua does for other kinds.
+-- As clear.lua does for other kinds, but without end_earlier(): a reclaim of a simple lock does not ask for that.
 local function clear(key, pattern, declared, wakes, channel)
     local pttl = call('PTTL', key)
     if pttl ~= -2 and not is_lock(key, pttl, pattern, declared) then
