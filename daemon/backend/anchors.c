@@ -146,7 +146,7 @@ anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r
 
     generations_anchor_answered(a->generations, f->send.anchor, ok ? &answer : NULL, sent_us, clock_now_us());
     if (ok && answer.status == ANCHOR_DUPLICATE_UUID && !a->duplicate) {
-        log_event(a->env->log, LOG_ERROR, "redis", "duplicate uuid", "reason", LOG_S("another daemon has our id"),
+        log_event(a->env->log, LOG_ERROR, "redis", "duplicate uuid", "reason", LOG_S("another daemon has our uuid"),
                   "uuid", LOG_S(a->env->uuid), NULL);
     }
     if (ok) {

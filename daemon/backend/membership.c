@@ -232,7 +232,7 @@ take_answer(struct membership_link *ml, const struct reply *r, int64_t sent_us)
         leave_older_epoch(ml);
         break;
     case EPOCH_DUPLICATE_UUID:
-        refuse(ml, "duplicate uuid", "another daemon has our id");
+        refuse(ml, "duplicate uuid", "another daemon has our uuid");
         break;
     case EPOCH_MALFORMED:
         p->ask_again = is_transient(ml, r);

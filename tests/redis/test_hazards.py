@@ -562,7 +562,7 @@ class Twins(Case):
         self.token = self.c.cmd("LOCK", "a")
         self.twin = self.rlockd(redis=self.r.url, name="twin", conf=conf % states[1], wait=False)
         until(self.twin.serving)
-        until(lambda: "another daemon has our id" in self.twin.log())
+        until(lambda: "another daemon has our uuid" in self.twin.log())
 
     def one_of_them_serves(self):
         other = self.conn(self.twin)

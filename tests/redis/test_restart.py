@@ -451,7 +451,7 @@ class Directory(Restart):
         c.cmd("LOCK", "a", "OWNER", "w")
         self.state = copy
         clone = self.start("clone", wait=False)
-        until(lambda: "another daemon has our id" in clone.log())
+        until(lambda: "another daemon has our uuid" in clone.log())
         self.assertEqual(clone.info("redis")["redis_state"], "down")
         self.assertRegex(clone.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE")
         self.assertEqual(d.info("redis")["redis_state"], "up")
