@@ -34,7 +34,7 @@ check_list(const struct list *list, unsigned states)
 
 /* The counters of struct core, counted anew. */
 struct tally {
-    uint64_t locks, keyed, queues, claims, prefixed, held, unverified, session_owners, lost, windowed;
+    uint64_t locks, keyed, queues, claims, prefixed, held, unverified, session_owners, lost, awaiting_window;
     uint32_t waiting, blocked, kept, in_flight[WINDOWS];
 };
 
@@ -49,7 +49,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     if (!ends) {
         checkpoint_check(c, cl); /* I13 */
     }
-    assert(!cl->in_window || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
+    assert(!cl->awaits_window || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
            (cl->state == CLAIM_RELEASING && cl->op == 0)); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
@@ -101,7 +101,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->kept += cl->counted_kept;
     t->held += cl->state == CLAIM_HELD;
     t->unverified += (claim_to_verify(cl) & VERIFY_LOST) != 0;
-    t->windowed += cl->in_window;
+    t->awaiting_window += cl->awaits_window;
     t->in_flight[WINDOW_RENEW] += cl->renewal_sent;
     t->in_flight[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
     t->in_flight[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_background;
@@ -390,7 +390,7 @@ core_check(const struct core *c, int64_t now_us)
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.in_flight[i] == c->window[i].n);
     }
-    assert(t.windowed == c->windowed_n);
+    assert(t.awaiting_window == c->awaiting_window_n);
     assert(!windows_may_send(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of waiter_polls.c */
     assert(c->waiter_poll.timer.node.pos != 0 ||

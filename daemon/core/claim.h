@@ -55,7 +55,7 @@ struct claim {
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
 
     /* of the renewal; one of the two at most */
-    bool in_window : 1;     /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
+    bool awaits_window : 1; /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
     bool renewal_sent : 1;  /* a renewal of its lease or ticket is in flight, beside `op` */
 
     /* of the operation in flight */
@@ -82,7 +82,7 @@ struct claim {
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
-        struct heap_node window_node; /* in_window: window.waiting; window_node.what: the window_sort */
+        struct heap_node window_node; /* awaits_window: window.waiting; window_node.what: the window_sort */
         struct claim_renewal renew;   /* renewal_sent */
         struct list lost_node;        /* LOST: owner.lost */
     };
@@ -144,7 +144,7 @@ claim_keep_no_longer(struct claim *cl)
 static inline bool
 claim_renewal_pending(const struct claim *cl)
 {
-    return cl->in_window || cl->renewal_sent;
+    return cl->awaits_window || cl->renewal_sent;
 }
 
 #endif

@@ -345,7 +345,7 @@ claim_arm(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_HELD:
-        window_update_turn(c, cl);
+        window_reorder(c, cl);
         permit_set_deadline(cl);
         at_us = held_next_us(c, cl);
         break;

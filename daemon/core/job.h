@@ -25,7 +25,7 @@ struct job {
 
 /* Records that may yet be looked at in this turn. */
 struct slice_budget {
-    uint32_t timers, records, windowed; /* windowed: claims that waited in a window, see windows_advance() */
+    uint32_t timers, records, from_windows; /* from_windows: claims that waited in a window, see windows_advance() */
 };
 
 static inline bool

@@ -287,7 +287,7 @@ op_send_releases(struct core *c, struct lock *l)
         if (++looked > ATTEMPTS_TOGETHER) {
             return;
         }
-        if (cl->state == CLAIM_RELEASING && cl->in_window) { /* in either window */
+        if (cl->state == CLAIM_RELEASING && cl->awaits_window) { /* in either window */
             window_leave(c, cl);
             op_release(c, cl, claim_op_request(cl));
         }

@@ -49,7 +49,7 @@ struct core {
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
-    uint64_t windowed_n;    /* claims that wait in a window for their turn */
+    uint64_t awaiting_window_n; /* claims that wait in a window for their turn */
     struct heap timers;
     struct map sessions;    /* by id */
     struct map users;       /* by key */

@@ -187,7 +187,7 @@ windows_advance(struct core *c)
 {
     uint32_t left[WINDOWS], taken;
 
-    if (c->windowed_n == 0) {
+    if (c->awaiting_window_n == 0) {
         return;
     }
     for (int i = 0; i < WINDOWS; i++) {
@@ -200,10 +200,10 @@ windows_advance(struct core *c)
         for (int i = 0; i < WINDOWS; i++) {
             struct heap_node *first = heap_min(&c->window[i].waiting);
 
-            if (first != NULL && left[i] > 0 && budget_has(c, c->budget.windowed)) {
+            if (first != NULL && left[i] > 0 && budget_has(c, c->budget.from_windows)) {
                 left[i]--;
                 taken++;
-                budget_spend(&c->budget.windowed, 1);
+                budget_spend(&c->budget.from_windows, 1);
                 take_turn(c, container_of(first, struct claim, window_node));
                 trim_heap(&c->window[i].waiting);
             }

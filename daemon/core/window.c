@@ -36,9 +36,9 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* The claim with the smallest key has the next turn. The key is about the time when its hold or ticket would end. */
+/* The claim with the smallest time has the next turn: it is about the time when its hold or ticket would end. */
 static int64_t
-window_key_us(const struct core *c, const struct claim *cl)
+window_order_us(const struct core *c, const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_HELD:
@@ -55,10 +55,10 @@ window_join(struct core *c, struct claim *cl, enum window_sort sort)
 {
     struct heap *waiting = &c->window[sort].waiting;
 
-    cl->in_window = true;
-    c->windowed_n++;
+    cl->awaits_window = true;
+    c->awaiting_window_n++;
     cl->window_node = (struct heap_node){.what = sort};
-    heap_set(waiting, &cl->window_node, window_key_us(c, cl));
+    heap_set(waiting, &cl->window_node, window_order_us(c, cl));
 }
 
 /*
@@ -81,18 +81,18 @@ window_may_send(struct core *c, struct claim *cl, enum window_sort sort)
 void
 window_remove(struct core *c, struct claim *cl)
 {
-    cl->in_window = false;
-    c->windowed_n--;
+    cl->awaits_window = false;
+    c->awaiting_window_n--;
     heap_remove(&c->window[cl->window_node.what].waiting, &cl->window_node);
 }
 
 void
-window_update_turn(struct core *c, struct claim *cl)
+window_reorder(struct core *c, struct claim *cl)
 {
-    struct heap *waiting = cl->in_window ? &c->window[cl->window_node.what].waiting : NULL;
+    struct heap *waiting = cl->awaits_window ? &c->window[cl->window_node.what].waiting : NULL;
 
-    if (waiting != NULL && heap_at(waiting, &cl->window_node) != window_key_us(c, cl)) {
-        heap_set(waiting, &cl->window_node, window_key_us(c, cl));
+    if (waiting != NULL && heap_at(waiting, &cl->window_node) != window_order_us(c, cl)) {
+        heap_set(waiting, &cl->window_node, window_order_us(c, cl));
     }
 }
 

@@ -22,7 +22,7 @@ bool window_may_send(struct core *c, struct claim *cl, enum window_sort sort);
 void window_join(struct core *c, struct claim *cl, enum window_sort sort); /* it waits for its turn from now on */
 void window_remove(struct core *c, struct claim *cl); /* removes a claim that waits */
 /* the deadline may have changed: a claim that waits gets the turn of its present deadline */
-void window_update_turn(struct core *c, struct claim *cl);
+void window_reorder(struct core *c, struct claim *cl);
 enum window_sort window_release_sort(const struct claim *cl, const struct request *r);
 bool windows_find_room(const struct core *c);             /* see windows_may_send() */
 void windows_fini(struct core *c);                        /* no claim is left */
@@ -32,7 +32,7 @@ bool window_has_room(const struct core *c, enum window_sort sort);
 static inline void
 window_leave(struct core *c, struct claim *cl)
 {
-    if (cl->in_window) {
+    if (cl->awaits_window) {
         window_remove(c, cl);
     }
 }
@@ -41,7 +41,7 @@ window_leave(struct core *c, struct claim *cl)
 static inline bool
 windows_may_send(const struct core *c)
 {
-    return c->windowed_n > 0 && windows_find_room(c);
+    return c->awaiting_window_n > 0 && windows_find_room(c);
 }
 
 #endif

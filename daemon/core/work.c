@@ -211,7 +211,7 @@ static bool
 may_fire(const struct core *c)
 {
     return (heap_min_at(&c->timers) <= c->now_us && budget_has(c, c->budget.timers)) ||
-           (windows_may_send(c) && budget_has(c, c->budget.windowed));
+           (windows_may_send(c) && budget_has(c, c->budget.from_windows));
 }
 
 /*

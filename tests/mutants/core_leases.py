@@ -137,7 +137,7 @@ MUTANTS = [
            "send_op", "cl->lock->has_reserve |= cl->reserve > 0;", "",
            ["unit:test_core_handoff_permits", "unit:test_core_handoff", "unit:test_core_random"]),
     Mutant("R240", "claims leave a window in the order of lists: a short lease after 120,000 long ones",
-           CORE + "window.c", "window_key_us", "cl->hold.deadline_us", "c->now_us", ["unit:test_core_crowd"]),
+           CORE + "window.c", "window_order_us", "cl->hold.deadline_us", "c->now_us", ["unit:test_core_crowd"]),
     Mutant("R241", "all claims of a lock are reviewed or drained in one step, whatever their number", CORE + "rounds.c",
            "round_is_needed", "job_records_max(c)", "job_records_max(c) && l == NULL", ["unit:test_core_slices"]),
     Mutant("R243", "a round continues at the place of a claim that has left", CORE + "rounds.c", "rounds_leave",
