@@ -35,7 +35,7 @@ check_list(const struct list *list, unsigned states)
 /* The counters of struct core, counted anew. */
 struct tally {
     uint64_t locks, keyed, queues, claims, prefixed, held, unverified, session_owners, lost, awaiting_window;
-    uint32_t waiting, blocked, kept, in_flight[WINDOWS];
+    uint32_t waiting, blocking, kept, in_flight[WINDOWS];
 };
 
 static void
@@ -182,7 +182,7 @@ check_queue(const struct lock *l)
     bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->waiter_poll_node) &&
                    !job_is_pending(&l->queue->break_job);
 
-    assert(l->queue->blocked_n <= l->queue->waiting_n);
+    assert(l->queue->blocking_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
         check_timing_out(l->queue);
         assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0 ||
@@ -197,7 +197,7 @@ check_empty_queue(const struct queue *q)
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
     assert(!job_is_pending(&q->break_job) && !job_is_pending(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
-    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->kept_n == 0 && q->redis_holders_n == 0);
+    assert(q->waiting_n == 0 && q->blocking_n == 0 && q->trying_n == 0 && q->kept_n == 0 && q->redis_holders_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->hinted && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
@@ -288,7 +288,7 @@ check_search(const struct list *waits)
 
     list_for_each_safe(pos, nxt, waits)
     {
-        assert(container_of(pos, struct request, search_node)->waits);
+        assert(container_of(pos, struct request, search_node)->waiting);
     }
 }
 
@@ -301,16 +301,16 @@ check_users(const struct core *c)
     map_for_each_safe(n, next, &c->users)
     {
         const struct user *u = container_of(n, struct user, by_key);
-        uint64_t sessions = 0, blocked = 0;
+        uint64_t sessions = 0, blocking = 0;
 
         map_for_each_safe(m, next_m, &c->sessions)
         {
             const struct core_session *s = container_of(m, struct core_session, by_id);
 
             sessions += s->user == u;
-            blocked += s->user == u ? s->blocked_n : 0;
+            blocking += s->user == u ? s->blocking_n : 0;
         }
-        assert(u->refs > 0 && u->sessions_n == sessions && u->blocked_n == blocked);
+        assert(u->refs > 0 && u->sessions_n == sessions && u->blocking_n == blocking);
         assert(u->claims_n <= c->claims.count);
     }
 }
@@ -372,15 +372,15 @@ core_check(const struct core *c, int64_t now_us)
         {
             const struct request *r = container_of(pos, struct request, session_node);
 
-            t.waiting += r->waits;
-            t.blocked += r->waits && r->blocked;
+            t.waiting += r->waiting;
+            t.blocking += r->waiting && r->blocking;
         }
     }
     map_for_each_safe(n, next, &c->owners)
     {
         order_check(c, container_of(n, struct owner, by_name));
     }
-    assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n && t.kept == c->kept_n);
+    assert(t.waiting == c->waiting_n && t.blocking == c->blocking_n && t.kept == c->kept_n);
     check_users(c);
     assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* also of sessions that have gone */
     check_search(&c->search.waits);

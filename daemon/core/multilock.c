@@ -103,7 +103,7 @@ give_back(struct core *c, struct request *r)
 static bool
 has_hold(const struct request *r)
 {
-    return r->started && !r->waits && !r->uncounted;
+    return r->started && !r->waiting && !r->uncounted;
 }
 
 /* Gives back what the members were granted, and drops the members that are not granted. */

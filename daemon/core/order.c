@@ -34,7 +34,7 @@ enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked a
 static bool
 may_wait(const struct request *r)
 {
-    return r->verb == CORE_LOCK && (r->blocked || r->multilock != NULL);
+    return r->verb == CORE_LOCK && (r->blocking || r->multilock != NULL);
 }
 
 /* The release that the UNLOCK asks for is in flight. */

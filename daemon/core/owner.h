@@ -23,7 +23,7 @@ struct user {
     struct map_node by_key; /* core.users */
     uint64_t refs;        /* sessions and owners */
     uint32_t sessions_n;
-    uint32_t blocked_n;   /* requests of its sessions that are `blocked` */
+    uint32_t blocking_n;  /* requests of its sessions that are `blocking` */
     uint64_t claims_n;    /* of its owners */
 };
 
@@ -34,7 +34,7 @@ struct core_session {
     struct list requests;  /* request.session_node, in order of arrival */
     struct list session_owners; /* session_owner.session_node */
     struct job job;        /* pending: the session has gone, and some session_owners are left */
-    uint32_t blocked_n;    /* requests that are `blocked` */
+    uint32_t blocking_n;   /* requests that are `blocking` */
     struct map_node by_id; /* core.sessions, until it has gone */
 };
 

@@ -41,7 +41,7 @@ void user_own(struct owner *o, struct user *u);                /* an owner witho
 void user_disown(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* of all owners of its user */
 void user_count_claim(const struct owner *o, int by);
-void user_count_blocked(const struct core_session *s, int by);
+void user_count_blocking(const struct core_session *s, int by);
 /*
  * True if a user that has `mine` of a limit for all (0 = no limit) may have one more, when all have `used`. A refusal
  * is counted if other users have room.

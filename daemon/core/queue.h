@@ -51,7 +51,7 @@ struct queue {
     uint64_t broken_token;  /* ... those with a smaller token than this */
     struct timer timer;     /* armed to retry_us while a request waits; without claims, to yield_until_us */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
-    uint32_t blocked_n;     /* ... and of them, those that are `blocked` */
+    uint32_t blocking_n;    /* ... and of them, those that are `blocking` */
     uint32_t trying_n;      /* claims TRYING */
     uint32_t kept_n;        /* claims whose position is kept without a request */
     uint32_t redis_holders_n;   /* kinds with several holders: their number in Redis at the last TAKEN */

@@ -34,8 +34,8 @@ struct request {
     struct list ask_node;   /* search.asks */
     struct timer timer;
     bool started;           /* request_run() has been called for it */
-    bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
-    bool blocked;           /* ... that wanted to wait: in blocked_n of queue, session, user and core */
+    bool waiting;           /* LOCK, not granted: counted in waiting_n of queue and core */
+    bool blocking;          /* ... and no NOWAIT: in blocking_n of queue, session, user and core */
     bool once, full, fresh, shared, timing_out;
     uint32_t outcome_n;     /* queue.settle.outcome_n when it joined queue.timing_out */
     bool silent;            /* has no reply */

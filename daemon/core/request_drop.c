@@ -42,7 +42,7 @@ order_inherit(struct request *r)
 {
     struct request *next = container_of(r->claim->requests.next, struct request, claim_node);
 
-    if (r->waits && !list_empty(&r->claim->requests) && next->waits && !list_linked(&next->fifo_node)) {
+    if (r->waiting && !list_empty(&r->claim->requests) && next->waiting && !list_linked(&next->fifo_node)) {
         list_insert_before(&r->fifo_node, &next->fifo_node);
     }
 }
@@ -66,15 +66,15 @@ request_stop_waiting(struct core *c, struct request *r)
         r->owner->non_locks_n -= r->verb != CORE_LOCK;
         dirty_mark_owner(c, r->owner);
     }
-    if (r->waits) {
-        r->waits = false;
+    if (r->waiting) {
+        r->waiting = false;
         r->claim->lock->queue->waiting_n--;
-        r->claim->lock->queue->blocked_n -= r->blocked;
+        r->claim->lock->queue->blocking_n -= r->blocking;
         dirty_mark_lock(c, r->claim->lock);
         c->waiting_n--;
-        r->session->blocked_n -= r->blocked;
-        user_count_blocked(r->session, -(int)r->blocked);
-        c->blocked_n -= r->blocked;
+        r->session->blocking_n -= r->blocking;
+        user_count_blocking(r->session, -(int)r->blocking);
+        c->blocking_n -= r->blocking;
     }
 }
 

@@ -107,11 +107,11 @@ may_block(struct core *c, const struct core_session *s, const struct core_reques
     if (rq->wait_us == 0) {
         return true;
     }
-    left = c->conf.waiters_max > c->blocked_n ? c->conf.waiters_max - c->blocked_n : 0;
-    if (left == 0 || (most != 0 && s->blocked_n >= most) || s->blocked_n >= left) {
+    left = c->conf.waiters_max > c->blocking_n ? c->conf.waiters_max - c->blocking_n : 0;
+    if (left == 0 || (most != 0 && s->blocking_n >= most) || s->blocking_n >= left) {
         return false;
     }
-    return s->user == NULL || user_may(c, s->user, c->conf.waiters_max, c->blocked_n, s->user->blocked_n);
+    return s->user == NULL || user_may(c, s->user, c->conf.waiters_max, c->blocking_n, s->user->blocking_n);
 }
 
 /*
@@ -169,14 +169,14 @@ request_lock(struct core *c, struct core_session *s, const struct core_request *
     if (owner_raise_grace(o, l, rq->owner_grace_us)) {
         checkpoint_grace_raised(c, cl);
     }
-    r->waits = true;
+    r->waiting = true;
     l->queue->waiting_n++;
     c->waiting_n++;
-    r->blocked = rq->wait_us != 0;
-    l->queue->blocked_n += r->blocked;
-    s->blocked_n += r->blocked;
-    user_count_blocked(s, r->blocked);
-    c->blocked_n += r->blocked;
+    r->blocking = rq->wait_us != 0;
+    l->queue->blocking_n += r->blocking;
+    s->blocking_n += r->blocking;
+    user_count_blocking(s, r->blocking);
+    c->blocking_n += r->blocking;
     request_bind(c, r, cl);
     *out = r;
     return CORE_GRANTED;
@@ -196,7 +196,7 @@ may_join(const struct request *r)
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
     return r->once && queued && first->shared == r->shared && first->multilock == NULL && r->owner->non_locks_n == 0 &&
-           (first->blocked || !r->blocked);
+           (first->blocking || !r->blocking);
 }
 
 static void

@@ -152,7 +152,7 @@ core_session_eof(struct core *c, struct core_session *s)
 
         list_remove(&r->session_node);
         list_push_back(&s->requests, &r->session_node);
-        if (!r->waits || r->due_us <= c->now_us) {
+        if (!r->waiting || r->due_us <= c->now_us) {
             continue;
         }
         r->due_us = r->arrived_us; /* as if the request had never wanted to wait */
@@ -182,7 +182,7 @@ end_time_to_wait(const struct core_session *s, uint64_t id)
         }
         r->crowded = true;
         r->due_us = r->arrived_us;
-        waits = r->started && r->waits ? r : waits;
+        waits = r->started && r->waiting ? r : waits;
         behind = behind == NULL && !r->started ? r : behind;
     }
     return waits != NULL ? waits : behind;
@@ -226,7 +226,7 @@ core_session_gone(struct core *c, struct core_session *s)
         if (r->multilock != NULL) {
             multilock_leave(c, r);
         } else {
-            c->metrics->cancelled += r->waits;
+            c->metrics->cancelled += r->waiting;
             request_drop(c, r);
         }
     }

@@ -86,7 +86,7 @@ struct core {
     struct broadcast broadcast; /* the message that is being made */
     uint32_t lost_n;        /* sum of owner.lost_n */
     uint32_t waiting_n;     /* LOCK requests not answered */
-    uint32_t blocked_n;     /* ... and that want to wait */
+    uint32_t blocking_n;    /* ... and that want to wait */
     uint32_t kept_n;        /* sum of queue.kept_n */
     uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;
 };

@@ -70,7 +70,7 @@ is_busy_for(const struct core *c, const struct request *r)
     if (l->queue->retry_us > c->now_us && (l->queue->last_failure == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
-    if (l->queue->blocked_n == r->blocked) { /* no request wants to wait, except perhaps r */
+    if (l->queue->blocking_n == r->blocking) { /* no request wants to wait, except perhaps r */
         return false;
     }
     for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* cl is on the list */

@@ -97,10 +97,10 @@ user_claims(const struct owner *o)
 }
 
 void
-user_count_blocked(const struct core_session *s, int by)
+user_count_blocking(const struct core_session *s, int by)
 {
     if (s->user != NULL) {
-        s->user->blocked_n += (uint32_t)by;
+        s->user->blocking_n += (uint32_t)by;
     }
 }
 

@@ -397,7 +397,7 @@ core_session_count(const struct core *c, uint64_t session)
     {
         const struct request *r = container_of(pos, struct request, session_node);
 
-        n.waiting += r->waits;
+        n.waiting += r->waiting;
     }
     return n;
 }

@@ -24,7 +24,7 @@ wait_of_owner(const struct owner *o)
         return NULL;
     }
     r = container_of(o->fifo.next, struct request, fifo_node);
-    if (!r->started || !r->waits || r->timing_out) {
+    if (!r->started || !r->waiting || r->timing_out) {
         return NULL;
     }
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;

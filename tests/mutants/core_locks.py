@@ -126,7 +126,7 @@ MUTANTS = [
            "permits_are_here", "claim_to_verify(cl) != 0 || cl->review_n != l->reviews_n ||", "",
            ["unit:test_core_handoff_permits"]),
     Mutant("R230", "positions kept without a request block requests that do not wait", CORE + "timing_out.c",
-           "is_busy_for", "l->queue->blocked_n == r->blocked", "false", ["unit:test_core_tickets"]),
+           "is_busy_for", "l->queue->blocking_n == r->blocking", "false", ["unit:test_core_tickets"]),
     Mutant("H28", "a permit is handed over though the lease of another permit is over", CORE + "handoff.c",
            "permits_are_here", "|| c->now_us >= cl->hold.deadline_us", "", ["unit:test_core_handoff_permits"]),
     Mutant("H29", "tokens reserved under one limit are granted under another", CORE + "locks.c", "take_rules",
