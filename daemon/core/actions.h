@@ -26,9 +26,9 @@ enum core_action_type {
     CORE_PUBLISH,
     CORE_KEEP, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
                   change */
-    CORE_FORGET,    /* drop the checkpoint: nothing of this claim can be restored from it; a hand-off stores it anew */
+    CORE_DROP,      /* drop the checkpoint: nothing of this claim can be restored from it; a hand-off stores it anew */
     CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
-    CORE_FORGET_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
+    CORE_DROP_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
     CORE_RECLAIMED, /* each hold of the domain is reclaimed in this epoch, or lost: this daemon needs no grace period
                        there */
@@ -88,7 +88,7 @@ struct core_action {
         struct slice broadcast;              /* BROADCAST */
         struct core_checkpoint keep;         /* KEEP */
         struct core_owner_checkpoint keep_owner; /* KEEP_OWNER */
-        uint64_t forget;                     /* FORGET: id of the claim; FORGET_OWNER: of the checkpoint */
+        uint64_t drop;                       /* DROP: id of the claim; DROP_OWNER: of the checkpoint */
         uint64_t epoch;                      /* RECLAIMED */
     };
 };

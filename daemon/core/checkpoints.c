@@ -3,7 +3,7 @@
  * (restore.c).
  *
  * Each claim that Redis may have something of, and each position and unreported loss of a named owner, has one
- * checkpoint: KEEP stores or replaces it, FORGET drops it. The checkpoint is stored before an acquire can leave, and
+ * checkpoint: KEEP stores or replaces it, DROP drops it. The checkpoint is stored before an acquire can leave, and
  * dropped when the next process would have nothing to restore. claim_arm(), with which nearly every change of a claim
  * ends, calls checkpoint_keep(), and so do the other changes. checkpoint_keep() compares checksums: a needless call
  * costs next to nothing, and core_check() finds a missing one.
@@ -214,12 +214,12 @@ hand_on_grace(struct core *c, const struct claim *cl)
 }
 
 void
-checkpoint_forget(struct core *c, struct claim *cl)
+checkpoint_drop(struct core *c, struct claim *cl)
 {
     if (cl->checkpoint_sum != 0) {
         cl->checkpoint_sum = 0;
         cl->checkpoint_rank = RANK_NONE;
-        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
+        core_act(c, &(struct core_action){.type = CORE_DROP, .drop = claim_id(cl)});
         hand_on_grace(c, cl);
     }
 }
@@ -230,7 +230,7 @@ checkpoint_keep(struct core *c, struct claim *cl)
     enum core_checkpoint_state state = c->conf.keeps_checkpoints ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
 
     if (state == CORE_CHECKPOINT_NOTHING) {
-        checkpoint_forget(c, cl);
+        checkpoint_drop(c, cl);
     } else {
         keep(c, cl, state);
     }

@@ -39,7 +39,7 @@
  *   RELEASING   Redis has nothing of it: STRAGGLING: a straggler may still run; LOST: a loss is still to be reported;
  *               QUEUED: its position is kept; else IDLE
  *   STRAGGLING  QUEUED: a LOCK waits; RELEASING: no straggler can run any more, but one may have taken the lock
- *   LOST        IDLE: the loss was reported, or is forgotten
+ *   LOST        IDLE: the loss was reported, or has expired
  */
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),
@@ -161,7 +161,7 @@ void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
-    checkpoint_forget(c, cl);
+    checkpoint_drop(c, cl);
     count(c, cl, -1);
     claim_unindex(c, cl);
     leave_rounds(c, cl);
@@ -245,7 +245,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     count(c, cl, 1);
     count_kept(c, cl);
     if (to == CLAIM_IDLE) {
-        checkpoint_forget(c, cl);
+        checkpoint_drop(c, cl);
     }
     to_list = list_of(cl);
     dirty_mark_lock(c, cl->lock);
@@ -392,7 +392,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->queued.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
-    uncertain_set_acquire(cl, !claim_may(c, cl, MAY_FORGET)); /* from STRAGGLING */
+    uncertain_set_acquire(cl, !claim_may(c, cl, MAY_ASSUME_GONE)); /* from STRAGGLING */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }

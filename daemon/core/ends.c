@@ -93,14 +93,14 @@ end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_r
         news_publish(c, cl, CORE_NEWS_LOST, reason);
         cl->end_published = true;
     }
-    op_forget(c, cl);
+    op_abandon(c, cl);
     owner_knows = drop_silent(c, cl) || owner_knows;
     cl->lost = owner_knows && list_empty(&cl->requests) && !cl->owner->ending;
     r = loss_request(cl);
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
-    if (gone_in_redis && claim_may(c, cl, MAY_FORGET)) {
+    if (gone_in_redis && claim_may(c, cl, MAY_ASSUME_GONE)) {
         end_gone_in_redis(c, cl, cl->owner->ending);
     } else {
         op_release(c, cl, NULL);
@@ -116,9 +116,9 @@ end_loss_expired(struct core *c, struct claim *cl)
 }
 
 /*
- * Unreported losses of leases that requests had set are limited. When one owner has too many, its oldest is forgotten;
- * when all owners together have, the oldest of each owner in turn. The loss of a lease that the watchdog renewed is
- * reported however late.
+ * Unreported losses of leases that requests had set are limited. When one owner has too many, its oldest expires; when
+ * all owners together have, the oldest of each owner in turn. The loss of a lease that the watchdog renewed is reported
+ * however late.
  */
 void
 end_keep_loss(struct core *c, struct claim *cl)
@@ -144,7 +144,7 @@ move_when_gone(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* the owner's job may still be due */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
-    if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_FORGET)) {
+    if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_ASSUME_GONE)) {
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
         end_keep_loss(c, cl);
@@ -196,7 +196,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
 }
 
 void
-end_forget_loss(struct core *c, struct claim *cl)
+end_clear_loss(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
@@ -219,12 +219,12 @@ end_loss_reported(struct core *c, struct claim *cl)
     struct list *pos, *nxt;
 
     if (set == NULL) {
-        end_forget_loss(c, cl);
+        end_clear_loss(c, cl);
         return;
     }
     list_for_each_safe(pos, nxt, &set->others)
     {
-        end_forget_loss(c, permit_claim(container_of(pos, struct permit, node)));
+        end_clear_loss(c, permit_claim(container_of(pos, struct permit, node)));
     }
 }
 

@@ -13,13 +13,13 @@ void end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone
 void end_lapsed(struct core *c, struct claim *cl); /* the lease has ended, or the name was broken: ends the hold */
 void end_gone_in_redis(struct core *c, struct claim *cl, bool news); /* Redis has nothing of the claim any more */
 void end_keep_loss(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
-/* forgets the loss: its owner has sent no request about it for too long */
+/* the loss expires: its owner has sent no request about it for too long */
 void end_loss_expired(struct core *c, struct claim *cl);
-/* the answer to a request reports the loss of a claim that is lost: forgets it, of permits all that the owner lost */
+/* the answer to a request reports the loss of a claim that is lost: clears it, of permits all that the owner lost */
 void end_loss_reported(struct core *c, struct claim *cl);
 /* the owner has received LOST for a grant: if the claim is still HELD, ends it first; then as end_loss_reported() */
 void end_known_to_owner(struct core *c, struct claim *cl);
-/* forgets the loss of this claim: it was reported, or is not to be */
-void end_forget_loss(struct core *c, struct claim *cl);
+/* clears the loss of this claim: it was reported, or is not to be */
+void end_clear_loss(struct core *c, struct claim *cl);
 
 #endif

@@ -62,7 +62,7 @@ struct core_request {
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
     bool once;             /* LOCK: adds no hold if its owner holds the lock, no wait if it waits already */
     bool fresh;            /* LOCK: not granted to an owner that holds the lock already, whatever its kind; a loss that
-                              was not reported yet is forgotten, and is not the answer */
+                              was not reported yet is cleared, and is not the answer */
     bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
     bool full;             /* FULL: the reply is to have all fields; echoed in core_reply.full */
 };

@@ -19,7 +19,7 @@
 #include "daemon/core/graph_record.h"
 
 /*
- * G1  A record of the core that is in a graph carries the graph's mark; when the record is freed, the graph forgets it.
+ * G1  A record of the core that is in a graph carries the graph's mark; when the record is freed, the graph drops it.
  * G2  A hold counts if its owner is stuck and, as far as is known, still has it; graph_lock.stuck_n is the number of
  *     holds of the lock that count.
  * G3  A waiter for a lock that is `open` is not stuck. A lock is open when none of its holds counts; with `any`, when

@@ -19,7 +19,7 @@ void op_acquire(struct core *c, struct claim *cl); /* QUEUED, with a request: as
 void op_renew(struct core *c, struct claim *cl); /* renews the lease; when QUEUED, the ticket */
 void op_renew_in_turn(struct core *c, struct claim *cl); /* renews as soon as the window has room */
 void op_release(struct core *c, struct claim *cl, struct request *r); /* r: the UNLOCK that asks for it, or NULL */
-void op_forget(struct core *c, struct claim *cl); /* drops the outcome of the operation in flight */
+void op_abandon(struct core *c, struct claim *cl); /* ignores the outcome of the operation in flight */
 void op_reclaim_holds(struct core *c, struct claim *cl, bool shared); /* reclaims holds that Redis may have lost */
 /* a request waits: releases that wait for their turn in a window leave now */
 void op_send_releases(struct core *c, struct lock *l);

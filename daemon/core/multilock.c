@@ -122,7 +122,7 @@ undo(struct core *c, struct multilock *m)
             continue;
         }
         last = m->alive_n == 1;
-        multilock_forget(m, r);
+        multilock_remove(m, r);
         if (has_hold(r)) {
             give_back(c, r);
         } else {
@@ -177,7 +177,7 @@ complete(struct core *c, struct multilock *m)
         if (r->renewed_until_complete) {
             lease_begins(c, r->claim);
         }
-        multilock_forget(m, r);
+        multilock_remove(m, r);
         request_drop(c, r);
     }
 }
@@ -309,7 +309,7 @@ multilock_leave(struct core *c, struct request *r)
         c->metrics->cancelled++;
         undo(c, m);
     } else {
-        multilock_forget(m, r);
+        multilock_remove(m, r);
         request_drop(c, r);
     }
 }

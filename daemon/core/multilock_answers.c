@@ -14,7 +14,7 @@
 
 /* The request is no member any more; with the last one the multilock is freed. */
 void
-multilock_forget(struct multilock *m, struct request *r)
+multilock_remove(struct multilock *m, struct request *r)
 {
     m->member[r->part] = NULL;
     r->multilock = NULL;
@@ -72,7 +72,7 @@ lock_answers(struct core *c, struct multilock *m, struct request *r, const struc
         multilock_send(c, m, rp);
         mark_dirty(c, m);
     }
-    multilock_forget(m, r);
+    multilock_remove(m, r);
     request_drop(c, r);
 }
 
@@ -94,7 +94,7 @@ multilock_answer(struct core *c, struct request *r, const struct core_reply *rp)
         lock_answers(c, m, r, rp);
     } else {
         multilock_note_answer(c, m, r->part, rp);
-        multilock_forget(m, r);
+        multilock_remove(m, r);
         request_drop(c, r);
     }
 }

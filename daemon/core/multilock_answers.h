@@ -18,6 +18,6 @@ void multilock_answer(struct core *c, struct request *r, const struct core_reply
 void multilock_note_answer(struct core *c, struct multilock *m, size_t i, const struct core_reply *rp);
 void multilock_send(struct core *c, const struct multilock *m, const struct core_reply *rp); /* the answer to all */
 /* the request is no member any more; the last one frees m */
-void multilock_forget(struct multilock *m, struct request *r);
+void multilock_remove(struct multilock *m, struct request *r);
 
 #endif

@@ -198,11 +198,11 @@ op_acquire(struct core *c, struct claim *cl)
 }
 
 /*
- * The operation in flight is overtaken: its outcome is dropped. But it may still extend the claim in Redis, or acquire
+ * The operation in flight is overtaken: its outcome is ignored. But it may still extend the claim in Redis, or acquire
  * it anew; and an operation that shortens the expiry, or takes holds away, must not meet a later hold.
  */
 void
-op_forget(struct core *c, struct claim *cl)
+op_abandon(struct core *c, struct claim *cl)
 {
     bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
 
@@ -243,7 +243,7 @@ op_release(struct core *c, struct claim *cl, struct request *r)
 {
     enum window_sort sort = window_release_sort(cl, r);
 
-    op_forget(c, cl);
+    op_abandon(c, cl);
     cl->op_for_request = r != NULL;
     cl->retry_us = 0;
     if (cl->state != CLAIM_RELEASING) {

@@ -173,7 +173,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         uncertain_set_acquire(cl, true);
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->lease_us);
-    } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
+    } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_ASSUME_GONE)) {
         uncertain_set_acquire(cl, false); /* held elsewhere, and no attempt of this claim is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);

@@ -49,7 +49,7 @@ owner_new(struct core *c, uint64_t id)
  * drain: then sessions end because the daemon does, and the owner grace begins with the next process.
  */
 static void
-owner_keep(struct core *c, struct owner *o, int64_t owner_grace_until_us)
+owner_keep_checkpoint(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
     struct core_action a = {.type = CORE_KEEP_OWNER};
 
@@ -61,11 +61,11 @@ owner_keep(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 }
 
 static void
-owner_forget(struct core *c, struct owner *o)
+owner_drop_checkpoint(struct core *c, struct owner *o)
 {
     if (o->owner_grace_until_us != 0) {
         o->owner_grace_until_us = 0;
-        core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = o->id});
+        core_act(c, &(struct core_action){.type = CORE_DROP_OWNER, .drop = o->id});
     }
 }
 
@@ -73,13 +73,13 @@ void
 owner_begin_grace(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
     timer_set(&c->timers, &o->timer, owner_grace_until_us);
-    owner_keep(c, o, owner_grace_until_us);
+    owner_keep_checkpoint(c, o, owner_grace_until_us);
 }
 
 void
 owner_free(struct core *c, struct owner *o)
 {
-    owner_forget(c, o);
+    owner_drop_checkpoint(c, o);
     assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unreleased));
     assert(list_empty(&o->session_owners));
     job_end(&o->job);
@@ -148,7 +148,7 @@ session_owner_add(struct core *c, struct core_session *s, struct owner *o)
     list_push_back(&s->session_owners, &so->session_node);
     list_push_back(&o->session_owners, &so->owner_node);
     timer_set(&c->timers, &o->timer, CORE_FOREVER);
-    owner_forget(c, o);
+    owner_drop_checkpoint(c, o);
 }
 
 struct owner *

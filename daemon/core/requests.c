@@ -404,7 +404,7 @@ ends_with_loss(struct core *c, struct request *r)
     if (!r->silent) {
         end_loss_reported(c, r->claim);
     } else if (!r->other_holds) {
-        end_forget_loss(c, r->claim);
+        end_clear_loss(c, r->claim);
     }
     if (!fresh) {
         request_finish(c, r, CORE_WAS_LOST, 0);

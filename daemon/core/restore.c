@@ -273,7 +273,7 @@ begin_grace(struct core *c, const struct core_restored *rs)
         owner_begin_grace(c, o, o->owner_grace_until_us != 0 ? earlier(o->owner_grace_until_us, whole_us) : whole_us);
     }
     for (size_t i = 0; i < rs->owners_n; i++) {
-        core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = rs->owner[i].id});
+        core_act(c, &(struct core_action){.type = CORE_DROP_OWNER, .drop = rs->owner[i].id});
     }
 }
 
@@ -296,7 +296,7 @@ restore(struct core *c, struct core_restored *rs)
     for (size_t i = 0; i < rs->n; i++) {
         if (!restore_one(c, rs, &rs->kept[i])) {
             rs->failed++;
-            core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = rs->kept[i].part.claim});
+            core_act(c, &(struct core_action){.type = CORE_DROP, .drop = rs->kept[i].part.claim});
         }
     }
     begin_grace(c, rs);

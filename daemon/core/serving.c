@@ -41,7 +41,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
 /*
  * A release of some of the holds may still run, and would take away a hold that is added now. Whether r may run beside
  * it: as the repetition of that release, or as the release of all holds (the next hold has another redis_owner then,
- * see op_forget()).
+ * see op_abandon()).
  */
 static bool
 is_safe_beside_release(const struct claim *cl, const struct request *r)

@@ -110,7 +110,7 @@ claim_timer(struct core *c, struct claim *cl)
         op_release(c, cl, claim_op_request(cl));
         break;
     case CLAIM_STRAGGLING: /* a straggler may have taken the lock; none can run now unless Redis's clock was set back */
-        if (!claim_may(c, cl, MAY_FORGET)) {
+        if (!claim_may(c, cl, MAY_ASSUME_GONE)) {
             claim_arm(c, cl);
         } else {
             op_release(c, cl, NULL);

@@ -25,7 +25,7 @@ uncertain_raise_expiry_max(struct claim *cl, int64_t from_us, int64_t lease_us)
 
 /*
  * Notes that an operation may run until guard_us. All stragglers of a claim have one end, the latest: a straggler that
- * counts for too long only makes others wait, or costs one more RELEASE. Stragglers whose time is over are forgotten,
+ * counts for too long only makes others wait, or costs one more RELEASE. Stragglers whose time is over are cleared,
  * except a RENEW while a renewal that it may have overtaken is unanswered: see claim_sure_lease_us().
  */
 void

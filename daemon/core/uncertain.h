@@ -50,7 +50,7 @@ enum claim_question {
     MAY_SAY_HELD,    /* to the owner, and serve requests about the claim? */
     MAY_HAND_OVER,   /* to another owner, without an operation in Redis? */
     MAY_ADD_HOLD,    /* that no command on its way takes away again? */
-    MAY_FORGET,      /* that Redis ever had the claim? */
+    MAY_ASSUME_GONE, /* when Redis reports that it does not have the claim? */
     MAY_KEEP_REDIS_OWNER, /* for the next hold of the owner? */
 };
 
@@ -66,7 +66,7 @@ claim_may(const struct core *c, const struct claim *cl, enum claim_question ques
         return u->verify == 0 && !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
     case MAY_ADD_HOLD:
         return !claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
-    case MAY_FORGET:
+    case MAY_ASSUME_GONE:
         return !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
     case MAY_KEEP_REDIS_OWNER:
         return !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);

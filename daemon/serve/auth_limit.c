@@ -185,7 +185,7 @@ end_wait(struct engine *e, struct auth_wait *wait)
 }
 
 void
-auth_limit_forget(struct session *s)
+auth_limit_leave(struct session *s)
 {
     if (s->auth_wait != NULL) {
         end_wait(s->engine, s->auth_wait);

@@ -43,7 +43,7 @@ bool auth_limit_waits(const struct session *s);
 bool auth_limit_failed(struct session *s);
 
 /* The session has ended. */
-void auth_limit_forget(struct session *s);
+void auth_limit_leave(struct session *s);
 
 /* Wakes the sessions whose delay is over; the time when the next delay ends (CORE_FOREVER: there is none). */
 void auth_limit_due(struct engine *e, int64_t now_us);

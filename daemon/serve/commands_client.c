@@ -52,7 +52,7 @@ client_set_word(char **owned, struct slice word)
 }
 
 void
-client_forget_name(struct session *s)
+client_clear_name(struct session *s)
 {
     client_set_word(&s->name, SLICE_LIT(""));
 }

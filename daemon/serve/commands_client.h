@@ -21,6 +21,6 @@ bool client_check_word(const char *what, struct slice word, struct writer *out);
 void client_set_word(char **owned, struct slice word);
 
 /* Unsets the name. The library stays, as in Redis. */
-void client_forget_name(struct session *s);
+void client_clear_name(struct session *s);
 
 #endif

@@ -243,7 +243,7 @@ cmd_reset(struct cmd *c)
 
     pubsub_drop(s->engine->pubsub, s);
     list_remove(&s->monitor_node);
-    client_forget_name(s);
+    client_clear_name(s);
     roles_begin(s);
     s->proto = c->out->proto = 2;
     writer_simple(c->out, "RESET");

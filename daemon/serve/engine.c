@@ -134,14 +134,14 @@ sink(void *ctx, const struct core_action *a)
     case CORE_KEEP:
         state_store_keep(e, &a->keep);
         break;
-    case CORE_FORGET:
-        state_store_forget(e, a->forget);
+    case CORE_DROP:
+        state_store_drop(e, a->drop);
         break;
     case CORE_KEEP_OWNER:
         state_store_keep_owner(e, &a->keep_owner);
         break;
-    case CORE_FORGET_OWNER:
-        state_store_forget_owner(e, a->forget);
+    case CORE_DROP_OWNER:
+        state_store_drop_owner(e, a->drop);
         break;
     case CORE_RECLAIMED:
         state_store_reclaimed(&e->state_store, a->domain, a->epoch);
@@ -404,7 +404,7 @@ engine_free(struct engine **ep)
     }
     engine_close_sessions(e, "end");
     engine_reap(e);
-    listings_forget(e);
+    listings_drop_all(e);
     if (e->backend != NULL) {
         backend_close(&e->backend);
     }
@@ -418,7 +418,7 @@ engine_free(struct engine **ep)
         event_free(e->timer);
     }
     state_store_close(&e->state_store);
-    lockinfo_forget(e);
+    lockinfo_drop_all(e);
     map_fini(&e->by_id);
     map_fini(&e->processes);
     auth_limit_free(e);

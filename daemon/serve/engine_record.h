@@ -85,7 +85,7 @@ struct engine {
     int64_t listings_left_us; /* time that this turn has left for them */
     struct list longs;        /* session.long_node: their clients have not read a long reply, oldest first */
     size_t longs_bytes;       /* of all long replies, unread or in the making: see longs.c */
-    struct map questions;     /* of lockinfo.c: of LOCKINFO and GET to Redis; lockinfo_forget() empties it */
+    struct map questions;     /* of lockinfo.c: of LOCKINFO and GET to Redis; lockinfo_drop_all() empties it */
     uint64_t questions_last;  /* id of the newest */
 
     struct event *timer;      /* owned */

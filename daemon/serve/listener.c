@@ -378,7 +378,7 @@ listening_adopt(struct listening *l, int fd, char error[160])
 
 /* Removes the path, unless another process has put its own socket there meanwhile, and gives up its lock. */
 static void
-forget_path(struct listening *l)
+remove_path(struct listening *l)
 {
     struct stat st;
 
@@ -393,7 +393,7 @@ forget_path(struct listening *l)
 void
 listening_close(struct listening *l)
 {
-    forget_path(l);
+    remove_path(l);
     close(l->fd);
     l->fd = -1;
 }

@@ -149,7 +149,7 @@ listings_turn(struct engine *e)
 }
 
 void
-listings_forget(struct engine *e)
+listings_drop_all(struct engine *e)
 {
     while (!list_empty(&e->listings)) {
         drop(e, container_of(e->listings.next, struct listing, node));

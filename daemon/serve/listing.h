@@ -37,6 +37,6 @@ enum cmd_result listing_once(struct cmd *c, cmd_fn *handler);
 void listings_turn(struct engine *e);
 
 /* Drops them all, unanswered: the engine ends. */
-void listings_forget(struct engine *e);
+void listings_drop_all(struct engine *e);
 
 #endif

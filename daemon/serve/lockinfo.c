@@ -52,7 +52,7 @@ drop_question(struct engine *e, struct question *q)
 }
 
 void
-lockinfo_forget(struct engine *e)
+lockinfo_drop_all(struct engine *e)
 {
     struct map_node *n, *next;
 

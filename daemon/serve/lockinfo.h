@@ -22,6 +22,6 @@ enum cmd_result lockinfo_ask(struct cmd *c, struct slice name, lockinfo_fn *writ
 void lockinfo_inspected(struct engine *e, uint64_t id, const struct backend_key *found);
 
 /* Drops the questions that Redis has not answered, because the engine ends. */
-void lockinfo_forget(struct engine *e);
+void lockinfo_drop_all(struct engine *e);
 
 #endif

@@ -146,7 +146,7 @@ owners_file_keep(struct owners_file *f, const struct core_owner_checkpoint *cp)
 }
 
 void
-owners_file_forget(struct owners_file *f, uint64_t id)
+owners_file_drop(struct owners_file *f, uint64_t id)
 {
     (void)slot_file_remove(&f->table, id);
 }

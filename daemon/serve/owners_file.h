@@ -34,6 +34,6 @@ void owners_file_load(struct owners_file *f, bool same_boot, uint64_t serial, st
 void owners_file_serial(struct owners_file *f, uint64_t serial);
 
 bool owners_file_keep(struct owners_file *f, const struct core_owner_checkpoint *cp); /* false: no room */
-void owners_file_forget(struct owners_file *f, uint64_t id);
+void owners_file_drop(struct owners_file *f, uint64_t id);
 
 #endif

@@ -178,7 +178,7 @@ leave_process(struct session *s)
 }
 
 void
-peer_forget(struct session *s)
+peer_leave(struct session *s)
 {
     leave_process(s);
     if (s->engine->peer_at == &s->node) {

@@ -26,6 +26,6 @@ bool peer_turn(struct engine *e); /* true: some are left for the next turn */
 bool peer_is_alone(const struct session *s);
 
 /* The session has ended. */
-void peer_forget(struct session *s);
+void peer_leave(struct session *s);
 
 #endif

@@ -80,8 +80,8 @@ session_close(struct session *s, enum close_reason reason)
     list_remove(&s->monitor_node);
     list_remove(&s->recheck_node);
     longs_over(s);
-    peer_forget(s);
-    auth_limit_forget(s);
+    peer_leave(s);
+    auth_limit_leave(s);
     pubsub_drop(e->pubsub, s);
     map_remove(&e->by_id, &s->by_id);
     list_remove(&s->node);

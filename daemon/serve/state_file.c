@@ -472,7 +472,7 @@ state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
 }
 
 void
-state_file_forget(struct state_file *sf, uint64_t claim)
+state_file_drop(struct state_file *sf, uint64_t claim)
 {
     for (int i = 0; i < TABLES && !slot_file_remove(&sf->table[i], claim); i++) {
     }
@@ -488,9 +488,9 @@ state_file_keep_owner(struct state_file *sf, const struct core_owner_checkpoint 
 }
 
 void
-state_file_forget_owner(struct state_file *sf, uint64_t id)
+state_file_drop_owner(struct state_file *sf, uint64_t id)
 {
-    owners_file_forget(&sf->owners, id);
+    owners_file_drop(&sf->owners, id);
 }
 
 bool

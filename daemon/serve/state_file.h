@@ -47,11 +47,11 @@ void state_file_restored(struct state_file *sf);
 
 /* Writes the checkpoint of a claim; removes it. False: it cannot be kept. */
 bool state_file_keep(struct state_file *sf, const struct core_checkpoint *cp);
-void state_file_forget(struct state_file *sf, uint64_t claim);
+void state_file_drop(struct state_file *sf, uint64_t claim);
 
 /* The same for named owners that no session uses; see owners_file.h. */
 bool state_file_keep_owner(struct state_file *sf, const struct core_owner_checkpoint *cp);
-void state_file_forget_owner(struct state_file *sf, uint64_t id);
+void state_file_drop_owner(struct state_file *sf, uint64_t id);
 
 /* One slice of making mostly empty files smaller. True: call again soon. */
 bool state_file_tidy(struct state_file *sf);

@@ -119,15 +119,15 @@ state_store_keep_owner(struct engine *e, const struct core_owner_checkpoint *wha
 }
 
 void
-state_store_forget_owner(struct engine *e, uint64_t id)
+state_store_drop_owner(struct engine *e, uint64_t id)
 {
-    state_file_forget_owner(e->state_store.file, id);
+    state_file_drop_owner(e->state_store.file, id);
 }
 
 void
-state_store_forget(struct engine *e, uint64_t claim)
+state_store_drop(struct engine *e, uint64_t claim)
 {
-    state_file_forget(e->state_store.file, claim);
+    state_file_drop(e->state_store.file, claim);
 }
 
 uint64_t

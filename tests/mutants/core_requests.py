@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant("R1601", "a restart forgets the GRACE that a holder requested after its grant", CORE + "requests.c",
            "request_lock", "checkpoint_grace_raised(c, cl);", "", ["unit:test_core_owner_grace"]),
     Mutant("R1602", "a restart forgets the GRACE that an owner requested with a lock that it gave back since",
-           CORE + "checkpoints.c", "checkpoint_forget", "hand_on_grace(c, cl);", "(void)hand_on_grace;",
+           CORE + "checkpoints.c", "checkpoint_drop", "hand_on_grace(c, cl);", "(void)hand_on_grace;",
            ["unit:test_core_owner_grace"]),
     Mutant("R1603", "a deadlock through a reader that waits behind a writer is not found", CORE + "waits.c",
            "wait_is_shared", "return queued && cl->queued.position < first->queued.position;", "return r->shared;",

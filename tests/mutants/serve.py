@@ -226,7 +226,7 @@ MUTANTS = [
     Mutant("R532", "a reload sets dead_peer of all sockets in one turn", SERVE + "peer.c", "peer_turn",
            "n < SOCKETS_PER_TURN", "n >= 0", ["unit:test_listener"]),
     Mutant("R533", "a session that leaves removes the sessions behind it from a reload", SERVE + "peer.c",
-           "peer_forget", "s->node.next", "NULL", ["unit:test_listener"]),
+           "peer_leave", "s->node.next", "NULL", ["unit:test_listener"]),
     Mutant("R614", "a drain does not report the locks that Redis has still to free", SERVE + "drain.c", "add_lock",
            "(v->holders == 0 && !freeing)", "v->holders == 0 || freeing", ["redis:test_daemon.py Signals"]),
     Mutant("R640", "one session uses up the log lines about lost locks", SERVE + "engine.c", "loss_event",

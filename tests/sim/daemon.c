@@ -105,14 +105,14 @@ sink(void *ctx, const struct core_action *a)
     case CORE_KEEP:
         state_keep(d, &a->keep);
         break;
-    case CORE_FORGET:
-        state_forget(d, a->forget);
+    case CORE_DROP:
+        state_drop(d, a->drop);
         break;
     case CORE_KEEP_OWNER:
         state_keep_owner(d, &a->keep_owner);
         break;
-    case CORE_FORGET_OWNER:
-        state_forget_owner(d, a->forget);
+    case CORE_DROP_OWNER:
+        state_drop_owner(d, a->drop);
         break;
     case CORE_RECLAIMED:
         trace(d->world, d->name, "reclaimed in epoch %" PRIu64, a->epoch);

@@ -107,8 +107,8 @@ void state_begin(struct daemon *d);                            /* a new process:
 void state_restore(struct daemon *d);                            /* its first step */
 void state_keep(struct daemon *d, const struct core_checkpoint *k);
 void state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k);
-void state_forget_owner(struct daemon *d, uint64_t id);
-void state_forget(struct daemon *d, uint64_t claim);
+void state_drop_owner(struct daemon *d, uint64_t id);
+void state_drop(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);
 void state_pages(struct daemon *d);                            /* now and then the kernel writes its pages */
 void state_power_lost(struct daemon *d);

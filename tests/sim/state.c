@@ -59,7 +59,7 @@ state_keep(struct daemon *d, const struct core_checkpoint *k)
 }
 
 void
-state_forget(struct daemon *d, uint64_t claim)
+state_drop(struct daemon *d, uint64_t claim)
 {
     struct state *s = &d->state;
     struct core_checkpoint *r = find(s->checkpoint, s->n, claim);
@@ -86,7 +86,7 @@ state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k)
 }
 
 void
-state_forget_owner(struct daemon *d, uint64_t id)
+state_drop_owner(struct daemon *d, uint64_t id)
 {
     struct state *s = &d->state;
 

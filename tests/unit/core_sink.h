@@ -180,11 +180,11 @@ world_keep(struct world *w, const struct core_checkpoint *k)
 }
 
 static inline void
-world_forget(struct world *w, uint64_t claim)
+world_drop(struct world *w, uint64_t claim)
 {
     struct claim_checkpoint *r = world_checkpoint(w, claim);
 
-    ck_assert_msg(r != &w->checkpoints[w->checkpoints_n], "claim %d is forgotten, and was not kept", (int)claim);
+    ck_assert_msg(r != &w->checkpoints[w->checkpoints_n], "claim %d is dropped, and was not kept", (int)claim);
     *r = w->checkpoints[--w->checkpoints_n];
 }
 
@@ -215,11 +215,11 @@ world_keep_owner(struct world *w, const struct core_owner_checkpoint *k)
 }
 
 static inline void
-world_forget_owner(struct world *w, uint64_t id)
+world_drop_owner(struct world *w, uint64_t id)
 {
     struct owner_checkpoint *r = world_owner_checkpoint(w, id);
 
-    ck_assert_msg(r != &w->owner_checkpoints[w->owner_checkpoints_n], "owner %d is forgotten, and was not kept",
+    ck_assert_msg(r != &w->owner_checkpoints[w->owner_checkpoints_n], "owner %d is dropped, and was not kept",
                   (int)id);
     *r = w->owner_checkpoints[--w->owner_checkpoints_n];
 }
@@ -304,14 +304,14 @@ world_sink(void *ctx, const struct core_action *a)
     case CORE_KEEP:
         world_keep(w, &a->keep);
         break;
-    case CORE_FORGET:
-        world_forget(w, a->forget);
+    case CORE_DROP:
+        world_drop(w, a->drop);
         break;
     case CORE_KEEP_OWNER:
         world_keep_owner(w, &a->keep_owner);
         break;
-    case CORE_FORGET_OWNER:
-        world_forget_owner(w, a->forget);
+    case CORE_DROP_OWNER:
+        world_drop_owner(w, a->drop);
         break;
     default:
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));

@@ -856,7 +856,7 @@ send_operation(struct node *n, const struct core_action *a)
 /* ---- the process ends, and another one goes on ---- */
 
 static void
-forget(struct node *n, uint64_t claim)
+drop(struct node *n, uint64_t claim)
 {
     for (size_t i = 0; i < n->checkpoints_n; i++) {
         if (n->checkpoint[i].cp.part.claim == claim) {
@@ -864,7 +864,7 @@ forget(struct node *n, uint64_t claim)
             return;
         }
     }
-    ck_abort_msg("claim %d is forgotten, and was not kept", (int)claim);
+    ck_abort_msg("claim %d is dropped, and was not kept", (int)claim);
 }
 
 static void
@@ -889,8 +889,8 @@ dies(struct node *n, const struct core_action *a)
     n->dying -= n->dying > 1;
     if (n->dying > 1 && a->type == CORE_KEEP) {
         keep(n, &a->keep);
-    } else if (n->dying > 1 && a->type == CORE_FORGET) {
-        forget(n, a->forget);
+    } else if (n->dying > 1 && a->type == CORE_DROP) {
+        drop(n, a->drop);
     }
 }
 
@@ -908,11 +908,11 @@ sink(void *ctx, const struct core_action *a)
     case CORE_KEEP:
         keep(n, &a->keep);
         break;
-    case CORE_FORGET:
-        forget(n, a->forget);
+    case CORE_DROP:
+        drop(n, a->drop);
         break;
     case CORE_KEEP_OWNER: /* the next process begins their grace anew; see tests/sim */
-    case CORE_FORGET_OWNER:
+    case CORE_DROP_OWNER:
         break;
     case CORE_REPLY:
         take_reply(n->world, d, &a->reply);

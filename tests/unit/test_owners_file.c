@@ -39,8 +39,8 @@ two_records(void)
     keep(h, 11, "alice", 5000);
     keep(h, 12, "bob", 6000);
     keep(h, 13, "carol", 7000);
-    state_file_forget_owner(h, 13);
-    state_file_forget_owner(h, 999);
+    state_file_drop_owner(h, 13);
+    state_file_drop_owner(h, 999);
     ck_assert_uint_eq(state_file_count(h).owners, 2);
     state_file_close(&h);
 }
@@ -188,7 +188,7 @@ START_TEST(as_many_as_there_are)
     for (size_t i = 0; i < a.owners_n; i++) {
         snprintf(name, sizeof(name), "owner-%d", (int)a.owner[i].id);
         expect_owner(i, a.owner[i].id, name, 1000 + (int64_t)a.owner[i].id);
-        state_file_forget_owner(h, a.owner[i].id);
+        state_file_drop_owner(h, a.owner[i].id);
     }
     while (state_file_tidy(h)) {
     }

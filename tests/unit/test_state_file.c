@@ -76,8 +76,8 @@ START_TEST(records_survive_a_restart)
         two.part.deadline_us++;
         ck_assert(state_file_keep(h, &two));
     }
-    state_file_forget(h, 13);
-    state_file_forget(h, 999);
+    state_file_drop(h, 13);
+    state_file_drop(h, 999);
     ck_assert_uint_eq(state_file_count(h).kept, 2);
     state_file_close(&h);
     h = opened("boot");
@@ -88,7 +88,7 @@ START_TEST(records_survive_a_restart)
     ck_assert_uint_eq(a.token, 113);
     state_file_loaded_free(&a);
     ck_assert_uint_eq(state_file_count(h).torn, 0);
-    state_file_forget(h, 11); /* a loaded checkpoint is found by its claim */
+    state_file_drop(h, 11); /* a loaded checkpoint is found by its claim */
     ck_assert_uint_eq(state_file_count(h).kept, 1);
     state_file_close(&h);
 }
@@ -118,8 +118,8 @@ START_TEST(graces_rise)
     expect_same(loaded(&a, 11), &one);
     expect_same(loaded(&a, 12), &other);
     state_file_loaded_free(&a);
-    state_file_forget(h, 11);
-    state_file_forget(h, 12);
+    state_file_drop(h, 11);
+    state_file_drop(h, 12);
     ck_assert_uint_eq(state_file_count(h).kept, 0);
     state_file_close(&h);
 }
@@ -193,7 +193,7 @@ START_TEST(it_grows)
 
         ck_assert(state_file_keep(h, &k));
         if (i % 4 == 3) {
-            state_file_forget(h, (uint64_t)i);
+            state_file_drop(h, (uint64_t)i);
         }
     }
     state_file_close(&h);
@@ -232,7 +232,7 @@ START_TEST(longest_and_too_long)
     k = checkpoint(2, name, longer, "o");
     ck_assert(!state_file_keep(h, &k));
     ck_assert_uint_eq(state_file_count(h).unkept, 1);
-    state_file_forget(h, 2);
+    state_file_drop(h, 2);
     ck_assert_uint_eq(state_file_count(h).kept, 1);
     state_file_close(&h);
 }
@@ -304,7 +304,7 @@ START_TEST(it_shrinks)
     ck_assert_uint_gt(state_file_count(h).bytes, 20 << 20);
     for (uint64_t id = 1; id <= N; id++) {
         if (id % EACH != 0 && id % EACH != 77) {
-            state_file_forget(h, id);
+            state_file_drop(h, id);
         }
     }
     while (state_file_tidy(h)) {
@@ -315,9 +315,9 @@ START_TEST(it_shrinks)
     ck_assert_uint_eq(bytes_on_disk(), least);
     for (uint64_t id = N + 1; id <= N + 500; id++) { /* and the table grows again */
         keep(h, id, 30);
-        state_file_forget(h, id - 1);
+        state_file_drop(h, id - 1);
     }
-    state_file_forget(h, N + 500);
+    state_file_drop(h, N + 500);
     state_file_restored(h);
     state_file_close(&h);
     h = opened("boot");
@@ -358,7 +358,7 @@ START_TEST(it_shrinks_under_load)
                 keep(h, base + id + 1, 30);
                 there[id] = true;
             } else {
-                state_file_forget(h, base + id + 1);
+                state_file_drop(h, base + id + 1);
                 there[id] = false;
             }
             if (i % 200 == 0) {
@@ -532,7 +532,7 @@ START_TEST(killed_inside_of_a_move)
         expect_same(loaded(&a, 11), &one);
         state_file_loaded_free(&a);
         ck_assert_uint_eq(state_file_count(h).torn, 0);
-        state_file_forget(h, 11);
+        state_file_drop(h, 11);
         state_file_close(&h);
         h = opened("boot");
         ck_assert(state_file_load(h, &a));
@@ -559,7 +559,7 @@ START_TEST(torn_fill)
     for (int i = 0; i < 8; i++) {
         ck_assert(state_file_keep(h, &old));
     }
-    state_file_forget(h, 11);
+    state_file_drop(h, 11);
     before = read_all("held", &n);
     ck_assert(state_file_keep(h, &is));
     after = read_all("held", &n);
