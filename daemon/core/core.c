@@ -336,7 +336,7 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_CROWDED:
     case CORE_EOF:
     case CORE_UNREACHABLE:
-    case CORE_GONE:
+    case CORE_SESSION_GONE:
         session_event(c, ev);
         break;
     case CORE_HINT:

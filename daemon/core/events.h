@@ -29,7 +29,7 @@ enum core_event_type {
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: its waits end */
     CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
-    CORE_GONE,     /* the session has ended */
+    CORE_SESSION_GONE, /* the session has ended */
     CORE_LOSS_REPORTED, /* the loss of this grant has been reported to its owner */
     CORE_UNDELIVERED, /* the answer with this grant is too late to be sent: the hold that it counted is taken back. If
                          that was the only one, LOST is reported to the owner */
@@ -128,7 +128,7 @@ struct core_event {
             size_t n;                /* 1 .. CORE_MULTILOCK_MAX */
         } multilock;
         struct slice received;       /* RECEIVED: the text of a BROADCAST of some daemon */
-        uint64_t session;            /* EOF UNREACHABLE GONE */
+        uint64_t session;            /* EOF UNREACHABLE SESSION_GONE */
         struct {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
         } oldest;

@@ -6,7 +6,7 @@
  * ends. Events are edge-triggered: none is deleted while a session is held up, so the hang-up of its peer is seen even
  * then.
  * S1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
- * S2  The core gets GONE exactly once, from session_close(), and no event of the session after it.
+ * S2  The core gets SESSION_GONE exactly once, from session_close(), and no event of the session after it.
  * S3  A session has buffers only while something is half read, half written or unanswered.
  * S4  A session that owes AUTH, or whose client must read before it may end or go on, has a deadline in engine.due.
  */

@@ -4,8 +4,8 @@
  * Replies leave in slot order, and not one byte leaves unasked: pushes go only to sessions that subscribed or monitor,
  * and they too wait behind a half-written reply, never inside one.
  *
- * A session is found by id across every asynchronous gap; closing is final, sends the core GONE, and the memory goes at
- * the end of the turn.
+ * A session is found by id across every asynchronous gap; closing is final, sends the core SESSION_GONE, and the memory
+ * goes at the end of the turn.
  */
 #ifndef RLOCKD_SERVE_SESSION_H
 #define RLOCKD_SERVE_SESSION_H

@@ -54,7 +54,7 @@ void
 session_close(struct session *s, enum close_reason reason)
 {
     struct engine *e = s->engine;
-    struct core_event gone = {.type = CORE_GONE, .session = s->id};
+    struct core_event gone = {.type = CORE_SESSION_GONE, .session = s->id};
 
     if (s->closed) {
         return;

@@ -7,7 +7,8 @@
 #include "daemon/serve/session_record.h"
 
 /*
- * Ends the session now: the core gets GONE, unwritten output gets one last send(), memory goes at the end of the turn.
+ * Ends the session now: the core gets SESSION_GONE, unwritten output gets one last send(), memory goes at the end of
+ * the turn.
  */
 void session_close(struct session *s, enum close_reason reason);
 

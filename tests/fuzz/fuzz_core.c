@@ -363,7 +363,7 @@ session_moves(struct world *w, struct choices *c)
                 i++;
             }
         }
-        step(w, &(struct core_event){.type = CORE_GONE, .session = gone});
+        step(w, &(struct core_event){.type = CORE_SESSION_GONE, .session = gone});
     } else {
         step(w, &(struct core_event){.type = how & 64 ? CORE_UNREACHABLE : CORE_EOF, .session = *s});
     }
@@ -537,7 +537,7 @@ end(struct world *w)
     go_on_until(w, all_answered, "an answer is owed");
     for (size_t i = 0; i < SESSIONS; i++) {
         if (w->session[i] != 0) {
-            step(w, &(struct core_event){.type = CORE_GONE, .session = w->session[i]});
+            step(w, &(struct core_event){.type = CORE_SESSION_GONE, .session = w->session[i]});
         }
     }
     go_on_until(w, nothing_to_come, "it does not end");

@@ -217,7 +217,7 @@ static void
 session_ends(struct daemon *d, struct session *s)
 {
     struct world *w = d->world;
-    struct core_event ev = {.type = CORE_GONE, .session = s->id};
+    struct core_event ev = {.type = CORE_SESSION_GONE, .session = s->id};
     bool holds = false;
 
     for (int i = 0; i < NAMES; i++) {

@@ -122,7 +122,7 @@ session(struct world *w)
 static inline void
 gone(struct world *w, uint64_t s)
 {
-    happens(w, &(struct core_event){.type = CORE_GONE, .session = s});
+    happens(w, &(struct core_event){.type = CORE_SESSION_GONE, .session = s});
     for (size_t i = 0; i < w->sessions_n; i++) {
         if (w->session[i] == s) {
             w->session[i] = w->session[--w->sessions_n];
@@ -577,7 +577,7 @@ world_close(struct world *w)
 
     quiet(w);
     for (size_t i = 0; i < w->sessions_n; i++) {
-        world_step(w, &(struct core_event){.type = CORE_GONE, .session = w->session[i]});
+        world_step(w, &(struct core_event){.type = CORE_SESSION_GONE, .session = w->session[i]});
     }
     for (size_t i = 0; i < w->flights_n || core_next_us(w->core) != CORE_FOREVER;) {
         if (i < w->flights_n && w->flights[i].answered) {

@@ -783,7 +783,7 @@ START_TEST(core_ends)
             ck_assert_uint_eq(expect_reply(&w, w.request, CORE_GRANTED)->parts, CORE_MULTILOCK_MAX);
             munlock(&w, s, names);
         } else if (stop == 1) {
-            world_step(&w, &(struct core_event){.type = CORE_GONE, .session = s});
+            world_step(&w, &(struct core_event){.type = CORE_SESSION_GONE, .session = s});
         }
         core_free(&w.core);
         free(w.flights);

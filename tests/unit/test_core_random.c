@@ -1056,7 +1056,7 @@ flight_lands(struct world *w, struct flight *f)
 static void
 session_ends(struct world *w, int d, struct session *s)
 {
-    struct core_event ev = {.type = CORE_GONE, .session = s->id};
+    struct core_event ev = {.type = CORE_SESSION_GONE, .session = s->id};
 
     for (int i = 0; i < NAMES; i++) {
         w->faults[GONE_HOLDING] += s->held[i] > 0;
@@ -1292,7 +1292,7 @@ crash(struct world *w, int d, bool inside)
         struct session *s = &n->session[upto(w, SESSIONS)];
 
         n->dying = 2 + (int)upto(w, 6);
-        core_step(n->core, w->now_us, &(struct core_event){.type = CORE_GONE, .session = s->id});
+        core_step(n->core, w->now_us, &(struct core_event){.type = CORE_SESSION_GONE, .session = s->id});
     }
     a.n = n->checkpoints_n;
     a.serial = core_totals(n->core).serial + 1000;
