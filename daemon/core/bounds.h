@@ -39,7 +39,7 @@ enum {
     WINDOW_BACKGROUND_PART = 8,  /* ... of releases that no request waits for, an eighth */
     DOMAIN_REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
-    REVIEW_JUMPED = 2,           /* a clock has jumped, or another daemon broke the name: the hold may be gone */
+    REVIEW_SUSPECT = 2,          /* a clock has jumped, or another daemon broke the name: the hold may be gone */
     LOST_OWNER_MAX = 1024,       /* unreported losses of one owner, see end_keep_loss() ... */
     LOST_MAX = 16 * 1024,        /* ... and of all */
     CANCEL_MAX = 1024,           /* requests of an owner that a CANCEL looks at: it is done in one step */

@@ -87,7 +87,7 @@ reclaim_review(struct core *c, struct claim *cl)
     if (why & REVIEW_LOST) {
         reclaim(c, cl);
     }
-    if (why & REVIEW_JUMPED) {
+    if (why & REVIEW_SUSPECT) {
         suspect(c, cl);
     }
 }

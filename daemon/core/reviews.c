@@ -16,7 +16,7 @@ void
 review_suspect(struct core *c, struct lock *l)
 {
     op_release_cached(c, l);
-    round_review(c, l, REVIEW_JUMPED);
+    round_review(c, l, REVIEW_SUSPECT);
 }
 
 static void
@@ -46,7 +46,7 @@ review_join(struct core *c, struct lock *l)
 
     l->domain_review = rv->number & ((1u << DOMAIN_REVIEW_BITS) - 1);
     op_release_cached(c, l);
-    round_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_JUMPED : 0));
+    round_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_SUSPECT : 0));
     if (rv->lost) {
         try_now(c, l);
     }

@@ -91,6 +91,6 @@ round_review(struct core *c, struct lock *l, unsigned why)
         round_free(c, rd);
     }
     l->reviews_n = (l->reviews_n + 1u) % REVIEWS;
-    l->review_why |= why & (REVIEW_LOST | REVIEW_JUMPED);
+    l->review_why |= why & (REVIEW_LOST | REVIEW_SUSPECT);
     round_run(c, l, ROUND_REVIEW);
 }
