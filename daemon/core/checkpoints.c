@@ -38,8 +38,8 @@ state_of(const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
-        assert(claim_acquire_unresolved(cl) || !cl->has_ticket);
-        return claim_acquire_unresolved(cl) || is_named(cl) ? CORE_CHECKPOINT_QUEUED : CORE_CHECKPOINT_NOTHING;
+        assert(uncertain_may_be_in_redis(cl) || !cl->has_ticket);
+        return uncertain_may_be_in_redis(cl) || is_named(cl) ? CORE_CHECKPOINT_QUEUED : CORE_CHECKPOINT_NOTHING;
     case CLAIM_TRYING:
         return CORE_CHECKPOINT_QUEUED;
     case CLAIM_HELD:
@@ -103,7 +103,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
     p->named = is_named(cl);
     p->lease_us = cl->lease_us;
     p->expiry_ms = cl->expiry_ms;
-    p->acquire_unresolved = attempted || (queued && claim_acquire_unresolved(cl) && !cl->has_ticket);
+    p->acquire_unresolved = attempted || (queued && uncertain_may_be_in_redis(cl) && !cl->has_ticket);
     if (queued) {
         p->order = cl->queued.checkpoint_order;
         p->has_ticket = cl->has_ticket;

@@ -392,7 +392,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->queued.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
-    uncertain_set_acquire(cl, !claim_may(c, cl, MAY_ASSUME_GONE)); /* from STRAGGLING */
+    uncertain_set_in_redis(cl, !claim_may(c, cl, MAY_ASSUME_GONE)); /* from STRAGGLING */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }

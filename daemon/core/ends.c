@@ -171,7 +171,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_for_request = false;
     claim_end_renewal(c, cl); /* the answer to the renewal does not concern a later hold */
-    uncertain_set_acquire(cl, false);
+    uncertain_set_in_redis(cl, false);
     cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;

@@ -210,7 +210,7 @@ heir_of(const struct core *c, const struct claim *cl)
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
-    return !claim_acquire_unresolved(next) && is_movable(next) ? next : NULL;
+    return !uncertain_may_be_in_redis(next) && is_movable(next) ? next : NULL;
 }
 
 /* Requests of the owner about `from` are about `to` from now on. */

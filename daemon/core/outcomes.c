@@ -87,7 +87,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    uncertain_set_acquire(cl, true); /* until the claim is given back: Redis has it */
+    uncertain_set_in_redis(cl, true); /* until the claim is given back: Redis has it */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
@@ -121,7 +121,7 @@ acquire_shortfall(struct core *c, struct claim *cl, const struct core_done *d)
     q->replicas_wanted = (uint8_t)d->replicas_wanted;
     cl->lock->shortfall = true;
     c->metrics->replica_shortfalls++;
-    uncertain_set_acquire(cl, true);
+    uncertain_set_in_redis(cl, true);
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
@@ -144,7 +144,7 @@ note_ticket(struct core *c, struct claim *cl, const struct core_done *d)
         cl->renew_us = d->sent_us + earlier(cl->queued.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
-    uncertain_set_acquire(cl, claim_acquire_unresolved(cl) || cl->has_ticket);
+    uncertain_set_in_redis(cl, uncertain_may_be_in_redis(cl) || cl->has_ticket);
     /* If this claim could get no ticket, others can not either: none is asked for until the next attempt. */
     l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
@@ -170,11 +170,11 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        uncertain_set_acquire(cl, true);
+        uncertain_set_in_redis(cl, true);
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_ASSUME_GONE)) {
-        uncertain_set_acquire(cl, false); /* held elsewhere, and no attempt of this claim is left under way */
+        uncertain_set_in_redis(cl, false); /* held elsewhere, and no attempt of this claim is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && policy(l)->tickets) {
@@ -187,7 +187,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (list_empty(&cl->requests)) {
         position_give_up(c, cl);
-    } else if (claim_acquire_unresolved(cl) && is_wrong_sort(cl)) {
+    } else if (uncertain_may_be_in_redis(cl) && is_wrong_sort(cl)) {
         op_release(c, cl, NULL);
     }
     claim_arm(c, cl);

@@ -153,7 +153,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
     int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, short_us(cp->owner_grace_us, GRACE_MAX_US));
 
     cl->has_ticket = p->has_ticket;
-    uncertain_set_acquire(cl, p->has_ticket || p->acquire_unresolved);
+    uncertain_set_in_redis(cl, p->has_ticket || p->acquire_unresolved);
     cl->queued.kept_until_us = after_us(c->now_us, kept_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (kept_us == 0) {

@@ -37,7 +37,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     } else if (handoff_cache(c, cl, NULL)) {
         return;
     }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && claim_acquire_unresolved(cl))) {
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && uncertain_may_be_in_redis(cl))) {
         op_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);

@@ -37,9 +37,9 @@ claim_expiry_max_us(const struct claim *cl)
 }
 
 static inline bool
-claim_acquire_unresolved(const struct claim *cl)
+uncertain_may_be_in_redis(const struct claim *cl)
 {
-    return cl->uncertain.acquire_unresolved;
+    return cl->uncertain.may_be_in_redis;
 }
 
 static inline bool
@@ -63,9 +63,9 @@ claim_broken_since_sent(const struct claim *cl)
 /* ---- what is to be noted ---- */
 
 static inline void
-uncertain_set_acquire(struct claim *cl, bool unresolved)
+uncertain_set_in_redis(struct claim *cl, bool may_be)
 {
-    cl->uncertain.acquire_unresolved = unresolved;
+    cl->uncertain.may_be_in_redis = may_be;
 }
 
 /* A command that takes something from Redis, but not the release of all holds, may have run, or may yet run. */

@@ -43,7 +43,7 @@ struct uncertain {
     int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: the lease that the RENEW sets */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
-    bool acquire_unresolved : 1;           /* Redis may have this claim */
+    bool may_be_in_redis : 1;              /* Redis has this claim or its ticket, or may have it */
     bool release_unresolved : 1;           /* a command that takes something from Redis may have run, or may yet run: a
                                               release of all holds or of some, or a RENEW. GONE_IN_REDIS then means that
                                               the release was done, and the next hold needs another redis_owner */

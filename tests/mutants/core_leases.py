@@ -9,7 +9,7 @@ MUTANTS = [
            ["unit:test_core_restore"]),
     Mutant("M20", "a release is sent only for locks that count as held (Redlock)", CORE + "positions.c",
            "position_give_up",
-           "claim_acquire_unresolved(cl) && !(keep && cl->has_ticket && !attempted)", "false && !attempted",
+           "uncertain_may_be_in_redis(cl) && !(keep && cl->has_ticket && !attempted)", "false && !attempted",
            ["unit:test_core_redis"]),
     Mutant("M28", "the last waiter is served first", CORE + "claims.c", "claim_move",
            "&& container_of(pos->prev, struct claim, node)->queued.position > cl->queued.position", "",
