@@ -44,8 +44,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
     bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_is_pending(&cl->owner->job);
 
-    assert(claim_to_verify(cl) == 0 || cl->state == CLAIM_HELD); /* I12 */
-    assert(!claim_release_may_have_run(cl) || claim_release_unresolved(cl));
+    assert(uncertain_to_verify(cl) == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(!uncertain_release_may_have_run(cl) || uncertain_release_unresolved(cl));
     if (!ends) {
         checkpoint_check(c, cl); /* I13 */
     }
@@ -100,7 +100,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->kept += cl->counted_kept;
     t->held += cl->state == CLAIM_HELD;
-    t->unverified += (claim_to_verify(cl) & VERIFY_LOST) != 0;
+    t->unverified += (uncertain_to_verify(cl) & VERIFY_LOST) != 0;
     t->awaiting_window += cl->awaits_window;
     t->in_flight[WINDOW_RENEW] += cl->renewal_sent;
     t->in_flight[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;

@@ -61,7 +61,7 @@ state_of(const struct claim *cl)
 static int64_t
 shrinks_to(const struct claim *cl)
 {
-    int64_t pending_us = claim_shrink_lease_us(cl);
+    int64_t pending_us = uncertain_shrink_lease_us(cl);
     int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->hold.op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
@@ -76,7 +76,7 @@ outlasts_deadline_us(const struct claim *cl)
 {
     int64_t asked_us = cl->op != 0 ? cl->hold.op_lease_us : 0;
 
-    return later(asked_us, claim_expiry_max_us(cl) - cl->hold.deadline_us);
+    return later(asked_us, uncertain_expiry_max_us(cl) - cl->hold.deadline_us);
 }
 
 static enum checkpoint_rank
@@ -94,7 +94,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
 {
     bool held = state == CORE_CHECKPOINT_HELD, queued = state == CORE_CHECKPOINT_QUEUED;
     bool reclaiming = cl->op != 0 && cl->op_reclaim;
-    bool attempted = (claim_stragglers(cl) & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || reclaiming;
+    bool attempted = (uncertain_stragglers(cl) & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || reclaiming;
 
     memset(p, 0, sizeof(*p)); /* the gaps, too, because checkpoints are compared by their bytes */
     p->claim = claim_id(cl);
@@ -113,7 +113,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
     /* the end was published: the next process has nothing to publish */
     p->token = cl->end_published && !cl->lost ? 0 : cl->token;
     p->lost = cl->lost;
-    p->deadline_us = state == CORE_CHECKPOINT_RELEASING ? claim_expiry_max_us(cl) : 0;
+    p->deadline_us = state == CORE_CHECKPOINT_RELEASING ? uncertain_expiry_max_us(cl) : 0;
     if (held) {
         p->deadline_us = cl->hold.deadline_us;
         p->granted_us = cl->since_us;
@@ -123,7 +123,7 @@ describe(const struct claim *cl, enum core_checkpoint_state state, struct core_c
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
         p->outlasts_us = outlasts_deadline_us(cl);
-        p->partial = (claim_stragglers(cl) & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+        p->partial = (uncertain_stragglers(cl) & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }
 

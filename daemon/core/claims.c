@@ -229,7 +229,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
-    if (claim_to_verify(cl) != 0) {
+    if (uncertain_to_verify(cl) != 0) {
         uncertain_set_verify(c, cl, 0);
     }
     window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
@@ -315,7 +315,7 @@ held_next_us(const struct core *c, const struct claim *cl)
     if (claim_busy(cl)) {
         return at_us;
     }
-    if (claim_to_verify(cl) != 0) {
+    if (uncertain_to_verify(cl) != 0) {
         return claim_renewal_pending(cl) ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
     if (cl->watchdog && !claim_renewal_pending(cl)) {
@@ -356,7 +356,7 @@ claim_arm(struct core *c, struct claim *cl)
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
         break;
     case CLAIM_STRAGGLING:
-        at_us = stragglers_end_us(c, cl);
+        at_us = uncertain_stragglers_end_us(c, cl);
         break;
     case CLAIM_LOST:
         at_us = cl->watchdog ? CORE_FOREVER : cl->retry_us;
@@ -374,7 +374,7 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && claim_to_verify(cl) == 0) ||
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && uncertain_to_verify(cl) == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
     return renews && !claim_renewal_pending(cl) && at_us == cl->renew_us;
@@ -392,7 +392,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->queued.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->end_published = false;
-    uncertain_set_in_redis(cl, !claim_may(c, cl, MAY_ASSUME_GONE)); /* from STRAGGLING */
+    uncertain_set_in_redis(cl, !uncertain_allows(c, cl, MAY_ASSUME_GONE)); /* from STRAGGLING */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }

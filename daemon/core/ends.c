@@ -100,7 +100,7 @@ end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_r
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
-    if (gone_in_redis && claim_may(c, cl, MAY_ASSUME_GONE)) {
+    if (gone_in_redis && uncertain_allows(c, cl, MAY_ASSUME_GONE)) {
         end_gone_in_redis(c, cl, cl->owner->ending);
     } else {
         op_release(c, cl, NULL);
@@ -144,7 +144,7 @@ move_when_gone(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* the owner's job may still be due */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
-    if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_ASSUME_GONE)) {
+    if (cl->state == CLAIM_RELEASING && !uncertain_allows(c, cl, MAY_ASSUME_GONE)) {
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
         end_keep_loss(c, cl);
@@ -180,7 +180,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     move_when_gone(c, cl);
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
-        if (!claim_may(c, cl, MAY_KEEP_REDIS_OWNER)) {
+        if (!uncertain_allows(c, cl, MAY_KEEP_REDIS_OWNER)) {
             /* The owner gets the fresh redis_owner, too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }

@@ -101,7 +101,7 @@ is_movable(const struct claim *cl)
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
-    return cl->op == 0 && claim_may(c, cl, MAY_HAND_OVER);
+    return cl->op == 0 && uncertain_allows(c, cl, MAY_HAND_OVER);
 }
 
 /*
@@ -120,7 +120,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (claim_to_verify(cl) != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
+        if (uncertain_to_verify(cl) != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
             return false;
         }
     }

@@ -208,13 +208,13 @@ op_abandon(struct core *c, struct claim *cl)
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
-        uncertain_raise_expiry_max(cl, latest_guard_us(c), cl->hold.op_lease_us);
+        uncertain_raise_expiry_max(cl, uncertain_latest_guard_us(c), cl->hold.op_lease_us);
     }
     if (cl->renewal_sent) { /* its answer is ignored, but it may still extend the lease */
-        uncertain_raise_expiry_max(cl, latest_guard_us(c), cl->renew.lease_us);
+        uncertain_raise_expiry_max(cl, uncertain_latest_guard_us(c), cl->renew.lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* the reclaim may run after the release */
-        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, uncertain_latest_guard_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
     uncertain_hold_ends(c, cl, cl->op != 0 && takes);
@@ -230,8 +230,8 @@ op_abandon(struct core *c, struct claim *cl)
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return claim_release_may_have_run(cl) && cl->expiry_ms != 0 ? claim_expiry_max_us(cl)
-                                                                : cl->expiry_learned_us + EXPIRY_GAP_US;
+    return uncertain_release_may_have_run(cl) && cl->expiry_ms != 0 ? uncertain_expiry_max_us(cl)
+                                                                    : cl->expiry_learned_us + EXPIRY_GAP_US;
 }
 
 /*

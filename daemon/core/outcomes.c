@@ -95,7 +95,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         op_release(c, cl, NULL);
-    } else if (claim_broken_since_sent(cl)) {
+    } else if (uncertain_broken_since_sent(cl)) {
         claim_move(c, cl, CLAIM_QUEUED); /* the grant may have been broken: the next attempt, at once, finds out */
         claim_arm(c, cl);
         attempt_succeeded(cl->lock);
@@ -173,7 +173,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         uncertain_set_in_redis(cl, true);
         uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->lease_us);
-    } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_ASSUME_GONE)) {
+    } else if (d->outcome == CORE_TAKEN && uncertain_allows(c, cl, MAY_ASSUME_GONE)) {
         uncertain_set_in_redis(cl, false); /* held elsewhere, and no attempt of this claim is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
@@ -208,7 +208,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    int64_t deadline_us = core_deadline_us(d->sent_us, claim_sure_lease_us(c, cl, d->sent_us, lease_us));
+    int64_t deadline_us = core_deadline_us(d->sent_us, uncertain_capped_lease_us(c, cl, d->sent_us, lease_us));
 
     cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
     grant_plan_renewal(c, cl, d->sent_us);
@@ -255,7 +255,7 @@ held_ok(struct core *c, struct claim *cl, struct request *r, const struct core_d
             cl->replicas = 0; /* the replicas of this Redis were not asked */
             cl->reserve = d->reserve_denied ? 0 : cl->reserve;
             uncertain_set_verify(c, cl,
-                                 claim_to_verify(cl) & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
+                                 uncertain_to_verify(cl) & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -361,7 +361,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    bool over = c->now_us >= claim_gone_from_us(c, cl) && !policy(cl->lock)->tickets;
+    bool over = c->now_us >= uncertain_gone_from_us(c, cl) && !policy(cl->lock)->tickets;
 
     cl->op = 0;
     c->window[cl->op_background ? WINDOW_BACKGROUND : WINDOW_UNLOCK].n--;
@@ -371,7 +371,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         uncertain_add_release(cl); /* also after the end of the lease: the release may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
-        bool lost = gone && r != NULL && !claim_release_unresolved(cl);
+        bool lost = gone && r != NULL && !uncertain_release_unresolved(cl);
 
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
@@ -426,7 +426,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         return;
     }
     if (d->outcome == CORE_OK) {
-        unsigned verify = claim_to_verify(cl);
+        unsigned verify = uncertain_to_verify(cl);
 
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew.lease_us, false);
@@ -445,7 +445,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
-        cl->retry_us = claim_to_verify(cl) != 0 ? cl->renew_us : cl->retry_us;
+        cl->retry_us = uncertain_to_verify(cl) != 0 ? cl->renew_us : cl->retry_us;
     }
     serve_claim(c, cl);
 }

@@ -51,7 +51,7 @@ void
 position_give_up(struct core *c, struct claim *cl)
 {
     bool keep = claim_kept_until_us(cl) > c->now_us;
-    bool attempted = !claim_may(c, cl, MAY_ASSUME_GONE); /* an attempt may have been granted */
+    bool attempted = !uncertain_allows(c, cl, MAY_ASSUME_GONE); /* an attempt may have been granted */
 
     if (uncertain_may_be_in_redis(cl) && !(keep && cl->has_ticket && !attempted)) {
         op_release(c, cl, NULL);

@@ -27,9 +27,9 @@ reclaim_verify_now(struct core *c, struct claim *cl)
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
-    if (claim_to_verify(cl) & VERIFY_LOST) {
+    if (uncertain_to_verify(cl) & VERIFY_LOST) {
         if (window_may_send(c, cl, WINDOW_RECLAIM)) {
-            op_reclaim_holds(c, cl, (claim_to_verify(cl) & VERIFY_HOLDS) == 0);
+            op_reclaim_holds(c, cl, (uncertain_to_verify(cl) & VERIFY_HOLDS) == 0);
         }
     } else if (!cl->renewal_sent) {
         op_renew_in_turn(c, cl);
@@ -71,7 +71,7 @@ static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        verify(c, cl, claim_to_verify(cl) | VERIFY_EXISTS | (cl->renewal_sent ? VERIFY_AGAIN : 0));
+        verify(c, cl, uncertain_to_verify(cl) | VERIFY_EXISTS | (cl->renewal_sent ? VERIFY_AGAIN : 0));
     }
 }
 
@@ -97,7 +97,7 @@ void
 reclaim_redis_grants(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        cl->retry_us = claim_to_verify(cl) != 0 ? 0 : cl->retry_us;
+        cl->retry_us = uncertain_to_verify(cl) != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
 }
@@ -117,7 +117,7 @@ reclaim_redis_reached(struct core *c, struct claim *cl)
     if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
         return;
     }
-    if (claim_to_verify(cl) != 0) {
+    if (uncertain_to_verify(cl) != 0) {
         cl->retry_us = 0;
         claim_arm(c, cl);
     }

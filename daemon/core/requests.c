@@ -389,7 +389,7 @@ bind_to_permit(struct core *c, struct request *r)
 static bool
 waits_for_stragglers(const struct core *c, const struct claim *cl)
 {
-    return !claim_may(c, cl, MAY_KEEP_REDIS_OWNER) || policy(cl->lock)->two_sorts;
+    return !uncertain_allows(c, cl, MAY_KEEP_REDIS_OWNER) || policy(cl->lock)->two_sorts;
 }
 
 /*

@@ -123,7 +123,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     restore_expiry_max(c, cl, p);
     if (p->acquire_unresolved) {
-        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, latest_guard_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, uncertain_latest_guard_us(c));
     }
     cl->queued.position = ++c->serial;
     cl->checkpoint_sum = 1; /* a checkpoint is stored, though not that of the present state */
@@ -176,10 +176,10 @@ as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
     /* whatever has happened meanwhile: Redis has to confirm first that it is still there */
     uncertain_set_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
-        uncertain_add_renew(c, cl, p->shrink_lease_us, latest_guard_us(c));
+        uncertain_add_renew(c, cl, p->shrink_lease_us, uncertain_latest_guard_us(c));
     }
     if (p->partial) {
-        uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, latest_guard_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, uncertain_latest_guard_us(c));
         if (policy(cl->lock)->two_sorts) {
             uncertain_add_taking(cl);
         }

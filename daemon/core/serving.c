@@ -69,7 +69,7 @@ serve_claim(struct core *c, struct claim *cl)
 {
     uint32_t n = 0, most = job_records_max(c);
 
-    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
+    if (!uncertain_allows(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
         reclaim_verify_now(c, cl);
         claim_arm(c, cl);
         return;
@@ -84,8 +84,8 @@ serve_claim(struct core *c, struct claim *cl)
             budget_spend(&c->budget.timers, most);
             break;
         }
-        if (!claim_may(c, cl, MAY_ADD_HOLD) && !is_safe_beside_release(cl, r)) {
-            cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
+        if (!uncertain_allows(c, cl, MAY_ADD_HOLD) && !is_safe_beside_release(cl, r)) {
+            cl->retry_us = later(cl->retry_us, uncertain_stragglers_end_us(c, cl));
             break;
         }
         if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {

@@ -61,12 +61,13 @@ held_timer(struct core *c, struct claim *cl)
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         news_publish(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (claim_to_verify(cl) == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+        if (uncertain_to_verify(cl) == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) &&
+            cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only JEOPARDY was due */
             return;
         }
     }
-    if (claim_to_verify(cl) != 0) {
+    if (uncertain_to_verify(cl) != 0) {
         serve_claim(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
@@ -110,7 +111,7 @@ claim_timer(struct core *c, struct claim *cl)
         op_release(c, cl, claim_op_request(cl));
         break;
     case CLAIM_STRAGGLING: /* a straggler may have taken the lock; none can run now unless Redis's clock was set back */
-        if (!claim_may(c, cl, MAY_ASSUME_GONE)) {
+        if (!uncertain_allows(c, cl, MAY_ASSUME_GONE)) {
             claim_arm(c, cl);
         } else {
             op_release(c, cl, NULL);
@@ -161,7 +162,7 @@ take_turn(struct core *c, struct claim *cl)
     window_leave(c, cl);
     if (cl->state == CLAIM_RELEASING) {
         op_release(c, cl, claim_op_request(cl));
-    } else if (claim_to_verify(cl) != 0) {
+    } else if (uncertain_to_verify(cl) != 0) {
         claim_timer(c, cl);
     } else {
         claim_arm(c, cl);

@@ -26,12 +26,12 @@ uncertain_raise_expiry_max(struct claim *cl, int64_t from_us, int64_t lease_us)
 /*
  * Notes that an operation may run until guard_us. All stragglers of a claim have one end, the latest: a straggler that
  * counts for too long only makes others wait, or costs one more RELEASE. Stragglers whose time is over are cleared,
- * except a RENEW while a renewal that it may have overtaken is unanswered: see claim_sure_lease_us().
+ * except a RENEW while a renewal that it may have overtaken is unanswered: see uncertain_capped_lease_us().
  */
 void
 uncertain_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t guard_us)
 {
-    if (stragglers_end_us(c, cl) <= c->now_us) {
+    if (uncertain_stragglers_end_us(c, cl) <= c->now_us) {
         cl->uncertain.stragglers &= cl->renewal_sent ? STRAGGLER_RENEW : 0;
     }
     cl->uncertain.stragglers |= what & STRAGGLER_ANY;
@@ -42,7 +42,7 @@ uncertain_add_straggler(const struct core *c, struct claim *cl, unsigned what, i
 void
 uncertain_add_renew(const struct core *c, struct claim *cl, int64_t lease_us, int64_t guard_us)
 {
-    bool shorter = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->uncertain.shrink_lease_us < lease_us;
+    bool shorter = uncertain_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->uncertain.shrink_lease_us < lease_us;
 
     cl->uncertain.shrink_lease_us = shorter ? cl->uncertain.shrink_lease_us : lease_us;
     uncertain_add_straggler(c, cl, STRAGGLER_RENEW, guard_us);
@@ -53,9 +53,9 @@ uncertain_add_renew(const struct core *c, struct claim *cl, int64_t lease_us, in
  * shorter lease may still run, that one.
  */
 int64_t
-claim_sure_lease_us(const struct core *c, const struct claim *cl, int64_t sent_us, int64_t lease_us)
+uncertain_capped_lease_us(const struct core *c, const struct claim *cl, int64_t sent_us, int64_t lease_us)
 {
-    bool capped = (cl->uncertain.stragglers & STRAGGLER_RENEW) && sent_us < stragglers_end_us(c, cl) &&
+    bool capped = (cl->uncertain.stragglers & STRAGGLER_RENEW) && sent_us < uncertain_stragglers_end_us(c, cl) &&
                   cl->uncertain.shrink_lease_us < lease_us;
 
     return capped ? cl->uncertain.shrink_lease_us : lease_us;
@@ -66,10 +66,11 @@ claim_sure_lease_us(const struct core *c, const struct claim *cl, int64_t sent_u
  * may run later than its guard: Redis's clock may have been set back.
  */
 int64_t
-claim_gone_from_us(const struct core *c, const struct claim *cl)
+uncertain_gone_from_us(const struct core *c, const struct claim *cl)
 {
-    int64_t late_us =
-        cl->uncertain.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
+    int64_t late_us = cl->uncertain.stragglers & STRAGGLER_ACQUIRE
+                          ? after_us(uncertain_stragglers_end_us(c, cl), SET_BACK_MAX_US)
+                          : 0;
 
     return later(cl->uncertain.expiry_max_us, late_us);
 }
@@ -84,9 +85,10 @@ uncertain_answered(const struct core *c, struct claim *cl, const struct core_don
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
     bool only_one_in_flight = cl->op == 0 || !cl->renewal_sent; /* else the other outcome still needs them */
 
-    if (cl->uncertain.stragglers != 0 && answered && only_one_in_flight && d->sent_us >= stragglers_end_us(c, cl)) {
+    if (cl->uncertain.stragglers != 0 && answered && only_one_in_flight &&
+        d->sent_us >= uncertain_stragglers_end_us(c, cl)) {
         cl->uncertain.stragglers = 0;
-    } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
+    } else if ((cl->uncertain.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < uncertain_stragglers_end_us(c, cl)) {
         cl->uncertain.guard_us = later(cl->uncertain.guard_us, after_us(c->now_us, 1) - c->set_back_us);
     }
 }
@@ -97,7 +99,7 @@ uncertain_answered(const struct core *c, struct claim *cl, const struct core_don
 void
 uncertain_hold_ends(const struct core *c, struct claim *cl, bool taking)
 {
-    if (taking || claim_has_stragglers(c, cl, STRAGGLER_RELEASE)) {
+    if (taking || uncertain_has_stragglers(c, cl, STRAGGLER_RELEASE)) {
         uncertain_add_taking(cl);
     }
     cl->uncertain.stragglers &= ~(unsigned)STRAGGLER_RELEASE;

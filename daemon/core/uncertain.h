@@ -18,21 +18,21 @@ void uncertain_move_guards(struct core *c, int64_t back_us); /* Redis's clock wa
 void uncertain_answered(const struct core *c, struct claim *cl, const struct core_done *d);
 void uncertain_hold_ends(const struct core *c, struct claim *cl, bool taking);
 void uncertain_set_verify(struct core *c, struct claim *cl, unsigned verify); /* VERIFY_* */
-int64_t claim_sure_lease_us(const struct core *c, const struct claim *cl, int64_t sent_us, int64_t lease_us);
-int64_t claim_gone_from_us(const struct core *c, const struct claim *cl);
+int64_t uncertain_capped_lease_us(const struct core *c, const struct claim *cl, int64_t sent_us, int64_t lease_us);
+int64_t uncertain_gone_from_us(const struct core *c, const struct claim *cl);
 
 /* The end of the stragglers by the core's clock. A guard is by Redis's clock, and moves when that is set back. */
 static inline int64_t
-stragglers_end_us(const struct core *c, const struct claim *cl)
+uncertain_stragglers_end_us(const struct core *c, const struct claim *cl)
 {
     return cl->uncertain.guard_us + c->set_back_us;
 }
 
 /* True when one of the stragglers `what` (STRAGGLER_*) may still run. */
 static inline bool
-claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
+uncertain_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
 {
-    return (cl->uncertain.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
+    return (cl->uncertain.stragglers & what) != 0 && c->now_us < uncertain_stragglers_end_us(c, cl);
 }
 
 /*
@@ -40,13 +40,13 @@ claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what
  * its command, and the rest is for clocks that differ.
  */
 static inline int64_t
-latest_guard_us(const struct core *c)
+uncertain_latest_guard_us(const struct core *c)
 {
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
 
 /* Questions about a claim of which an operation may yet run. */
-enum claim_question {
+enum uncertain_question {
     MAY_SAY_HELD,    /* to the owner, and serve requests about the claim? */
     MAY_HAND_OVER,   /* to another owner, without an operation in Redis? */
     MAY_ADD_HOLD,    /* that no command on its way takes away again? */
@@ -55,7 +55,7 @@ enum claim_question {
 };
 
 static inline bool
-claim_may(const struct core *c, const struct claim *cl, enum claim_question question)
+uncertain_allows(const struct core *c, const struct claim *cl, enum uncertain_question question)
 {
     const struct uncertain *u = &cl->uncertain;
 
@@ -63,13 +63,13 @@ claim_may(const struct core *c, const struct claim *cl, enum claim_question ques
     case MAY_SAY_HELD:
         return u->verify == 0;
     case MAY_HAND_OVER:
-        return u->verify == 0 && !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
+        return u->verify == 0 && !u->release_unresolved && !uncertain_has_stragglers(c, cl, STRAGGLER_ANY);
     case MAY_ADD_HOLD:
-        return !claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
+        return !uncertain_has_stragglers(c, cl, STRAGGLER_RELEASE);
     case MAY_ASSUME_GONE:
-        return !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
+        return !uncertain_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
     case MAY_KEEP_REDIS_OWNER:
-        return !u->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);
+        return !u->release_unresolved && !uncertain_has_stragglers(c, cl, STRAGGLER_RENEW);
     }
     return false;
 }

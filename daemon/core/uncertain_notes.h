@@ -11,27 +11,27 @@
 
 /* VERIFY_*: what Redis has to confirm; 0: nothing. */
 static inline unsigned
-claim_to_verify(const struct claim *cl)
+uncertain_to_verify(const struct claim *cl)
 {
     return cl->uncertain.verify;
 }
 
 /* STRAGGLER_*, also those whose time is over. */
 static inline unsigned
-claim_stragglers(const struct claim *cl)
+uncertain_stragglers(const struct claim *cl)
 {
     return cl->uncertain.stragglers;
 }
 
 /* The lease that a straggling RENEW sets, also if its time is over; 0: there is none. */
 static inline int64_t
-claim_shrink_lease_us(const struct claim *cl)
+uncertain_shrink_lease_us(const struct claim *cl)
 {
     return cl->uncertain.stragglers & STRAGGLER_RENEW ? cl->uncertain.shrink_lease_us : 0;
 }
 
 static inline int64_t
-claim_expiry_max_us(const struct claim *cl)
+uncertain_expiry_max_us(const struct claim *cl)
 {
     return cl->uncertain.expiry_max_us;
 }
@@ -43,19 +43,19 @@ uncertain_may_be_in_redis(const struct claim *cl)
 }
 
 static inline bool
-claim_release_unresolved(const struct claim *cl)
+uncertain_release_unresolved(const struct claim *cl)
 {
     return cl->uncertain.release_unresolved;
 }
 
 static inline bool
-claim_release_may_have_run(const struct claim *cl)
+uncertain_release_may_have_run(const struct claim *cl)
 {
     return cl->uncertain.release_may_have_run;
 }
 
 static inline bool
-claim_broken_since_sent(const struct claim *cl)
+uncertain_broken_since_sent(const struct claim *cl)
 {
     return cl->uncertain.broken_since_sent;
 }

@@ -28,7 +28,7 @@ enum {
 };
 
 /*
- * What is uncertain about a claim: operations that may still run, or have run without an answer. claim_may() of
+ * What is uncertain about a claim: operations that may still run, or have run without an answer. uncertain_allows() of
  * uncertain.h decides what these forbid; uncertain_notes.h and uncertain.[ch] alone read and write the fields
  * (scripts/arrows).
  *
@@ -39,7 +39,7 @@ enum {
 struct uncertain {
     int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */
     int64_t guard_us;                      /* the latest guard of the stragglers, by Redis's clock:
-                                              stragglers_end_us() */
+                                              uncertain_stragglers_end_us() */
     int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: the lease that the RENEW sets */
     unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
     unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
