@@ -32,7 +32,7 @@ enum {
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* the longest delay of a guard by a clock that was set back: no network keeps
                                             a command of a closed connection for longer */
     REACH_US = 20 * 1000,        /* how long restored claims wait for Redis before their first operation */
-    TWIN_BYTES = 8 * 1024,       /* the longest twin of a key, see names.c: no configuration allows such a key */
+    TWIN_BYTES = 8 * 1024,       /* the longest twin of a key, see lock_index.c: no configuration allows such a key */
     RENEW_TOGETHER = 64,         /* renewals that leave early beside one that is due; a call has room for them */
     WINDOW_MAX = 8 * 1024,       /* operations of one sort in flight at a time, at most ... */
     WINDOW_US = 100,             /* ... and no more than Redis answers in time if it needs so long for each */

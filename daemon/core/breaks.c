@@ -66,7 +66,7 @@ break_suspect(struct core *c, struct lock *l)
     uint32_t trying = l->queue->trying_n; /* the walk ends behind the last of them */
     struct list *pos, *nxt;
 
-    lock_reserve_ends(l);
+    lock_end_reserve(l);
     list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);

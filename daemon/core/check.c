@@ -11,7 +11,7 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
@@ -335,7 +335,7 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
             assert(l->queue->break_op != 0 || l->queue->yield_until_us != 0);
         }
         t->keyed += l->has_key;
-        assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
+        assert(lock_find_by_key(c, lock_key(l)) == l); /* I18 */
         assert(!policy(l)->aux_keys || lock_sharing_aux_keys(c, lock_key(l)) == NULL);
         t->locks++;
     }

@@ -19,9 +19,9 @@
 #include "daemon/core/graph.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
-#include "daemon/core/names.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
@@ -257,7 +257,7 @@ received_lock(const struct core *c, struct slice text)
         return NULL;
     }
     /* this daemon may know the key by another name */
-    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key);
+    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_find_by_key(c, key);
 }
 
 static void

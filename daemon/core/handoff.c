@@ -40,7 +40,7 @@
  * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.reserve), and gives them to no other claim.
  *     Where there are permits, the reserve of the newest grant is used, and only while all permits are held here and
  *     none of their leases has ended: then none was free since, so Redis has granted none. This holds for the limit
- *     that Redis was asked under; another limit ends the reserve (lock_reserve_ends()).
+ *     that Redis was asked under; another limit ends the reserve (lock_end_reserve()).
  * H4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last reported none
  *     (waiter_polls.c; else since the first grant), the lock goes back to Redis, which reports whether there are any
  *     (attempt_after_release()).
@@ -134,7 +134,7 @@ reserve_bearer(const struct core *c, struct claim *cl)
     if (!lock_has_limit(cl->lock)) {
         return cl;
     }
-    return permits_are_here(c, cl->lock) ? lock_newest(cl->lock) : NULL;
+    return permits_are_here(c, cl->lock) ? lock_newest_holder(cl->lock) : NULL;
 }
 
 /* H3, H4, H5 */
@@ -198,7 +198,7 @@ lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
 static struct claim *
 heir_of(const struct core *c, const struct claim *cl)
 {
-    struct claim *next = lock_next(cl->lock);
+    struct claim *next = lock_next_claim(cl->lock);
     const struct request *first;
 
     if (next == NULL || next->owner == cl->owner) { /* the owner wants another permit, and gives this one back */
@@ -318,7 +318,7 @@ pass_on(struct core *c, struct claim *cl)
 bool
 handoff_to_next(struct core *c, struct claim *cl, struct request *r)
 {
-    bool wanted = lock_next(cl->lock) != NULL && !c->draining;
+    bool wanted = lock_next_claim(cl->lock) != NULL && !c->draining;
     struct claim *next = wanted && may_stay(c, cl, r) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
@@ -344,7 +344,7 @@ handoff_cache(struct core *c, struct claim *cl, struct request *r)
     bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && !cl->renewal_sent;
     bool may_cache = lock_may_cache(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
-    if (!may_cache || !lasts || lock_next(l) != NULL || !may_stay(c, cl, r)) {
+    if (!may_cache || !lasts || lock_next_claim(l) != NULL || !may_stay(c, cl, r)) {
         return false;
     }
     queue_open(c, l);
@@ -384,7 +384,7 @@ handoff_reuse(struct core *c, struct claim *cl, struct request *r)
 struct claim *
 handoff_from_cache(struct core *c, struct lock *l)
 {
-    struct claim *cl = lock_cached(l), *next = in_cohort(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
+    struct claim *cl = lock_cached_claim(l), *next = in_cohort(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         op_release(c, cl, NULL);

@@ -26,8 +26,8 @@ struct kind_policy {
     enum kind_holders holders; /* How many owners may hold the lock at a time? */
     bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
     bool aux_keys;             /* Has the lock auxiliary keys that name its holders, or whose turn it is? Then a lock
-                                  with the twin of its key (names.c) would share them. (A shared token counter does no
-                                  harm.) */
+                                  with the twin of its key (lock_index.c) would share them. (A shared token counter does
+                                  no harm.) */
 
     /* ---- what its owner has ---- */
     bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or the one with its

@@ -16,7 +16,7 @@
  * leaves one position with each request.
  */
 struct claim *
-lock_next(const struct lock *l)
+lock_next_claim(const struct lock *l)
 {
     struct list *pos, *nxt;
 
@@ -72,7 +72,7 @@ lock_has_one_token(const struct core *c, const struct lock *l)
 }
 
 struct claim *
-lock_newest(const struct lock *l)
+lock_newest_holder(const struct lock *l)
 {
     struct claim *newest = NULL;
     struct list *pos, *nxt;
@@ -87,13 +87,13 @@ lock_newest(const struct lock *l)
 }
 
 struct claim *
-lock_cached(const struct lock *l)
+lock_cached_claim(const struct lock *l)
 {
     return claim_first(&l->rest, CLAIM_IN(CACHED));
 }
 
 void
-lock_reserve_ends(struct lock *l)
+lock_end_reserve(struct lock *l)
 {
     struct list *lists[] = {&l->holders, &l->queue->claims}; /* also claims that are TRYING may have a reserve */
     struct list *pos, *nxt;

@@ -1,9 +1,9 @@
 /*
  * locks.c -- names: their queues, watches and hints.
  *
- * Owns the lock records once names.c has made them, and their queues: whose turn it is, the watch on the channel of the
- * name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and attempts.c says when Redis is asked
- * for a name, and for how many claims at a time.
+ * Owns the lock records once lock_index.c has made them, and their queues: whose turn it is, the watch on the channel
+ * of the name. What an owner has of a lock is a claim (claims.c); breaks.c has BREAK, and attempts.c says when Redis is
+ * asked for a name, and for how many claims at a time.
  *
  * While the name is taken elsewhere, the lock has a watch on its channel and a timer at its PTTL; both only cause
  * another attempt.
@@ -23,8 +23,8 @@
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/lock_room.h"
-#include "daemon/core/names.h"
 #include "daemon/core/news.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/queues.h"
@@ -66,7 +66,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     struct queue *q = l->queue;
 
     if (limit != l->limit && lock_has_limit(l)) { /* a permit that Redis refused before may be granted now */
-        lock_reserve_ends(l);
+        lock_end_reserve(l);
         if (limit > l->limit) { /* the last refusal counts no more */
             q->hinted = q->trying_n > 0;
             q->retry_us = q->last_failure == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
@@ -131,7 +131,7 @@ enum core_answer
 lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out)
 {
     uint64_t number;
-    struct lock *l = lock_find_number(c, rq->name, &number);
+    struct lock *l = lock_find_and_hash(c, rq->name, &number);
 
     if (l != NULL && lock_is_vacant(l) && !is_as_asked(l, &rq->spec)) {
         lock_free(c, l);
@@ -236,7 +236,7 @@ idle_free(struct core *c, struct lock *l)
 static void
 queue_advance(struct core *c, struct lock *l)
 {
-    struct claim *next = c->draining ? NULL : lock_next(l);
+    struct claim *next = c->draining ? NULL : lock_next_claim(l);
     struct queue *q = l->queue;
 
     if (next == NULL) {

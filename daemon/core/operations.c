@@ -298,6 +298,6 @@ void
 op_release_cached(struct core *c, struct lock *l)
 {
     if (l->has_cached) {
-        op_release(c, lock_cached(l), NULL);
+        op_release(c, lock_cached_claim(l), NULL);
     }
 }

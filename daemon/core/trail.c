@@ -15,7 +15,7 @@
 #include "daemon/core/deadlock.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"

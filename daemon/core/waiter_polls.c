@@ -76,7 +76,7 @@ waiter_poll_join(struct core *c, struct lock *l)
 static struct claim *
 claim_that_stays(const struct lock *l)
 {
-    return l->has_cached ? lock_cached(l) : lock_newest(l);
+    return l->has_cached ? lock_cached_claim(l) : lock_newest_holder(l);
 }
 
 /* CACHED, or in a cohort, which a long hold ends. Permits are in a cohort only while all are held here. */
@@ -207,7 +207,7 @@ take_count(struct core *c, struct lock *l, int64_t subscribers)
     } else if (!l->tracking) { /* with `tracking`, clients that poll wait without subscribing: the cohort must end */
         l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
         if (l->has_cached) {
-            claim_arm(c, lock_cached(l));
+            claim_arm(c, lock_cached_claim(l));
         }
     }
 }

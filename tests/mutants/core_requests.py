@@ -83,7 +83,7 @@ MUTANTS = [
            "if (cl == NULL && l->kind != rq->spec.kind && lock_has_limit(l)) { return CORE_WRONG_KIND; }", "",
            ["unit:test_core_keys", "redis:test_reload.py Held.test_another_kind"]),
     Mutant("R110", "a BREAK of a key by another name is not reported to the holder", CORE + "core.c", "received_lock",
-           "lock_of_key(c, key)", "lock_find(c, name)", ["unit:test_core_keys"]),
+           "lock_find_by_key(c, key)", "lock_find(c, name)", ["unit:test_core_keys"]),
     Mutant("R1705", "an UNLOCK behind a wait of its owner keeps a full connection unread", CORE + "sessions.c",
            "end_time_to_wait", "r->id != id", "r->id != id || r->verb != CORE_LOCK", ["wire:76-full-connection.wire"]),
     Mutant("S3", "a request that makes room for later requests goes on waiting for the next name", CORE + "sessions.c",

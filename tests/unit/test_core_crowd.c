@@ -8,7 +8,7 @@
 #include "tests/unit/core_world.h"
 
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/state.h"
 #include "daemon/core/refusals.h"
 

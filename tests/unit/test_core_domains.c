@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "tests/unit/core_each.h"

@@ -24,7 +24,7 @@ static bool none_spared = true; /* each record is an allocation */
 #include "daemon/core/timing_out.c"
 #include "daemon/core/checkpoints.c"
 #include "daemon/core/locks.c"
-#include "daemon/core/names.c"
+#include "daemon/core/lock_index.c"
 #include "daemon/core/operations.c"
 #include "daemon/core/outcomes.c"
 #include "daemon/core/owners.c"

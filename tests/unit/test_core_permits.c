@@ -8,7 +8,7 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/state.h"
 
 #define THREE .kind = KIND_SEMAPHORE, .limit = 3

@@ -8,7 +8,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"

@@ -1,5 +1,5 @@
 /*
- * names.c -- how the record of a lock is made, and found: by its name, and by its key in Redis.
+ * lock_index.c -- how the record of a lock is made, and found: by its name, and by its key in Redis.
  *
  * Owns both tables. One key is one lock (I18): a request for which lock_conflict() finds a record must be refused
  * before lock_new(). A record whose key is its name is only in the table of names; other records have a second node,
@@ -10,7 +10,7 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/names.h"
+#include "daemon/core/lock_index.h"
 #include "daemon/core/state.h"
 
 static struct lock *
@@ -31,7 +31,7 @@ lock_find(const struct core *c, struct slice name)
 }
 
 struct lock *
-lock_find_number(const struct core *c, struct slice name, uint64_t *number)
+lock_find_and_hash(const struct core *c, struct slice name, uint64_t *number)
 {
     *number = hash_bytes(&c->key, name.p, name.n);
     return find_name(c, name, *number);
@@ -44,7 +44,7 @@ of_key_node(struct map_node *n)
 }
 
 struct lock *
-lock_of_key(const struct core *c, struct slice key)
+lock_find_by_key(const struct core *c, struct slice key)
 {
     uint64_t number = hash_bytes(&c->key, key.p, key.n);
     struct lock *l = find_name(c, key, number);
@@ -84,7 +84,7 @@ lock_sharing_aux_keys(const struct core *c, struct slice key)
 {
     char room[TWIN_BYTES];
     struct slice twin = twin_of(key, room);
-    struct lock *l = twin.n > 0 ? lock_of_key(c, twin) : NULL;
+    struct lock *l = twin.n > 0 ? lock_find_by_key(c, twin) : NULL;
 
     return l != NULL && policy(l)->aux_keys ? l : NULL;
 }
@@ -94,7 +94,7 @@ lock_conflict(const struct core *c, const struct core_request *rq)
 {
     /* plain: each record's key is its name, so a record with this key would have this name, which has no record */
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key);
-    struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
+    struct lock *l = plain ? NULL : lock_find_by_key(c, rq->spec.key);
 
     return l == NULL && kind_policies[rq->spec.kind].aux_keys ? lock_sharing_aux_keys(c, rq->spec.key) : l;
 }

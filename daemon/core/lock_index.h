@@ -1,8 +1,8 @@
 /*
- * names.h -- the records of names, and how they are found; private to daemon/core.
+ * lock_index.h -- the records of names, and how they are found; private to daemon/core.
  */
-#ifndef RLOCKD_CORE_NAMES_H
-#define RLOCKD_CORE_NAMES_H
+#ifndef RLOCKD_CORE_LOCK_INDEX_H
+#define RLOCKD_CORE_LOCK_INDEX_H
 
 #include <stdint.h>
 
@@ -13,13 +13,13 @@ struct lock;
 
 struct lock *lock_find(const struct core *c, struct slice name);
 /* the same; *number: the hash of the name */
-struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
-struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
+struct lock *lock_find_and_hash(const struct core *c, struct slice name, uint64_t *number);
+struct lock *lock_find_by_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
 /* another lock, whose auxiliary keys are those of the key; NULL: there is none */
 struct lock *lock_sharing_aux_keys(const struct core *c, struct slice key);
 /* the record that keeps rq from its key; the name of rq has no record */
 struct lock *lock_conflict(const struct core *c, const struct core_request *rq);
-/* number: of lock_find_number() */
+/* number: of lock_find_and_hash() */
 struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec);
 void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
 
