@@ -226,7 +226,7 @@ end_now(struct process *p)
     }
     p->phase = PHASE_ENDING;
     sockets_stop_accepting(&p->sockets);
-    engine_drain(p->engine);
+    drain_start(p->engine);
     engine_close_sessions(p->engine, "shutdown");
     p->again = true; /* what the sessions held is still to be flushed */
     set_timer(p, RELEASES_US);
@@ -238,7 +238,7 @@ drain(struct process *p)
     p->phase = PHASE_DRAINING;
     notify_stopping();
     sockets_leave_to_systemd(&p->sockets);
-    engine_drain(p->engine);
+    drain_start(p->engine);
     notify_status(&p->notify, p->engine);
     set_timer(p, p->conf->drain_us);
 }
@@ -303,7 +303,7 @@ after_turn(struct process *p)
         break;
     case PHASE_DRAINING:
         if (p->time_up || engine_idle(p->engine)) {
-            engine_drain_over(p->engine);
+            drain_log_timeout(p->engine);
             end_now(p);
         }
         break;
@@ -464,7 +464,7 @@ serve(struct process *p)
             ok = fatal(p, "event loop", strerror(errno));
             break;
         }
-        p->again = engine_turn_end(p->engine);
+        p->again = engine_turn(p->engine);
         after_turn(p);
     }
     log_report_left_out(&p->log, true);

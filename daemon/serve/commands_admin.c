@@ -46,7 +46,7 @@ enum cmd_result
 cmd_drain(struct cmd *c)
 {
     writer_simple(c->out, "OK");
-    engine_drain(c->session->engine);
+    drain_start(c->session->engine);
     return CMD_DONE;
 }
 

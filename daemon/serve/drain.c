@@ -118,7 +118,7 @@ log_drain(const struct engine *e, enum log_level level, const char *event)
 }
 
 void
-engine_drain(struct engine *e)
+drain_start(struct engine *e)
 {
     if (e->draining) {
         return;
@@ -129,7 +129,7 @@ engine_drain(struct engine *e)
 }
 
 void
-engine_drain_over(struct engine *e)
+drain_log_timeout(struct engine *e)
 {
     if (!engine_idle(e)) {
         log_drain(e, LOG_WARN, "drain timeout");

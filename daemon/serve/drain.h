@@ -13,11 +13,11 @@ struct engine;
 struct outbox;
 
 /* Stops grants. engine_idle(): nothing is held and nothing is in flight any more. */
-void engine_drain(struct engine *e);
+void drain_start(struct engine *e);
 bool engine_idle(const struct engine *e);
 
 /* drain_timeout is over: logs what the drain still waits for. */
-void engine_drain_over(struct engine *e);
+void drain_log_timeout(struct engine *e);
 
 /* Closes every session; the core releases what they hold. */
 void engine_close_sessions(struct engine *e, const char *reason);

@@ -269,7 +269,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    e->timer_at_us = CORE_FOREVER; /* engine_turn_end() does what is due */
+    e->timer_at_us = CORE_FOREVER; /* engine_turn() does what is due */
 }
 
 /* Where Redis is, and how to log in there. The texts belong to the conf. */

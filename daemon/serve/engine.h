@@ -2,10 +2,10 @@
  * engine.h -- the middle of the house: sessions on one side, core and backend on the other.
  *
  * A turn of the loop: libevent reports what is ready; sessions are only marked, the backend reads and posts outcomes.
- * engine_turn_end() then reads the sessions and runs their requests, flushes the backend, lets each session write at
- * most once, and frees the sessions that have ended. Each request and each outcome becomes one core_step() at once,
- * whose actions are only *noted* (an operation in the backend's batch, a reply in its slot, news in the outboxes). So
- * nothing re-enters: a sink never steps, a step never writes a socket.
+ * engine_turn() then reads the sessions and runs their requests, flushes the backend, lets each session write at most
+ * once, and frees the sessions that have ended. Each request and each outcome becomes one core_step() at once, whose
+ * actions are only *noted* (an operation in the backend's batch, a reply in its slot, news in the outboxes). So nothing
+ * re-enters: a sink never steps, a step never writes a socket.
  */
 
 /*
@@ -34,7 +34,7 @@ void engine_free(struct engine **e);
 void engine_reap(struct engine *e);
 
 /* To be called after every event_base_loop(EVLOOP_ONCE). True: the next call must not block: there may be work. */
-bool engine_turn_end(struct engine *e);
+bool engine_turn(struct engine *e);
 
 /*
  * Takes the credentials for Redis from a configuration that is about to be taken. False with a message in `error`: its

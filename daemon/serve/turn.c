@@ -304,7 +304,7 @@ run_unfinished(struct engine *e)
  * calls leave for Redis, and while Redis runs them, the replies are written.
  */
 bool
-engine_turn_end(struct engine *e)
+engine_turn(struct engine *e)
 {
     struct list waiting;
     uint64_t steps_n;

@@ -376,7 +376,7 @@ daemon_begins(struct daemon *d)
     }
 }
 
-/* As engine_turn_end(). */
+/* As engine_turn(). */
 void
 daemon_turn_end(struct daemon *d)
 {

@@ -1,8 +1,8 @@
 /*
  * world.c -- one seed: the heap of events, and the turns of the daemons.
  *
- * A turn of a daemon is all its events at one moment: then it sends the gathered operations to Redis, as
- * engine_turn_end() does.
+ * A turn of a daemon is all its events at one moment: then it sends the gathered operations to Redis, as engine_turn()
+ * does.
  */
 #include "tests/sim/sim.h"
 

@@ -251,7 +251,7 @@ turn(void)
 
     for (i = 0; i < 10000; i++) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-        if (!engine_turn_end(engine) && i >= 2) {
+        if (!engine_turn(engine) && i >= 2) {
             return;
         }
     }
@@ -263,7 +263,7 @@ static inline bool
 one_turn(void)
 {
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    return engine_turn_end(engine);
+    return engine_turn(engine);
 }
 
 /* Turns until nothing is left to do, Redis included. */
@@ -405,7 +405,7 @@ wait_for(bool (*done)(void))
             return false;
         }
         event_base_loop(base, EVLOOP_ONCE);
-        (void)engine_turn_end(engine);
+        (void)engine_turn(engine);
         (void)answer_all();
         settle();
     }

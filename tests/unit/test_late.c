@@ -81,7 +81,7 @@ START_TEST(nothing_is_waited_for_by_a_drain_behind_a_stop)
     struct client c = come();
 
     setup(&c, "LOCK b LEASE 1s\n");
-    engine_drain(engine);
+    drain_start(engine);
     ask_and_stop(&c, "INFO server\n", 0, 1300 * US_PER_MS);
     expect(&c, AGAIN);
     ck_assert_uint_eq(engine->metrics.late_replies, 1);
@@ -156,7 +156,7 @@ START_TEST(stops_without_end_let_nothing_late_leave)
     redis->release_us = 2 * US_PER_S;
     redis->stop_us = 1300 * US_PER_MS;
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    ck_assert(engine_turn_end(engine));
+    ck_assert(engine_turn(engine));
     ck_assert_uint_lt(engine->metrics.late_replies, LOCKS);
     expect(&c, "");
     settle();

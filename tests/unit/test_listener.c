@@ -285,7 +285,7 @@ START_TEST(a_reload_sets_sockets_in_slices)
     engine_reload(engine, &now);
     ck_assert_int_eq(count_dead_peer(now.dead_peer_us), SLICE);
     session_close(container_of(engine->peer_at, struct session, node), CLOSE_QUIT);
-    ck_assert(!engine_turn_end(engine));
+    ck_assert(!engine_turn(engine));
     ck_assert_int_eq(count_dead_peer(now.dead_peer_us), CALLS - 1);
     ck_assert_ptr_null(engine->peer_at);
     engine_reload(engine, conf);

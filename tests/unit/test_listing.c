@@ -43,7 +43,7 @@ turns(int most)
     while (n < most) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         n++;
-        if (!engine_turn_end(engine) && n >= 3) {
+        if (!engine_turn(engine) && n >= 3) {
             break;
         }
     }

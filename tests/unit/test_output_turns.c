@@ -40,7 +40,7 @@ slow_turn(void)
     }
     sent_n = 0;
     send_us = SEND_US;
-    more = engine_turn_end(engine);
+    more = engine_turn(engine);
     send_us = 0;
     return more;
 }

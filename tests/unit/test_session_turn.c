@@ -324,7 +324,7 @@ START_TEST(a_holder_that_dies_with_much_unread_frees_in_no_time)
     while (redis->n == 0) { /* the only operation: the release */
         ck_assert_int_lt(turns++, 3);
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-        (void)engine_turn_end(engine);
+        (void)engine_turn(engine);
     }
     ck_assert_uint_lt(c.s->requests_n, 1000);
     settle();
@@ -353,7 +353,7 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
     sends(&other, "PING\n");
     for (bool more = true; more; turns++) {
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-        more = engine_turn_end(engine);
+        more = engine_turn(engine);
         n = engine->metrics.requests;
         ck_assert_uint_le(n - before, FLOODERS * 16 + 1); /* the others' requests before its turn */
         before = n;
@@ -397,7 +397,7 @@ START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
     slots_append(c.s, &more);
     session_wake(c.s);
     count(&c);
-    while (engine_turn_end(engine)) {
+    while (engine_turn(engine)) {
         turns++;
         ck_assert_uint_le(writes, 1);
         writes = 0;
@@ -586,7 +586,7 @@ START_TEST(a_flood_of_locks_lets_others_through)
     ck_assert_int_eq(send(flooder.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
     sends(&other, "LOCK mine\nPING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    ck_assert(engine_turn_end(engine));
+    ck_assert(engine_turn(engine));
     ck_assert_uint_le(redis->acquires, 256 + 1);
     ck_assert_uint_eq(other.s->requests_n, 2); /* in the same turn */
     settle();
