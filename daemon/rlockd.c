@@ -285,11 +285,11 @@ all_answered(struct process *p)
 {
     struct core_totals t = core_totals(p->engine->core);
 
-    if (t.releasing == 0 && t.held == 0 && !p->left && backend_idle(p->engine->backend)) {
+    if (t.releasing_claims == 0 && t.held_claims == 0 && !p->left && backend_idle(p->engine->backend)) {
         p->left = true;
         backend_leave(p->engine->backend);
     }
-    return t.releasing == 0 && backend_idle(p->engine->backend);
+    return t.releasing_claims == 0 && backend_idle(p->engine->backend);
 }
 
 static void

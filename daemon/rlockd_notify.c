@@ -91,7 +91,7 @@ notify_status(struct notify *n, const struct engine *e)
     buf_init(&names, 0);
     drain_print(e, &names, NULL);
     snprintf(status, sizeof(status), "%s: %llu locks, %llu waiting, redis %s%s%.*s",
-             e->draining ? "Draining" : "Serving", (unsigned long long)t.held, (unsigned long long)t.waiters,
+             e->draining ? "Draining" : "Serving", (unsigned long long)t.held_claims, (unsigned long long)t.waiters,
              e->redis_up ? "up" : "down", names.n > 0 ? "; waits for " : "", (int)names.n, names.n > 0 ? names.p : "");
     buf_fini(&names);
     if (strcmp(status, n->status) != 0) {

@@ -406,10 +406,10 @@ struct core_totals
 core_totals(const struct core *c)
 {
     return (struct core_totals){.locks = c->locks_n,
-                                .held = c->held_n,
+                                .held_claims = c->held_n,
                                 .waiters = c->waiting_n,
                                 .owners = c->owners_n,
                                 .sessions = c->sessions_n,
-                                .releasing = c->releasing_n,
+                                .releasing_claims = c->releasing_n,
                                 .serial = c->serial};
 }

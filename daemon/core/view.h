@@ -51,8 +51,9 @@ struct core_session_counts {
     uint32_t held, waiting; /* locks and permits granted to it, for any owner; LOCKs that wait; see COUNT_MAX */
 };
 
+/* Claims: of a name one for each owner, and of a semaphore one for each permit. */
 struct core_totals {
-    uint64_t locks, held, waiters, owners, sessions, releasing;
+    uint64_t locks, held_claims, waiters, owners, sessions, releasing_claims;
     uint64_t serial; /* the last id given out */
 };
 

@@ -76,7 +76,7 @@ add_lock(void *ctx, const struct core_lock_view *v)
 uint64_t
 drain_held(const struct engine *e)
 {
-    return e->draining ? core_totals(e->core).held : 0;
+    return e->draining ? core_totals(e->core).held_claims : 0;
 }
 
 static void
@@ -84,7 +84,7 @@ print_locks(struct naming *n)
 {
     struct core *core = n->engine->core;
     struct core_totals t = core_totals(core);
-    uint64_t all = t.held + t.releasing;
+    uint64_t all = t.held_claims + t.releasing_claims;
     struct core_cursor cursor = {.position = 0};
 
     if (!n->engine->draining || all == 0) {
@@ -112,8 +112,8 @@ log_drain(const struct engine *e, enum log_level level, const char *event)
 
     buf_init(&names, 0);
     print_locks(&(struct naming){.engine = e, .out = &names, .for_log = true});
-    log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held), "releasing",
-              LOG_N(t.releasing), "locks", LOG_B(buf_slice(&names)), NULL);
+    log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held_claims),
+              "releasing", LOG_N(t.releasing_claims), "locks", LOG_B(buf_slice(&names)), NULL);
     buf_fini(&names);
 }
 
@@ -141,7 +141,7 @@ engine_idle(const struct engine *e)
 {
     struct core_totals t = core_totals(e->core);
 
-    return t.held == 0 && t.waiters == 0 && t.releasing == 0 && backend_idle(e->backend);
+    return t.held_claims == 0 && t.waiters == 0 && t.releasing_claims == 0 && backend_idle(e->backend);
 }
 
 void

@@ -258,10 +258,10 @@ info_keyspace(struct info *in)
 {
     struct core_totals t = core_totals(in->engine->core);
 
-    line(in, "db0:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0", t.held, t.held);
+    line(in, "db0:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0", t.held_claims, t.held_claims);
     line(in, "locks_known:%" PRIu64, t.locks);
-    line(in, "locks_held:%" PRIu64, t.held);
-    line(in, "locks_freeing:%" PRIu64, t.releasing);
+    line(in, "locks_held:%" PRIu64, t.held_claims);
+    line(in, "locks_freeing:%" PRIu64, t.releasing_claims);
 }
 
 static void

@@ -178,7 +178,7 @@ state_store_turn(struct engine *e)
     }
     t = core_totals(e->core);
     state_file_serial(store->file, t.serial);
-    if (store->releasing && t.releasing == 0) { /* other locks that were released meanwhile included */
+    if (store->releasing && t.releasing_claims == 0) { /* other locks that were released meanwhile included */
         store->releasing = false;
         log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(store->released + store->lost), "start_us",
                   LOG_N(clock_now_us() - e->started_us), store->reached_us != 0 ? "redis_us" : NULL,

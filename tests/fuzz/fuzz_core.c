@@ -542,7 +542,8 @@ end(struct world *w)
     }
     go_on_until(w, nothing_to_come, "it does not end");
     t = core_totals(w->core);
-    CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.releasing == 0,
+    CHECK(t.locks == 0 && t.held_claims == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 &&
+              t.releasing_claims == 0,
           "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
     CHECK(memcmp(w->reclaimed, w->epoch, sizeof(w->epoch)) == 0, "a RECLAIM without its end");
     core_free(&w->core);

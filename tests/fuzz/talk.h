@@ -438,7 +438,8 @@ talk_end(struct talk *k)
         talk_settle(k);
     }
     t = core_totals(engine->core);
-    CHECK(engine->sessions_n == 0 && t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0,
+    CHECK(engine->sessions_n == 0 && t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 &&
+              t.held_claims == 0,
           "left: %d sessions, %d locks, %d owners", (int)engine->sessions_n, (int)t.locks, (int)t.owners);
     CHECK(redis->reclaimed == k->epoch, "a loss of data that is not got over");
 }

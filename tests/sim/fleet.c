@@ -172,7 +172,7 @@ three_die(struct world *w, struct figures *f)
     at_us = lost_us + f->dead_us;
     f->granted_us = NEVER_US;
     while (!w->failed && f->granted_us == NEVER_US && at_us < lost_us + 60 * US_PER_S) {
-        f->granted_us = core_totals(w->daemon[DEAD].core).held == DEAD ? at_us - lost_us : NEVER_US;
+        f->granted_us = core_totals(w->daemon[DEAD].core).held_claims == DEAD ? at_us - lost_us : NEVER_US;
         at_us += STEP_US;
         world_goes(w, at_us);
     }

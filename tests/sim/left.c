@@ -167,9 +167,9 @@ check_end(struct world *w)
         }
         core_check(d->core, daemon_clock(d, w->now_us));
         t = core_totals(d->core);
-        if (t.locks + t.owners + t.sessions + t.waiters + t.held + t.releasing > 0) {
+        if (t.locks + t.owners + t.sessions + t.waiters + t.held_claims + t.releasing_claims > 0) {
             violated(w, "R1", "daemon %d is left with %d locks, %d owners, %d sessions, %d waiters, %d freeing", i,
-                     (int)t.locks, (int)t.owners, (int)t.sessions, (int)t.waiters, (int)t.releasing);
+                     (int)t.locks, (int)t.owners, (int)t.sessions, (int)t.waiters, (int)t.releasing_claims);
         }
         if (d->state.n > 0) {
             violated(w, "R1", "the state directory of daemon %d is left with %d records", i, (int)d->state.n);

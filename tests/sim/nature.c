@@ -535,7 +535,7 @@ deregisters(struct daemon *d)
 {
     struct core_totals t = core_totals(d->core);
 
-    if (t.releasing == 0 && t.held == 0 && !d->left) {
+    if (t.releasing_claims == 0 && t.held_claims == 0 && !d->left) {
         d->left = true;
         loop_enter(d);
         d->world->in_turn[d->index] = true;

@@ -225,7 +225,7 @@ state_turn(struct daemon *d)
     if (t.serial + STATE_FILE_IDS > d->state.serial) {
         d->state.serial = t.serial + 2 * STATE_FILE_IDS;
     }
-    if (d->freeing && (t.releasing == 0 || !is_left(d))) {
+    if (d->freeing && (t.releasing_claims == 0 || !is_left(d))) {
         d->freeing = false;
         sight(d->world, SIGHT_FREED_AFTER);
     }

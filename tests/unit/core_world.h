@@ -593,7 +593,8 @@ world_close(struct world *w)
     ck_assert_msg(w->watches_n == 0, "%s is still watched", w->watch[0].key);
     core_check(w->core, w->now_us);
     t = core_totals(w->core);
-    ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.releasing == 0,
+    ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held_claims == 0 &&
+                      t.releasing_claims == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
     ck_assert_uint_eq(w->checkpoints_n, 0);
     ck_assert_uint_eq(w->owner_checkpoints_n, 0);

@@ -80,7 +80,7 @@ START_TEST(all)
         ck_assert_uint_eq(part(r, (size_t)i)->part.owner, s);
         ck_assert_uint_eq(part(r, (size_t)i)->part.holds, 1);
     }
-    ck_assert_uint_eq(core_totals(w.core).held, 3);
+    ck_assert_uint_eq(core_totals(w.core).held_claims, 3);
     ck_assert_uint_eq(core_totals(w.core).waiters, 0);
     world_close(&w);
 }
@@ -166,7 +166,7 @@ START_TEST(nowait)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a0"), CORE_OK);
     expect_reply(&w, id, CORE_NOT_GRANTED);
     expect_freed(&w, "a0");
-    ck_assert_uint_eq(core_totals(w.core).held, 2);
+    ck_assert_uint_eq(core_totals(w.core).held_claims, 2);
     world_close(&w);
 }
 END_TEST
@@ -479,7 +479,7 @@ START_TEST(lost_member)
         }
         redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
         redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
-        ck_assert_uint_eq(core_totals(w.core).held, 0);
+        ck_assert_uint_eq(core_totals(w.core).held_claims, 0);
         expect_reply(&w, munlock(&w, s, "a b c"), CORE_LEFT); /* the loss was reported already */
         for (size_t n = 0; n < 3; n++) {
             ck_assert_int_eq(part(&w.answers[w.answers_n - 1].reply, n)->part.answer, CORE_NOT_HELD);

@@ -532,7 +532,7 @@ START_TEST(views)
 
     unlock(&w, s, "k:1");
     expect_op(&w, CORE_RELEASE, "k:1");
-    ck_assert_uint_eq(core_totals(w.core).releasing, 1);
+    ck_assert_uint_eq(core_totals(w.core).releasing_claims, 1);
     v = view_of(&w, "k:1");
     ck_assert_str_eq(v.state, "freeing");
     ck_assert(v.owner.redis_owner == s && v.token == token && v.holds == 0 && v.deadline_us == 0);
