@@ -83,7 +83,7 @@ print_gauges(const struct engine *e, struct buf *out)
         const char *name, *help;
         uint64_t value;
     } gauges[] = {
-        {"locks_held", "locks held here now", t.held_claims},
+        {"locks_held", "locks held here now, once for each owner and each permit", t.held_claims},
         {"waiters", "requests waiting for a lock now", t.waiters},
         {"owners", "owners known now", t.owners},
         {"sessions", "open connections", e->sessions_n},
