@@ -1,7 +1,7 @@
 """cells_special.py -- features of one family of locks: the column `special` of matrix 1, one function per family."""
 import time
 
-from world import Refused, Skip, check, granted, harness, is_supported, refused, until
+from world import PATIENCE, Refused, Skip, check, granted, harness, is_supported, refused, until
 
 
 class NotThere(Exception):
@@ -59,7 +59,7 @@ def fair(r):
         def queued():
             """a place in Redis's queue"""
             return r.w.redis.cmd("LLEN", queue[0]) == i + 1
-        until(queued, 5)
+        until(queued, PATIENCE)
     mine.cmd("UNLOCK", ours)
     for i, p in enumerate(waiters):
         until(p.done, 5)
@@ -80,6 +80,8 @@ def _killed(r):
     """Waiters that are killed, before and behind ours: each costs its own wait, in any position."""
     ours, theirs, key = r.fresh()
     victim = r.lib.start(r.w)
+    for driver in (r.driver, victim):  # both have started when the time of the first waiter begins
+        driver.ask("main", "version")
     waits = [4000, None, None, None, 3000, 3000, None, None, 4000, None]  # ms, of the killed waiter
     kinds = ["victim", "a", "it", "b", "victim", "victim", "a", "b", "victim", "it"]
     holder, queue = r.we_take_all(ours)[0], []
