@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """run.py -- `make interop`: real lock libraries and stock clients beside and in front of rlockd, and load.
 
-    run.py [--only TEXT] [--cell TEXT] [--locks|--watched|--cluster|--quorum|--clients|--load]
+    run.py [--only TEXT] [--cell TEXT] [--jobs N] [--locks|--watched|--cluster|--quorum|--clients|--load]
 
 prints its steps, then the tables, the reasons of all cells that did not pass, and `N passed, N failed[, N
-skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed.
+skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed. N parts run at a time (as
+many as there are processors), and then the loads, one after the other.
 """
 import argparse
 import glob
@@ -14,42 +15,18 @@ import subprocess
 import sys
 import time
 
-import cells_clients
-import cells_cluster
-import cells_locks
-import cells_quorum
 import install
-import libraries
-from table import Outcome, Table, run_row
-from world import Clustered, ClusteredPlain, OverThree, Watched, World, harness
+import parts
+from parts import fitting, say
+from table import Outcome, Table
+from world import harness
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOAD_TIMEOUT = 200 * harness.SLOW
 # After these seconds no cell begins, so that a daemon without answers does not stop the run for hours. Then come the
 # loads.
 MATRIX_TIMEOUT = 1300 * harness.SLOW
-
-
-def say(text):
-    print(text, flush=True)
-
-
-def fitting(items, text, name):
-    return [i for i in items if text is None or text in name(i)]
-
-
-def matrix(world, title, rows, module, asked, end, columns=None):
-    """One table. The row of a library that could not be installed has only skips."""
-    columns = fitting(columns or module.COLUMNS, asked.cell, lambda c: c[0])
-    table = Table(title, [c[0] for c in columns])
-    for lib in fitting(rows, asked.only, lambda r: r.name):
-        if lib.why():
-            table.add(lib.name, "-", [Outcome("skipped", lib.why())] * len(columns))
-            say("%-42s skipped: %s" % (lib.name, lib.why()))
-            continue
-        row = module.Row(world, lib)
-        table.add(lib.name, *run_row(row, lambda r: r.driver.ask("main", "version"), columns, world, say, end))
-    return table
+OPTIONS = ("locks", "watched", "cluster", "quorum", "clients", "load")
 
 
 def load_outcome(script):
@@ -100,37 +77,20 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", help="rows whose name has this")
     p.add_argument("--cell", help="columns whose name has this")
-    for part in ("locks", "watched", "cluster", "quorum", "clients", "load"):
-        p.add_argument("--" + part, action="store_true", help="only this part")
+    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="parts at a time")
+    for option in OPTIONS:
+        p.add_argument("--" + option, action="store_true", help="only this part")
     asked = p.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the exit ends all started processes
-    every = not any((asked.locks, asked.watched, asked.cluster, asked.quorum, asked.clients, asked.load))
-    began, tables = time.monotonic(), []
+    every = not any(getattr(asked, option) for option in OPTIONS)
+    began = time.monotonic()
     for package, why in sorted(install.everything().items()):
         say("skipped: %s: %s" % (package, why))
     say("installed in %.0f s" % (time.monotonic() - began))
     end = time.monotonic() + MATRIX_TIMEOUT
-    if every or asked.locks or asked.clients:
-        with World("locks: { owner_grace: 1s }\n") as world:
-            if every or asked.locks:
-                tables.append(matrix(world, "Lock libraries", libraries.locks(), cells_locks, asked, end))
-            if every or asked.clients:
-                tables.append(matrix(world, "Stock clients", libraries.clients(), cells_clients, asked, end))
-    if every or asked.watched:
-        with Watched("locks: { owner_grace: 1s }\n") as world:
-            tables.append(matrix(world, "Lock libraries with sentinels", libraries.watched(), cells_locks, asked, end,
-                                 cells_locks.WATCHED))
-    if every or asked.cluster:
-        with Clustered("locks: { owner_grace: 1s, lease: 6s }\n") as world:
-            tables.append(matrix(world, "Lock libraries in a cluster", libraries.clustered(), cells_cluster, asked,
-                                 end))
-        with ClusteredPlain("locks: { owner_grace: 1s, lease: 6s }\nredis: { publish: both }\n") as world:
-            tables.append(matrix(world, "Lock libraries in a cluster, by PUBLISH", libraries.plain(), cells_cluster,
-                                 asked, end, cells_cluster.PLAIN))
-    if every or asked.quorum:
-        with OverThree("locks: { owner_grace: 1s, lease: 6s }\n") as world:
-            tables.append(matrix(world, "Lock libraries over three masters", libraries.quorum(), cells_quorum, asked,
-                                 end))
+    matrices = [m for m in parts.matrices() if every or getattr(asked, m.option)]
+    parts.run([p for m in matrices for p in m.parts(asked, end)], max(1, asked.jobs))
+    tables = [m.table() for m in matrices]
     if every or asked.load:
         tables.append(load(asked))
     return 1 if report(tables, began) else 0
