@@ -407,8 +407,8 @@ find_words(const struct reader *r, struct words *out)
 static enum reader_result
 next_array(struct reader *r, struct words *out)
 {
-    bool whole = r->words_left == 0;
-    enum reader_result res = whole ? array_header(r) : READER_READY;
+    bool begins = r->words_left == 0;
+    enum reader_result res = begins ? array_header(r) : READER_READY;
 
     if (res == READER_READY && r->words_left == 0) {
         consume(r, r->scanned, out);
@@ -426,7 +426,7 @@ next_array(struct reader *r, struct words *out)
         out->n = 0;
         return res;
     }
-    if (!whole) {
+    if (!begins) {
         find_words(r, out);
     }
     consume(r, r->scanned, out);
