@@ -5,6 +5,6 @@
 #define RLOCKD_VERSION_H
 
 #define RLOCKD_VERSION "0.1.0"
-#define REDIS_VERSION_SPOKEN "7.2.0" /* Redis's, as which it answers the connection commands; clients check it */
+#define REDIS_VERSION_SPOKEN "7.2.0" /* of Redis, as which rlockd answers connection commands; clients check it */
 
 #endif

@@ -10,7 +10,7 @@
 enum command_role { ROLE_ANY, ROLE_CLIENT, ROLE_ADMIN };
 
 /*
- * NOW: the command runs when it is read; TURN: when all earlier replies of its connection are written; OWNER: through
+ * NOW: the command runs when it is read; TURN: when all earlier requests of its connection are answered; OWNER: through
  * the core, in the order of its owner's requests.
  */
 enum command_when { WHEN_NOW, WHEN_TURN, WHEN_OWNER };

@@ -16,7 +16,7 @@ struct outbox;
 void drain_start(struct engine *e);
 bool engine_idle(const struct engine *e);
 
-/* drain_timeout is over: logs what the drain still waits for. */
+/* The drain ends: logs what it still waits for, if anything. */
 void drain_log_timeout(struct engine *e);
 
 /* Closes every session; the core releases what they hold. */

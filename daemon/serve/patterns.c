@@ -7,7 +7,7 @@
  * pattern is not late because of another session's thousand. EVENTS_BYTES bounds the kept events; a session that lags
  * further behind is closed, like one that does not read its output.
  * P1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging, unless it was cut
- *     off. A lagging session is at subscriber.event, the next event that it compares; event.at_n counts these sessions.
+ *     off. A lagging session is at subscriber.event, the next event that it compares; at_n counts the sessions there.
  * P2  Some session is at the first of the kept events.
  */
 #include "daemon/serve/pubsub_private.h"

@@ -43,7 +43,7 @@ slots_box(struct session *s, struct slot *sl)
     return sl != slots_first(s) ? &sl->box : session_out_end(s);
 }
 
-/* Counts what the slot holds now in session.slots_bytes. */
+/* Brings session.slots_bytes up to date with what the slot holds. */
 void slots_count(struct session *s, struct slot *sl);
 
 /* The reply is written, into the outbox that slots_box() gave when it began. The slot may be gone afterwards. */
