@@ -46,7 +46,7 @@ note_reply(struct engine *e, const struct core_reply *r)
     }
 }
 
-enum { LOSS_WINDOW_US = 60 * 1000000 }; /* the first loss of a session in this time has a line of its own */
+enum { LOSS_WINDOW_US = 60 * 1000000 }; /* of the losses of a session in this time, the first is logged as `lost` */
 
 static const struct news_log {
     const char *event;

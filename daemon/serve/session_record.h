@@ -101,7 +101,7 @@ struct session {
     bool orphan;               /* its process has ended; a child of that may still have the socket */
     bool closed;               /* has ended: on engine.dying */
 
-    int64_t loss_quiet_us;     /* a loss before this time has no log line of its own, see engine.c */
+    int64_t loss_quiet_us;     /* a loss before this time is logged as `lost also`, see engine.c */
     struct heap_node due;      /* engine.due: by then it must have sent AUTH, or its socket must take output */
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
