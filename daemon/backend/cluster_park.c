@@ -111,13 +111,13 @@ static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
 {
     struct cluster *c = m->cluster;
-    bool one_key = script_forms_text(&c->forms, it->verb, it->op.kind, true) != NULL;
+    bool has_form = script_forms_text(&c->forms, it->verb, it->op.kind, true) != NULL;
     struct cluster_master *at = to != NULL ? cluster_master_of(c, cluster_map_at(&c->map, to->host, to->port)) : m;
 
     cluster_slots_open(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
     c->map_outdated = c->map_outdated || (at == NULL && may_request_map(c));
-    if (!one_key || at == NULL || (it->one_key && to == NULL)) {
+    if (!has_form || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
         it->again_us = clock_now_us() + PARK_US / 2; /* cluster_wake() above sets the timer to no earlier time */
         park(c, it);

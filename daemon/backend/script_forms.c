@@ -81,7 +81,7 @@ one_key_form(const char *text)
 
 /* Whether renew and release of the kind use no key but the name's. */
 static bool
-has_one_key(enum kind kind)
+uses_one_key(enum kind kind)
 {
     return kind == KIND_REENTRANT || kind == KIND_SIMPLE || kind == KIND_COUNTER;
 }
@@ -100,7 +100,7 @@ script_forms_init(struct script_forms *f, bool sharded, bool both)
             if (sharded) {
                 text = f->text[verb][kind] = both ? both_form(text) : sharded_form(text);
             }
-            if ((verb == VERB_RENEW || verb == VERB_RELEASE) && has_one_key((enum kind)kind)) {
+            if ((verb == VERB_RENEW || verb == VERB_RELEASE) && uses_one_key((enum kind)kind)) {
                 f->one_key[verb][kind] = one_key_form(text);
             }
         }

@@ -12,7 +12,7 @@ enum { REPORTED_US = 3 * 1000 * 1000, OPEN_US = 2500 * 1000 };
 
 /* ---- key by key ---- */
 
-struct one_key {
+struct chosen_key {
     struct world *world;
     uint16_t slot;
     unsigned seen_n;
@@ -24,7 +24,7 @@ struct one_key {
 static void
 see_one(void *ctx, struct slice key)
 {
-    struct one_key *one = ctx;
+    struct chosen_key *one = ctx;
 
     if (slot_of(key) == one->slot && key.n < sizeof(one->text) && below(one->world, ++one->seen_n) == 0) {
         one->n = key.n;
@@ -36,7 +36,7 @@ see_one(void *ctx, struct slice key)
 static bool
 migrate_one(struct server *from, struct server *to, uint16_t slot)
 {
-    struct one_key one = {.world = from->world, .slot = slot};
+    struct chosen_key one = {.world = from->world, .slot = slot};
 
     sim_redis_keys(from->redis, server_clock(from), see_one, &one);
     if (one.seen_n > 0) {
