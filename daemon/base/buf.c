@@ -91,7 +91,7 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
-/* The number of digits. 1233 / 4096 is a little more than log10(2). */
+/* The number of digits. 1233 / 4096 is a little less than log10(2). */
 static size_t
 count_digits(uint64_t n)
 {

@@ -13,7 +13,7 @@
 
 enum { CREDENTIAL_WHY_ROOM = 128 };
 
-/* The path of a name in the configuration. False with the reason in `why`: systemd has passed no such credential. */
+/* The path of a name in the configuration. False, with the reason in `why`: there can be no such file. */
 bool credential_path(const char *name, char path[PATH_MAX], char why[CREDENTIAL_WHY_ROOM]);
 
 /*

@@ -2,9 +2,9 @@
  * cancel.c -- CANCEL: the waits of one owner for one name end.
  *
  * Ends each unanswered LOCK of the owner for the name, whatever the LOCK waits for (the lock, an operation in flight,
- * its turn among the owner's requests), and each MLOCK that has the name in it. Their tickets are given up, and
- * so is a ticket that is kept for the owner; a grant by an attempt in flight is given back (acquire_ok()).
- * UNLOCK and RENEW stay.
+ * its turn among the owner's requests), and each MLOCK that has the name in it. Their positions are given up, with
+ * their tickets, and so is a position that is kept for the owner; a grant by an attempt in flight is given back
+ * (acquire_ok()). UNLOCK and RENEW stay.
  *
  * CANCEL runs when it arrives: in its owner's order it would run behind the very wait that it is to end. So of the
  * owner's requests no more than CANCEL_MAX are looked at; an owner that has more of them is refused, and nothing is

@@ -386,7 +386,7 @@ stands_for(const struct claim *cl, uint64_t token)
     return cl->token == token && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING;
 }
 
-/* The claim of the grant with this token: it holds the name, or lost it, and the loss is still to be reported. */
+/* The claim of the grant with this token: held, being given back, or lost, and the loss is still to be reported. */
 struct claim *
 claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
 {

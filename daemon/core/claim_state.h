@@ -12,7 +12,7 @@ enum claim_state {
     CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
-    CLAIM_RELEASING, /* lock.rest: its release is in flight, or to be tried again */
+    CLAIM_RELEASING, /* lock.rest: its release is in flight, or is still to be sent, perhaps again */
     CLAIM_STRAGGLING, /* lock.rest: released, but an old attempt may still run until uncertain.guard_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost; the loss is not reported yet */
     CLAIM_STATES
@@ -23,7 +23,7 @@ enum claim_state {
 /* On the list queue.claims. */
 #define CLAIM_IN_QUEUE (CLAIM_IN(QUEUED) | CLAIM_IN(TRYING))
 
-/* Given back by its owner, while Redis may still have it. */
+/* Its owner does not have it, or not any more, while Redis may still have it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
 
 /* What only some states have, in one union; it is claim.queued if claim_has_position(). */

@@ -45,7 +45,7 @@ struct core *core_new(const struct core_conf *conf, const struct hash_key *key, 
 void core_free(struct core **c);
 
 /*
- * New settings; holds and waits keep the settings under which they began. (The rules of a name are not among the
+ * New settings, from the next step on; a timer that is armed keeps its time. (The rules of a name are not among the
  * settings: each request brings them, see take_rules() of locks.c.)
  */
 void core_configure(struct core *c, const struct core_conf *conf);

@@ -27,7 +27,7 @@ struct review {
 
 struct domain {
     struct list locks;     /* lock.all, in order of creation */
-    uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0 = none is: RECLAIMED was sent */
+    uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0: none are, or not any more */
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;
     struct walk walk[WALKS];

@@ -30,7 +30,7 @@ struct user {
 struct core_session {
     uint64_t id;
     struct user *user;     /* NULL: none */
-    struct owner *owner;   /* its own owner; never NULL; exchanged by owner_release_early() */
+    struct owner *owner;   /* its own owner; NULL once the session has gone; exchanged by owner_release_early() */
     struct list requests;  /* request.session_node, in order of arrival */
     struct list session_owners; /* session_owner.session_node */
     struct job job;        /* pending: the session has gone, and some session_owners are left */

@@ -41,7 +41,7 @@ struct request {
     bool silent;            /* has no reply */
     bool other_holds;       /* of a silent request, and of one of an MLOCK, which may become silent: the owner has
                                received answers about other holds of the claim */
-    bool cancelled;         /* by CANCEL: its ticket is given up, too */
+    bool cancelled;         /* by CANCEL: its position is not kept */
     bool crowded;           /* refused because of the requests behind it: TOO_MANY_REQUESTS in place of "not granted" */
     bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;

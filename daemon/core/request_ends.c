@@ -1,7 +1,7 @@
 /*
- * request_ends.c -- the end of a request: its one reply, and how its record leaves every list.
+ * request_ends.c -- the end of a request, and its one reply.
  *
- * Only request_drop() frees a request; a request of a multilock has no reply of its own.
+ * Only request_drop() frees a request, in request_drop.c; a request of a multilock has no reply of its own.
  */
 #include <assert.h>
 

@@ -120,7 +120,7 @@ is_settled(const struct request *r)
     switch (l->queue->settle.how) {
     case SETTLE_FULL: /* unless there is room for it yet */
         return lock_is_full(l, r->shared) && !has_own_attempt(r);
-    case SETTLE_WAITED: /* requests that did not want to wait have a time of their own, see is_busy_for() */
+    case SETTLE_WAITED: /* requests that did not want to wait have a time of their own: outcome_limit_us() */
         return wanted_to_wait(r) && !has_own_attempt(r);
     case SETTLE_ALL:
         break;

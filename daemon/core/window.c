@@ -36,7 +36,7 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* The claim with the smallest time has the next turn: it is about the time when its hold or ticket would end. */
+/* The claim with the smallest time is next: about the end of its hold or ticket; of a release, its arrival. */
 static int64_t
 window_order_us(const struct core *c, const struct claim *cl)
 {

@@ -65,7 +65,7 @@ work_requests(struct core *c)
     }
 }
 
-/* Does the next record of the job. False: there is none, and the job has ended itself. */
+/* Does the next record of the job. False: no record is left now, and the job has ended itself. */
 static bool
 job_next(struct core *c, struct job *j, uint32_t *n)
 {
