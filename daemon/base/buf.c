@@ -34,7 +34,7 @@ buf_fini(struct buf *b)
     *b = (struct buf){.max = b->max};
 }
 
-/* Makes room for n more bytes; false sets `failed`. */
+/* Makes room for n more bytes. False: they do not fit, and `failed` is set. */
 static bool
 grow(struct buf *b, size_t n)
 {

@@ -1,8 +1,9 @@
 /*
  * buf.h -- a growing byte buffer with a sticky error.
  *
- * Writers append without checking; when `max` is passed, `failed` is set, later appends do nothing, and the owner
- * checks it once at the end. An evbuffer does not serve: it is a chain, and parsers want their bytes in one piece.
+ * Writers append without checking. An append that would exceed `max` sets `failed`; later appends do nothing, and the
+ * owner checks `failed` once at the end. An evbuffer does not serve: it is a chain, and parsers want their bytes in one
+ * piece.
  */
 #ifndef RLOCKD_BASE_BUF_H
 #define RLOCKD_BASE_BUF_H

@@ -1,8 +1,8 @@
 /*
  * clock.c -- the only file that asks the kernel for the time.
  *
- * Test builds can advance both clocks, and stop them. Their static variables are the only ones of the program that
- * change, and are not in a release build.
+ * Test builds can advance both clocks, and stop them, by static variables: no other static variable of the program
+ * changes, and a release build does not have these.
  */
 #include "daemon/base/clock.h"
 

@@ -21,7 +21,7 @@ enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
-    int64_t used_until_us;    /* a line moves it on by 1 s, from now at least; it may be LOG_BURST s ahead of now */
+    int64_t used_until_us;    /* each line adds 1 s to it, or to now if that is later; LOG_BURST s ahead at most */
     uint64_t left_out;        /* lines that were left out and not reported yet */
 };
 
@@ -33,7 +33,7 @@ struct log_cap {
 };
 
 struct log {
-    enum log_level level; /* lines above it are dropped */
+    enum log_level level; /* less severe lines are dropped */
     bool priorities;      /* start each line with <N> */
     int fd;               /* borrowed, usually 2 */
     struct log_cap *cap;  /* borrowed; NULL: every line is written */
@@ -58,7 +58,7 @@ struct log_value {
 #define LOG_S(x) ((struct log_value){.type = LOG_VALUE_TEXT, .text = slice_of(x)})
 #define LOG_B(s) ((struct log_value){.type = LOG_VALUE_TEXT, .text = (s)})
 
-/* Writes a line, unless its sort has too many. In a line behind some that were left out, left_out=N comes first. */
+/* Writes a line, unless its sort has too many. If lines of the sort were left out before it, left_out=N comes first. */
 void log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...);
 
 /*

@@ -6,8 +6,8 @@
  * The number is an id of ours, or a keyed hash of a name (hash.h), so clients cannot choose colliding ones. Several
  * records may have one number (two names: once in 2^64), so a search by name must compare names.
  *
- * A record costs 16 bytes in its node and 8 in the table, which has as many chains as there ever were records at a
- * time. The map owns only the array of chains; nodes live in their records.
+ * A record costs 16 bytes in its node, and a chain 8 bytes in the table, which has as many chains as the map ever had
+ * records at one time. The map owns only the array of chains; nodes live in their records.
  */
 #ifndef RLOCKD_BASE_MAP_H
 #define RLOCKD_BASE_MAP_H

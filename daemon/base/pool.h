@@ -1,6 +1,6 @@
 /*
- * pool.h -- buffers, rings and marks that idle records give back and busy ones take, so that an idle record has none
- * and a busy loop allocates none. The pool is bounded: it frees what does not fit.
+ * pool.h -- buffers, rings (of reply slots) and marks (of an outbox): idle records give them back, busy ones take them.
+ * So an idle record has none, and a busy loop allocates none. The pool is bounded: it frees what does not fit.
  *
  * (glibc's malloc keeps seven blocks of a size at hand; a turn may need as many as it has sessions.)
  */

@@ -26,7 +26,8 @@ enum core_action_type {
     CORE_PUBLISH,
     CORE_KEEP, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
                   change */
-    CORE_DROP,      /* drop the checkpoint: nothing of this claim can be restored from it; a hand-off stores it anew */
+    CORE_DROP,      /* drop the checkpoint: nothing of the claim is to be restored; or a hand-off changes its
+                       owner, and a KEEP follows */
     CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
     CORE_DROP_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
@@ -38,13 +39,13 @@ enum core_action_type {
 struct core_op {
     uint64_t op;        /* serial of this operation */
     uint64_t queue;     /* id of the queue of the name here, for HINT, SUBSCRIBED, UNSUBSCRIBED. 0: it has none */
-    uint64_t claim;     /* id of the claim, of BREAK_KEY that of the queue; in DONE */
+    uint64_t claim;     /* id of the claim; of BREAK_KEY, that of the queue. The DONE repeats it */
     struct slice key;   /* in Redis */
     enum kind kind;
     enum value_format value;
     uint64_t owner;     /* claim.redis_owner: the decimal number behind the daemon's uuid */
-    uint32_t holds;     /* count to set: ACQUIRE 1.., RELEASE the holds of that sort that stay. RELEASE of 0, not
-                           `shared`, with `rest` 0: gives back everything of this owner, its ticket too */
+    uint32_t holds;     /* count to set: ACQUIRE 1.., RELEASE the holds that stay, of one sort: see `shared`. RELEASE
+                           of 0, not `shared`, with `rest` 0: gives back everything of this owner, its ticket too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE, EXTEND: only if this owner has the key already */
     bool reclaim;       /* ACQUIRE: of a hold that Redis may have lost; allowed in a grace period */
@@ -55,8 +56,8 @@ struct core_op {
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared; /* ACQUIRE, BREAK_KEY: by the rules the key, whatever library made it, is a lock of this kind;
-                      BREAK_KEY: or a claim here holds it */
+    bool declared; /* ACQUIRE, BREAK_KEY: the rules say that the key is a lock of this kind, whatever library made it.
+                      BREAK_KEY: set also if a claim here holds it */
     bool exact;         /* EXTEND: may shorten the expiry, and is guarded. No other operation moves the expiry of
                            a key of this daemon to an earlier time, however late it runs */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */

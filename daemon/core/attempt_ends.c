@@ -77,9 +77,9 @@ is_still_held_here(const struct lock *l)
 }
 
 /*
- * The lock was released. If there are remote subscribers, and the cohort here is over or it was released for them, they
- * try first: the next attempt of this daemon would nearly always win. An attempt that was sent behind this release is
- * under way already: the cohort goes on, within its bounds (H4 of handoff.c).
+ * The lock was released. If there are remote subscribers, and the cohort here is over or the lock was released for
+ * them, they try first: the next attempt of this daemon would nearly always win. An attempt that was sent behind this
+ * release is under way already: the cohort goes on, within its bounds (H4 of handoff.c).
  */
 void
 attempt_after_release(struct core *c, struct lock *l, const struct core_done *d)

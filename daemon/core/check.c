@@ -158,7 +158,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
 }
 
-/* S1 */
+/* S1 of timing_out.c */
 static void
 check_timing_out(const struct queue *q)
 {

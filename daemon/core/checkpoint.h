@@ -33,7 +33,7 @@ struct core_checkpoint_part {
     int64_t lease_us;
     union {
         int64_t ticket_life_us; /* QUEUED with a ticket */
-        int64_t outlasts_us;    /* HELD: for so long behind deadline_us Redis may have the claim, if an operation
+        int64_t outlasts_us;    /* HELD: for so long after deadline_us Redis may have the claim, if an operation
                                    without an answer has run; 0 in the files of earlier versions */
     };
     int64_t shrink_lease_us; /* HELD: a RENEW may still shorten the lease to this; 0 = none may */

@@ -68,7 +68,7 @@ shrinks_to(const struct claim *cl)
 }
 
 /*
- * HELD: for how long Redis may have the claim behind its deadline: a re-entry or a RENEW to a longer lease may have run
+ * HELD: for how long Redis may have the claim after its deadline: a re-entry or a RENEW to a longer lease may have run
  * without an answer, or may be in flight. The one in flight was sent before the deadline.
  */
 static int64_t

@@ -43,18 +43,18 @@ struct claim {
     struct timer timer;     /* what comes next in this state, see claim_arm() */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
-    uint32_t refs;          /* requests that name this claim, run or not */
+    uint32_t refs;          /* requests whose `claim` this is, begun or not */
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
-    unsigned reserve : RESERVE_BITS; /* tokens behind its own that are reserved for hand-offs; TRYING: once it is
-                                        granted. Of several permits only the reserve of the newest counts: H3 of
+    unsigned reserve : RESERVE_BITS; /* tokens behind its own that are reserved for hand-offs; TRYING: those that it
+                                        asks for. Of several permits only the reserve of the newest counts: H3 of
                                         handoff.c */
     unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum checkpoint_rank { RANK_NONE, RANK_WAITING, RANK_TICKET } checkpoint_rank : 2; /* see checkpoint_order */
     unsigned review_n : CLAIM_REVIEW_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */
 
-    /* of the renewal; one of the two at most */
+    /* of the renewal; at most one of the two is set */
     bool awaits_window : 1; /* waits in a window (window.c) for the turn of its renewal, or of its next operation */
     bool renewal_sent : 1;  /* a renewal of its lease or ticket is in flight, beside `op` */
 
@@ -92,7 +92,7 @@ struct claim {
     union {
         struct claim_queued queued; /* claim_has_position(): QUEUED, TRYING; was_queued: RELEASING, STRAGGLING, too */
         struct claim_hold hold;     /* HELD; RELEASING, STRAGGLING and LOST, when they come from there */
-        struct claim_cached cached; /* CACHED; begins as the hold that it was */
+        struct claim_cached cached; /* CACHED; its first fields are those of `hold`, with their values */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a ticket: next renewal */

@@ -55,12 +55,12 @@ struct claim *claim_find(const struct core *c, const struct lock *l, const struc
 void claim_index(struct core *c, struct claim *cl); /* gives it its id */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
-struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: no grant has it */
+struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: no claim has it */
 /* the first on the list in one of these states; NULL: none */
 struct claim *claim_first(const struct list *list, unsigned states);
 /* NULL: a new one is needed */
 struct claim *claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once);
-/* the claim that is held, the newest permit, or the permit with that token (0: any); NULL: the owner holds none */
+/* the claim by which the owner holds the lock, of permits the newest; with a token (not 0): only the one that has it */
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
 
 /*

@@ -26,11 +26,11 @@ enum claim_state {
 /* Its owner does not have it, or not any more, while Redis may still have it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(STRAGGLING))
 
-/* What only some states have, in one union; it is claim.queued if claim_has_position(). */
+/* What only some states have: the members of one union of struct claim. */
 struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
-    uint64_t checkpoint_order; /* ranked: its position when it got its checkpoint_rank, also stored: see
-                                  checkpoint_keep() */
+    uint64_t checkpoint_order; /* with a checkpoint_rank: the position when the claim got that rank, as its checkpoint
+                                  has it; see checkpoint_keep() */
     int64_t tried_us;        /* TRYING: since when */
     int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not. Of a claim in any
                                 state: claim_kept_until_us() */
@@ -39,9 +39,9 @@ struct claim_queued {
 
 struct claim_hold {
     int64_t deadline_us;     /* the core reports the claim as held only before this time */
-    uint64_t session;        /* the session that was granted the lock; until the end of the hold is published */
+    uint64_t session;        /* the session that was granted the lock; kept until the end of the hold is published */
     int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
-    int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */
+    int64_t jeopardy_us;     /* with watchdog: when two thirds of the lease are over */
     int64_t op_lease_us;     /* the lease that the operation in flight asks for; an attempt asks for claim.lease_us */
 };
 

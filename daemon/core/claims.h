@@ -23,7 +23,7 @@ void claim_free(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* the timer is armed to at_us for the renewal */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for the claim now */
 void claim_end_renewal(struct core *c, struct claim *cl); /* the renewal was answered, or its answer counts no more */
-bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
+bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits in it is SHARED */
 
 /* checkpoints.c */
 void checkpoint_keep(struct core *c, struct claim *cl);   /* stores its checkpoint anew if the claim has changed */

@@ -51,7 +51,7 @@ struct core_spec {
     bool declared;        /* the rules name that kind; a kind that only the request names proves nothing about a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
-    int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
+    int64_t owner_grace_us; /* a named owner without a session keeps the lock so long */
     int64_t queue_grace_us; /* ... and its position in the queue so long */
     struct slice key;     /* the key in Redis */
 };

@@ -16,7 +16,7 @@
  */
 struct core_cursor {
     struct list node;      /* core.cursors; linked = there is more */
-    struct list *next, *last; /* lock.all of the next one, and of the last one of its domain */
+    struct list *next, *last; /* lock.all of the next lock, and of the last lock of its domain */
     uint64_t waiter;       /* core_cursor_waiters(): the next on the queue; 0 = the first; or CORE_CURSOR_OVER */
     uint32_t position;     /* of the waiter before that one */
 };

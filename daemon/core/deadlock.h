@@ -16,7 +16,7 @@ struct search;
 
 /* deadlock.c */
 void deadlock_init(struct search *s);
-bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
+bool deadlock_begins(struct core *c, struct request *r); /* r begins to wait. True: answered DEADLOCK, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* the wait has become old: other daemons are asked, too */
 void deadlock_advance(struct core *c);                   /* does a slice of the searches that were put off */
 

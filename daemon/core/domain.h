@@ -18,7 +18,7 @@ struct lock;
 
 enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 
-/* The reasons for which the locks of a domain are reviewed. */
+/* The last review of the locks of a domain, and the reasons for it. */
 struct review {
     unsigned number;   /* the number of the last review; WALK_REVIEW gives it to each lock */
     unsigned begun_n;  /* consecutive reviews: each but the first began before the previous one had ended */

@@ -70,7 +70,7 @@ struct core_request {
 enum core_outcome {
     CORE_OK,
     CORE_TAKEN,   /* held elsewhere: pttl_us */
-    CORE_GONE_IN_REDIS, /* renew, release: Redis does not have this claim (any more) */
+    CORE_GONE_IN_REDIS, /* EXTEND, RELEASE: Redis does not have this claim (any more) */
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
     CORE_DOWN,    /* has not run and will not; ask again later. (On nodes of a quorum it may have run: the backend
                      releases what an attempt took there; for a RENEW see deadline_max_us) */
@@ -90,24 +90,24 @@ struct core_grant {
 };
 
 /*
- * The outcome of one operation; `claim` and `op` are those of the action (`claim` of a BREAK is the id of the queue).
+ * The outcome of one operation; `claim` and `op` are those of the action (`claim` of a BREAK_KEY: the id of the queue).
  */
 struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
     int64_t sent_us;    /* the clock, read before the first byte of the operation was queued for the socket */
     int64_t deadline_max_us; /* the deadline is at most this, whatever was reported before; 0 = no such bound */
-    int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK, release with holds left: from then on it cannot run */
+    int64_t guard_us;   /* UNKNOWN ACQUIRE, EXTEND, BREAK_KEY, RELEASE with holds left: from then on it cannot run */
     int64_t pttl_us;    /* TAKEN, FOREIGN: until the expiry, -1 = none; GRACE: until the end of the grace period */
-    uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t expiry_ms;  /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was a
+    uint64_t token;     /* ACQUIRE OK, BREAK_KEY OK */
+    int64_t expiry_ms;  /* ACQUIRE, EXTEND OK: when Redis drops the key, ms of its clock; BREAK_KEY OK: 1 if there was a
                            key, else 0 */
-    int64_t remote_subscribers; /* release OK: subscribers that received the wake-up, this daemon among them */
+    int64_t remote_subscribers; /* RELEASE OK: subscribers that received the wake-up, this daemon among them */
     int64_t holders;    /* TAKEN, kinds with several holders: their number in Redis; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */
-    uint32_t replicas, replicas_wanted; /* acquire OK, SHORTFALL: how many have acknowledged it, of how many */
-    bool reserve_denied; /* acquire OK: no tokens are set aside behind it */
-    bool remains;       /* BREAK OK: some nodes of a quorum may still have the holders' keys */
+    uint32_t replicas, replicas_wanted; /* ACQUIRE OK, SHORTFALL: how many have acknowledged it, of how many */
+    bool reserve_denied; /* ACQUIRE OK: no tokens are set aside behind it */
+    bool remains;       /* BREAK_KEY OK: some nodes of a quorum may still have the holders' keys */
     bool denied;        /* UNKNOWN: the ACL ended the script at a key that the script derived, and would end it again */
 };
 

@@ -53,7 +53,7 @@ bool graph_verify(struct core *c, struct graph *g);
 bool graph_waits(const struct graph *g, uint32_t owner);
 bool graph_holds(const struct core *c, const struct graph *g, uint32_t hold);
 
-/* Notes that the owner is not stuck any more; that the hold has gone. The consequences follow in the next steps. */
+/* Note that the owner is not stuck any more, or that the hold has gone; later calls find out what follows. */
 void graph_unstick(struct graph *g, uint32_t owner);
 void graph_drop_hold(struct graph *g, uint32_t hold);
 

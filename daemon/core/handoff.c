@@ -183,8 +183,8 @@ wanted_us(const struct request *r)
 }
 
 /*
- * True when the rest of the lease is enough for the next owner: half of a lease that the watchdog renews, all of
- * another one.
+ * True when the rest of the lease is enough for the next owner: for half of its lease if the watchdog renews that, else
+ * for all of it.
  */
 static bool
 lasts_for(const struct core *c, const struct claim *cl, const struct request *r)

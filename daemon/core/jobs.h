@@ -36,7 +36,7 @@ enum walk_kind {
 struct walk {
     struct job job;
     enum walk_kind kind;
-    struct list *next, *last; /* lock.all of the next one, and of the last one that was there when it began */
+    struct list *next, *last; /* lock.all of the next lock, and of the last lock that was there when it began */
 };
 
 void job_init(struct job *j, enum job_kind kind);

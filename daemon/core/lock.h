@@ -37,7 +37,7 @@ struct lock {
     bool wanted_since_poll : 1; /* ... and since then another daemon has broadcast that it waits */
     bool has_reserve : 1;   /* a claim that is held or TRYING may have a reserve: claim.reserve */
     bool remote_waiters : 1; /* remote waiters are known, and the lock was not released in Redis since */
-    unsigned domain_review : DOMAIN_REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
+    unsigned domain_review : DOMAIN_REVIEW_BITS; /* the domain.review.number for which the lock was reviewed last */
     unsigned reviews_n : CLAIM_REVIEW_BITS; /* number of the last review of its claims; each claim that was reviewed has
                                                it in claim.review_n */
     unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */

@@ -135,7 +135,7 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     return l;
 }
 
-/* A lock has joined the domain, or left it: domain_with_locks() finds it by its bit. */
+/* A lock has joined the domain, or left it: domain_with_locks() finds the domain by its bit. */
 static void
 note_domain(struct core *c, uint32_t i)
 {

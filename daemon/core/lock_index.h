@@ -17,7 +17,7 @@ struct lock *lock_find_and_hash(const struct core *c, struct slice name, uint64_
 struct lock *lock_find_by_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
 /* another lock, whose auxiliary keys are those of the key; NULL: there is none */
 struct lock *lock_sharing_aux_keys(const struct core *c, struct slice key);
-/* the record that keeps rq from its key; the name of rq has no record */
+/* the record that keeps the request from its key; NULL: none. The name of the request must have no record */
 struct lock *lock_conflict(const struct core *c, const struct core_request *rq);
 /* number: of lock_find_and_hash() */
 struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec);

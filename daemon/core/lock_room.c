@@ -34,7 +34,7 @@ lock_next_claim(const struct lock *l)
     return NULL;
 }
 
-/* Whether the first claim in this state (there is one) is exclusive. Holders: then there is no other. */
+/* Whether the first claim in this state (there is one) is exclusive. (An exclusive holder is the only one.) */
 static bool
 is_exclusive(const struct list *list, unsigned state)
 {

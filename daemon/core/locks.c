@@ -282,7 +282,7 @@ static void
 advance(struct core *c, struct lock *l)
 {
     lock_catch_up(c, l);
-    if (l->dirty) { /* lock_catch_up() has changed the lock: one more turn follows */
+    if (l->dirty) { /* lock_catch_up() has changed the lock, so it is in core.dirty_locks again */
         return;
     }
     idle_free(c, l);
@@ -332,7 +332,7 @@ end_empty_turn(struct core *c, struct lock *l)
 /*
  * A hint reports the release of a lock that is held here. Its cause may be a forced unlock (Redisson's forceUnlock):
  * the renewal finds out. The cause may also be the echo of this daemon's own release, or a release in another database,
- * so not every hint is worth a renewal; with tracking even the renewal causes a hint, so none is worth one.
+ * so not every hint is worth a renewal. With tracking even the renewal causes a hint: so hints cause no renewal then.
  */
 static void
 renew_soon(struct core *c, struct claim *cl)
@@ -347,8 +347,8 @@ renew_soon(struct core *c, struct claim *cl)
 
 /*
  * The name has changed in Redis: waiters ask again, at once; while remote waiters have their turn, at the end of the
- * turn (yield_until_us). Such a hint may be the echo of the release with which the turn began. An attempt that is under
- * way may have run before the change, so the hint is noted for it.
+ * turn (yield_until_us): a hint within that turn may be the echo of the release with which it began. An attempt that is
+ * under way may have run before the change, so the hint is noted for it.
  */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)

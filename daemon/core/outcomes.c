@@ -2,9 +2,9 @@
  * outcomes.c -- what the answers of Redis mean for a claim.
  *
  * The lease of an OK counts from the clock that was read before the operation was sent. UNKNOWN is an outcome like the
- * others: after an acquire that may have run, the same owner asks again (Redis then finds it as the holder), or it is
- * released; a release that may have run is sent again, and GONE_IN_REDIS then means that it was done. An operation that
- * is DOWN has not run (of a quorum: see CORE_DOWN), and is sent again later.
+ * others: after an acquire that may have run, the same owner asks again (and Redis finds it as the holder), or the
+ * claim is released; a release that may have run is sent again, and GONE_IN_REDIS then means that it was done. An
+ * operation that is DOWN has not run (of a quorum: see CORE_DOWN), and is sent again later.
  */
 #include <assert.h>
 
@@ -87,7 +87,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    uncertain_set_in_redis(cl, true); /* until the claim is given back: Redis has it */
+    uncertain_set_in_redis(cl, true); /* Redis has the claim, until it is given back */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);

@@ -2,7 +2,7 @@
  * owner.h -- the records of users, sessions and owners; private to daemon/core.
  *
  * user     the limits that sessions share
- * session  a session of the daemon
+ * session  one connection of a client
  * owner    holds locks: a session itself, or an OWNER id that any session may act for
  */
 #ifndef RLOCKD_CORE_OWNER_H
@@ -60,7 +60,7 @@ struct owner {
     struct list claims;   /* claim.owner_node */
     struct list unreleased; /* ending: by claim.owner_node, its claims that its job still has to give back */
     struct job job;       /* ... as long as there are some */
-    uint32_t owner_grace_us; /* the longest owner grace of its claims' locks, since it had no claim */
+    uint32_t owner_grace_us; /* the longest owner grace of its claims' locks, since it last had no claim */
     uint32_t claims_n;    /* on both lists */
     struct list lost;     /* claim.lost_node: LOST, with a lease that a request had set; the oldest first */
     struct list loser_node; /* core.losers: there are some */

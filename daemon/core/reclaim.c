@@ -41,7 +41,7 @@ static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
     uncertain_set_verify(c, cl, why);
-    window_leave(c, cl); /* for a renewal: another operation may come first now */
+    window_leave(c, cl); /* if it waited there for a renewal: another operation may come first now */
     cl->retry_us = 0;
     if (!claim_busy(cl) && !claim_renewal_pending(cl)) {
         window_join(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
@@ -65,7 +65,7 @@ reclaim(struct core *c, struct claim *cl)
 
 /*
  * Redis may not have the hold any more: nothing is served for its owner before Redis confirms it. The answer to a
- * renewal in flight is no confirmation: that may have run before.
+ * renewal in flight is no confirmation: the renewal may have run before the hold was lost.
  */
 static void
 suspect(struct core *c, struct claim *cl)

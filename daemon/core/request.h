@@ -39,8 +39,8 @@ struct request {
     bool once, full, fresh, shared, timing_out;
     uint32_t outcome_n;     /* queue.settle.outcome_n when it joined queue.timing_out */
     bool silent;            /* has no reply */
-    bool other_holds;       /* of a silent request, and of one of an MLOCK, which may become silent: the owner has
-                               received answers about other holds of the claim */
+    bool other_holds;       /* the owner has received answers about other holds of the claim. Set for silent requests,
+                               and for those of an MLOCK, which may become silent */
     bool cancelled;         /* by CANCEL: its position is not kept */
     bool crowded;           /* refused because of the requests behind it: TOO_MANY_REQUESTS in place of "not granted" */
     bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */

@@ -33,9 +33,9 @@ request_reply(struct core *c, const struct core_reply *rp)
 }
 
 /*
- * When a request ends, a repetition (ONCE) that joined it replaces it in the owner's order, if there is one: the wait
- * of the owner goes on. So nothing begins behind the wait before all of it is over (order.c, O1), and an owner
- * that waits never has an empty order.
+ * When a request ends, a repetition (ONCE) that joined it replaces it in owner.fifo, if there is one: the wait of the
+ * owner goes on. So nothing begins behind the wait before all of it is over (order.c, O1), and the fifo of an owner
+ * that waits is never empty.
  */
 static void
 order_inherit(struct request *r)

@@ -184,9 +184,9 @@ request_lock(struct core *c, struct core_session *s, const struct core_request *
 
 /*
  * Whether r, a repetition (ONCE), joins the request that waits. It does not join a request for the other sort of hold;
- * nor one of a multilock, whose grant may yet be taken back; nor past an UNLOCK, which would take the reported hold
- * back. A repetition that may wait does not join a request that may not: it would be left as a wait outside of its
- * owner's order.
+ * nor one of a multilock, whose grant may yet be taken back; nor if an UNLOCK comes before r: that would take the
+ * reported hold back. A repetition that may wait does not join a request that may not: it would be left as a wait
+ * outside of its owner's order.
  */
 static bool
 may_join(const struct request *r)

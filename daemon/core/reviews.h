@@ -12,7 +12,7 @@
 /* reviews.c */
 void review_suspect(struct core *c, struct lock *l);    /* it may have been broken: begins a review of it alone */
 void review_redis_grants(struct core *c, struct lock *l); /* Redis grants again: waiters try now */
-void review_join(struct core *c, struct lock *l); /* of lock_catch_up(): a review has not reached the lock yet */
+void review_join(struct core *c, struct lock *l); /* for lock_catch_up(): a review has not reached the lock yet */
 void review_redis_reached(struct core *c, struct lock *l); /* Redis can be reached: sends what was put off */
 
 static inline void

@@ -164,8 +164,8 @@ core_session_eof(struct core *c, struct core_session *s)
 
 /*
  * From now on the request with this id has no time to wait; nor has any request of its multilock. Returns the one that
- * waits now, also for an operation in flight; else one that has not begun, behind requests of its owner on other
- * connections. NULL: there is neither.
+ * waits now, also for an operation in flight; else one that has not begun, behind requests of its owner from
+ * other sessions. NULL: there is neither.
  */
 static struct request *
 end_time_to_wait(const struct core_session *s, uint64_t id)

@@ -48,7 +48,7 @@ is_waited_in(const struct claim *cl)
 
 /*
  * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind
- * more than NOWAIT_BEHIND_MAX the answer is yes: to examine each of them would cost the square of their number. If no
+ * more than NOWAIT_BEHIND_MAX claims the answer is yes: to examine each would cost the square of their number. If no
  * other request wants to wait, the other claims in the queue are positions that are kept without a request, and are
  * not in the way.
  */

@@ -42,7 +42,7 @@ struct core_waiter_view {
     struct core_owner_view owner;
     uint32_t position;      /* 1 = next */
     int64_t waited_us;
-    int64_t due_us;         /* when its wait ends, or its kept position; CORE_FOREVER */
+    int64_t due_us;         /* when its wait, or its kept position, ends; CORE_FOREVER: never */
     bool shared;            /* wants it shared */
     bool kept;              /* the position is kept without a request */
 };

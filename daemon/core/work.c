@@ -55,7 +55,7 @@ walk_next(struct core *c, struct walk *w, uint32_t *n)
     return more;
 }
 
-/* Runs requests whose claim is gone in Redis, and ends multilocks that are whole or have failed. */
+/* Runs requests whose claim is gone in Redis, and ends multilocks that are complete or have failed. */
 void
 work_requests(struct core *c)
 {

@@ -1,5 +1,5 @@
 /*
- * test_core.c -- LOCK, UNLOCK and BREAK as protocol.md tells them: grants and counts, tokens, kinds, limits, BREAK,
+ * test_core.c -- LOCK, UNLOCK and BREAK as in PROTOCOL.md: grants and counts, tokens, kinds, limits, BREAK,
  * DRAIN.
  *
  * Beside it: test_core_wait.c and test_core_queue.c (waiting), test_core_owners.c and test_core_grace.c (sessions

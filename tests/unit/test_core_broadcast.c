@@ -1,6 +1,6 @@
 /*
- * test_core_broadcast.c -- broadcasts about one name. It is broken at one daemon and held at another: the latter asks
- * Redis at once. It is wanted at one daemon and lingers at another: the latter gives it back at once.
+ * test_core_broadcast.c -- broadcasts about one name: when it is broken at another daemon, a daemon that holds it asks
+ * Redis at once; when another daemon waits for it, a daemon that has it cached gives it back at once.
  */
 #include <stdio.h>
 

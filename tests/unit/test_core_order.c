@@ -1,5 +1,5 @@
 /*
- * test_core_order.c -- protocol.md, "Order": which requests of one owner run side by side, and which do not.
+ * test_core_order.c -- PROTOCOL.md, "Order": which requests of one owner run side by side, and which do not.
  *
  * The world fails a test if an operation that the test has not expected is sent before the next event (core_world.h):
  * so an operation that is sent too early is found.

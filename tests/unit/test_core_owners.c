@@ -1,5 +1,5 @@
 /*
- * test_core_owners.c -- protocol.md, "Owners and sessions": the order of an owner's requests, sessions that end in
+ * test_core_owners.c -- PROTOCOL.md, "Owners and sessions": the order of an owner's requests, sessions that end in
  * every state of their holds and requests, half-closed sessions.
  */
 #include "tests/unit/core_world.h"
