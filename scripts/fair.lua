@@ -149,9 +149,9 @@ local function get_ticket(list, set, owner, lease, expired_n)
     return till
 end
 
--- By how many ms the scores of the strangers behind this ticket move when it is removed. The wait of the first of them,
--- which is its score minus that of this ticket, then counts from the score before this ticket, or, if there is none,
--- from the time at which the lock is free again (`free`, ms). It becomes CALLED at least.
+-- By how many ms the scores of the strangers behind this ticket move when it is removed. The wait of the first of them
+-- is its score minus that of this ticket, but CALLED at least. It then counts from the score before this ticket, or, if
+-- there is none, from the time at which the lock is free again (`free`, ms).
 local function gap(list, set, at, score, free)
     local behind = call('LINDEX', list, at + 1)
     local had = behind and is_stranger(behind) and tonumber(call('ZSCORE', set, behind) or nil)

@@ -14,7 +14,7 @@
 struct slot_marks {
     uint8_t bit[SLOTS / 8];
     uint8_t late[SLOTS / 8]; /* GM5: those that count no more */
-    int64_t since_us;        /* since when each answer of the node, with its present origin, has had some */
+    int64_t since_us;        /* since when all answers of the node, with its present origin, have had marks */
 };
 
 struct generation_node {

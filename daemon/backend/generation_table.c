@@ -254,10 +254,10 @@ generation_table_reclaimed(const struct generations *g, unsigned anchor)
 
 /*
  * The anchor does not know the generation, although it has answered FORWARD_US after this daemon learned of it. The
- * daemon that begins a generation names it to all three anchors, so this is rare. Its message must come first, because
- * only that message clears the bits of the slots: otherwise all daemons would take the records to be created. An anchor
- * that has just lost its data gets the generation at once, because it is to vote soon; but not before this daemon has
- * all generations that the anchor does know.
+ * daemon that begins a generation proposes it to all three anchors, so this is rare. The proposal must come first: no
+ * other message clears the bits of the slots, and without that all daemons would take the records to be created. An
+ * anchor that has just lost its data gets the generation at once, because it is to vote soon; but not before this
+ * daemon has all generations that the anchor does know.
  */
 static bool
 is_lacking(const struct generations *g, unsigned anchor, const struct known_generation *e)

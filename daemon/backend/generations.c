@@ -297,9 +297,9 @@ take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
 
 /*
  * An anchor moves with its slot. The other anchors know the config epoch of its node, so answers of a former master are
- * recognized, and neither they nor its earlier answers count. The new master votes only with the lists of both other
- * anchors, which learn of its config epoch before they give their lists. So a daemon that registers at one of these and
- * at the former master gets that config epoch before the new master votes.
+ * recognized, and do not count, nor do those that have counted before. The new master votes only with the lists of both
+ * other anchors, which learn of its config epoch before they give their lists. So a daemon that registers at one of
+ * these and at the former master gets that config epoch before the new master votes.
  */
 static void
 take_owners(struct generations *g, const struct anchor_answer *a)

@@ -25,7 +25,7 @@
 struct known_generation {
     uint64_t number, origin, since_us;
     uint64_t version[ANCHORS]; /* the generation's version at the anchor; 0 = the anchor has not named it */
-    uint64_t inherited[ANCHORS]; /* the lowest version of the generations that left it unreclaimed slots; 0 = none */
+    uint64_t inherited[ANCHORS]; /* the lowest version of the generations whose unreclaimed slots it got; 0 = none */
     unsigned slots_n;
     unsigned unreclaimed_n; /* slots in which this daemon has still to reclaim locks */
     unsigned done;          /* a bit for each anchor whose members have all reclaimed this generation */
@@ -45,7 +45,7 @@ struct generations {
     void *ctx;
     bool leaving, restored;
     bool moved;         /* see generations_moved() */
-    int64_t registered_us; /* when the last registrations left that two anchors have answered; 0: none count */
+    int64_t registered_us; /* when the last registrations that two anchors answered left; 0: none count */
     int64_t bound_us;      /* no deadline lies beyond it (G2) */
     struct generation_anchor anchor[ANCHORS];
     uint64_t owner_epoch[ANCHORS]; /* config epochs: see struct anchor_message */

@@ -1,8 +1,8 @@
 /*
  * resolver.h -- asynchronous lookups of a host's addresses, and the order in which these are tried.
  *
- * A lookup reads /etc/hosts and /etc/resolv.conf anew, unless another one is pending and has read them within READ_US
- * (resolver.c): a change there applies from the next connection on, or 2 s later.
+ * A lookup reads /etc/hosts and /etc/resolv.conf anew, unless another one is pending and they were read less than 2 s
+ * ago (READ_US in resolver.c): a change there applies from the next connection on, or 2 s later.
  */
 #ifndef RLOCKD_BACKEND_RESOLVER_H
 #define RLOCKD_BACKEND_RESOLVER_H

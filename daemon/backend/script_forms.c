@@ -79,7 +79,7 @@ one_key_form(const char *text)
     return out.p;
 }
 
-/* Whether renew and release of the kind use no key but the name's. */
+/* Whether renew and release of the kind use no key but the name's. KIND_F_ONE_KEY is narrower: see kinds.h. */
 static bool
 uses_one_key(enum kind kind)
 {

@@ -5,7 +5,7 @@
  * SN2 Only the timer closes a sentinel, never a callback of one of its links.
  * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They have one vote
  *     (sentinel_votes.h), and the discovered entry is dropped while the other one is up. An entry that is down may have
- *     a former address of a sentinel: the reported one gets an entry, too.
+ *     a former address of a sentinel: so the address that others report gets an entry, too.
  */
 #include "daemon/backend/sentinels.h"
 
@@ -287,8 +287,8 @@ add_replica(const struct sentinels *ss, const struct sentinel_replica *r, struct
 }
 
 /*
- * Lists the replicas, and the former master, which the sentinels may not list yet. Nor may they list the present master
- * as such yet: it is none of the replicas.
+ * Lists the replicas, and the former master if the sentinels do not list it yet; leaves out the present master, which
+ * they may still list as a replica.
  */
 static size_t
 add_replicas(const struct sentinels *ss, struct backend_node *out, size_t max)

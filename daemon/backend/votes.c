@@ -292,8 +292,8 @@ longest_grace_us(const struct vote *v)
 }
 
 /*
- * The outcome of an attempt without a majority. Nodes that answer TAKEN are no reason for DOWN. The outcome is never
- * UNKNOWN, since the owner's key is released on all nodes before the next attempt.
+ * The outcome of an attempt without a majority. If a majority answers OK, TAKEN or FOREIGN, the others are no reason
+ * for DOWN. The outcome is never UNKNOWN, since the owner's key is released on all nodes before the next attempt.
  */
 static struct vote_result
 refused(const struct vote *v)
