@@ -1,6 +1,6 @@
 /*
  * test_backend_membership.c -- the backend learns whether Redis still has its data: a new process at the same address,
- * a flush, an older Redis, another process with our id. test_backend_loss.c proves that an answer from before a loss
+ * a flush, an older Redis, another process with our uuid. test_backend_loss.c proves that an answer from before a loss
  * counts for nothing.
  */
 #include "daemon/backend/epoch.h"
@@ -332,7 +332,7 @@ START_TEST(an_older_redis_beside_ours)
 }
 END_TEST
 
-/* ---- another process with our id ---- */
+/* ---- another process with our uuid ---- */
 
 static bool
 other_is_refused(const void *arg)
@@ -341,7 +341,7 @@ other_is_refused(const void *arg)
 
     (void)arg;
     backend_status(other.b, &st);
-    return strstr(st.last_error, "our id") != NULL;
+    return strstr(st.last_error, "our uuid") != NULL;
 }
 
 static bool
@@ -351,7 +351,7 @@ we_are_refused(const void *arg)
 
     (void)arg;
     backend_status(w.b, &st);
-    return !w.up && strstr(st.last_error, "our id") != NULL;
+    return !w.up && strstr(st.last_error, "our uuid") != NULL;
 }
 
 START_TEST(a_twin_stays_outside)
