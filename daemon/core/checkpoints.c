@@ -19,6 +19,7 @@
 #include "daemon/core/owner.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/uncertain_notes.h"
 
 /*
@@ -74,7 +75,7 @@ shrinks_to(const struct claim *cl)
 static int64_t
 outlasts_deadline_us(const struct claim *cl)
 {
-    int64_t asked_us = cl->op != 0 ? cl->hold.op_lease_us : 0;
+    int64_t asked_us = cl->op != 0 ? uncertain_with_margin_us(cl->hold.op_lease_us) : 0;
 
     return later(asked_us, uncertain_expiry_max_us(cl) - cl->hold.deadline_us);
 }

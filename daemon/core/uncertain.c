@@ -14,11 +14,11 @@
 
 _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "uncertain.verify has a bit for each VERIFY_*");
 
-/* Raises expiry_max_us: the command that sets this lease runs at from_us at the latest, and clocks differ a little. */
+/* Raises expiry_max_us: the command that sets this lease runs at from_us at the latest. */
 void
 uncertain_raise_expiry_max(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
-    int64_t expiry_max_us = after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS);
+    int64_t expiry_max_us = after_us(from_us, uncertain_with_margin_us(lease_us));
 
     cl->uncertain.expiry_max_us = later(cl->uncertain.expiry_max_us, expiry_max_us);
 }

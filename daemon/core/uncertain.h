@@ -45,6 +45,13 @@ uncertain_latest_guard_us(const struct core *c)
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
 
+/* The longest time that a lease may last by another clock: clocks differ a little. */
+static inline int64_t
+uncertain_with_margin_us(int64_t lease_us)
+{
+    return lease_us + lease_us / 50 + 10 * US_PER_MS;
+}
+
 /* Questions about a claim of which an operation may yet run. */
 enum uncertain_question {
     MAY_SAY_HELD,    /* to the owner, and serve requests about the claim? */

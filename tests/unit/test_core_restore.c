@@ -210,6 +210,52 @@ START_TEST(released_until_the_longest_lease_ends)
 }
 END_TEST
 
+/* After a reboot the deadline is not known, and may be a whole lease away. */
+START_TEST(released_until_the_longest_lease_ends_after_a_reboot)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(3000));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    lock(&w, s, "a", .lease_us = SEC(3600));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    restored(restart_as(&w, MS(50), false), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    pass(&w, SEC(3550));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    ck_assert_uint_eq(w.checkpoints_n, 1);
+    pass(&w, SEC(250));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    ck_assert_uint_eq(w.checkpoints_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* The end of a lease, as the checkpoint has it, gets no further margin with each process. */
+START_TEST(restarts_do_not_lengthen_the_time_of_a_release)
+{
+    struct world w;
+    uint64_t id;
+
+    open_keeping(&w);
+    id = lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(3000));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    for (int i = 0; i < 20; i++) {
+        restored(restart_as(&w, MS(50), true), 1, 0, 0, 0);
+        reached(&w);
+        expect_op(&w, CORE_EXTEND, "a");
+        ck_assert_int_le(w.checkpoints[0].cp.part.outlasts_us, SEC(3000) * 102 / 100 + SEC(1));
+    }
+    world_close(&w);
+}
+END_TEST
+
 /* A newcomer waits for the release, and not for the end of the lease. */
 START_TEST(newcomer_waits_for_the_release)
 {
@@ -793,6 +839,8 @@ main(void)
     tcase_add_test(t, stamped_release_is_not_repeated);
     tcase_add_test(t, acquire_on_its_way_is_swept_up);
     tcase_add_loop_test(t, released_until_the_longest_lease_ends, 0, 5);
+    tcase_add_test(t, released_until_the_longest_lease_ends_after_a_reboot);
+    tcase_add_test(t, restarts_do_not_lengthen_the_time_of_a_release);
     tcase_add_test(t, newcomer_waits_for_the_release);
     tcase_add_test(t, place_of_a_session_is_given_back);
     tcase_add_loop_test(t, named_owner_holds_on, 0, kinds);
