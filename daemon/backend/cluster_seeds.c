@@ -20,12 +20,14 @@
 #define INFO_REFUSED "INFO is refused: allow it (+info)"
 #define VERSION_US (10 * US_PER_S) /* between questions for the version while it is not known */
 #define MOVE_US (200 * US_PER_MS) /* the least time for a connection attempt before the link moves on */
-#define QUIET_US (60 * US_PER_S)   /* between two lines of the log */
+#define MINUTE_US (60 * US_PER_S)
+#define LINES_A_MINUTE 4 /* of the log, for one sort of reasons */
 
 /* Reasons of one sort in the log. They may alternate: two seeds, or two addresses of one name, have one each. */
 struct reasons {
     char logged[TEXT_ERROR_ROOM]; /* the last one in the log; "" = none since an answer was a map */
-    int64_t quiet_until_us;
+    int64_t minute_ends_us;
+    unsigned lines;               /* of that minute */
 };
 
 struct cluster_seeds {
@@ -46,15 +48,21 @@ struct cluster_seeds {
     char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
 };
 
-/* Whether the log is to get the reason: the last one there is another, and a minute old. */
+/* Whether the log is to get the reason: it differs from the last one there, and this minute has few lines. */
 static bool
 is_news(struct reasons *r, const char *reason)
 {
-    if (strcmp(r->logged, reason) == 0 || clock_now_us() < r->quiet_until_us) {
+    int64_t now_us = clock_now_us();
+
+    if (now_us >= r->minute_ends_us) {
+        r->minute_ends_us = now_us + MINUTE_US;
+        r->lines = 0;
+    }
+    if (strcmp(r->logged, reason) == 0 || r->lines >= LINES_A_MINUTE) {
         return false;
     }
     snprintf(r->logged, sizeof(r->logged), "%s", reason);
-    r->quiet_until_us = clock_now_us() + QUIET_US;
+    r->lines++;
     return true;
 }
 

@@ -27,7 +27,7 @@ void cluster_seeds_ask(struct cluster_seeds *s);
 void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
 const char *cluster_seeds_error(const struct cluster_seeds *s);
 
-/* Refuses the answer of that host as a map. The log gets a new reason, but one a minute at most. */
+/* Refuses the answer of that host as a map. The log gets a new reason, but four a minute at most. */
 void cluster_seeds_refuse(struct cluster_seeds *s, const char *host, const char *error);
 
 /* Why the last answer is no map; "" = it is one. */

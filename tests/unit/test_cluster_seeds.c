@@ -116,7 +116,7 @@ END_TEST
 #define SECONDS 600
 
 /* Asked five times a second: two seeds of which neither gives a map, or two addresses of one name. */
-START_TEST(reasons_that_alternate_are_one_line_a_minute)
+START_TEST(reasons_that_alternate_are_four_lines_a_minute)
 {
     struct reasons r = {.logged = ""};
     unsigned lines = 0;
@@ -126,12 +126,12 @@ START_TEST(reasons_that_alternate_are_one_line_a_minute)
         lines += is_news(&r, i % 2 == 0 ? "Connection refused" : "NOAUTH");
         clock_advance_us(US_PER_S / 5);
     }
-    ck_assert_uint_eq(lines, SECONDS / 60);
+    ck_assert_uint_eq(lines, SECONDS / 60 * 4);
     clock_stop(false);
 }
 END_TEST
 
-/* The other reason is logged, although it came within a minute of the first; each of the two once. */
+/* The other reason is logged at once, although it came within a minute of the first; each of the two once. */
 START_TEST(a_reason_that_stays_is_logged_once)
 {
     struct reasons r = {.logged = ""};
@@ -139,11 +139,12 @@ START_TEST(a_reason_that_stays_is_logged_once)
 
     clock_stop(true);
     ck_assert(is_news(&r, "Connection refused"));
+    ck_assert(is_news(&r, "NOAUTH"));
     for (unsigned i = 0; i < SECONDS; i++) {
         lines += is_news(&r, "NOAUTH");
         clock_advance_us(US_PER_S);
     }
-    ck_assert_uint_eq(lines, 1);
+    ck_assert_uint_eq(lines, 0);
     clock_stop(false);
 }
 END_TEST
@@ -175,7 +176,7 @@ main(void)
     tcase_add_test(t, a_question_without_an_answer_makes_the_link_move_on);
     tcase_add_test(t, a_map_keeps_the_link_at_its_node);
 #ifdef RLOCKD_TEST_CLOCK
-    tcase_add_test(t, reasons_that_alternate_are_one_line_a_minute);
+    tcase_add_test(t, reasons_that_alternate_are_four_lines_a_minute);
     tcase_add_test(t, a_reason_that_stays_is_logged_once);
 #endif
     tcase_add_test(t, the_reason_why_an_answer_is_no_map_ends_with_a_map);
