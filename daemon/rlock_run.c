@@ -32,7 +32,10 @@
 #define RETRY_MAX_US (1 * US_PER_S)
 #define ANSWER_LATE_US (60 * US_PER_S) /* behind the time of -w: the longest redis.timeout */
 
-/* Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, WINCH does nothing, all others end it. */
+/*
+ * Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, and WINCH does nothing, nor does a signal
+ * that rlock was started to ignore; all others end it.
+ */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
 
 /* nohup, and a shell that starts a background job, ignore signals. A blocked one arrives all the same. */

@@ -94,7 +94,7 @@ struct cluster {
     int64_t resubscribed_us;     /* when watches were subscribed anew last */
     int64_t asked_us;            /* when the map was requested last */
     unsigned unknown_n;          /* requests for the map because ASK named an unknown node (cluster_park.c) ... */
-    int64_t unknown_us;          /* ... and when that was found last */
+    int64_t unknown_us;          /* ... the last of them; see may_request_map() */
     int64_t lost_us;             /* !up: when the last master was lost, or when the map became known */
     struct event *timer;
     int64_t due_us;              /* when the timer fires */

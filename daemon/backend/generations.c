@@ -201,7 +201,7 @@ generations_message(struct generations *g, unsigned i, uint16_t node)
                                  .floor = g->floor};
     a->node = node;
     a->epoch = node < g->nodes_n ? g->node[node].config_epoch : 0;
-    a->sent_lists = m->asks_list ? g->anchor[g->lists_for].birth : 0;
+    a->asked_for = m->asks_list ? g->anchor[g->lists_for].birth : 0;
     a->sent_lease_us = g->identity.lease_us;
     if (a->answered) {
         generation_table_forward(g, i);
@@ -263,7 +263,7 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
 {
     struct generation_anchor *an = &g->anchor[i];
 
-    if (g->lists_for < 0 || an->sent_lists != g->anchor[g->lists_for].birth || a->list.n == 0) {
+    if (g->lists_for < 0 || an->asked_for != g->anchor[g->lists_for].birth || a->list.n == 0) {
         return; /* R7: a list requested before the anchor that wants it lost its data may lack members */
     }
     buf_clear(&an->list, SIZE_MAX);

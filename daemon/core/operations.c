@@ -236,7 +236,7 @@ release_from_us(const struct claim *cl)
 
 /*
  * Releases the claim in Redis; r: the UNLOCK that asks for that, or NULL. Any other operation in flight is overtaken:
- * its outcome is dropped.
+ * its outcome is ignored.
  */
 void
 op_release(struct core *c, struct claim *cl, struct request *r)

@@ -75,7 +75,7 @@ class Killed(Case):
         def waiting():
             """The ids of the daemon's connections whose command the node does not run."""
             return re.findall(r"^id=(\d+) .* name=rlockd .* flags=\w*b", admin.cmd("CLIENT", "LIST"), re.M)
-        while True:
+        for _ in range(100):
             until(lambda: not waiting())
             self.assertEqual(admin.cmd("CLIENT", "PAUSE", "60000", "WRITE"), "OK")
             c.ask("LOCK", "{open}2", "NOWAIT")
@@ -85,6 +85,8 @@ class Killed(Case):
             self.assertEqual(admin.cmd("CLIENT", "UNPAUSE"), "OK")
             self.assertIsInstance(c.read(), int)
             self.assertEqual(c.cmd("UNLOCK", "{open}2"), 0)
+        else:
+            self.fail("both connections of the daemon wait each time")
         reply = c.read()
         self.assertEqual(admin.cmd("CLIENT", "UNPAUSE"), "OK")
         self.assertEqual(reply, self.LOST % (slot_of("open"), node.addr))

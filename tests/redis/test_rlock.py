@@ -322,14 +322,14 @@ class Holding(Rlock):
 
     @staticmethod
     def all_signals_taken(p):
-        """No process of rlock has a signal that it has not read."""
+        """No process of rlock has a signal that it has not read; the last one read may not have been sent on yet."""
         def none_pending(pid):
             with open("/proc/%d/status" % pid) as f:
                 return re.search(r"^ShdPnd:\t0+$", f.read(), re.M)
 
         keeper, = harness.children(p.pid)
         inner, = harness.children(keeper)
-        for pid in p.pid, keeper, inner:  # in the order of the signal's way: each has sent it on before it waits again
+        for pid in p.pid, keeper, inner:  # in the order of the signal's way
             until(lambda: none_pending(pid))
 
     def test_kill_9_of_rlock_ends_the_child_and_frees(self):
