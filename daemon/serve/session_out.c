@@ -2,7 +2,7 @@
  * session_out.c -- the output of a session: which bytes may leave, and where new output goes. All output comes here.
  *
  * Touches no socket: session_write.c does, which is above.
- * SO1 No byte that relies on a grant leaves unless session_out_is_fit() has allowed it right before its send().
+ * SO1 No byte that relies on a grant leaves unless session_out_fit() has allowed it right before its send().
  */
 #include "daemon/serve/session_out.h"
 
@@ -48,7 +48,7 @@ make_fit(struct session *s, int64_t now_us)
 }
 
 bool
-session_out_is_fit(struct session *s, size_t *bytes)
+session_out_fit(struct session *s, size_t *bytes)
 {
     int64_t now_us = s->out.marks != NULL ? clock_now_us() : 0;
 
