@@ -102,6 +102,9 @@ test-programs:
 test-unit: test
 	+@$(IN_TEST) unit
 
+reorder: test ## the unit tests of the core pass where no promise fixes an order: tests/unit/reorder.py
+	@/usr/bin/python3 tests/unit/reorder.py
+
 asan-build:
 	+@$(IN_ASAN) tests
 
@@ -183,5 +186,5 @@ help: ## this list
 -include $(wildcard tests/*/rules.mk)
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests objects unit test test-programs test-unit asan-build asan-programs asan-unit asan valgrind \
-        clang wire wire-shapes redis compat interop arrows headers install clean help
+.PHONY: all run check tests objects unit test test-programs test-unit reorder asan-build asan-programs asan-unit asan \
+        valgrind clang wire wire-shapes redis compat interop arrows headers install clean help

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Reorders the core where no promise fixes an order, and shows which unit tests of the core mind. None may.
+"""reorder.py -- `make reorder`: which unit tests of the core rely on an order that no promise fixes. None may.
 
-  reorder.py [-l] [NAME ...]
+  reorder.py [-l | --fits] [NAME ...]
 
-The opposite of a mutant: each row changes the order of unrelated actions, or how often something is done that no
-is promised, in a copy of the sources below build/reorder; the tests of the core (test_core*) must pass there, but for
-those that the row names with their promise, which must fail. Another test that fails pins today's code. build/test has
-to be up to date (`make test`).
+The opposite of a mutant: each row changes the order of unrelated actions, in a copy of the sources below build/reorder.
+The tests of the core (test_core*) must pass there, except those that the row names with their promise, which must fail.
+Another test that fails pins today's code. build/test has to be up to date (`make test`). -l lists the rows; --fits
+only checks that each text of a row stands in the sources once.
 """
 import glob
 import os
@@ -28,11 +28,13 @@ ROWS = (
        "        c->dirty_locks.end = l->dirty_next != NULL ? c->dirty_locks.end : &l->dirty_next;\n")], {}),
     ("owners-last-come-first", "owners that a step has changed are unrelated: each has its own order of requests",
      [(CORE + "dirty.c",
-       "list_push_back(&c->dirty_owners, &o->work)", "list_push_front(&c->dirty_owners, &o->work)")],
+       "list_push_back(&c->dirty_owners, &o->dirty_node)",
+       "list_push_front(&c->dirty_owners, &o->dirty_node)")],
      {"to_and_fro": "two owners that pipeline take turns (PROTOCOL, Waiting)"}),
     ("domains-last-come-first", "domains are unrelated",
      [(CORE + "dirty.c",
-       "list_push_back(&c->dirty_domains, &d->work)", "list_push_front(&c->dirty_domains, &d->work)")], {}),
+       "list_push_back(&c->dirty_domains, &d->dirty_node)",
+       "list_push_front(&c->dirty_domains, &d->dirty_node)")], {}),
     ("locks-before-owners", "an owner's next request and a lock's next attempt do not wait for each other",
      [(CORE + "work.c",
        "        if (!list_empty(&c->dirty_owners)) {",
@@ -46,13 +48,13 @@ ROWS = (
        "        multilocks_advance(c);\n        requests_rerun(c);\n",
        "        requests_rerun(c);\n        multilocks_advance(c);\n")], {}),
     ("walks-from-the-newest", "what a walk does to a lock is about that lock alone",
-     [(CORE + "jobs.c", "w->at = d->locks.next;\n        w->last = d->locks.prev;",
-       "w->at = d->locks.prev;\n        w->last = d->locks.next;"),
-      (CORE + "jobs.c", "            w->at = l->all.next;\n        } else if (w->last == &l->all) {\n"
+     [(CORE + "jobs.c", "w->next = d->locks.next;\n        w->last = d->locks.prev;",
+       "w->next = d->locks.prev;\n        w->last = d->locks.next;"),
+      (CORE + "jobs.c", "            w->next = l->all.next;\n        } else if (w->last == &l->all) {\n"
        "            w->last = l->all.prev;\n        }\n    }\n",
-       "            w->at = l->all.prev;\n        } else if (w->last == &l->all) {\n"
+       "            w->next = l->all.prev;\n        } else if (w->last == &l->all) {\n"
        "            w->last = l->all.next;\n        }\n    }\n"),
-      (CORE + "work.c", "    w->at = w->at->next;\n", "    w->at = w->at->prev;\n")], {}),
+      (CORE + "work.c", "    w->next = w->next->next;\n", "    w->next = w->next->prev;\n")], {}),
     ("watch-before-attempt", "watches have a link of their own",
      [(CORE + "locks.c",
        "    attempts_advance(c, l, next);\n    if (list_empty(&q->claims)) {\n",
@@ -82,16 +84,21 @@ def copy():
     shutil.copytree(os.path.join(TOP, "build/test"), os.path.join(COPY, "build/test"))
 
 
+def changed(top, file, old, new):
+    """The text of the file with the change."""
+    with open(os.path.join(top, file)) as f:
+        text = f.read()
+    if text.count(old) != 1:
+        sys.exit("reorder: %s: this text stands there %d times:\n%s" % (file, text.count(old), old))
+    return text.replace(old, new)
+
+
 def change(texts):
     """In the copy."""
     for file, old, new in texts:
-        path = os.path.join(COPY, file)
-        with open(path) as f:
-            text = f.read()
-        if text.count(old) != 1:
-            sys.exit("reorder: %s: this text stands there %d times:\n%s" % (file, text.count(old), old))
-        with open(path, "w") as f:
-            f.write(text.replace(old, new))
+        text = changed(COPY, file, old, new)
+        with open(os.path.join(COPY, file), "w") as f:
+            f.write(text)
 
 
 def failures(names):
@@ -110,6 +117,12 @@ def main():
     if sys.argv[1:] == ["-l"]:
         for name, why, _, _ in ROWS:
             print("%-28s %s" % (name, why))
+        return 0
+    if sys.argv[1:] == ["--fits"]:
+        for _, _, texts, _ in ROWS:
+            for file, old, new in texts:
+                changed(TOP, file, old, new)
+        print("%d passed, 0 failed" % len(ROWS))
         return 0
     rows = [r for r in ROWS if not sys.argv[1:] or r[0] in sys.argv[1:]]
     bad = 0
