@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""way.py -- the way of one uncontended LOCK through the daemon: every step from a file into another one.
+"""way.py -- the way of one uncontended LOCK through the daemon: the moves from a file into another one.
 
-  way.py [--all] [--most N]
+  way.py [--all|--lines] [--most N]
 
 The daemon is built with -finstrument-functions (build/way) and serves one client over a Unix socket. The first LOCK and
 UNLOCK load the scripts; what runs for each of the next LOCKs is written down, and the shortest is that of a LOCK which
-no heartbeat has met. A move is a call from a function of one file to a function of another; a return is none. Moves
-into daemon/base, which knows nothing of locks, are left out, unless --all asks for them. Fails when there are more than
-N moves.
+no heartbeat has met. A call from a function of one file to a function of another is a move if it leads on: if that
+function, or one that it calls, calls into one more file. The other calls are questions, and are only counted. Calls
+into daemon/base, which knows nothing of locks, are left out. --all prints all calls, --lines the moves as
+CONTRIBUTING.md has them. Fails when there are more than N moves.
 """
 import argparse
 import mmap
@@ -115,14 +116,33 @@ def one_lock(directory):
         daemon.stop()
 
 
+def short(file):
+    return file.removeprefix("daemon/")
+
+
+def lines_of(way):
+    """The list of CONTRIBUTING.md: caller, then what it calls; consecutive moves from one file are one line."""
+    lines = []
+    for i, m in enumerate(way):
+        called = " %s %s" % (short(m.file), m.function)
+        if i == 0 or way[i - 1].came != m.came or len(lines[-1] + called) > 110:
+            lines.append("    %-24s" % short(m.came))
+        lines[-1] += ("" if lines[-1].endswith(" ") else ",") + called
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--most", type=int)
+    parser.add_argument("--lines", action="store_true", help="print the moves as CONTRIBUTING.md has them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rlockd-way-") as directory:
         found = moves(one_lock(directory), () if options.all else MACHINERY)
     way = [m for m in found if m.leads_on]
+    if options.lines:
+        print("\n".join(lines_of(way)))
+        return 0
     for move in found if options.all else way:
         print("%-32s %-32s %s" % (move.came, move.file, move.function))
     print("%d moves that lead on, through %d files; and %d questions" %
