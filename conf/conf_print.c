@@ -1,7 +1,8 @@
 /*
  * conf_print.c -- a conf as text: -T, conf/rlockd.yaml, CONFIG GET, and what a reload cannot take.
  *
- * Everything comes from the rows of keys.def. Passwords leave as "***", also the one inside a URL.
+ * Everything comes from the rows of keys.def. Passwords leave as "***", also the one inside a URL. Not by libyaml: its
+ * emitter writes no comments.
  */
 #include "conf/conf.h"
 

@@ -3,6 +3,7 @@
  *
  * The first byte of a request decides its framing: `*` is a RESP array of bulk strings, anything else a text line (see
  * PROTOCOL.md). Lengths are bounded before any arithmetic. Any chunking of the same bytes gives the same requests.
+ * By hand, because hiredis reads replies alone: it knows no text lines and no limits of a request.
  */
 #ifndef RLOCKD_PROTO_READER_H
 #define RLOCKD_PROTO_READER_H

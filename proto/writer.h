@@ -1,7 +1,8 @@
 /*
  * writer.h -- values out: RESP2, or RESP3 after HELLO 3; and requests.
  *
- * A writer is a view: it appends to a buf that its caller owns.
+ * A writer is a view: it appends to a buf that its caller owns. By hand, because hiredis encodes commands alone, and
+ * into memory of its own.
  */
 #ifndef RLOCKD_PROTO_WRITER_H
 #define RLOCKD_PROTO_WRITER_H

@@ -1,5 +1,5 @@
 /*
- * address.h -- a Redis URL as an address.
+ * address.h -- a Redis URL as an address. By hand, because evhttp_uri_parse() does not say what is wrong.
  */
 #ifndef RLOCKD_BACKEND_ADDRESS_H
 #define RLOCKD_BACKEND_ADDRESS_H

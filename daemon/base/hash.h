@@ -2,7 +2,7 @@
  * hash.h -- keyed hashing of names that clients choose.
  *
  * Clients may choose names to collide, so names are hashed by SipHash-1-3 with a random key; map.h finds records by
- * such a hash.
+ * such a hash. By hand, because libcrypto's SipHash needs a context and three calls for each name.
  */
 #ifndef RLOCKD_BASE_HASH_H
 #define RLOCKD_BASE_HASH_H

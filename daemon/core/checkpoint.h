@@ -31,7 +31,7 @@ struct core_checkpoint_part {
     int64_t deadline_us;     /* HELD; RELEASING: after this time Redis cannot have the claim */
     int64_t granted_us;
     int64_t lease_us;
-    union {
+    union { /* the layout of the state file stays the same: earlier versions had only the first */
         int64_t ticket_life_us; /* QUEUED with a ticket */
         int64_t outlasts_us;    /* HELD: for so long after deadline_us Redis may have the claim, if an operation
                                    without an answer has run; 0 in the files of earlier versions */
