@@ -449,7 +449,8 @@ START_TEST(tokens_rise_over_an_emptied_redis)
         if (i % 2) {
             uint64_t epoch = epoch_now();
 
-            must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
+            d = acquire("k", KIND_REENTRANT, 1); /* UNKNOWN: a beat found the loss while the acquire was in flight */
+            ck_assert(d.outcome == CORE_GRACE || d.outcome == CORE_UNKNOWN);
             turn_until(is_granting_anew, &epoch);
         }
     }
