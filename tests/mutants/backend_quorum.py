@@ -152,7 +152,7 @@ MUTANTS = [
            ["redis:test_quorum_nodes.py Reclaimed.test_what_nodes_that_vote_do_not_have_is_lost"]),
     Mutant("R920", "renewals and releases of a reclaim gather with operations that reclaim",
            BACKEND + "quorum_entries.c", "op_of", "op.reclaim && e->verb == CORE_ACQUIRE", "op.reclaim",
-           ["redis:test_quorum_nodes.py Reclaimed.test_what_is_put_anew_and_what_is_released_is_not_mixed_up"]),
+           ["unit:test_quorum_entries"]),
     Mutant("R1384", "a reclaim that had to wait sets its key at a node that votes by then",
            BACKEND + "quorum_entries.c", "is_void", "o->op.reclaim && e->to->voting", "false",
            ["unit:test_quorum_entries"]),

@@ -111,6 +111,16 @@ START_TEST(a_repair_is_a_reclaim_where_the_node_does_not_vote)
 }
 END_TEST
 
+/* Only what acquires gathers with reclaims: the first item of a batch says the verb for all. */
+START_TEST(an_errand_of_a_reclaim_that_acquires_nothing_is_no_reclaim)
+{
+    o.sort = SORT_CONFIRM;
+    o.op.reclaim = true;
+    quorum_part_push(qu, &o, 1, CORE_RELEASE, 5);
+    ck_assert(sent_n[1] == 1 && !sent[1].reclaim);
+}
+END_TEST
+
 /* QA3: a node that votes may have had another owner, so a reclaim sets no key there. */
 START_TEST(a_reclaim_sets_no_key_at_a_node_that_votes_by_now)
 {
@@ -159,6 +169,7 @@ suite(void)
 
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, a_repair_is_a_reclaim_where_the_node_does_not_vote);
+    tcase_add_test(t, an_errand_of_a_reclaim_that_acquires_nothing_is_no_reclaim);
     tcase_add_test(t, a_reclaim_sets_no_key_at_a_node_that_votes_by_now);
     tcase_add_loop_test(t, a_repair_does_not_count_at_once, 0, 4);
     suite_add_tcase(s, t);
