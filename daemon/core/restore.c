@@ -85,21 +85,20 @@ lock_of(struct core *c, const struct core_checkpoint *cp)
 
 /*
  * A re-entry or a RENEW without an answer may have asked for a longer lease than that of the claim. What the checkpoint
- * says of that has its margin already: with one more for each restart, a release could be retried for very long. After
- * a reboot the deadline is not known, but one lease from now is not earlier.
+ * says of that has its margin already: with one more for each restart, a release could be retried for very long.
  */
 static void
 restore_expiry_max(const struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
-    int64_t until_us = p->deadline_us != 0 ? later(c->now_us, p->deadline_us) : after_us(c->now_us, p->lease_us);
+    int64_t from_us = later(c->now_us, p->deadline_us);
 
     if (p->state == CORE_CHECKPOINT_RELEASING && p->deadline_us != 0) {
         uncertain_raise_expiry_max(cl, p->deadline_us, 0);
         return;
     }
-    uncertain_raise_expiry_max(cl, later(c->now_us, p->deadline_us), later(p->lease_us, p->shrink_lease_us));
-    if (p->state == CORE_CHECKPOINT_HELD && p->outlasts_us != 0) {
-        uncertain_raise_expiry_max(cl, after_us(until_us, p->outlasts_us), 0);
+    uncertain_raise_expiry_max(cl, from_us, p->lease_us);
+    if (p->state == CORE_CHECKPOINT_HELD) {
+        uncertain_raise_expiry_max(cl, after_us(from_us, p->outlasts_us), 0);
     }
 }
 

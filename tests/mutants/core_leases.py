@@ -2,8 +2,6 @@
 from row import CORE, Mutant
 
 MUTANTS = [
-    Mutant("R1679", "the next process forgets the longer lease of a RENEW that was in flight", CORE + "restore.c",
-           "restore_expiry_max", "later(p->lease_us, p->shrink_lease_us)", "p->lease_us", ["unit:test_core_restore"]),
     Mutant("R1680", "a checkpoint does not have the time until which Redis may have a lock that is released",
            CORE + "checkpoints.c", "describe",
            "state == CORE_CHECKPOINT_RELEASING ? uncertain_expiry_max_us(cl) : 0", "0", ["unit:test_core_restore"]),
@@ -191,10 +189,7 @@ MUTANTS = [
            "later(asked_us, uncertain_expiry_max_us(cl) - cl->hold.deadline_us)",
            "asked_us", ["unit:test_core_restore"]),
     Mutant("R1810", "each process adds a margin to the time for which a release is tried again", CORE + "restore.c",
-           "restore_expiry_max", "after_us(until_us, p->outlasts_us), 0", "until_us, p->outlasts_us",
-           ["unit:test_core_restore"]),
-    Mutant("R1811", "after a reboot the release of a lock whose re-entry is unanswered is given up too soon",
-           CORE + "restore.c", "restore_expiry_max", "after_us(c->now_us, p->lease_us)", "c->now_us",
+           "restore_expiry_max", "after_us(from_us, p->outlasts_us), 0", "from_us, p->outlasts_us",
            ["unit:test_core_restore"]),
     Mutant("R1823", "losses that were not reported yet count as kept positions", CORE + "positions.c",
            "may_keep_position", "c->kept_n < c->conf.waiters_max",

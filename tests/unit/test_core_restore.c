@@ -210,32 +210,6 @@ START_TEST(released_until_the_longest_lease_ends)
 }
 END_TEST
 
-/* After a reboot the deadline is not known, and may be a whole lease away. */
-START_TEST(released_until_the_longest_lease_ends_after_a_reboot)
-{
-    struct world w;
-    uint64_t s, id;
-
-    open_keeping(&w);
-    s = session(&w);
-    id = lock(&w, s, "a", .lease_us = SEC(3000));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
-    lock(&w, s, "a", .lease_us = SEC(3600));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
-    restored(restart_as(&w, MS(50), false), 0, 0, 1, 0);
-    reached(&w);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
-    pass(&w, SEC(3550));
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
-    ck_assert_uint_eq(w.checkpoints_n, 1);
-    pass(&w, SEC(250));
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
-    ck_assert_uint_eq(w.checkpoints_n, 0);
-    world_close(&w);
-}
-END_TEST
-
 /* The end of a lease, as the checkpoint has it, gets no further margin with each process. */
 START_TEST(restarts_do_not_lengthen_the_time_of_a_release)
 {
@@ -839,7 +813,6 @@ main(void)
     tcase_add_test(t, stamped_release_is_not_repeated);
     tcase_add_test(t, acquire_on_its_way_is_swept_up);
     tcase_add_loop_test(t, released_until_the_longest_lease_ends, 0, 5);
-    tcase_add_test(t, released_until_the_longest_lease_ends_after_a_reboot);
     tcase_add_test(t, restarts_do_not_lengthen_the_time_of_a_release);
     tcase_add_test(t, newcomer_waits_for_the_release);
     tcase_add_test(t, place_of_a_session_is_given_back);
