@@ -129,7 +129,7 @@ class Scripted(Case):
         return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, reserve=reserve)[0]
 
     def held(self, kind, key="k", actor=ME, **more):
-        """Acquires the lock for the actor; returns its stamp."""
+        """Acquires the lock for the actor; returns its expiry."""
         outcome, token, stamp = self.run_one(kind, "acquire", key, owner=actor, **more)
         self.assertEqual(outcome, OK)
         self.assertGreater(token, 0)

@@ -195,7 +195,7 @@ class OneConnection(Case):
             s.sendall(b"UNLOCK a OWNER t0\\r\\n")
             sys.exit(s.recv(1) != b":")
             """ % harness.DEADLINE
-        for _ in range(1):  # named owners have a grace, so a second round would wait
+        for _ in range(1):  # a second round would wait for owner_grace
             self.assertEqual(subprocess.run([sys.executable, "-c", code, d.path]).returncode, 0)
 
 

@@ -92,7 +92,7 @@ class Kinds(Case):
         scores = "redisson_lock_timeout:{f}"
         for member in self.r.cmd("LRANGE", "redisson_lock_queue:{f}", "0", "2"):
             self.assertGreater(float(self.r.cmd("ZSCORE", scores, member)), time.time() * 1000)
-            self.r.cmd("ZADD", scores, "1", member)  # as if their time had come
+            self.r.cmd("ZADD", scores, "1", member)  # as if it had expired
         holder.cmd("UNLOCK", "f")
         self.assertGreater(mine.read(), 0)
         mine.cmd("UNLOCK", "f")

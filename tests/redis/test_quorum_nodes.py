@@ -430,7 +430,7 @@ class Filled(Quorum):
     CONF = CONF.replace("lease: 3s", "lease: 600s")
 
     def looked_up(self):
-        """How often each node has noted up a key for a renewal."""
+        """How often each node has looked up a key for a renewal."""
         calls = [re.search(r"cmdstat_hexists:calls=(\d+)", stats) for stats in self.m.cmd("INFO", "commandstats")]
         return [int(found.group(1)) if found else 0 for found in calls]
 

@@ -65,7 +65,7 @@ class Tracking(Reload):
         self.assertGreater(b.read(), 0)
 
     def test_off(self):
-        """The daemon's own renewals are no news to it: no renewal causes the next one while a client waits."""
+        """Redis does not notify the daemon of its own renewals: no renewal causes the next one while a client waits."""
         self.begin(self.CONF % "true")
         a, _ = self.wait_for_another_client(2)
         until(lambda: self.tracked() == 1)

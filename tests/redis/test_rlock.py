@@ -474,7 +474,7 @@ class Losing(Rlock):
         until(lambda: self.c.maps("LOCKS", "x")[0]["session"] not in (None, was["session"]))
         self.assertEqual(self.c.maps("LOCKS", "x")[0]["token"], was["token"])
         self.assertIsNone(p.poll())
-        self.assertEqual(self.c.cmd("BREAK", "x"), 1)  # and rlock learns of the loss there
+        self.assertEqual(self.c.cmd("BREAK", "x"), 1)  # rlock learns of it by its new session
         self.assert_lost(p)
 
     def test_the_daemon_is_killed(self):

@@ -322,7 +322,7 @@ class While(Bad):
                                 "rlock: x: lock lost: the daemon says so")
 
     def test_no_room_when_it_comes_back(self):
-        """A daemon that has no room for the session yet reports nothing about the lock."""
+        """A daemon that takes no more sessions, or cannot reach Redis, reports nothing about the lock."""
         p = self.runs(LOCK=[GRANT % 60000, b"-ERR max number of clients reached\r\n",
                             b"-UNAVAILABLE Redis cannot answer\r\n", GRANT % 60000, b"-LOST it was lost\r\n"])
         self.d.push("LOCK", None)

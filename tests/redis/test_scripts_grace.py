@@ -79,7 +79,7 @@ class InAGrace(Scripted):
                 self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], GRACE, "over meanwhile")
 
     def test_over_ghosts(self):
-        """A daemon with a lock in old data has lost that lock since, or else this reclaim would not come."""
+        """A ghost has the lock in old data, and has lost it since: else no other owner would reclaim the lock."""
         ghost = A + ":7"
         for kind in KINDS:
             with self.subTest(kind):
@@ -212,7 +212,7 @@ class InAGrace(Scripted):
         self.assertEqual(self.c.cmd("LRANGE", "redisson_lock_queue:{k}", 0, -1), [YOU])
 
     def test_permits_above_the_limit_come_down_again(self):
-        """All permits that were granted since the snapshot are asserted, whatever the snapshot has."""
+        """All permits that were granted since the snapshot are reclaimed, whatever permits the snapshot has."""
         ghosts = ["g%015d" % i for i in range(2)]
         ours = ["o%015d" % i for i in range(3)]
         for p in ghosts:

@@ -105,7 +105,7 @@ class MembersPresent(Presence):
                 self.assertEqual(self.register(A).status, status)
 
     def test_a_member_that_comes_back_later_is_announced_at_once(self):
-        """The other daemons do not count on it any more, whether Redis has forgotten it yet or not."""
+        """For the other daemons it holds nothing any more, whether Redis has forgotten it yet or not."""
         self.register(A)
         for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
             with self.subTest(age), self.listening(CHANNEL) as b:

@@ -505,7 +505,7 @@ class Keys(Presence):
         self.assertEqual(self.c.cmd("TTL", EPOCH), -1)
 
     def test_full(self):
-        """The first daemon, a known epoch and a lost one, in a Redis without room."""
+        """The first daemon, a known epoch and a lost one, in a full Redis."""
         self.full()
         epoch = self.meets()
         self.full(False)

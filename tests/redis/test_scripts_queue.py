@@ -60,7 +60,7 @@ class Fair(Scripted):
         self.left("k")
         self.try_(ME, ticket=1)
         was = self.score(ME)
-        self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # the script reports the place, and does not change it
+        self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # the script reports the ticket, and does not change it
         self.assertEqual((self.queue(), self.score(ME)), ([ME], was))
 
     def test_strangers_in_front_make_a_place_last_longer(self):
@@ -71,16 +71,16 @@ class Fair(Scripted):
         self.run_all("fair", "acquire", [("k", dict(owner=actor, ticket=1)) for actor in US[2:4]])
         self.assertEqual(self.queue(), [YOU, OTHER, US[1], THIRD, US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
-        self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place includes its own WAIT at first: one too many
+        self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's score includes its own WAIT at first: one too many
         self.score_is(US[3], LEASE + 4 * WAIT)
-        for actor in US[1:4]:  # as Redisson does when it is granted the lock: the places of daemons are still good
+        for actor in US[1:4]:  # as Redisson does when it is granted the lock: tickets of daemons have not expired
             self.c.cmd("ZINCRBY", SET, -2 * WAIT, actor)
             self.assertGreater(self.score(actor), self.now_us() // 1000)
         self.run_one("fair", "renew", owner=US[1], ticket=1, lease=2 * LEASE)
         self.score_is(US[1], 2 * LEASE)  # and no stranger is in front of it any more
 
     def test_other_daemons_in_front_do_not(self):
-        """Else the places of a daemon that died would hold up all others for minutes each."""
+        """Else each ticket of a daemon that died would hold up all others for minutes."""
         self.held("fair", actor=YOU)
         theirs = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         for actor in [*theirs, US[1]]:
@@ -89,7 +89,7 @@ class Fair(Scripted):
             self.score_is(actor, LEASE)
 
     def test_no_place_is_good_for_long(self):
-        """Its time has to be shorter than the 5 minutes that each stranger in front adds to a place."""
+        """Its time has to be shorter than the 5 minutes that each stranger in front adds to a ticket."""
         self.held("fair", actor=YOU)
         self.try_(ME, ticket=1, lease=24 * 3600 * 1000)
         self.score_is(ME, 240000)
@@ -101,7 +101,7 @@ class Fair(Scripted):
         self.run_one("fair", "release", owner=YOU)
         outcome, wait, queued = self.try_(US[2], ticket=1)
         self.assertEqual((outcome, queued), (TAKEN, 1))
-        self.assertTrue(0 < wait <= LEASE)  # until the place of the first is over
+        self.assertTrue(0 < wait <= LEASE)  # until the ticket of the first expires
         self.assertEqual(self.try_(OTHER)[0::2], (TAKEN, 0))
         self.assertEqual(self.try_(US[1])[0], OK)
         self.assertEqual((self.queue(), self.score(US[1])), ([US[2]], None))
@@ -112,7 +112,7 @@ class Fair(Scripted):
         self.left()
 
     def test_a_daemon_at_the_head_names_its_next_owner(self):
-        """A place that was given up is there again, from a replica: its daemon never asks for it."""
+        """A ticket that was given up is there again, from a replica: its daemon never asks for it."""
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         self.held("fair", actor=YOU)
         for actor in [them[0], US[1], them[1], US[2], OTHER]:
@@ -122,9 +122,9 @@ class Fair(Scripted):
         self.run_one("fair", "release", owner=YOU)
         self.c.cmd("RPUSH", LIST, US[3])
         self.c.cmd("ZADD", SET, self.score(US[1]), US[4])
-        for actor in (them[1], US[3], US[4], US[5]):  # another daemon's; half a place, and another half; none
+        for actor in (them[1], US[3], US[4], US[5]):  # another daemon's; half a ticket, and another half; none
             self.assertEqual(self.try_(actor)[0], TAKEN)
-        self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # this request asks for a place, not for the lock
+        self.assertEqual(self.try_(US[2], ticket=1)[0], TAKEN)  # this request asks for a ticket, not for the lock
         self.c.cmd("LPUSH", LIST, them[0])
         self.c.cmd("ZADD", SET, 1, them[0])
         till = self.score(US[1])
@@ -134,7 +134,7 @@ class Fair(Scripted):
 
     def test_an_unused_place_runs_out(self):
         """
-        A place of a process that has ended: other owners of its daemon pass it, and that does not make it last longer.
+        A ticket of a process that has ended: other owners of its daemon pass it, and that does not make it live longer.
         """
         self.c.cmd("HSET", "k", YOU, 1)
         self.try_(US[1], lease=5000, ticket=1)
@@ -173,7 +173,7 @@ class Fair(Scripted):
                 self.redisson(named("a", 1), named("b", 2), wait=-1000)
                 self.redisson(OTHER + "0")
                 self.try_(US[5], ticket=1) if verb == "renew" else None
-                self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: the place of no client
+                self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: the ticket of no client
                 self.run_one("fair", verb, **more)
                 self.assertEqual(self.queue()[0], OTHER + "0")
                 self.assertEqual((self.score(named("a", 1)), self.score(named("b", 2))), (None, None))
@@ -202,7 +202,7 @@ class Fair(Scripted):
             self.try_(ME, ticket=1)  # it would not get the lock
 
     def test_a_caller_is_alive(self):
-        """However late it asks: its place is still in the queue."""
+        """However late it asks: its ticket is still in the queue."""
         self.redisson(ME, wait=-1000)
         self.redisson(OTHER)
         self.c.cmd("HSET", "k", YOU, 1)
@@ -238,7 +238,7 @@ class Fair(Scripted):
         self.score_is(ME, 2 * LEASE + WAIT)  # never less
         self.ttl_is("k", LEASE)
         self.assertEqual(self.queue(), [OTHER, ME])
-        for actor in (US[5], YOU):  # an owner without a place, nor the holder
+        for actor in (US[5], YOU):  # an owner without a ticket, and the holder
             self.assertEqual(self.run_one("fair", "renew", owner=actor, ticket=1), (GONE, 0, 0))
         for spoil in (("ZREM", SET, ME), ("LREM", LIST, 0, ME)):
             self.try_(ME, ticket=1)
@@ -271,7 +271,7 @@ class Fair(Scripted):
         self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, "1"])
 
     def test_asking_again_when_it_was_granted(self):
-        """The reply was lost; a remainder of its place is removed."""
+        """The reply was lost; what is left of its ticket is removed."""
         self.held("fair")
         self.redisson(ME)
         self.assertEqual(self.try_(ME)[0], OK)

@@ -138,7 +138,7 @@ class Strangers(Scripted):
         self.assertTrue(abs(ms - expected) <= SLACK, "%d, not %d: %s" % (ms, expected, text))
 
     def work(self, holder, queue, ms):
-        """The holder has the lock for `ms`; all places and the hold are renewed as daemons and watchdogs do."""
+        """The holder has the lock for `ms`; all tickets and the hold are renewed as daemons and watchdogs do."""
         while ms > 0:
             step = min(ms, LEASE / 3)
             self.pass_(int(step))
@@ -199,7 +199,7 @@ class Strangers(Scripted):
         self.assertEqual(self.c.cmd("EXISTS", LIST, SET), 0)
 
     def test_killed_behind_ours(self):
-        """Issue 16: 306 s, because Redisson counts on from our place behind the first."""
+        """Issue 16: 306 s, because Redisson counts on from our ticket behind the first."""
         self.check([it(1), us(2), it(3, 8000, dead=True), us(4)])
         self.check([it(1, 8000), us(2), it(3, 8000, dead=True), it(4)])
 
@@ -213,7 +213,7 @@ class Strangers(Scripted):
             self.check([it(1, 8000, dead=True), us(2), it(3, 8000, dead=True), us(4)], before, works=lambda: 12000)
 
     def test_living_strangers_keep_their_turn(self):
-        """A stranger's place lasts for its own wait, from when the lock is free or the waiter before it leaves."""
+        """A stranger's ticket lasts for its own wait, from when the lock is free or the waiter before it leaves."""
         holder, queue = us(99), [us(1), it(2, 20000), it(3, 40000), us(4), it(5, 20000)]
         self.assertTrue(self.ask(holder))
         for w in queue:
