@@ -106,13 +106,13 @@ class SlowRedis(Case):
 
     def test_a_flood_that_does_not_wait(self):
         """
-        Requests are answered -UNAVAILABLE by shares; sessions do not read the answers, so these hold them up as well.
+        Requests are answered -UNAVAILABLE by shares; sessions do not read the replies, so these hold them up as well.
         """
         self.start()
         used = self.used()
         self.stop_redis()
         floods = self.flood("WAIT 0")
-        # As above, and limits.output_bytes of answers.
+        # As above, and limits.output_bytes of replies.
         self.assertLess(self.used() - used, SESSIONS * (PIPELINE * 4096 + (160 << 10) + (300 << 10)))
         self.assertEqual(self.d.cmd("PING"), "PONG")
         self.assertRegex(self.d.cmd("LOCK", "mine", "WAIT", "0"), "^UNAVAILABLE ")
@@ -125,7 +125,7 @@ class SlowRedis(Case):
 class LongAnswers(Case):
     """LOCKS of many names, which several sessions request and do not read."""
     LOCKS, READERS = 16000, 6
-    WAITS = 6 << 20  # bytes of each answer, at least
+    WAITS = 6 << 20  # bytes of each reply, at least
 
     def start(self):
         self.d = self.rlockd(redis=self.redis().url, conf="limits: { locks: 100000, pipeline: 4096 }\n")
@@ -151,13 +151,13 @@ class LongAnswers(Case):
         return readers
 
     def check(self, end):
-        """The answers take memory while they wait, and that memory goes back to the kernel by `end`."""
+        """The replies take memory while they wait, and that memory goes back to the kernel by `end`."""
         self.start()
         before = self.rss()
         readers = self.ask()
         peak = self.rss()
         self.assertGreater(peak - before, self.READERS * self.WAITS)
-        # Their records come behind the answers in the heap.
+        # Their records come behind the replies in the heap.
         self.one.send("".join("LOCK m:%d NOWAIT LEASE 1h\r\n" % i for i in range(1000)))
         for _ in range(1000):
             self.assertGreater(self.one.read(), 0)

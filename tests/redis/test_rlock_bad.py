@@ -386,7 +386,7 @@ class After(Bad):
             self.assertGreaterEqual([w[0] for w in self.d.requests].count("UNLOCK"), 2)
 
     def test_an_answer_that_comes_late(self):
-        """rlock had asked for the lock when the command ended: that answer comes before the answer to UNLOCK."""
+        """rlock had asked for the lock when the command ended: that reply comes before the reply to UNLOCK."""
         fifo = os.path.join(self.dir, "go")
         os.mkfifo(fifo)
         path = self.daemon(LOCK=[GRANT % 1200, b""], UNLOCK=GRANT % 1200 + b"-LOST too late\r\n")

@@ -83,11 +83,11 @@ class Watched:
         """Its UNLOCK was answered."""
 
     def answer(self):
-        """The match of the first whole answer in the buffer; None: there is none."""
+        """The match of the first whole reply in the buffer; None: there is none."""
         return GRANT.match(self.buf) if self.buf[:1] == b"*" else re.match(rb"[-:$][^\n]*\r\n", self.buf)
 
     def answers(self):
-        """(the request, the match of its answer) for each answer that has come; a grant's match has groups"""
+        """(the request, the match of its reply) for each reply that has come; a grant's match has groups"""
         got = True
         while got:
             try:
@@ -110,7 +110,7 @@ class LateReader(Watched):
     """
 
     reports = dict(Watched.reports, docs="COMMAND DOCS")
-    docs = None  # the answer to `docs`
+    docs = None  # the reply to `docs`
 
     def rest(self):
         if random.random() < 0.2:
@@ -182,7 +182,7 @@ class Stops(Case):
         heapq.heappush(self.dues, (time.monotonic() + seconds, self.n, w, what))
 
     def receive(self, w, now):
-        """Takes the answers that came since the last read; counts late grants and second holders."""
+        """Takes the replies that came since the last read; counts late grants and second holders."""
         if isinstance(w, InFront):
             for verb, _ in w.answers():
                 if verb == "lock":
@@ -307,7 +307,7 @@ class Stops(Case):
         docs = 1000000 // bytes_n  # more than a socket takes, and less than the limit at which the daemon stops reading
         for _ in range(docs):
             c.ask("COMMAND", "DOCS")
-        # answers of that size are written in several turns before the daemon reads this request
+        # replies of that size are written in several turns before the daemon reads this request
         c.ask("LOCK", "b", "LEASE", "2s")
         until(lambda: [l["state"] for l in self.conn(self.a).maps("LOCKS", "b")] == ["held"])
         self.granted_elsewhere("b")
