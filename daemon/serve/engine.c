@@ -362,7 +362,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->dying);
     list_init(&e->monitors);
     list_init(&e->listings);
-    list_init(&e->longs);
+    list_init(&e->long_replies);
     list_init(&e->recheck[0]);
     list_init(&e->recheck[1]);
     e->recheck_us = CORE_FOREVER;

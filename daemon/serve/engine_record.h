@@ -83,8 +83,8 @@ struct engine {
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct list listings;     /* of listing.c: long answers that are being made, by turns */
     int64_t listings_left_us; /* time that this turn has left for them */
-    struct list longs;        /* session.long_node: their clients have not read a long reply, oldest first */
-    size_t longs_bytes;       /* of all long replies, unread or in the making: see longs.c */
+    struct list long_replies; /* session.long_reply_node: their clients have not read a long reply, oldest first */
+    size_t long_replies_bytes; /* of all long replies, unread or in the making: see long_replies.c */
     struct map questions;     /* of lockinfo.c: of LOCKINFO and GET to Redis; lockinfo_drop_all() empties it */
     uint64_t questions_last;  /* id of the newest */
 

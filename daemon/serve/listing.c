@@ -13,7 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 #include "daemon/serve/cmd.h"
-#include "daemon/serve/longs.h"
+#include "daemon/serve/long_replies.h"
 #include "daemon/serve/replies.h"
 #include "daemon/serve/sessions.h"
 
@@ -28,7 +28,7 @@ struct listing {
     uint64_t session, slot;
     int proto;
     struct listing_work *work; /* owned */
-    size_t counted;            /* its bytes that engine.longs_bytes counts */
+    size_t counted;            /* its bytes that engine.long_replies_bytes counts */
 };
 
 /* Works on the listing, for about most_us. True: the work is done. */
@@ -49,7 +49,7 @@ work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 static void
 drop(struct engine *e, struct listing *l)
 {
-    longs_recount(e, l->counted, 0);
+    long_replies_recount(e, l->counted, 0);
     list_remove(&l->node);
     l->work->drop(l->work, e);
     free(l);
@@ -121,9 +121,9 @@ count_answer(struct engine *e, struct listing *l)
 {
     size_t now = l->work->more != NULL ? pieces_bytes(l->work->more) : 0;
 
-    longs_recount(e, l->counted, now);
+    long_replies_recount(e, l->counted, now);
     l->counted = now;
-    if (now <= SHORT_BYTES || !longs_crowded(e)) {
+    if (now <= SHORT_BYTES || !long_replies_past_bound(e)) {
         return true;
     }
     l->work->more->failed = true;

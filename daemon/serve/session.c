@@ -121,7 +121,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->node);
     list_init(&s->ready_node);
     list_init(&s->write_node);
-    list_init(&s->long_node);
+    list_init(&s->long_reply_node);
     list_init(&s->recheck_node);
     list_init(&s->monitor_node);
     list_init(&s->process_node);

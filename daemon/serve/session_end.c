@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/serve/auth_limit.h"
-#include "daemon/serve/longs.h"
+#include "daemon/serve/long_replies.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session_end.h"
@@ -79,7 +79,7 @@ session_close(struct session *s, enum close_reason reason)
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
     list_remove(&s->recheck_node);
-    longs_over(s);
+    long_replies_over(s);
     peer_leave(s);
     auth_limit_leave(s);
     pubsub_drop(e->pubsub, s);

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/longs.h"
+#include "daemon/serve/long_replies.h"
 #include "daemon/serve/peek.h"
 #include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
@@ -71,9 +71,9 @@ shift(struct session *s)
     if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
         s->may_send_more = true;
-        longs_leave(s, s->out.bytes.n);
+        long_replies_leave(s, s->out.bytes.n);
         if (list_empty(&s->later.list)) {
-            longs_over(s);
+            long_replies_over(s);
         }
     }
 }

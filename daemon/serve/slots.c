@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/memory.h"
-#include "daemon/serve/longs.h"
+#include "daemon/serve/long_replies.h"
 #include "daemon/serve/replies.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
@@ -210,7 +210,7 @@ void
 slots_append(struct session *s, struct pieces *more)
 {
     if (more != NULL) {
-        longs_wait(s, pieces_bytes(more));
+        long_replies_wait(s, pieces_bytes(more));
         pieces_move(&s->later, more);
     }
 }

@@ -317,10 +317,10 @@ START_TEST(long_answers_have_their_share_of_memory)
         if (_i != 1) {
             settle();
         }
-        ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
+        ck_assert_uint_le(engine->long_replies_bytes, LONGS + LONGS / 8);
     }
     for (int i = 0; turns(4) == 4 && i < 100000; i++) {
-        ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
+        ck_assert_uint_le(engine->long_replies_bytes, LONGS + LONGS / 8);
     }
     left = count_left(d, &refused);
     if (_i != 1) {
@@ -337,7 +337,7 @@ START_TEST(long_answers_have_their_share_of_memory)
         }
     }
     settle();
-    ck_assert_uint_eq(engine->longs_bytes, 0);
+    ck_assert_uint_eq(engine->long_replies_bytes, 0);
     leave(&c);
 }
 END_TEST
@@ -365,14 +365,14 @@ START_TEST(a_session_that_reads_has_room_again)
             turn();
         }
         left += pieces_bytes(&d[i].s->later);
-        ck_assert_uint_eq(engine->longs_bytes, left);
+        ck_assert_uint_eq(engine->long_replies_bytes, left);
     }
     ck_assert_uint_gt(asked, LONGS); /* more than may wait at once */
     for (int i = 0; i < READERS; i++) {
         ck_assert_ptr_nonnull(session_find(engine, d[i].id));
         leave(&d[i]);
     }
-    ck_assert_uint_eq(engine->longs_bytes, 0);
+    ck_assert_uint_eq(engine->long_replies_bytes, 0);
     leave(&c);
 }
 END_TEST
