@@ -119,7 +119,7 @@ listing_run(struct cmd *c, struct listing_work *w)
 static bool
 count_answer(struct engine *e, struct listing *l)
 {
-    size_t now = l->work->more != NULL ? pieces_bytes(l->work->more) : 0;
+    size_t now = l->work->more != NULL ? chunks_bytes(l->work->more) : 0;
 
     long_replies_recount(e, l->counted, now);
     l->counted = now;

@@ -20,7 +20,7 @@ struct listing_work {
     void (*finish)(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out);
     /* Frees it, finished or not. */
     void (*drop)(struct listing_work *w, struct engine *e);
-    struct pieces *more; /* owned by the work; follows what finish() has written. NULL: nothing */
+    struct chunks *more; /* owned by the work; follows what finish() has written. NULL: nothing */
 };
 
 /* A copy of a request's words, which are only lent: its size in bytes, and the slices into it. */

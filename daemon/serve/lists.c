@@ -1,7 +1,7 @@
 /*
  * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only.
+ * Owns the rows of such an answer while it is made, in chunks, because their number is known at the end only.
  * show.c describes the records themselves.
  */
 #include "daemon/serve/lists.h"
@@ -31,13 +31,13 @@ struct list_work {
     struct core_cursor cursor;
     uint64_t session, newest;    /* the session that was looked at last; the newest one when the work began */
     int proto;
-    struct pieces rows;          /* owned */
+    struct chunks rows;          /* owned */
     size_t rows_n;
     size_t glob_n;
     char glob[];
 };
 
-/* Adds a row to a box of pieces_end(). */
+/* Adds a row to a box of chunks_end(). */
 static void
 add_row(struct list_work *l, const struct fields *f, struct outbox *box)
 {
@@ -51,7 +51,7 @@ static void
 send_lock(void *ctx, const struct core_lock_view *v)
 {
     struct list_work *l = ctx;
-    struct outbox *box = pieces_end(&l->rows);
+    struct outbox *box = chunks_end(&l->rows);
     struct show_text text;
     struct fields_spot state = {0, 0};
     struct fields f = {.n = 0};
@@ -67,7 +67,7 @@ static void
 send_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct list_work *l = ctx;
-    struct outbox *box = pieces_end(&l->rows);
+    struct outbox *box = chunks_end(&l->rows);
     struct show_text text;
     struct fields f = {.n = 0};
 
@@ -84,7 +84,7 @@ advance_sessions(struct list_work *l, struct engine *e)
     struct show_text text;
 
     for (int i = 0; i < SLICE_SESSIONS; i++) {
-        struct outbox *box = pieces_end(&l->rows);
+        struct outbox *box = chunks_end(&l->rows);
         struct fields f = {.n = 0};
 
         if (s == NULL || s->id > l->newest || box == NULL) {
@@ -113,7 +113,7 @@ advance(struct listing_work *w, struct engine *e)
     unsigned n = lists_records_at_once(glob);
 
     l->now_us = clock_now_us();
-    if (!pieces_whole(&l->rows)) { /* too long */
+    if (!chunks_whole(&l->rows)) { /* too long */
         return false;
     }
     switch (l->what) {
@@ -134,13 +134,13 @@ finish(struct listing_work *w, struct engine *e, struct outbox *box, struct writ
     struct outbox first;
 
     (void)e;
-    if (!pieces_whole(&l->rows)) {
-        pieces_fini(&l->rows);
+    if (!chunks_whole(&l->rows)) {
+        chunks_fini(&l->rows);
         fields_refuse_length(out);
         return;
     }
     writer_array(out, l->rows_n);
-    if (pieces_shift(&l->rows, &first)) { /* most answers are one piece, and leave at once */
+    if (chunks_shift(&l->rows, &first)) { /* most answers are one chunk, and leave at once */
         outbox_move(box, &first);
     }
 }
@@ -152,7 +152,7 @@ drop(struct listing_work *w, struct engine *e)
 
     (void)e;
     core_cursor_end(&l->cursor);
-    pieces_fini(&l->rows);
+    chunks_fini(&l->rows);
     free(l);
 }
 
@@ -165,7 +165,7 @@ list_all(struct cmd *c, enum what what)
     *l = (struct list_work){.work = {advance, finish, drop, NULL}, .what = what, .engine = c->session->engine,
                             .newest = session_newest(c->session->engine), .proto = c->out->proto, .glob_n = glob.n};
     memcpy(l->glob, glob.p, glob.n);
-    pieces_init(&l->rows, command_answer_bytes_max(c));
+    chunks_init(&l->rows, command_answer_bytes_max(c));
     l->work.more = &l->rows;
     core_cursor_begin(c->session->engine->core, &l->cursor);
     return listing_run(c, &l->work);

@@ -10,7 +10,7 @@
 
 struct engine;
 struct outbox;
-struct pieces;
+struct chunks;
 struct session;
 
 /*
@@ -23,12 +23,12 @@ void slots_replied(struct session *s, uint64_t id);
 /*
  * Appends `more` behind what was written of the oldest slot's reply; takes `more`, and copies no byte. NULL: nothing.
  */
-void slots_append(struct session *s, struct pieces *more);
+void slots_append(struct session *s, struct chunks *more);
 
 /*
  * Answers slot `id` with the whole reply, which is taken. Unknown ids (of a closed session) are ignored. `more`, of the
  * oldest slot only, follows the reply; NULL: nothing.
  */
-void slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more);
+void slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct chunks *more);
 
 #endif

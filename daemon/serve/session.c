@@ -128,7 +128,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     slots_init(s);
     outbox_init(&s->out);
     s->out.pool = &e->pool;
-    pieces_init(&s->later, 0);
+    chunks_init(&s->later, 0);
     roles_begin(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
     snprintf(s->addr, sizeof(s->addr), "%s", addr);
@@ -166,7 +166,7 @@ session_free(struct session *s)
     slots_fini(s);
     reader_fini(&s->reader);
     outbox_fini(&s->out);
-    pieces_fini(&s->later);
+    chunks_fini(&s->later);
     free(s->name);
     free(s->lib_name);
     free(s->lib_ver);

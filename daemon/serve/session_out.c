@@ -76,7 +76,7 @@ session_out_fit(struct session *s, size_t *bytes)
 struct outbox *
 session_out_last(struct session *s)
 {
-    struct outbox *last = pieces_last(&s->later);
+    struct outbox *last = chunks_last(&s->later);
 
     if (last != NULL) {
         return last;

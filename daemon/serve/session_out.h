@@ -25,7 +25,7 @@ session_out_end(struct session *s)
 static inline size_t
 session_out_bytes(const struct session *s)
 {
-    return s->out.bytes.n + (list_empty(&s->later.list) ? 0 : pieces_bytes(&s->later));
+    return s->out.bytes.n + (list_empty(&s->later.list) ? 0 : chunks_bytes(&s->later));
 }
 
 static inline bool

@@ -16,7 +16,7 @@
 #include "daemon/serve/engine_record.h"
 #include "daemon/serve/forms.h"
 #include "daemon/serve/outbox.h"
-#include "daemon/serve/pieces.h"
+#include "daemon/serve/chunks.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 #include "proto/writer.h"
@@ -62,7 +62,7 @@ struct session {
     struct reader reader;
     size_t peeked;             /* bytes of the socket that were read, and are still in it; see peek.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
-    struct pieces later;       /* the output behind out */
+    struct chunks later;       /* the output behind out */
     struct list long_reply_node; /* engine.long_replies; `later` has long_reply_bytes of long answers */
     size_t long_reply_bytes;
     int proto;                 /* 2 or 3 */

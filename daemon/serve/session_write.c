@@ -68,7 +68,7 @@ shift(struct session *s)
     if (s->out.bytes.p != NULL) {
         pool_take_back(&s->engine->pool, &s->out.bytes);
     }
-    if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
+    if (!list_empty(&s->later.list) && chunks_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
         s->may_send_more = true;
         long_replies_leave(s, s->out.bytes.n);

@@ -207,16 +207,16 @@ slots_replied(struct session *s, uint64_t id)
 }
 
 void
-slots_append(struct session *s, struct pieces *more)
+slots_append(struct session *s, struct chunks *more)
 {
     if (more != NULL) {
-        long_replies_wait(s, pieces_bytes(more));
-        pieces_move(&s->later, more);
+        long_replies_wait(s, chunks_bytes(more));
+        chunks_move(&s->later, more);
     }
 }
 
 void
-slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more)
+slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct chunks *more)
 {
     struct session *s = session_find(e, session);
     enum reply_form form;

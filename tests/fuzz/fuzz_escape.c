@@ -121,7 +121,7 @@ monitor_line(struct choices *c)
     list_init(&e.writing_events);
     list_init(&monitor.ready_node);
     list_init(&monitor.write_node);
-    pieces_init(&monitor.later, 0);
+    chunks_init(&monitor.later, 0);
     list_push_back(&e.monitors, &monitor.monitor_node);
     outbox_init(&monitor.out);
     reader_init(&r, &limits);

@@ -132,7 +132,7 @@ MUTANTS = [
            "e->sessions_n,", ["wire:78-user-shares.wire"]),
     Mutant("R270", "a reply behind a long answer overtakes the rest of that answer", SERVE + "session_out.c",
            "session_out_last", "last != NULL", "last != NULL && s->closed", ["unit:test_listing"]),
-    Mutant("R271", "a long answer is one block of memory", SERVE + "pieces.c", "pieces_end",
+    Mutant("R271", "a long answer is one block of memory", SERVE + "chunks.c", "chunks_end",
            "last->bytes.n < full", "last->bytes.n < full * 1024", ["unit:test_listing"]),
     Mutant("R272", "a session that was cut short gets no events until its next turn", SERVE + "sessions.c",
            "session_wake_to_write", "!list_linked(&s->write_node)",

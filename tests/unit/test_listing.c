@@ -180,7 +180,7 @@ ask_for_all(struct client *c)
     sends(c, "LOCKS\nPING\n");
     settle();
     ck_assert(list_empty(&engine->listings));
-    ck_assert_uint_gt(pieces_bytes(&c->s->later), 1024 * 1024);
+    ck_assert_uint_gt(chunks_bytes(&c->s->later), 1024 * 1024);
 }
 
 /* Reads all that comes. */
@@ -200,7 +200,7 @@ receive_all(const struct client *c, struct buf *b)
 /*
  * The rows wait in small blocks, which leave in order, and each block is freed then; later replies stand behind them.
  */
-START_TEST(a_long_answer_leaves_in_pieces)
+START_TEST(a_long_answer_leaves_in_chunks)
 {
     struct client c = come(), d = come();
     char pattern[NAME];
@@ -209,15 +209,15 @@ START_TEST(a_long_answer_leaves_in_pieces)
 
     lock_many(&c, pattern);
     ask_for_all(&d);
-    all = pieces_bytes(&d.s->later);
-    for (int i = 0; i < 100 && pieces_bytes(&d.s->later) == all; i++) {
+    all = chunks_bytes(&d.s->later);
+    for (int i = 0; i < 100 && chunks_bytes(&d.s->later) == all; i++) {
         buf_init(&b, 0);
         receives(&d, &b);
         ck_assert(i > 0 || strncmp(b.p, "*1500\r\n", 7) == 0);
         buf_fini(&b);
         turn();
     }
-    ck_assert_uint_lt(pieces_bytes(&d.s->later), all);
+    ck_assert_uint_lt(chunks_bytes(&d.s->later), all);
     receive_all(&d, &b);
     ck_assert(list_empty(&d.s->later.list));
     ck_assert_ptr_null(d.s->out.bytes.p);
@@ -230,7 +230,7 @@ END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
 /* A row that waited for long does not say "held" of a lock that is held no more. */
-START_TEST(a_listing_in_pieces_is_checked_again)
+START_TEST(a_listing_in_chunks_is_checked_again)
 {
     struct client c = come(), d = come();
     char pattern[NAME];
@@ -256,8 +256,8 @@ START_TEST(a_listing_in_pieces_is_checked_again)
 END_TEST
 #endif
 
-/* The pieces of a session that has gone are dropped. */
-START_TEST(pieces_go_with_their_session)
+/* The chunks of a session that has gone are dropped. */
+START_TEST(chunks_go_with_their_session)
 {
     struct client c = come(), d = come();
     char pattern[NAME];
@@ -355,8 +355,8 @@ START_TEST(a_session_that_reads_has_room_again)
     for (int i = 0; i < READERS; i++) {
         d[i] = come();
         ask_for_all(&d[i]);
-        asked += pieces_bytes(&d[i].s->later);
-        while (!list_alone(&d[i].s->later.list)) { /* all but the last piece, so that some of it waits */
+        asked += chunks_bytes(&d[i].s->later);
+        while (!list_alone(&d[i].s->later.list)) { /* all but the last chunk, so that some of it waits */
             struct buf b;
 
             buf_init(&b, 0);
@@ -364,7 +364,7 @@ START_TEST(a_session_that_reads_has_room_again)
             buf_fini(&b);
             turn();
         }
-        left += pieces_bytes(&d[i].s->later);
+        left += chunks_bytes(&d[i].s->later);
         ck_assert_uint_eq(engine->long_replies_bytes, left);
     }
     ck_assert_uint_gt(asked, LONGS); /* more than may wait at once */
@@ -384,11 +384,11 @@ main(void)
     const TTest *tests[] = {
         a_long_answer_takes_several_turns,
         forgotten_with_its_session,
-        a_long_answer_leaves_in_pieces,
+        a_long_answer_leaves_in_chunks,
 #ifdef RLOCKD_TEST_CLOCK
-        a_listing_in_pieces_is_checked_again,
+        a_listing_in_chunks_is_checked_again,
 #endif
-        pieces_go_with_their_session,
+        chunks_go_with_their_session,
         a_session_that_reads_has_room_again,
         by_turns,
         many_dear_ones_are_bounded_together,

@@ -372,12 +372,12 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
 }
 END_TEST
 
-/* The socket takes all that is sent: other sessions have their turn between two pieces. */
-START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
+/* The socket takes all that is sent: other sessions have their turn between two chunks. */
+START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_chunk_a_turn)
 {
     enum { BYTES = 1000 };
     struct client c = come();
-    struct pieces more;
+    struct chunks more;
     struct outbox *box;
     char text[BYTES];
     struct buf b;
@@ -385,9 +385,9 @@ START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn)
 
     settle();
     memset(text, 'x', sizeof(text));
-    pieces_init(&more, 0);
+    chunks_init(&more, 0);
     for (size_t n = 0; n < 70000; n += BYTES) {
-        box = pieces_end(&more);
+        box = chunks_end(&more);
         ck_assert_ptr_nonnull(box);
         buf_add(&box->bytes, text, sizeof(text));
     }
@@ -687,7 +687,7 @@ main(void)
         a_holder_that_dies_asking_for_too_much_frees_in_no_time,
         a_holder_that_dies_with_much_unread_frees_in_no_time,
         the_more_want_to_go_on_the_smaller_the_share,
-        a_fast_reader_of_a_long_answer_is_sent_one_piece_a_turn,
+        a_fast_reader_of_a_long_answer_is_sent_one_chunk_a_turn,
 #ifdef RLOCKD_TEST_CLOCK
         slow_requests_make_a_short_turn,
         new_sessions_go_before_sessions_cut_short,
