@@ -1,7 +1,7 @@
 /*
  * commands_front.c -- SET, GET, DEL, EVAL, EVALSHA, SCRIPT: rlockd in Redis's place, for unchanged lock libraries.
  *
- * Owns the way from front.c's result to requests of the core; the replies are the forms of forms.c. The value of a SET
+ * Owns the way from front.c's result to requests of the core; reply_form.c has the forms of replies. The value of a SET
  * is the owner of the name, so inspection, events and tokens are those of any named owner. Nothing is stored here: the
  * core holds what SET took, and DEL and GET read it there.
  */

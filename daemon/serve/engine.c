@@ -41,7 +41,7 @@ note_reply(struct engine *e, const struct core_reply *r)
     struct outbox *out = s != NULL ? slots_reply(s, r->id, &form) : NULL;
 
     if (out != NULL) {
-        form_write(e, out, s->proto, form, r);
+        reply_form_write(e, out, s->proto, form, r);
         slots_replied(s, r->id);
     }
 }

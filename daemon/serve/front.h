@@ -9,7 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/core/core.h"
-#include "daemon/serve/forms.h"
+#include "daemon/serve/reply_form.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "daemon/serve/forms.h"
+#include "daemon/serve/reply_form.h"
 
 struct engine;
 struct outbox;

@@ -24,7 +24,7 @@ step(void *ctx, const struct core_event *ev)
 static void
 rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
 {
-    form_rewrite(ctx, m, out);
+    reply_form_rewrite(ctx, m, out);
 }
 
 /* Rewrites replies that rely on a grant that is over, and "ms left" that is too high. False: one is partly sent. */

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "daemon/serve/engine_record.h"
-#include "daemon/serve/forms.h"
+#include "daemon/serve/reply_form.h"
 #include "daemon/serve/outbox.h"
 #include "daemon/serve/chunks.h"
 #include "proto/commands.h"

@@ -59,7 +59,7 @@ check_call(bool ok, const struct front_call *f, const struct words *w, size_t by
     }
     check_names(f->name, f->names, bytes_max, w);
     CHECK(f->event == CORE_LOCK || f->event == CORE_UNLOCK || f->event == CORE_RENEW);
-    CHECK((unsigned)f->form < FORMS);
+    CHECK((unsigned)f->form < REPLY_FORMS);
     CHECK(f->owner.n >= 1 && f->owner.n <= OPTIONS_OWNER_BYTES_MAX);
     CHECK(f->lease_us >= 0 && f->lease_us <= YEAR_US);
 }

@@ -191,7 +191,7 @@ written(enum reply_form form, int proto, const struct core_reply *r, const char 
     struct outbox out;
 
     outbox_init(&out);
-    form_write(engine, &out, proto, form, r);
+    reply_form_write(engine, &out, proto, form, r);
     buf_add(&out.bytes, "", 1);
     ck_assert_msg(strcmp(out.bytes.p, want) == 0, "form %d, answer %d: \"%s\"", (int)form, (int)r->answer, out.bytes.p);
     outbox_fini(&out);
@@ -202,7 +202,7 @@ START_TEST(each_answer_in_each_form)
 {
     static const struct {
         const char *yes, *no;
-    } says[FORMS] = {
+    } says[REPLY_FORMS] = {
         [FORM_SET] = {"+OK\r\n", "$-1\r\n"},
         [FORM_STATUS] = {"+OK\r\n", ":0\r\n"},
         [FORM_COUNT] = {":1\r\n", ":0\r\n"},
@@ -213,9 +213,9 @@ START_TEST(each_answer_in_each_form)
     int form;
 
     outbox_init(&native);
-    form_write(engine, &native, 2, FORM_NATIVE, &r);
+    reply_form_write(engine, &native, 2, FORM_NATIVE, &r);
     buf_add(&native.bytes, "", 1);
-    for (form = FORM_NATIVE + 1; form < FORMS; form++) {
+    for (form = FORM_NATIVE + 1; form < REPLY_FORMS; form++) {
         switch (r.answer) {
         case CORE_GRANTED:
         case CORE_LEFT:

@@ -1,15 +1,15 @@
 /*
- * forms.c -- replies of the core in the forms of Redis. Owns the table of forms and nothing else.
+ * reply_form.c -- replies of the core in the forms of Redis. Owns the table of forms and nothing else.
  *
  * Invariant: what the core did not grant, free or renew is never counted.
  */
-#include "daemon/serve/forms.h"
+#include "daemon/serve/reply_form.h"
 
 #include "daemon/serve/commands_reply.h"
 #include "daemon/serve/outbox.h"
 #include "daemon/serve/session_record.h"
 
-_Static_assert(FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
+_Static_assert(REPLY_FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
 
 /* The answers of a reply, as they are counted for a client that knows only yes, no and errors. */
 enum verdict { VERDICT_ERROR, VERDICT_YES, VERDICT_NO };
@@ -94,7 +94,7 @@ write_all(struct writer *out, const struct tally *t)
     writer_int(out, t->no > 0 ? 0 : (int64_t)t->yes);
 }
 
-static form_fn *const forms[FORMS] = {
+static form_fn *const forms[REPLY_FORMS] = {
     [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
 };
 
@@ -115,7 +115,7 @@ rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
 }
 
 void
-form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r)
+reply_form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r)
 {
     struct writer out = {.out = &box->bytes, .proto = proto};
     struct outbox_group group = outbox_begin(box);
@@ -139,7 +139,7 @@ form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form
 
 /* The reply as if the lock had been lost before: clients that know no LOST get the `no` of their command. */
 void
-form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
+reply_form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
 {
     struct core_reply lost = {.answer = CORE_WAS_LOST};
     struct writer w = {.out = out, .proto = m->proto};
@@ -150,7 +150,7 @@ form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
         return;
     }
     outbox_init(&box);
-    form_write(e, &box, m->proto, m->form, &lost);
+    reply_form_write(e, &box, m->proto, m->form, &lost);
     buf_add_slice(out, buf_slice(&box.bytes));
     outbox_fini(&box);
 }
