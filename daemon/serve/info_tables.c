@@ -13,7 +13,7 @@
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
-#include "daemon/serve/lists.h"
+#include "daemon/serve/commands_list.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/show.h"
@@ -98,7 +98,7 @@ waiter_row(void *ctx, const struct core_waiter_view *v)
 static bool
 advance_locks(struct table_work *w)
 {
-    unsigned n = lists_records_at_once(glob_of(w));
+    unsigned n = command_records_at_once(glob_of(w));
 
     return core_cursor_locks(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, lock_row, w);
 }
@@ -106,7 +106,7 @@ advance_locks(struct table_work *w)
 static bool
 advance_waiters(struct table_work *w)
 {
-    unsigned n = lists_records_at_once(glob_of(w));
+    unsigned n = command_records_at_once(glob_of(w));
 
     return core_cursor_waiters(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, waiter_row, w);
 }

@@ -1,10 +1,10 @@
 /*
- * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
+ * commands_list.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
  * Owns the rows of such an answer while it is made, in chunks, because their number is known at the end only.
  * show.c describes the records themselves.
  */
-#include "daemon/serve/lists.h"
+#include "daemon/serve/commands_list.h"
 
 #include <stdlib.h>
 
@@ -100,7 +100,7 @@ advance_sessions(struct list_work *l, struct engine *e)
 
 /* The number of records that take some tens of microseconds, if each is compared with the glob. */
 unsigned
-lists_records_at_once(struct slice glob)
+command_records_at_once(struct slice glob)
 {
     return 1 + SLICE_BYTES / (16 + (unsigned)(glob.n < SLICE_BYTES ? glob.n : SLICE_BYTES));
 }
@@ -110,7 +110,7 @@ advance(struct listing_work *w, struct engine *e)
 {
     struct list_work *l = container_of(w, struct list_work, work);
     struct slice glob = {l->glob, l->glob_n};
-    unsigned n = lists_records_at_once(glob);
+    unsigned n = command_records_at_once(glob);
 
     l->now_us = clock_now_us();
     if (!chunks_whole(&l->rows)) { /* too long */
