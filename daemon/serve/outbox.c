@@ -1,9 +1,9 @@
 /*
- * outbox.c -- bytes on their way to a client, and until when they are true.
+ * outbox.c -- bytes on their way to a client, and until when they are valid.
  *
  * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
  * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
- * O2  outbox.good_until_us is at most that of any mark.
+ * O2  outbox.all_valid_until_us is at most that of any mark.
  * O3  Of an answer that has left in part (at < gone) nothing is changed but an "ms left" of which no byte has left.
  * O4  The core is not stepped while the bytes are made anew (copy()): a step may append.
  */
@@ -18,7 +18,7 @@
 
 enum {
     MARKS_FIRST = 4,  /* more than most answers have */
-    MARKS_MAX = 1024, /* that one outbox_fit() looks at: an unread LOCKS has one for each row */
+    MARKS_MAX = 1024, /* that one outbox_validate() looks at: an unread LOCKS has one for each row */
 };
 
 struct outbox_marks {
@@ -45,7 +45,7 @@ drop_marks(struct outbox *box)
 {
     free_marks(box);
     box->marks = NULL;
-    box->good_until_us = CORE_FOREVER;
+    box->all_valid_until_us = CORE_FOREVER;
 }
 
 void
@@ -116,15 +116,15 @@ may_rewrite_ms(const struct outbox_mark *k, uint64_t gone)
 
 /* The deadline of the mark, or the time at which fewer ms are left than in its bytes. */
 static int64_t
-mark_good_until_us(const struct outbox_mark *k)
+mark_valid_until_us(const struct outbox_mark *k)
 {
     return k->grant.deadline_us - (k->ms_n > 0 ? k->left_ms * US_PER_MS : 0);
 }
 
 static void
-lower_good_until(struct outbox *box, int64_t us)
+lower_valid_until(struct outbox *box, int64_t us)
 {
-    box->good_until_us = us < box->good_until_us ? us : box->good_until_us;
+    box->all_valid_until_us = us < box->all_valid_until_us ? us : box->all_valid_until_us;
 }
 
 /* ---- marks ---- */
@@ -176,7 +176,7 @@ outbox_close(struct outbox *box, struct outbox_group group, enum outbox_late lat
         k->late = late;
         k->form = form & ((1u << OUTBOX_FORM_BITS) - 1);
         k->proto = (unsigned)proto & ((1u << OUTBOX_PROTO_BITS) - 1);
-        lower_good_until(box, mark_good_until_us(k));
+        lower_valid_until(box, mark_valid_until_us(k));
     }
     m->mark[m->n - 1].more = false;
 }
@@ -189,7 +189,7 @@ outbox_mark_held(struct outbox *box, const struct core_grant *g, size_t at, uint
     if (m != NULL) {
         m->mark[m->n++] = (struct outbox_mark){
             .grant = *g, .at = m->gone + at, .n = sizeof(lost_word) - 1, .late = OUTBOX_WORD};
-        lower_good_until(box, g->deadline_us);
+        lower_valid_until(box, g->deadline_us);
     }
 }
 
@@ -207,7 +207,7 @@ outbox_take_marks(struct outbox *to, struct outbox *from, size_t at)
         k->at = k->at - f->gone + m->gone + at;
     }
     if (m != NULL) {
-        lower_good_until(to, from->good_until_us);
+        lower_valid_until(to, from->all_valid_until_us);
     }
     drop_marks(from);
 }
@@ -272,7 +272,7 @@ is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
         return false;
     case CORE_GRANT_LOST:
         return true;
-    case CORE_GRANT_ENDED: /* the owner gave it back, or has received LOST: the bytes stay true until the deadline */
+    case CORE_GRANT_ENDED: /* the owner gave it back, or has received LOST: the bytes stay valid until the deadline */
         break;
     }
     return now_us >= k->grant.deadline_us;
@@ -341,7 +341,7 @@ note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint
             struct outbox_mark *mark = &m->mark[k];
 
             mark->lost = is_late(mark, now_us, env);
-            mark->patch = mark->ms_n > 0 && now_us >= mark_good_until_us(mark);
+            mark->patch = mark->ms_n > 0 && now_us >= mark_valid_until_us(mark);
             torn = torn || (mark->patch && !may_rewrite_ms(mark, m->gone));
             late = late || mark->lost;
         }
@@ -353,7 +353,7 @@ note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint
         }
     }
     *checked = i;
-    return OUTBOX_FIT;
+    return OUTBOX_VALID;
 }
 
 /* ---- the bytes made anew ---- */
@@ -456,7 +456,7 @@ copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 
 /*
  * Removes the marks of bytes that were replaced. Returns the number of losses that the new bytes report to their
- * owners, which `reported` lists. If some marks were not checked, good_until_us and losses of the outbox stay.
+ * owners, which `reported` lists. If some marks were not checked, all_valid_until_us and losses of the outbox stay.
  */
 static uint32_t
 remove_replaced(struct outbox *box, uint32_t checked, struct core_grant *reported, const struct outbox_env *env)
@@ -465,20 +465,21 @@ remove_replaced(struct outbox *box, uint32_t checked, struct core_grant *reporte
     uint32_t i, kept = 0, n = 0;
     bool all = checked == m->n;
 
-    box->good_until_us = all ? CORE_FOREVER : box->good_until_us;
-    box->fit_until_us = CORE_FOREVER;
+    box->all_valid_until_us = all ? CORE_FOREVER : box->all_valid_until_us;
+    box->valid_until_us = CORE_FOREVER;
     for (i = 0; i < checked; i++) {
         const struct outbox_mark *k = &m->mark[i];
 
         if (!k->to_replace) {
-            lower_good_until(box, mark_good_until_us(k));
-            box->fit_until_us = k->grant.deadline_us < box->fit_until_us ? k->grant.deadline_us : box->fit_until_us;
+            lower_valid_until(box, mark_valid_until_us(k));
+            box->valid_until_us =
+                k->grant.deadline_us < box->valid_until_us ? k->grant.deadline_us : box->valid_until_us;
             m->mark[kept++] = *k;
         } else if (k->late == OUTBOX_LOST && k->lost) {
             reported[n++] = k->grant;
         }
     }
-    box->fit_n = all ? box->bytes.n : (size_t)(m->mark[checked].at - m->gone);
+    box->valid_n = all ? box->bytes.n : (size_t)(m->mark[checked].at - m->gone);
     if (kept < checked) {
         memmove(m->mark + kept, m->mark + checked, (m->n - checked) * sizeof(m->mark[0]));
     }
@@ -491,7 +492,7 @@ remove_replaced(struct outbox *box, uint32_t checked, struct core_grant *reporte
 }
 
 enum outbox_fate
-outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
+outbox_validate(struct outbox *box, int64_t now_us, const struct outbox_env *env)
 {
     struct core_grant *reported;
     uint32_t i, n, checked;
@@ -515,5 +516,5 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
         env->step(env->ctx, &(struct core_event){.type = CORE_LOSS_REPORTED, .grant = reported[i]});
     }
     free(reported);
-    return OUTBOX_FIT;
+    return OUTBOX_VALID;
 }

@@ -1,10 +1,10 @@
 /*
- * outbox.h -- bytes on their way to a client, and until when they are true.
+ * outbox.h -- bytes on their way to a client, and until when they are valid.
  *
  * Bytes that report a lock as held carry a mark for each grant they rely on: where they are, the grant, its deadline.
- * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
- * lock was lost since, outbox_fit() asks the core about each grant. If the grant is still valid, the bytes stay, and
- * "ms left" is written anew where it is less by now. If the grant is lost, the reply to its owner becomes -LOST, an
+ * Right before bytes leave, outbox_is_valid() compares the time with the earliest deadline; if that has passed, or some
+ * lock was lost since, outbox_validate() asks the core about each grant. If the grant is still valid, the bytes stay,
+ * and "ms left" is written anew where it is less by now. If the grant is lost, the reply to its owner becomes -LOST, an
  * event is dropped, LOCKS and LOCKINFO show "lost", and any other answer becomes -UNAVAILABLE.
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
@@ -20,7 +20,7 @@
 #include "daemon/core/core.h"
 #include "daemon/base/pool.h"
 
-/* What becomes of late bytes: they report a lock as held, and are not true any more. */
+/* What becomes of late bytes: they report a lock as held, and are not valid any more. */
 enum outbox_late {
     OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the loss was reported */
     OUTBOX_DROP,  /* an event: nothing */
@@ -41,7 +41,7 @@ struct outbox_mark {
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = there is none */
     unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
     bool more : 1;            /* the next mark is of the same bytes */
-    bool lost : 1;            /* set within outbox_fit(): the grant is lost, or its deadline has passed */
+    bool lost : 1;            /* set within outbox_validate(): the grant is lost, or its deadline has passed */
     bool to_replace : 1;          /* likewise: a mark of its group is `lost`, so the group's bytes are to be replaced */
     bool patch : 1;           /* likewise: "ms left" is too high by now */
 };
@@ -50,12 +50,12 @@ struct outbox {
     struct buf bytes;
     struct outbox_marks *marks; /* owned; NULL = none */
     struct pool *pool;          /* borrowed: the memory of few marks; NULL = malloc */
-    int64_t good_until_us;      /* before this time all bytes are true; CORE_FOREVER without marks */
-    size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last ... */
-    int64_t fit_until_us;       /* ... and the first deadline that they rely on */
+    int64_t all_valid_until_us; /* before this time all bytes are valid; CORE_FOREVER without marks */
+    size_t valid_n;             /* bytes that outbox_validate() has made valid, when it was called last ... */
+    int64_t valid_until_us;     /* ... and the first deadline that they rely on */
 };
 
-/* What outbox_fit() needs from outside. */
+/* What outbox_validate() needs from outside. */
 struct outbox_env {
     const struct core *core;
     const uint64_t *losses;   /* metrics.lost: rises with every lock that is lost */
@@ -65,7 +65,7 @@ struct outbox_env {
     void *ctx;
 };
 
-enum outbox_fate { OUTBOX_FIT, OUTBOX_TORN };
+enum outbox_fate { OUTBOX_VALID, OUTBOX_TORN };
 
 static inline void
 outbox_init(struct outbox *box)
@@ -73,7 +73,7 @@ outbox_init(struct outbox *box)
     buf_init(&box->bytes, 0);
     box->marks = NULL;
     box->pool = NULL;
-    box->good_until_us = CORE_FOREVER;
+    box->all_valid_until_us = CORE_FOREVER;
 }
 
 void outbox_fini(struct outbox *box);
@@ -121,19 +121,19 @@ void outbox_move(struct outbox *to, struct outbox *from);
 void outbox_sent(struct outbox *box, size_t n);
 
 /*
- * Makes the first fit_n bytes true; only these may leave now. With very many marks these are not all bytes, because one
- * call looks at a bounded number of marks. FIT with fit_n 0 and bytes left: call again.
+ * Makes the first valid_n bytes valid; only these may leave now. With very many marks these are not all bytes, because
+ * one call looks at a bounded number of marks. VALID with valid_n 0 and bytes left: call again.
  */
-enum outbox_fate outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env);
+enum outbox_fate outbox_validate(struct outbox *box, int64_t now_us, const struct outbox_env *env);
 
 /* env.losses when the oldest mark was made, or all were checked. */
 uint64_t outbox_losses(const struct outbox *box);
 
-/* Are all bytes true? */
+/* Are all bytes valid? */
 static inline bool
-outbox_is_fit(const struct outbox *box, int64_t now_us, uint64_t losses)
+outbox_is_valid(const struct outbox *box, int64_t now_us, uint64_t losses)
 {
-    return box->marks == NULL || (now_us < box->good_until_us && outbox_losses(box) == losses);
+    return box->marks == NULL || (now_us < box->all_valid_until_us && outbox_losses(box) == losses);
 }
 
 #endif

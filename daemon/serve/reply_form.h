@@ -28,7 +28,7 @@ struct outbox_mark;
 void reply_form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form,
                       const struct core_reply *r);
 
-/* outbox_env.rewrite: the reply in place of one that is not true any more. */
+/* outbox_env.rewrite: the reply in place of one that is not valid any more. */
 void reply_form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out);
 
 #endif

@@ -69,7 +69,7 @@ session_close(struct session *s, enum close_reason reason)
     if (!s->unreachable) {
         size_t n;
 
-        if (s->out.bytes.n > 0 && session_out_fit(s, &n)) {
+        if (s->out.bytes.n > 0 && session_out_validate(s, &n)) {
             (void)send(s->fd, s->out.bytes.p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         discard_input(s);

@@ -2,7 +2,7 @@
  * session_out.c -- the output of a session: which bytes may leave, and where new output goes. All output comes here.
  *
  * Touches no socket: session_write.c does, which is above.
- * SO1 No byte that relies on a grant leaves unless session_out_fit() has allowed it right before its send().
+ * SO1 No byte that relies on a grant leaves unless session_out_validate() has allowed it right before its send().
  */
 #include "daemon/serve/session_out.h"
 
@@ -29,14 +29,14 @@ rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
 
 /* Rewrites replies that rely on a grant that is over, and "ms left" that is too high. False: one is partly sent. */
 static bool
-make_fit(struct session *s, int64_t now_us)
+validate(struct session *s, int64_t now_us)
 {
     struct engine *e = s->engine;
     uint64_t late = e->metrics.late_replies;
     struct outbox_env env = {.core = e->core, .losses = &e->metrics.lost, .late = &e->metrics.late_replies,
                              .step = step, .rewrite = rewrite, .ctx = e};
 
-    if (outbox_fit(&s->out, now_us, &env) == OUTBOX_TORN) {
+    if (outbox_validate(&s->out, now_us, &env) == OUTBOX_TORN) {
         return false;
     }
     if (e->metrics.late_replies != late) {
@@ -48,22 +48,22 @@ make_fit(struct session *s, int64_t now_us)
 }
 
 bool
-session_out_fit(struct session *s, size_t *bytes)
+session_out_validate(struct session *s, size_t *bytes)
 {
     int64_t now_us = s->out.marks != NULL ? clock_now_us() : 0;
 
-    if (outbox_is_fit(&s->out, now_us, s->engine->metrics.lost)) {
+    if (outbox_is_valid(&s->out, now_us, s->engine->metrics.lost)) {
         *bytes = s->out.bytes.n;
         return true;
     }
     /* Rewriting and logging take time, or the machine stands still: the next deadline may have come meanwhile. */
     for (int checks = 0; checks < CHECKS_MAX; checks++) {
-        if (!make_fit(s, now_us)) {
+        if (!validate(s, now_us)) {
             return false;
         }
         now_us = clock_now_us();
-        if (now_us < s->out.fit_until_us) {
-            *bytes = s->out.fit_n;
+        if (now_us < s->out.valid_until_us) {
+            *bytes = s->out.valid_n;
             return true;
         }
     }

@@ -7,10 +7,10 @@
 #include "daemon/serve/session_record.h"
 
 /*
- * To be called right before a send(). Makes the output true, by a clock that is read now, and sets *bytes to the number
- * that may leave. False: impossible, because untrue bytes have left in part.
+ * To be called right before a send(). Makes the output valid, by a clock that is read now, and sets *bytes to the
+ * number that may leave. False: impossible, because bytes that are not valid have left in part.
  */
-bool session_out_fit(struct session *s, size_t *bytes);
+bool session_out_validate(struct session *s, size_t *bytes);
 
 /* Where the next output goes: behind all that waits for the socket. */
 struct outbox *session_out_last(struct session *s);

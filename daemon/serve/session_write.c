@@ -84,7 +84,7 @@ session_write(struct session *s)
     size_t most = s->out.bytes.n;
     ssize_t n;
 
-    if (!s->unreachable && s->out.marks != NULL && !session_out_fit(s, &most)) {
+    if (!s->unreachable && s->out.marks != NULL && !session_out_validate(s, &most)) {
         s->engine->metrics.late_closes++;
         session_close(s, CLOSE_LATE);
         return false;

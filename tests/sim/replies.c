@@ -239,15 +239,15 @@ write_to(struct daemon *d, struct session *s)
     struct outbox_env env = {.core = d->core, .losses = &d->metrics.lost, .late = &d->metrics.late_replies,
                              .step = step, .rewrite = rewrite, .ctx = d};
     bool checks = w->options->control != CONTROL_NO_RECHECK;
-    bool fit = !checks || outbox_is_fit(&s->out, now_us, d->metrics.lost);
+    bool fit = !checks || outbox_is_valid(&s->out, now_us, d->metrics.lost);
     size_t n;
 
-    if (!fit && outbox_fit(&s->out, now_us, &env) == OUTBOX_TORN) {
+    if (!fit && outbox_validate(&s->out, now_us, &env) == OUTBOX_TORN) {
         sight(w, SIGHT_TORN);
         clients_cut(d, s);
         return;
     }
-    n = fit ? s->out.bytes.n : s->out.fit_n;
+    n = fit ? s->out.bytes.n : s->out.valid_n;
     if (w->faults_on && (w->now_us + (int64_t)s->id) % 16 == 0) { /* no dice: a full socket stays full for a while */
         n = n / 2;
         s->paused_until_us = s->paused_until_us > w->now_us ? s->paused_until_us : w->now_us + w->habit.lease_us / 4;

@@ -112,8 +112,8 @@ START_TEST(a_rewritten_reply_is_valid_until_the_next_deadline)
     ask_and_stop(&c, "LOCK a OWNER x LEASE 1s\nLOCK b OWNER y LEASE 3s\nLOCK d OWNER z LEASE 5s\n", 1, 2 * US_PER_S);
     now_us = clock_now_us();
     ck_assert_uint_eq(engine->metrics.late_replies, 1);
-    ck_assert_int_gt(c.s->out.fit_until_us, now_us);
-    ck_assert_int_le(c.s->out.fit_until_us, now_us + US_PER_S);
+    ck_assert_int_gt(c.s->out.valid_until_us, now_us);
+    ck_assert_int_le(c.s->out.valid_until_us, now_us + US_PER_S);
     leave(&c);
 }
 END_TEST
