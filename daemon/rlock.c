@@ -18,7 +18,7 @@
 #include "daemon/version.h"
 
 #define DEFAULT_ADDR "unix:/run/rlockd/rlockd.sock"
-#define ANSWER_US (10 * US_PER_S)
+#define REPLY_US (10 * US_PER_S)
 #define CONNECT_US (5 * US_PER_S)
 #define KILL_AFTER_US (5 * US_PER_S)
 
@@ -87,7 +87,7 @@ ask_once(struct client *c, const struct rlock_at *at, const char *const *words)
     const struct redisReply *v = NULL;
 
     if (client_open(c, at->addr, at->password, CONNECT_US) && client_send(c, words)) {
-        v = client_wait(c, ANSWER_US);
+        v = client_wait(c, REPLY_US);
     }
     if (v == NULL) {
         fprintf(stderr, "rlock: cannot reach rlockd: %s\n", c->error);

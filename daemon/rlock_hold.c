@@ -20,7 +20,7 @@
 
 #include "daemon/base/clock.h"
 
-#define ANSWER_US (5 * US_PER_S)
+#define REPLY_US (5 * US_PER_S)
 #define CONNECT_US (5 * US_PER_S)
 #define RECONNECT_US (10 * US_PER_S)       /* the longest time for connecting again after a cut */
 #define AGAIN_US (100 * US_PER_MS)         /* ... the pause between attempts */
@@ -195,7 +195,7 @@ answered(struct run *r, const struct redisReply *v)
 }
 
 int
-hold_first_answer(struct run *r, const struct redisReply *v)
+hold_first_reply(struct run *r, const struct redisReply *v)
 {
     if (v->type == REDIS_REPLY_NIL) {
         run_report(r, "busy", "");
@@ -336,9 +336,9 @@ hold_reconnect(struct run *r)
 
 /* Waits for the answer to hold_ask(). */
 static void
-await_answer(struct run *r)
+await_reply(struct run *r)
 {
-    const struct redisReply *v = r->lost || r->cut ? NULL : client_wait(&r->lock, ANSWER_US);
+    const struct redisReply *v = r->lost || r->cut ? NULL : client_wait(&r->lock, REPLY_US);
 
     if (v != NULL) {
         answered(r, v);
@@ -351,13 +351,13 @@ void
 hold_make_sure(struct run *r)
 {
     if (r->beat_us == NEVER && !r->cut) {
-        await_answer(r);
+        await_reply(r);
     }
     if (!r->lost && !r->cut) {
         hold_ask(r);
     }
     if (!r->lost && !r->cut) {
-        await_answer(r);
+        await_reply(r);
     }
 }
 
@@ -373,10 +373,10 @@ send_unlock(struct run *r)
                                                                        r->want->owner, "TOKEN", token, NULL})) {
         return NULL;
     }
-    v = client_wait(&r->lock, ANSWER_US);
+    v = client_wait(&r->lock, REPLY_US);
     if (v != NULL && r->beat_us == NEVER) {
         r->beat_us = 0;
-        v = client_wait(&r->lock, ANSWER_US);
+        v = client_wait(&r->lock, REPLY_US);
     }
     return v;
 }

@@ -65,7 +65,7 @@ const char *hold_open_again(struct run *r);
 bool hold_send_lock(struct run *r, const char *const *more);
 
 /* Takes the first answer to LOCK. 0 = granted, else the exit status. */
-int hold_first_answer(struct run *r, const struct redisReply *v);
+int hold_first_reply(struct run *r, const struct redisReply *v);
 
 /*
  * rlock ends while it waits, or after a null: cancels the wait, so that no ticket stays in the queue, and releases a

@@ -30,7 +30,7 @@
 
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (1 * US_PER_S)
-#define ANSWER_LATE_US (60 * US_PER_S) /* behind the time of -w: the longest redis.timeout */
+#define REPLY_LATE_US (60 * US_PER_S) /* behind the time of -w: the longest redis.timeout */
 
 /*
  * Forwarded to the command. While rlock waits for the lock, TSTP stops rlock, and WINCH does nothing, nor does a signal
@@ -279,7 +279,7 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
     switch (ready & READY_LOCK ? client_next(&r->lock, &v) : CLIENT_MORE) {
     case CLIENT_READY:
         if (!is_passing(w, v)) {
-            return hold_first_answer(r, v);
+            return hold_first_reply(r, v);
         }
         end = wait_cut(r, w, v->str);
         return end != 0 ? end : GOES_ON;
@@ -294,9 +294,9 @@ wait_read(struct run *r, struct waiting *w, unsigned ready)
 
 /* The daemon must have answered by then, unless it stands still (SIGSTOP), which does not end the connection. */
 static int64_t
-answer_due_us(const struct waiting *w)
+reply_due_us(const struct waiting *w)
 {
-    return w->end_us == NEVER ? NEVER : w->end_us + ANSWER_LATE_US;
+    return w->end_us == NEVER ? NEVER : w->end_us + REPLY_LATE_US;
 }
 
 /* Asks for the lock and waits for it. 0 = granted, else the exit status. */
@@ -314,8 +314,8 @@ await_lock(struct run *r)
         return end;
     }
     for (;;) {
-        bool overdue = clock_now_us() >= answer_due_us(&w); /* after a stop of rlock the answer may be there, unread */
-        unsigned ready = wait_some(r, sooner(w.retry_us, answer_due_us(&w)));
+        bool overdue = clock_now_us() >= reply_due_us(&w); /* after a stop of rlock the answer may be there, unread */
+        unsigned ready = wait_some(r, sooner(w.retry_us, reply_due_us(&w)));
 
         if (ready & READY_SIGNALS) {
             int sig = take_signals(r);

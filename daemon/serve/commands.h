@@ -3,7 +3,7 @@
  *
  * A handler gets the words of one request and a writer for its reply. It either writes its one whole reply and returns
  * CMD_DONE, or returns CMD_LATER after it has arranged that the reply will be written to `slot`: by a step of the core
- * (slots_reply()), or by slots_answer().
+ * (slots_begin_reply()), or by slots_put_reply().
  */
 #ifndef RLOCKD_SERVE_COMMANDS_H
 #define RLOCKD_SERVE_COMMANDS_H

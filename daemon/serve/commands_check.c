@@ -58,9 +58,9 @@ command_refuse_subcommand(struct cmd *c)
 }
 
 size_t
-command_answer_bytes_max(const struct cmd *c)
+command_reply_bytes_max(const struct cmd *c)
 {
-    return ANSWER_TIMES_OUTPUT * (size_t)c->session->engine->conf->limit_output_bytes;
+    return REPLY_TIMES_OUTPUT * (size_t)c->session->engine->conf->limit_output_bytes;
 }
 
 bool

@@ -27,7 +27,7 @@ void command_refuse_subcommand(struct cmd *c);
 void command_note_refusal(struct session *s, struct slice command, const char *reason);
 
 /* The greatest length of one answer of this command. */
-size_t command_answer_bytes_max(const struct cmd *c);
+size_t command_reply_bytes_max(const struct cmd *c);
 
 /*
  * Whether word[1] is a name of 1..limit bytes. A longer name that is in use passes, too: a reload may have lowered the

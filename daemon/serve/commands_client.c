@@ -389,7 +389,7 @@ work_new(const struct cmd *c)
     w->filter.words = &w->words;
     w->asked_by = c->session->id;
     w->newest = session_newest(c->session->engine);
-    buf_init(&w->lines, command_answer_bytes_max(c));
+    buf_init(&w->lines, command_reply_bytes_max(c));
     return w;
 }
 

@@ -165,7 +165,7 @@ list_all(struct cmd *c, enum what what)
     *l = (struct list_work){.work = {advance, finish, drop, NULL}, .what = what, .engine = c->session->engine,
                             .newest = session_newest(c->session->engine), .proto = c->out->proto, .glob_n = glob.n};
     memcpy(l->glob, glob.p, glob.n);
-    chunks_init(&l->rows, command_answer_bytes_max(c));
+    chunks_init(&l->rows, command_reply_bytes_max(c));
     l->work.more = &l->rows;
     core_cursor_begin(c->session->engine->core, &l->cursor);
     return listing_run(c, &l->work);

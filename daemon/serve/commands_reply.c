@@ -213,8 +213,8 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
     buf_fini(&tail);
 }
 
-/* Where an answer is written, with the grants that it relies on. */
-struct answer {
+/* Where a reply is written, with the grants that it relies on. */
+struct target {
     const struct engine *engine;
     struct outbox *box;
     struct outbox_group group;
@@ -223,71 +223,71 @@ struct answer {
 
 /* Writes that the lock was granted, or how many holds are left; of a RENEW, how many ms. */
 static void
-write_held(const struct answer *a, const struct core_reply *r, bool full)
+write_held(const struct target *to, const struct core_reply *r, bool full)
 {
     struct fields_spot ms = {0, 0};
     int64_t left_ms = r->left;
-    size_t before = a->out->out->n;
+    size_t before = to->out->out->n;
 
     if (full && r->answer == CORE_GRANTED) {
-        write_full(a->engine, a->out, r, &ms);
+        write_full(to->engine, to->out, r, &ms);
         left_ms = r->lease_us / US_PER_MS;
     } else {
-        writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
+        writer_int(to->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
     if (r->answer == CORE_LEFT && r->ms) {
-        ms = fields_integer_spot(before, a->out->out->n);
+        ms = fields_integer_spot(before, to->out->out->n);
     }
-    outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
+    outbox_rely(to->box, &r->relies, to->engine->metrics.lost);
     if (r->relies.claim != 0 && ms.to > ms.from) {
-        outbox_mark_ms(a->box, a->group, ms.from, ms.to, left_ms);
+        outbox_mark_ms(to->box, to->group, ms.from, ms.to, left_ms);
     }
 }
 
 /* Writes the answer for a single name. */
 static void
-write_answer(const struct answer *a, const struct core_reply *r, bool full, bool named)
+write_name(const struct target *to, const struct core_reply *r, bool full, bool named)
 {
     switch (r->answer) {
     case CORE_GRANTED:
     case CORE_LEFT:
-        write_held(a, r, full);
+        write_held(to, r, full);
         break;
     case CORE_NOT_GRANTED:
     case CORE_CANCELLED:
-        writer_null(a->out);
+        writer_null(to->out);
         break;
     default:
-        write_refusal(a->engine, a->out, r, named);
+        write_refusal(to->engine, to->out, r, named);
     }
 }
 
 /* Writes an answer for each name, or the refusal of the first that was refused. */
 static void
-write_parts(const struct answer *a, const struct core_reply *r)
+write_parts(const struct target *to, const struct core_reply *r)
 {
     size_t i;
 
     for (i = 0; i < r->parts; i++) {
         if (core_errors[r->part[i].answer].error) {
-            write_refusal(a->engine, a->out, &r->part[i], true);
+            write_refusal(to->engine, to->out, &r->part[i], true);
             return;
         }
     }
-    writer_array(a->out, r->parts);
+    writer_array(to->out, r->parts);
     for (i = 0; i < r->parts; i++) {
-        write_answer(a, &r->part[i], r->full, true);
+        write_name(to, &r->part[i], r->full, true);
     }
 }
 
 void
 command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r)
 {
-    struct answer a = {.engine = e, .box = box, .group = outbox_begin(box), .out = out};
+    struct target to = {.engine = e, .box = box, .group = outbox_begin(box), .out = out};
 
     if (r->parts > 0 && (r->answer == CORE_GRANTED || r->answer == CORE_LEFT)) {
-        write_parts(&a, r);
+        write_parts(&to, r);
     } else {
-        write_answer(&a, r, r->full, r->parts > 0);
+        write_name(&to, r, r->full, r->parts > 0);
     }
 }

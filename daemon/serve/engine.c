@@ -38,11 +38,11 @@ note_reply(struct engine *e, const struct core_reply *r)
 {
     struct session *s = session_find(e, r->session);
     enum reply_form form;
-    struct outbox *out = s != NULL ? slots_reply(s, r->id, &form) : NULL;
+    struct outbox *out = s != NULL ? slots_begin_reply(s, r->id, &form) : NULL;
 
     if (out != NULL) {
         reply_form_write(e, out, s->proto, form, r);
-        slots_replied(s, r->id);
+        slots_end_reply(s, r->id);
     }
 }
 

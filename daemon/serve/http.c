@@ -228,7 +228,7 @@ read_request(const struct buf *in, bool *head_only, struct slice *path)
 }
 
 static void
-print_answer(const struct engine *e, int status, bool head_only, struct slice path, struct buf *out)
+print_response(const struct engine *e, int status, bool head_only, struct slice path, struct buf *out)
 {
     const char *type = "text/plain; charset=utf-8";
     struct buf body;
@@ -340,7 +340,7 @@ receive(struct visit *v)
     if (status == 0) {
         return RECEIVED_PART;
     }
-    print_answer(v->http->engine, status, head_only, path, &v->out);
+    print_response(v->http->engine, status, head_only, path, &v->out);
     return RECEIVED_ALL;
 }
 

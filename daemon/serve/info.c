@@ -503,6 +503,6 @@ cmd_info(struct cmd *c)
     w->in = (struct info){.engine = c->session->engine, .box = &w->aside, .glob = {w->glob, glob.n}};
     w->all = means_all(section);
     w->section = find_section(section);
-    buf_init(&w->in.out, command_answer_bytes_max(c));
+    buf_init(&w->in.out, command_reply_bytes_max(c));
     return listing_run(c, &w->work);
 }

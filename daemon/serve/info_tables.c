@@ -210,7 +210,7 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     w->work = (struct listing_work){advance, finish, drop, NULL};
     w->kind = find_kind(section);
     w->engine = e;
-    w->bytes_max = command_answer_bytes_max(c);
+    w->bytes_max = command_reply_bytes_max(c);
     w->newest = session_newest(e);
     w->glob_n = glob.n;
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);

@@ -56,7 +56,7 @@ drop(struct engine *e, struct listing *l)
 }
 
 static void
-answer(struct engine *e, struct listing *l)
+send_reply(struct engine *e, struct listing *l)
 {
     struct outbox reply;
     struct writer w = {.out = &reply.bytes, .proto = l->proto};
@@ -66,7 +66,7 @@ answer(struct engine *e, struct listing *l)
     began_us = clock_now_us();
     l->work->finish(l->work, e, &reply, &w);
     e->listings_left_us -= clock_now_us() - began_us;
-    slots_answer(e, l->session, l->slot, &reply, l->work->more);
+    slots_put_reply(e, l->session, l->slot, &reply, l->work->more);
     outbox_fini(&reply);
 }
 
@@ -117,7 +117,7 @@ listing_run(struct cmd *c, struct listing_work *w)
 
 /* Counts the answer so far. False: all long answers together pass the bound, so this one is refused. */
 static bool
-count_answer(struct engine *e, struct listing *l)
+count_reply(struct engine *e, struct listing *l)
 {
     size_t now = l->work->more != NULL ? chunks_bytes(l->work->more) : 0;
 
@@ -141,8 +141,8 @@ listings_turn(struct engine *e)
         list_push_back(&e->listings, &l->node);
         if (session_find(e, l->session) == NULL) {
             drop(e, l);
-        } else if (work_on(e, l->work, VISIT_US) || !count_answer(e, l)) {
-            answer(e, l);
+        } else if (work_on(e, l->work, VISIT_US) || !count_reply(e, l)) {
+            send_reply(e, l);
             drop(e, l);
         }
     }

@@ -197,7 +197,7 @@ lockinfo_inspected(struct engine *e, uint64_t id, const struct backend_key *foun
         outbox_init(&reply);
         w = (struct writer){.out = &reply.bytes, .proto = s->proto};
         q->write(e, (struct slice){q->name, q->name_n}, found, &reply, &w);
-        slots_answer(e, q->session, q->slot, &reply, NULL);
+        slots_put_reply(e, q->session, q->slot, &reply, NULL);
         outbox_fini(&reply);
     }
     drop_question(e, q);

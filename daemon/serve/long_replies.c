@@ -51,7 +51,7 @@ long_replies_over(struct session *s)
 bool
 long_replies_past_bound(struct engine *e)
 {
-    size_t most = LONG_REPLIES_MAX * ANSWER_TIMES_OUTPUT * (size_t)e->conf->limit_output_bytes;
+    size_t most = LONG_REPLIES_MAX * REPLY_TIMES_OUTPUT * (size_t)e->conf->limit_output_bytes;
 
     while (e->long_replies_bytes > most && !list_empty(&e->long_replies)) {
         struct session *s = container_of(e->long_replies.next, struct session, long_reply_node);

@@ -189,7 +189,7 @@ find_waiting(const struct session *s, uint64_t id)
 }
 
 struct outbox *
-slots_reply(struct session *s, uint64_t id, enum reply_form *form)
+slots_begin_reply(struct session *s, uint64_t id, enum reply_form *form)
 {
     struct slot *sl = find_waiting(s, id);
 
@@ -201,7 +201,7 @@ slots_reply(struct session *s, uint64_t id, enum reply_form *form)
 }
 
 void
-slots_replied(struct session *s, uint64_t id)
+slots_end_reply(struct session *s, uint64_t id)
 {
     slots_done(s, slot_at(s, id));
 }
@@ -216,16 +216,16 @@ slots_append(struct session *s, struct chunks *more)
 }
 
 void
-slots_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct chunks *more)
+slots_put_reply(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct chunks *more)
 {
     struct session *s = session_find(e, session);
     enum reply_form form;
-    struct outbox *out = s != NULL ? slots_reply(s, id, &form) : NULL;
+    struct outbox *out = s != NULL ? slots_begin_reply(s, id, &form) : NULL;
 
     if (out != NULL) {
         outbox_move(out, reply);
         assert(more == NULL || id == slots_first_id(s));
         slots_append(s, more);
-        slots_replied(s, id);
+        slots_end_reply(s, id);
     }
 }
