@@ -51,7 +51,7 @@ no_address(struct client *c, const char *addr)
 static bool
 not_rlockds(struct client *c)
 {
-    snprintf(c->error, sizeof(c->error), "the answer is not rlockd's");
+    snprintf(c->error, sizeof(c->error), "the reply is not rlockd's");
     return false;
 }
 

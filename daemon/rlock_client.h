@@ -29,7 +29,7 @@ void client_init(struct client *c);
 
 /*
  * Connects to "unix:PATH", "tcp:HOST:PORT" or a path with a '/' in it, and sends AUTH when a password is given. Each
- * address of the host may take patience_us, and so may the answer to AUTH; the name of a host is resolved without a
+ * address of the host may take patience_us, and so may the reply to AUTH; the name of a host is resolved without a
  * bound. A connection by TCP ends by itself when its host has not answered for 11 s. False: `error` says why.
  */
 bool client_open(struct client *c, const char *addr, const char *password, int64_t patience_us);

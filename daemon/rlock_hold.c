@@ -102,7 +102,7 @@ beat_pause_us(const struct run *r)
     return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
 }
 
-/* Takes the answer to LOCK ... FULL, sent at asked_us. False: it is no grant, or another one than before. */
+/* Takes the reply to LOCK ... FULL, sent at asked_us. False: it is no grant, or another one than before. */
 static bool
 take_grant(struct run *r, const struct redisReply *v)
 {
@@ -165,7 +165,7 @@ hold_ask(struct run *r)
     }
 }
 
-/* The answer to hold_ask(). */
+/* The reply to hold_ask(). */
 static void
 answered(struct run *r, const struct redisReply *v)
 {
@@ -206,7 +206,7 @@ hold_first_reply(struct run *r, const struct redisReply *v)
         return strncmp(v->str, "ERR ", 4) == 0 ? RLOCK_USAGE : RLOCK_UNREACHABLE;
     }
     if (!take_grant(r, v)) {
-        run_report(r, "refused", "the answer is not rlockd's");
+        run_report(r, "refused", "the reply is not rlockd's");
         return RLOCK_UNREACHABLE;
     }
     return 0;
@@ -267,7 +267,7 @@ refused(const struct run *r, const struct client *c, const struct redisReply *v)
     return RLOCK_UNREACHABLE;
 }
 
-/* Opens both connections. Returns NULL, or the connection that failed; *v: its answer, NULL: there was none. */
+/* Opens both connections. Returns NULL, or the connection that failed; *v: its reply, NULL: there was none. */
 static struct client *
 open_both(struct run *r, int64_t patience_us, const struct redisReply **v)
 {
@@ -334,7 +334,7 @@ hold_reconnect(struct run *r)
     hold_ask(r);
 }
 
-/* Waits for the answer to hold_ask(). */
+/* Waits for the reply to hold_ask(). */
 static void
 await_reply(struct run *r)
 {
@@ -361,7 +361,7 @@ hold_make_sure(struct run *r)
     }
 }
 
-/* Sends UNLOCK, and returns its answer, which may come behind that to hold_ask(). NULL: no connection, or no answer. */
+/* Sends UNLOCK, and returns its reply, which may come behind that to hold_ask(). NULL: no connection, or no reply. */
 static const struct redisReply *
 send_unlock(struct run *r)
 {
@@ -381,7 +381,7 @@ send_unlock(struct run *r)
     return v;
 }
 
-/* Releases what the owner may have been granted unnoticed. The answer is not awaited. */
+/* Releases what the owner may have been granted unnoticed. The reply is not awaited. */
 static void
 unlock_unnoticed(struct run *r)
 {
@@ -400,7 +400,7 @@ hold_give_up(struct run *r)
     }
 }
 
-/* The UNLOCK had no answer (NULL), or Redis has not confirmed it. */
+/* The UNLOCK had no reply (NULL), or Redis has not confirmed it. */
 static bool
 is_unconfirmed(const struct redisReply *v)
 {

@@ -21,7 +21,7 @@ struct run {
     int64_t token;      /* 0 = not granted */
     int64_t lease_us;   /* as granted */
     int64_t deadline_us; /* the owner has the lock until then; NEVER while the daemon drains, until a cut */
-    int64_t beat_us;    /* when to have the lock confirmed again; NEVER while an answer is due */
+    int64_t beat_us;    /* when to have the lock confirmed again; NEVER while a reply is due */
     int64_t asked_us;   /* when the last LOCK was sent */
     int64_t reported_us; /* the last deadline that the daemon has reported */
 
@@ -56,7 +56,7 @@ void hold_set_grace(struct run *r);
 int hold_open_both(struct run *r);
 
 /*
- * Opens both connections again, while rlock waits for the lock. Each answer has little time; only resolving a name has
+ * Opens both connections again, while rlock waits for the lock. Each reply has little time; only resolving a name has
  * no bound. NULL: both are open; else the reason, a text that lives until they are closed.
  */
 const char *hold_open_again(struct run *r);
@@ -64,7 +64,7 @@ const char *hold_open_again(struct run *r);
 /* Sends LOCK with the options of the command line, and `more` words (NULL ends them). False: the connection failed. */
 bool hold_send_lock(struct run *r, const char *const *more);
 
-/* Takes the first answer to LOCK. 0 = granted, else the exit status. */
+/* Takes the first reply to LOCK. 0 = granted, else the exit status. */
 int hold_first_reply(struct run *r, const struct redisReply *v);
 
 /*
@@ -97,7 +97,7 @@ void hold_reconnect(struct run *r);
  */
 void hold_ask(struct run *r);
 
-/* Asks whether the owner has the lock, and until when, and waits for the answer. */
+/* Asks whether the owner has the lock, and until when, and waits for the reply. */
 void hold_make_sure(struct run *r);
 
 /*

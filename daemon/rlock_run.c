@@ -105,7 +105,7 @@ wait_some(struct run *r, int64_t deadline_us)
     return bits;
 }
 
-/* If TERM is due, the command must not run on, or begin: an answer may confirm the lock so late that TERM is due. */
+/* If TERM is due, the command must not run on, or begin: a reply may confirm the lock so late that TERM is due. */
 static void
 lose_in_time(struct run *r)
 {
@@ -206,14 +206,14 @@ wait_cut(struct run *r, struct waiting *w, const char *why)
     return 0;
 }
 
-/* The answer begins with one of the words, of which the last one is NULL. */
+/* The reply begins with one of the words, of which the last one is NULL. */
 static bool
-begins_with_any(const char *answer, const char *const *word)
+begins_with_any(const char *reply, const char *const *word)
 {
     for (; *word != NULL; word++) {
         size_t n = strlen(*word);
 
-        if (strncmp(answer, *word, n) == 0 && answer[n] == ' ') {
+        if (strncmp(reply, *word, n) == 0 && reply[n] == ' ') {
             return true;
         }
     }
@@ -314,7 +314,7 @@ await_lock(struct run *r)
         return end;
     }
     for (;;) {
-        bool overdue = clock_now_us() >= reply_due_us(&w); /* after a stop of rlock the answer may be there, unread */
+        bool overdue = clock_now_us() >= reply_due_us(&w); /* after a stop of rlock the reply may be there, unread */
         unsigned ready = wait_some(r, sooner(w.retry_us, reply_due_us(&w)));
 
         if (ready & READY_SIGNALS) {

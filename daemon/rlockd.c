@@ -35,7 +35,7 @@
 #include "daemon/version.h"
 
 #define READY_WAIT_US (5 * US_PER_S)    /* the longest wait for Redis before READY */
-#define RELEASES_US (500 * US_PER_MS)   /* the longest wait for the answers to the releases */
+#define RELEASES_US (500 * US_PER_MS)   /* the longest wait for the replies to the releases */
 
 /* ---- the process ---- */
 

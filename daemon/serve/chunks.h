@@ -1,8 +1,8 @@
 /*
- * chunks.h -- the bytes of a long answer, in chunks: none but the first is copied on its way out (commands_list.c), and
+ * chunks.h -- the bytes of a long reply, in chunks: none but the first is copied on its way out (commands_list.c), and
  * each is freed when it has left.
  *
- * A chunk is an outbox of about 256 KiB, the first one of 64 KiB. Where an answer is made, values are written to
+ * A chunk is an outbox of about 256 KiB, the first one of 64 KiB. Where a reply is made, values are written to
  * chunks_end() one by one; the session then takes the chunks as they are, behind what it has to send.
  */
 #ifndef RLOCKD_SERVE_CHUNKS_H

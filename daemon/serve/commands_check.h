@@ -26,7 +26,7 @@ void command_refuse_subcommand(struct cmd *c);
  */
 void command_note_refusal(struct session *s, struct slice command, const char *reason);
 
-/* The greatest length of one answer of this command. */
+/* The greatest length of one reply of this command. */
 size_t command_reply_bytes_max(const struct cmd *c);
 
 /*

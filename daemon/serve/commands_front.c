@@ -146,7 +146,7 @@ write_holder(const struct engine *e, const struct core_lock_view *v, struct outb
     outbox_end(box, group, OUTBOX_STALE, FORM_NATIVE, w->proto);
 }
 
-/* The answer to GET. Of a value that others have set only a digest: it may prove its owner, or be no lock at all. */
+/* The reply to GET. Of a value that others have set only a digest: it may prove its owner, or be no lock at all. */
 static void
 write_value(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box, struct writer *w)
 {

@@ -1,7 +1,7 @@
 /*
  * commands_list.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns the rows of such an answer while it is made, in chunks, because their number is known at the end only.
+ * Owns the rows of such a reply while it is made, in chunks, because their number is known at the end only.
  * show.c describes the records themselves.
  */
 #include "daemon/serve/commands_list.h"
@@ -140,7 +140,7 @@ finish(struct listing_work *w, struct engine *e, struct outbox *box, struct writ
         return;
     }
     writer_array(out, l->rows_n);
-    if (chunks_shift(&l->rows, &first)) { /* most answers are one chunk, and leave at once */
+    if (chunks_shift(&l->rows, &first)) { /* most replies are one chunk, and leave at once */
         outbox_move(box, &first);
     }
 }

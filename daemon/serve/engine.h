@@ -16,7 +16,7 @@
  *   house     builds the engine, accepts connections, runs the turns; notes what the core and the backend report
  *   input     a connection is read, and its requests run
  *   commands  what each verb does, and the table of them
- *   output    where an answer or an event waits, how it leaves, and how a session ends
+ *   output    where a reply or an event waits, how it leaves, and how a session ends
  *   words     bytes, before they are the output of a session: replies, tables, trees, outboxes
  *   records   sessions, users and roles, the files that outlive the process, and one step of the core
  *   layouts   headers without a source: the fields of records, and inlines that need nothing else

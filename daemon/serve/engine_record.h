@@ -81,7 +81,7 @@ struct engine {
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: what a session read in this turn, while it runs */
     struct pool pool;         /* owned: memory of output that is about to leave */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
-    struct list listings;     /* of listing.c: long answers that are being made, by turns */
+    struct list listings;     /* of listing.c: long replies that are being made, by turns */
     int64_t listings_left_us; /* time that this turn has left for them */
     struct list long_replies; /* session.long_reply_node: their clients have not read a long reply, oldest first */
     size_t long_replies_bytes; /* of all long replies, unread or in the making: see long_replies.c */

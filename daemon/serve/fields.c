@@ -120,7 +120,7 @@ fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
 void
 fields_refuse_length(struct writer *out)
 {
-    writer_error(out, ERR_LIMIT, "the answer is too long: narrow it down with a glob");
+    writer_error(out, ERR_LIMIT, "the reply is too long: narrow it down with a glob");
 }
 
 void

@@ -66,8 +66,8 @@ struct rows {
 };
 
 /*
- * The longest answer, as a multiple of limits.output_bytes: one reply of a session may pass that limit, and the session
- * runs no request while its output is past the limit. A longer answer is replaced by -LIMIT, so that no client makes
+ * The longest reply, as a multiple of limits.output_bytes: one reply of a session may pass that limit, and the session
+ * runs no request while its output is past the limit. A longer reply is replaced by -LIMIT, so that no client makes
  * rlockd hold memory without a bound.
  */
 #define REPLY_TIMES_OUTPUT 64
@@ -78,7 +78,7 @@ void fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
 void fields_rows_send(struct rows *r, struct writer *out, bool map);
 
-/* Refuses an answer that is too long: see REPLY_TIMES_OUTPUT. */
+/* Refuses a reply that is too long: see REPLY_TIMES_OUTPUT. */
 void fields_refuse_length(struct writer *out);
 
 /* Sends text for people, verbatim in RESP3, and frees it. */

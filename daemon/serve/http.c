@@ -1,6 +1,6 @@
 /*
- * http.c -- /healthz, /readyz and /metrics. A visit is a connection with one request and one answer. Owns its listener
- * and the visits.
+ * http.c -- /healthz, /readyz and /metrics. A visit is a connection with one request and one response. Owns its
+ * listener and the visits.
  *
  * Refuses methods other than GET and HEAD, and also bodies and more than a few KiB of headers. Names of locks never
  * appear here: clients choose them, without bound. evhttp 2.1.12 is not used: it accepts all visits in one turn, cannot
@@ -8,7 +8,7 @@
  * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
  * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new one replaces the one that
- *     has been silent longest; a visit whose whole request has come always gets its answer.
+ *     has been silent longest; a visit whose whole request has come always gets its response.
  */
 #include "daemon/serve/http.h"
 
@@ -32,7 +32,7 @@
 #define HEADERS_BYTES_MAX 8192
 #define VISITS_MAX 64
 #define IDLE_US (5 * US_PER_S)
-#define VISIT_US (10 * US_PER_S) /* from the connection to the last byte of the answer */
+#define VISIT_US (10 * US_PER_S) /* from the connection to the last byte of the response */
 
 struct http {
     struct engine *engine;     /* borrowed */
@@ -108,7 +108,7 @@ page_metrics(const struct engine *e, struct buf *out)
     return 200;
 }
 
-/* Any answer means that the daemon lives. */
+/* Any response means that the daemon lives. */
 static int
 page_healthz(const struct engine *e, struct buf *out)
 {
@@ -321,7 +321,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 
 enum received { RECEIVED_PART, RECEIVED_ALL, RECEIVED_END };
 
-/* Reads once. RECEIVED_ALL: the answer is in v->out. */
+/* Reads once. RECEIVED_ALL: the response is in v->out. */
 static enum received
 receive(struct visit *v)
 {

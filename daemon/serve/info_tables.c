@@ -1,7 +1,7 @@
 /*
  * info_tables.c -- INFO's tables and its tree, made in slices: there may be a million records behind them.
  *
- * Owns what such an answer needs while it is made. A table shows rows_max rows and counts the rest.
+ * Owns what such a reply needs while it is made. A table shows rows_max rows and counts the rest.
  */
 #include "daemon/serve/info_tables.h"
 
@@ -44,7 +44,7 @@ struct table_work {
     const struct table_kind *kind;
     struct engine *engine;    /* borrowed */
     int64_t now_us;           /* of the step */
-    size_t bytes_max;         /* of the answer */
+    size_t bytes_max;         /* of the reply */
     struct core_cursor cursor;
     uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */
     struct table table;

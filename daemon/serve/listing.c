@@ -1,5 +1,5 @@
 /*
- * listing.c -- long answers: their turns.
+ * listing.c -- long replies: their turns.
  *
  * Owns the listings that were not done at once. A session is found by id; the listing of one that has ended is dropped
  * when its turn comes.
@@ -20,7 +20,7 @@
 enum {
     TURN_US = 1000, /* of all listings in one turn of the loop */
     VISIT_US = 200, /* of one, before it is another one's turn */
-    SHORT_BYTES = 64 * 1024 /* answers up to this length are made, however many long ones there are */
+    SHORT_BYTES = 64 * 1024 /* replies up to this length are made, however many long ones there are */
 };
 
 struct listing {
@@ -115,7 +115,7 @@ listing_run(struct cmd *c, struct listing_work *w)
     return CMD_LATER;
 }
 
-/* Counts the answer so far. False: all long answers together pass the bound, so this one is refused. */
+/* Counts the reply so far. False: all long replies together pass the bound, so this one is refused. */
 static bool
 count_reply(struct engine *e, struct listing *l)
 {
@@ -156,7 +156,7 @@ listings_drop_all(struct engine *e)
     }
 }
 
-/* ---- answers that cost much at once ---- */
+/* ---- replies that cost much at once ---- */
 
 struct once {
     struct listing_work work;

@@ -1,5 +1,5 @@
 /*
- * listing.h -- long answers, made in slices: LOCKS over a million names must not stop the loop.
+ * listing.h -- long replies, made in slices: LOCKS over a million names must not stop the loop.
  *
  * A listing is work that looks at a few records at a time. If it fits into the time that this turn has left for
  * listings, it is answered at once; else the request's slot waits, and the listing goes on in the next turns, in turn
@@ -30,7 +30,7 @@ void listing_copy_words(const struct words *from, struct words *to, char *bytes)
 /* Takes the work (owned from now on). */
 enum cmd_result listing_run(struct cmd *c, struct listing_work *w);
 
-/* The same for a command that answers at once, but whose answer costs much: the handler runs when there is time. */
+/* The same for a command that replies at once, but whose reply costs much: the handler runs when there is time. */
 enum cmd_result listing_once(struct cmd *c, cmd_fn *handler);
 
 /* To be called once in a turn: works on listings that wait. While engine.listings has any, the loop must not sleep. */

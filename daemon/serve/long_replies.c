@@ -1,5 +1,5 @@
 /*
- * long_replies.c -- the sum of long answers, and the order in which they became long.
+ * long_replies.c -- the sum of long replies, and the order in which they became long.
  *
  * L1  engine.long_replies_bytes: the sum of those being made, and of session.long_reply_bytes of engine.long_replies.
  */
@@ -26,7 +26,7 @@ long_replies_wait(struct session *s, size_t bytes)
         if (!list_linked(&s->long_reply_node)) {
             list_push_back(&s->engine->long_replies, &s->long_reply_node);
         }
-        (void)long_replies_past_bound(s->engine); /* for an answer that is made at once only this keeps the bound */
+        (void)long_replies_past_bound(s->engine); /* for a reply that is made at once only this keeps the bound */
     }
 }
 

@@ -1,9 +1,9 @@
 /*
- * long_replies.h -- the memory of long answers of all sessions together: those being made, and those that wait to be
+ * long_replies.h -- the memory of long replies of all sessions together: those being made, and those that wait to be
  * read.
  *
- * The bound is LONG_REPLIES_MAX answers of the greatest length. Beyond it, the session that has left a long answer
- * unread for longest is closed, like one that does not read its output; if that is not enough, answers being made are
+ * The bound is LONG_REPLIES_MAX replies of the greatest length. Beyond it, the session that has left a long reply
+ * unread for longest is closed, like one that does not read its output; if that is not enough, replies being made are
  * refused.
  */
 #ifndef RLOCKD_SERVE_LONG_REPLIES_H
@@ -13,7 +13,7 @@
 
 enum { LONG_REPLIES_MAX = 16 };
 
-/* An answer in the making has changed from `was` to `now` bytes. */
+/* A reply in the making has changed from `was` to `now` bytes. */
 void long_replies_recount(struct engine *e, size_t was, size_t now);
 
 /* A long reply of the session waits to be read, behind earlier output. The session may be the one that is closed. */

@@ -2,9 +2,9 @@
  * outbox.c -- bytes on their way to a client, and until when they are valid.
  *
  * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
- * O1  Marks are in the order of their bytes; those of one answer have the same bytes, and all but the last have `more`.
+ * O1  Marks are in the order of their bytes; those of one reply have the same bytes, and all but the last have `more`.
  * O2  outbox.all_valid_until_us is at most that of any mark.
- * O3  Of an answer that has left in part (at < gone) nothing is changed but an "ms left" of which no byte has left.
+ * O3  Of a reply that has left in part (at < gone) nothing is changed but an "ms left" of which no byte has left.
  * O4  The core is not stepped while the bytes are made anew (copy()): a step may append.
  */
 #include "daemon/serve/outbox.h"
@@ -17,7 +17,7 @@
 #include "daemon/base/memory.h"
 
 enum {
-    MARKS_FIRST = 4,  /* more than most answers have */
+    MARKS_FIRST = 4,  /* more than most replies have */
     MARKS_MAX = 1024, /* that one outbox_validate() looks at: an unread LOCKS has one for each row */
 };
 
@@ -325,7 +325,7 @@ note_replacement(struct outbox *box, uint32_t from, uint32_t to, const struct ou
 /*
  * Notes which bytes are late, and are to be replaced. TORN: some late bytes have left, or part of an "ms left" that is
  * too high by now. *checked: how many marks, from the first, were checked. A group that is to be replaced already is
- * left as it is: its losses are those that its answer reports.
+ * left as it is: its losses are those that its reply reports.
  */
 static enum outbox_fate
 note_late(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *checked)

@@ -5,7 +5,7 @@
  * Right before bytes leave, outbox_is_valid() compares the time with the earliest deadline; if that has passed, or some
  * lock was lost since, outbox_validate() asks the core about each grant. If the grant is still valid, the bytes stay,
  * and "ms left" is written anew where it is less by now. If the grant is lost, the reply to its owner becomes -LOST, an
- * event is dropped, LOCKS and LOCKINFO show "lost", and any other answer becomes -UNAVAILABLE.
+ * event is dropped, LOCKS and LOCKINFO show "lost", and any other reply becomes -UNAVAILABLE.
  *
  * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
  * No socket and no clock: the time is an argument.
@@ -25,14 +25,14 @@ enum outbox_late {
     OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the loss was reported */
     OUTBOX_DROP,  /* an event: nothing */
     OUTBOX_STALE, /* the reply to a command that only reads: env.rewrite() */
-    OUTBOX_WORD,  /* the state of a lock in a long answer: "lost" replaces "held" */
+    OUTBOX_WORD,  /* the state of a lock in a long reply: "lost" replaces "held" */
 };
 
 enum { OUTBOX_LATE_BITS = 4, OUTBOX_FORM_BITS = 4, OUTBOX_PROTO_BITS = 2 };
 
 _Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what late bytes become");
 
-/* One grant that some bytes rely on. The marks of one answer are a group: they are adjacent, and share its bytes. */
+/* One grant that some bytes rely on. The marks of one reply are a group: they are adjacent, and share its bytes. */
 struct outbox_mark {
     struct core_grant grant;
     int64_t left_ms;          /* "ms left" */
@@ -59,7 +59,7 @@ struct outbox {
 struct outbox_env {
     const struct core *core;
     const uint64_t *losses;   /* metrics.lost: rises with every lock that is lost */
-    uint64_t *late;           /* counts answers and events that were taken back */
+    uint64_t *late;           /* counts replies and events that were taken back */
     void (*step)(void *ctx, const struct core_event *ev); /* may append bytes and marks */
     void (*rewrite)(void *ctx, const struct outbox_mark *m, struct buf *out);
     void *ctx;
@@ -108,7 +108,7 @@ outbox_end(struct outbox *box, struct outbox_group group, enum outbox_late late,
 /* The bytes from `from` up to `to` are "ms left" of the grant that was relied on last. */
 void outbox_mark_ms(struct outbox *box, struct outbox_group group, size_t from, size_t to, int64_t ms);
 
-/* Marks a word "held", from `at` on, in an answer with many. */
+/* Marks a word "held", from `at` on, in a reply with many. */
 void outbox_mark_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);
 
 /* Takes the marks of `from`, whose bytes begin in `to` at `at`. */

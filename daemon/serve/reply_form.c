@@ -146,7 +146,7 @@ reply_form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *ou
     struct outbox box;
 
     if (m->late != OUTBOX_LOST) {
-        writer_error(&w, ERR_UNAVAILABLE, "a lease in this answer has ended; send the command again");
+        writer_error(&w, ERR_UNAVAILABLE, "a lease in this reply has ended; send the command again");
         return;
     }
     outbox_init(&box);

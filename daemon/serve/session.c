@@ -408,7 +408,7 @@ session_input(struct session *s)
         budget = held ? 0 : run_requests(s, budget);
         reader_keep(&s->reader);
         if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
-            peek_take(s); /* the client waits for more than one answer */
+            peek_take(s); /* the client waits for more than one reply */
         }
     }
     s->cut_short = budget == 0;

@@ -63,7 +63,7 @@ struct session {
     size_t peeked;             /* bytes of the socket that were read, and are still in it; see peek.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
     struct chunks later;       /* the output behind out */
-    struct list long_reply_node; /* engine.long_replies; `later` has long_reply_bytes of long answers */
+    struct list long_reply_node; /* engine.long_replies; `later` has long_reply_bytes of long replies */
     size_t long_reply_bytes;
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles; see roles.c */

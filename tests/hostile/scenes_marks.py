@@ -1,4 +1,4 @@
-"""Long answers that are read slowly, with many parts that may become untrue meanwhile."""
+"""Long replies that are read slowly, with many parts that may become untrue meanwhile."""
 import itertools
 import time
 

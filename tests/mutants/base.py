@@ -125,7 +125,7 @@ MUTANTS = [
            "hold_give_up(&r)", "(void)0", ["redis:test_rlock.py Holding.test_a_waiter_that_gives_up_leaves_no_ticket"]),
     Mutant("R274", "large blocks lie between small ones, and are not returned when they are free", "daemon/rlockd.c",
            "keep_no_peak", "M_MMAP_THRESHOLD, MAPPED_BYTES", "M_MMAP_THRESHOLD, 8 * MAPPED_BYTES",
-           ["redis:test_flow.py LongAnswers"]),
+           ["redis:test_flow.py LongReplies"]),
     Mutant("R213", "each drop moves the remaining bytes", "daemon/base/buf.c", "buf_drop",
            "b->n - n <= b->head + n", "true", ["unit:test_buf"]),
     Mutant("R214", "a buffer that is cut to no bytes begins at its old end", "daemon/base/buf.c", "buf_cut",

@@ -122,7 +122,7 @@ class SlowRedis(Case):
         self.assertGreater(self.d.cmd("LOCK", "mine", "WAIT", "10s"), 0)
 
 
-class LongAnswers(Case):
+class LongReplies(Case):
     """LOCKS of many names, which several sessions request and do not read."""
     LOCKS, READERS = 16000, 6
     WAITS = 6 << 20  # bytes of each reply, at least

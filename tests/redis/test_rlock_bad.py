@@ -151,7 +151,7 @@ class Before(Bad):
     def test_our_client_id(self):
         self.refused(69, "refused: NOAUTH Authentication required.", CLIENT=b"-NOAUTH Authentication required.\r\n")
         self.refused(69, "cannot reach rlockd: the daemon closed the connection", CLIENT=None)
-        self.refused(69, "cannot reach rlockd: the answer is not rlockd's", CLIENT=NONSENSE)
+        self.refused(69, "cannot reach rlockd: the reply is not rlockd's", CLIENT=NONSENSE)
 
     def test_events(self):
         self.refused(69, "refused: LIMIT too many", SUBSCRIBE=b"-LIMIT too many\r\n")
@@ -169,12 +169,12 @@ class Before(Bad):
         self.refused(69, "refused: LIMIT too many", LOCK=b"-LIMIT too many\r\n")
         for odd in (b"+OK\r\n", b":5\r\n", b"*0\r\n", b"*1\r\n:5\r\n", grant(0, b"5"), grant(1000, b"-5"),
                     grant(1000, b"x")):
-            self.refused(69, "refused: the answer is not rlockd's", LOCK=odd)
+            self.refused(69, "refused: the reply is not rlockd's", LOCK=odd)
 
     def test_what_is_no_answer(self):
         for odd in (NONSENSE, b"\r\n", b":x\r\n", b"$-2\r\n", b"$x\r\n", b"*-2\r\n", b"*999999999999\r\n",
                     b"*4194305\r\n", b"*1\r\n" * 20, b"*1\r\n:\r\n"):
-            self.refused(69, "while waiting: the answer is not rlockd's", LOCK=odd)
+            self.refused(69, "while waiting: the reply is not rlockd's", LOCK=odd)
 
     GONE = "the daemon closed the connection"
 
@@ -306,7 +306,7 @@ class While(Bad):
         for link in ("SUBSCRIBE", "LOCK"):
             p = self.runs()
             self.d.push(link, NONSENSE)
-            self.assert_lost(p, "lock lost: the answer is not rlockd's")
+            self.assert_lost(p, "lock lost: the reply is not rlockd's")
 
     def test_closed(self):
         """rlock connects again, and asks for its lock; only the loss of its own token is a loss."""

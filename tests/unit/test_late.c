@@ -10,7 +10,7 @@
 #ifdef RLOCKD_TEST_CLOCK
 
 #define LOST "-LOST the lock was held and has been lost\r\n"
-#define AGAIN "-UNAVAILABLE a lease in this answer has ended; send the command again\r\n"
+#define AGAIN "-UNAVAILABLE a lease in this reply has ended; send the command again\r\n"
 
 /*
  * The process stands still between the reply and its write: after as many trips to Redis as the reply needs. Work that

@@ -1,5 +1,5 @@
 /*
- * test_listing.c -- long answers are made in slices: in their order, by turns, and dropped with their session.
+ * test_listing.c -- long replies are made in slices: in their order, by turns, and dropped with their session.
  */
 #pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
 #include "tests/unit/house.h"
@@ -59,7 +59,7 @@ ask(const struct client *c, const char *command, const char *pattern)
     sends(c, text);
 }
 
-START_TEST(a_long_answer_takes_several_turns)
+START_TEST(a_long_reply_takes_several_turns)
 {
     struct client c = come(), other = come();
     char pattern[NAME];
@@ -200,7 +200,7 @@ receive_all(const struct client *c, struct buf *b)
 /*
  * The rows wait in small blocks, which leave in order, and each block is freed then; later replies stand behind them.
  */
-START_TEST(a_long_answer_leaves_in_chunks)
+START_TEST(a_long_reply_leaves_in_chunks)
 {
     struct client c = come(), d = come();
     char pattern[NAME];
@@ -271,7 +271,7 @@ START_TEST(chunks_go_with_their_session)
 }
 END_TEST
 
-/* ---- all long answers together ---- */
+/* ---- all long replies together ---- */
 
 enum { READERS = 40, OUTPUT = 40 * 1024, LONGS = 16 * 64 * OUTPUT };
 
@@ -299,7 +299,7 @@ count_left(struct client *c, int *refused)
 }
 
 /* _i: one after the other; all at once; one after the other, and each is made at once, as no turn takes time. */
-START_TEST(long_answers_have_their_share_of_memory)
+START_TEST(long_replies_have_their_share_of_memory)
 {
     struct client c = come(), d[READERS];
     char pattern[NAME];
@@ -382,9 +382,9 @@ main(void)
 {
     /* The last two depend on how much work fits into the milliseconds of a turn. */
     const TTest *tests[] = {
-        a_long_answer_takes_several_turns,
+        a_long_reply_takes_several_turns,
         forgotten_with_its_session,
-        a_long_answer_leaves_in_chunks,
+        a_long_reply_leaves_in_chunks,
 #ifdef RLOCKD_TEST_CLOCK
         a_listing_in_chunks_is_checked_again,
 #endif
@@ -396,6 +396,6 @@ main(void)
 
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]) - (is_slowed() ? 2 : 0));
 
-    tcase_add_loop_test(tc, long_answers_have_their_share_of_memory, 0, 3);
+    tcase_add_loop_test(tc, long_replies_have_their_share_of_memory, 0, 3);
     return house_run("listing", tc);
 }

@@ -373,7 +373,7 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
 END_TEST
 
 /* The socket takes all that is sent: other sessions have their turn between two chunks. */
-START_TEST(a_fast_reader_of_a_long_answer_is_sent_one_chunk_a_turn)
+START_TEST(a_fast_reader_of_a_long_reply_is_sent_one_chunk_a_turn)
 {
     enum { BYTES = 1000 };
     struct client c = come();
@@ -687,7 +687,7 @@ main(void)
         a_holder_that_dies_asking_for_too_much_frees_in_no_time,
         a_holder_that_dies_with_much_unread_frees_in_no_time,
         the_more_want_to_go_on_the_smaller_the_share,
-        a_fast_reader_of_a_long_answer_is_sent_one_chunk_a_turn,
+        a_fast_reader_of_a_long_reply_is_sent_one_chunk_a_turn,
 #ifdef RLOCKD_TEST_CLOCK
         slow_requests_make_a_short_turn,
         new_sessions_go_before_sessions_cut_short,
