@@ -53,7 +53,7 @@ send_lock(void *ctx, const struct core_lock_view *v)
     struct list_work *l = ctx;
     struct outbox *box = chunks_end(&l->rows);
     struct show_text text;
-    struct fields_spot state = {0, 0};
+    struct fields_range state = {0, 0};
     struct fields f = {.n = 0};
 
     if (box != NULL) {

@@ -42,9 +42,9 @@ command_print_owner(const struct engine *e, uint64_t redis_owner, char out[OWNER
     snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, redis_owner);
 }
 
-/* `ms` gets the spot of "lease_ms". */
+/* `ms` gets the range of "lease_ms". */
 static void
-write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_spot *ms)
+write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_range *ms)
 {
     struct fields f = {.n = 0};
     char owner[OWNER_BYTES];
@@ -56,7 +56,7 @@ write_full(const struct engine *e, struct writer *out, const struct core_reply *
     fields_text(&f, "kind", slice_of(kind_rows[r->kind].name));
     fields_number(&f, "holds", r->holds);
     fields_ms(&f, "lease_ms", r->lease_us);
-    fields_note_spot(&f, ms);
+    fields_note_range(&f, ms);
     fields_ms(&f, "waited_ms", r->waited_us);
     if (r->replicas_wanted > 0) {
         fields_number(&f, "replicas", r->replicas);
@@ -225,7 +225,7 @@ struct target {
 static void
 write_held(const struct target *to, const struct core_reply *r, bool full)
 {
-    struct fields_spot ms = {0, 0};
+    struct fields_range ms = {0, 0};
     int64_t left_ms = r->left;
     size_t before = to->out->out->n;
 
@@ -236,7 +236,7 @@ write_held(const struct target *to, const struct core_reply *r, bool full)
         writer_int(to->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
     if (r->answer == CORE_LEFT && r->ms) {
-        ms = fields_integer_spot(before, to->out->out->n);
+        ms = fields_integer_range(before, to->out->out->n);
     }
     outbox_rely(to->box, &r->relies, to->engine->metrics.lost);
     if (r->relies.claim != 0 && ms.to > ms.from) {

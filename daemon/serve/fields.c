@@ -63,19 +63,19 @@ fields_brief(struct fields *f, const char *text)
 }
 
 void
-fields_note_spot(struct fields *f, struct fields_spot *spot)
+fields_note_range(struct fields *f, struct fields_range *range)
 {
-    f->spotted = f->n;
-    f->spot = spot;
+    f->range_field = f->n;
+    f->range = range;
 }
 
 /* Notes where a text or number was just written. */
 static void
-set_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
+set_range(const struct field *fd, size_t before, size_t after, struct fields_range *range)
 {
-    *spot = fields_integer_spot(before, after);
+    *range = fields_integer_range(before, after);
     if (fd->type == FIELD_TEXT) { /* its length stands in front of it */
-        spot->from = spot->to - fd->text.n;
+        range->from = range->to - fd->text.n;
     }
 }
 
@@ -103,8 +103,8 @@ fields_write_map(const struct fields *f, struct writer *w)
             writer_int(w, fd->number);
             break;
         }
-        if (f->spot != NULL && i + 1 == f->spotted) {
-            set_spot(fd, before, w->out->n, f->spot);
+        if (f->range != NULL && i + 1 == f->range_field) {
+            set_range(fd, before, w->out->n, f->range);
         }
     }
 }
@@ -151,7 +151,7 @@ fields_rows_send(struct rows *r, struct writer *out, bool map)
 }
 
 void
-fields_print_span(int64_t ms, char out[24])
+fields_print_duration(int64_t ms, char out[24])
 {
     int64_t s = ms / 1000;
 
@@ -251,7 +251,7 @@ add_cell(struct table *t, unsigned column, const struct field *fd)
         buf_printf(&t->cells, "%" PRId64, fd->number);
         break;
     case FIELD_MS:
-        fields_print_span(fd->number, span);
+        fields_print_duration(fd->number, span);
         buf_adds(&t->cells, span);
         break;
     }

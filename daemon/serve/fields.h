@@ -27,22 +27,22 @@ struct field {
 };
 
 /* Where a value was written, in the bytes of the writer. */
-struct fields_spot {
+struct fields_range {
     size_t from, to;
 };
 
-/* An integer was just written; the spot of its digits: behind its ":", before its CRLF. */
-static inline struct fields_spot
-fields_integer_spot(size_t before, size_t after)
+/* An integer was just written; the range of its digits: behind its ":", before its CRLF. */
+static inline struct fields_range
+fields_integer_range(size_t before, size_t after)
 {
-    return (struct fields_spot){before + 1, after - 2};
+    return (struct fields_range){before + 1, after - 2};
 }
 
 struct fields {
     struct field field[FIELDS_MAX];
     unsigned n;
-    unsigned spotted;         /* number of the field, from 1 on, whose value's spot is to be noted ... */
-    struct fields_spot *spot; /* ... here; NULL: none is to be */
+    unsigned range_field;     /* number of the field, from 1 on, whose value's range is to be noted ... */
+    struct fields_range *range; /* ... here; NULL: none is to be */
 };
 
 void fields_text(struct fields *f, const char *key, struct slice text);
@@ -52,7 +52,7 @@ void fields_none(struct fields *f, const char *key);
 /* The next three are about the field that was added last. This one: tables leave the field out. */
 void fields_map_only(struct fields *f);
 /* Notes where its value is in the bytes of the map. */
-void fields_note_spot(struct fields *f, struct fields_spot *spot);
+void fields_note_range(struct fields *f, struct fields_range *range);
 /* Tables show this static text instead of its value. */
 void fields_brief(struct fields *f, const char *text);
 
@@ -103,7 +103,7 @@ void fields_add_row(struct table *t, const struct fields *f);
 void fields_print_table(const struct table *t, const char *empty, struct buf *out);
 
 /* "850ms", "21.4s", "12m34s", "5h12m", "6d04h"; "-" below zero. */
-void fields_print_span(int64_t ms, char out[24]);
+void fields_print_duration(int64_t ms, char out[24]);
 
 /* Escaped, cut after FIELD_NAME_SHOWN bytes (then with "..."). */
 void fields_print_name(struct slice name, struct buf *out);

@@ -154,7 +154,7 @@ write_lockinfo(struct engine *e, struct slice name, const struct backend_key *fo
                struct writer *w)
 {
     int64_t now_us = clock_now_us();
-    struct fields_spot state = {0, 0};
+    struct fields_range state = {0, 0};
     struct core_lock_view v;
     struct core_spec spec;
     struct show_text text;

@@ -72,14 +72,14 @@ add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
 
 void
 show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct show_text *text,
-          struct fields *f, struct fields_spot *state)
+          struct fields *f, struct fields_range *state)
 {
     bool permits = (kind_rows[v->kind].flags & KIND_F_PERMITS) != 0;
 
     fields_text(f, "name", v->name);
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
-    fields_note_spot(f, state);
+    fields_note_range(f, state);
     add_mode(f, v->holders > 0 && !permits, v->shared);
     fields_number(f, "holders", v->holders);
     if (permits && v->limit > 0) {
@@ -100,7 +100,7 @@ show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
 }
 
 void
-show_mark_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
+show_mark_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_range state)
 {
     struct core_grant g = {.claim = v->claim, .token = v->token, .deadline_us = v->deadline_us};
 

@@ -19,9 +19,9 @@ struct show_text {
     char owner[OWNER_BYTES], lib[CLIENT_LIB_BYTES]; /* what the fields of one record point at */
 };
 
-/* One record each. state: gets the spot of the value `state`; NULL: not needed. */
+/* One record each. state: gets the range of the value `state`; NULL: not needed. */
 void show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct show_text *text,
-               struct fields *f, struct fields_spot *state);
+               struct fields *f, struct fields_range *state);
 void show_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct show_text *text,
                  struct fields *f);
 void show_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct show_text *text,
@@ -30,6 +30,6 @@ void show_session(const struct session *s, int64_t now_us, struct show_text *tex
 
 /* Marks the word "held" at `state` in the box: it is true while the grant is valid. */
 void show_mark_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
-                    struct fields_spot state);
+                    struct fields_range state);
 
 #endif

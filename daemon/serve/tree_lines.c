@@ -89,7 +89,7 @@ print_span(const struct tree *t, const char *before, int64_t us, const char *beh
 {
     char span[24];
 
-    fields_print_span(us > 0 ? us / 1000 : 0, span);
+    fields_print_duration(us > 0 ? us / 1000 : 0, span);
     buf_printf(t->out, "%s%s%s", before, span, behind);
 }
 
