@@ -64,7 +64,7 @@ authenticate(struct session *s, const struct slice *user, struct slice password)
         if (known[i].secret == NULL ? !known[i].admin : same_secret(known[i].secret, password)) {
             found = true;
             proved = proved || known[i].secret != NULL;
-            roles_prove(s, known[i].admin);
+            roles_authenticated(s, known[i].admin);
         }
     }
     if (found) {
@@ -244,7 +244,7 @@ cmd_reset(struct cmd *c)
     pubsub_drop(s->engine->pubsub, s);
     list_remove(&s->monitor_node);
     client_clear_name(s);
-    roles_begin(s);
+    roles_reset(s);
     s->proto = c->out->proto = 2;
     writer_simple(c->out, "RESET");
     return CMD_DONE;

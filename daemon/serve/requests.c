@@ -44,7 +44,7 @@ run(struct session *s, uint64_t slot, const struct words *w, int id)
     if (s->closed) {
         return;
     }
-    roles_follow(s);
+    roles_apply(s);
     if (res == CMD_DONE) {
         slots_done(s, sl);
     }

@@ -26,7 +26,7 @@ is_admin(const struct session *s)
 {
     const struct conf *cf = s->engine->conf;
 
-    if (s->proved_admin || is_trusted(s)) {
+    if (s->authed_as_admin || is_trusted(s)) {
         return true;
     }
     if (cf->auth_admin_password != NULL || !s->authed) {
@@ -42,23 +42,23 @@ needs_no_password(const struct session *s)
 }
 
 void
-roles_begin(struct session *s)
+roles_reset(struct session *s)
 {
-    s->proved_admin = false;
+    s->authed_as_admin = false;
     s->authed = needs_no_password(s);
     s->admin = is_admin(s);
 }
 
 void
-roles_prove(struct session *s, bool admin)
+roles_authenticated(struct session *s, bool admin)
 {
     s->authed = true;
-    s->proved_admin = s->proved_admin || admin;
+    s->authed_as_admin = s->authed_as_admin || admin;
     s->admin = is_admin(s);
 }
 
 void
-roles_follow(struct session *s)
+roles_apply(struct session *s)
 {
     struct engine *e = s->engine;
     const struct reader_limits *limits = s->authed ? &e->limits : &e->limits_unauthed;
@@ -91,10 +91,10 @@ roles_reload(struct engine *e, const struct conf *was)
         struct session *s = container_of(node, struct session, node);
         bool owed_auth = !s->authed;
 
-        s->proved_admin = s->proved_admin && same;
+        s->authed_as_admin = s->authed_as_admin && same;
         s->authed = s->authed || needs_no_password(s); /* R1 */
         s->admin = is_admin(s);
-        roles_follow(s);
+        roles_apply(s);
         if (owed_auth && s->authed) {
             session_wake(s); /* S4: its turn sets the deadline for output that the client does not read */
         }

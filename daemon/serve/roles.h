@@ -8,13 +8,13 @@
 #include "proto/writer.h"
 
 /* The role before any password was sent; RESET goes back to it. */
-void roles_begin(struct session *s);
+void roles_reset(struct session *s);
 
 /* The session has sent the user's password, or the admin's. */
-void roles_prove(struct session *s, bool admin);
+void roles_authenticated(struct session *s, bool admin);
 
 /* The role may have changed: other limits and another deadline apply. */
-void roles_follow(struct session *s);
+void roles_apply(struct session *s);
 
 /*
  * The passwords may have changed. Authenticated sessions stay so, for they must be able to unlock; sessions that the

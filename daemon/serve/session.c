@@ -129,7 +129,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     outbox_init(&s->out);
     s->out.pool = &e->pool;
     chunks_init(&s->later, 0);
-    roles_begin(s);
+    roles_reset(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
     snprintf(s->addr, sizeof(s->addr), "%s", addr);
     peer_identify(s);

@@ -67,7 +67,7 @@ struct session {
     size_t long_reply_bytes;
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles; see roles.c */
-    bool proved_admin;         /* by the admin's password */
+    bool authed_as_admin;      /* by the admin's password */
     unsigned auth_failures;    /* wrong passwords since a right one; see commands_conn.c */
     struct auth_wait *auth_wait; /* owned; NULL = no AUTH of it waits; see auth_limit.c */
 

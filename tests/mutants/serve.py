@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("R1676", "a session that needs no password after a reload is still asked for one", SERVE + "roles.c",
            "roles_reload", "s->authed || needs_no_password(s)", "s->authed", ["unit:test_roles"]),
     Mutant("R1677", "the time for AUTH ends a session that a reload has let in", SERVE + "roles.c", "roles_reload",
-           "roles_follow(s);", "", ["unit:test_roles"]),
+           "roles_apply(s);", "", ["unit:test_roles"]),
     Mutant("R1797", "a session that a reload lets in while it quits has no deadline for its output",
            SERVE + "roles.c", "roles_reload", "session_wake(s);", ";", ["unit:test_roles"]),
     Mutant("R1678", "a subscription that a session has counts once more", SERVE + "commands_pubsub.c", "count_new",
