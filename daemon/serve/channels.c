@@ -103,7 +103,7 @@ channels_turn(struct pubsub *p)
 }
 
 void
-channels_pass(struct topic *t, const struct list *sub)
+channels_skip(struct topic *t, const struct list *sub)
 {
     if (t->at == sub) {
         t->at = sub->next;

@@ -255,7 +255,7 @@ engine_reload(struct engine *e, const struct conf *conf)
     set_limits(e, conf);
     core_configure(e->core, &cc);
     backend_configure(e->backend, conf_longest_lease_us(conf));
-    peer_reconsider(e);
+    peer_reload(e);
     roles_reload(e, was);
     e->metrics.config_reloads++;
 }
@@ -325,7 +325,7 @@ open_backend(struct engine *e, char error[160])
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
     env.secret = e->state_store.identity.secret;
     env.nonce = e->state_store.identity.nonces.now;
-    if (e->state_store.identity.follows) {
+    if (e->state_store.identity.predecessor_ended) {
         memcpy(env.former_nonce, e->state_store.identity.nonces.was, sizeof(env.former_nonce));
     }
     env.others = state_store_others(&e->state_store);

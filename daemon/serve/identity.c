@@ -213,7 +213,7 @@ lock_dir(struct identity *id, char error[160])
         return false;
     }
     read_boot(boot);
-    id->follows = pread(id->lock, last, sizeof(last) - 1, 0) > 0 && has_ended(last, boot);
+    id->predecessor_ended = pread(id->lock, last, sizeof(last) - 1, 0) > 0 && has_ended(last, boot);
     if (ftruncate(id->lock, 0) != 0 || dprintf(id->lock, "%ld %s\n", (long)getpid(), boot) < 0) {
         snprintf(error, 160, "lock: %s", strerror(errno));
         return false;

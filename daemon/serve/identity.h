@@ -26,7 +26,7 @@ struct identity {
     char uuid[37];
     struct hash_key secret;
     struct identity_nonces nonces;
-    bool follows; /* the former process is known to have ended: its registration in Redis need not lapse first */
+    bool predecessor_ended; /* the former process is known to have ended: its registration need not lapse first */
     int lock; /* owned: the locked file; -1 = for this process only */
     int dir;  /* owned: the state directory; -1 = none */
 };

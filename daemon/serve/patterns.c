@@ -56,7 +56,7 @@ go_to(struct subscriber *subscriber, struct event_record *ev)
 }
 
 void
-patterns_follow(struct pubsub *p, struct subscriber *subscriber)
+patterns_attach(struct pubsub *p, struct subscriber *subscriber)
 {
     if (!subscriber->cut) {
         list_push_back(&p->current, &subscriber->node);
@@ -64,7 +64,7 @@ patterns_follow(struct pubsub *p, struct subscriber *subscriber)
 }
 
 void
-patterns_leave(struct pubsub *p, struct subscriber *subscriber)
+patterns_detach(struct pubsub *p, struct subscriber *subscriber)
 {
     go_to(subscriber, NULL);
     list_remove(&subscriber->node);
@@ -76,7 +76,7 @@ static void
 cut_off(struct pubsub *p, struct subscriber *subscriber)
 {
     subscriber->cut = true;
-    patterns_leave(p, subscriber);
+    patterns_detach(p, subscriber);
     subscriber->session->output_overflow = true;
     session_wake(subscriber->session);
 }

@@ -26,7 +26,7 @@
 ssize_t
 peek_read(struct session *s, char *p, size_t n)
 {
-    bool peeks = peer_is_alone(s) && !s->hung_up;
+    bool peeks = peer_is_only_session(s) && !s->hung_up;
     ssize_t got;
 
     peek_take(s);

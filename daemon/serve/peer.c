@@ -187,7 +187,7 @@ peer_leave(struct session *s)
 }
 
 bool
-peer_is_alone(const struct session *s)
+peer_is_only_session(const struct session *s)
 {
     return list_alone(&s->process_node);
 }
@@ -238,7 +238,7 @@ peer_turn(struct engine *e)
 }
 
 void
-peer_reconsider(struct engine *e)
+peer_reload(struct engine *e)
 {
     struct list *node, *next;
 

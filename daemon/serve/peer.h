@@ -19,11 +19,11 @@ void peer_watch(struct session *s);
  * dead_peer and dead_process may have changed: both apply to existing sessions as well, dead_process also to those
  * whose process has ended meanwhile. peer_turn() gives dead_peer to some sockets in each turn.
  */
-void peer_reconsider(struct engine *e);
+void peer_reload(struct engine *e);
 bool peer_turn(struct engine *e); /* true: some are left for the next turn */
 
 /* The process that connected is watched, and has no other session here. */
-bool peer_is_alone(const struct session *s);
+bool peer_is_only_session(const struct session *s);
 
 /* The session has ended. */
 void peer_leave(struct session *s);

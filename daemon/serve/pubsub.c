@@ -170,7 +170,7 @@ add_sub(struct pubsub *p, struct session *s, struct topic *t)
     list_push_back(&subscriber->list, &sub->in_session);
     subscriber->n++;
     if (t->pattern && subscriber->patterns_n++ == 0) {
-        patterns_follow(p, subscriber);
+        patterns_attach(p, subscriber);
     }
 }
 
@@ -184,12 +184,12 @@ drop_sub(struct pubsub *p, struct sub *sub)
         subscriber->at = sub->in_session.next;
     }
     map_remove(&p->subs, &sub->by_pair);
-    channels_pass(t, &sub->in_topic);
+    channels_skip(t, &sub->in_topic);
     list_remove(&sub->in_topic);
     list_remove(&sub->in_session);
     free(sub);
     if (t->pattern && --subscriber->patterns_n == 0) {
-        patterns_leave(p, subscriber);
+        patterns_detach(p, subscriber);
     }
     drop_topic_if_unused(p, t);
     subscriber->n--;

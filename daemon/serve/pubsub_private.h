@@ -82,15 +82,15 @@ void patterns_send(struct pubsub *p, const struct pubsub_event *event);
 void patterns_turn(struct pubsub *p);
 
 /* The session has its first pattern; has none any more. */
-void patterns_follow(struct pubsub *p, struct subscriber *subscriber);
-void patterns_leave(struct pubsub *p, struct subscriber *subscriber);
+void patterns_attach(struct pubsub *p, struct subscriber *subscriber);
+void patterns_detach(struct pubsub *p, struct subscriber *subscriber);
 
 /* channels.c: one event, for all subscribers of this channel. */
 void channels_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event);
 void channels_turn(struct pubsub *p);
 
-/* A subscription (sub.in_topic) ends; a channel ends. */
-void channels_pass(struct topic *t, const struct list *sub);
+/* A subscription (sub.in_topic) ends: its events are not sent. A channel ends. */
+void channels_skip(struct topic *t, const struct list *sub);
 void channels_drop(struct pubsub *p, struct topic *t);
 
 /* pubsub_frame.c: a copy, on no list, to be freed by free(); and its contents. */

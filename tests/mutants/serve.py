@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant("U1", "peeked input is executed again with the next input", SERVE + "peek.c", "peek_read",
            "peek_take(s);", "", ["unit:test_peek"]),
     Mutant("U2", "a client that sleeps in recv() is woken without a reply", SERVE + "peek.c", "peek_read",
-           "peer_is_alone(s) && !s->hung_up", "s->hung_up && peer_is_alone(s)", ["unit:test_peek"]),
+           "peer_is_only_session(s) && !s->hung_up", "s->hung_up && peer_is_only_session(s)", ["unit:test_peek"]),
     Mutant("R105", "SHARED is refused to a holder that holds the name shared",
            SERVE + "commands_lock.c", "is_kind_in_use",
            "rq->spec.kind = kind; return true", "return false", ["redis:test_reload.py Held.test_readers"]),
