@@ -110,7 +110,7 @@ child_poll(struct child *c)
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
         if (pid != c->pid) {
-            continue; /* one that the command has left behind, see tree_adopt() */
+            continue; /* one that the command has left behind, see descendants_adopt() */
         }
         if (!WIFSTOPPED(status)) {
             c->status = status;

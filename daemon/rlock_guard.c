@@ -22,7 +22,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/rlock_client.h"
-#include "daemon/rlock_tree.h"
+#include "daemon/rlock_descendants.h"
 
 #define UNLOCK_US (1 * US_PER_S)
 
@@ -67,7 +67,7 @@ next_ended(const struct rlock_run *want, int status)
         return WEXITSTATUS(status);
     }
     fprintf(stderr, "rlock: %s: rlock was killed, and the command with it\n", want->name);
-    if (tree_kill()) {
+    if (descendants_kill()) {
         unlock(want);
     }
     return RLOCK_SIGNAL + WTERMSIG(status);
@@ -161,7 +161,7 @@ rlock_run(const struct rlock_run *asked)
         return RLOCK_UNREACHABLE;
     }
     want.owner = owner;
-    tree_adopt();
+    descendants_adopt();
     signal(SIGCHLD, SIG_DFL);
     rlock_signals(&users, &relayed);
     /* under `stty tostop` a message from the background would stop the process; with SIGTTOU blocked it is written */
@@ -173,7 +173,7 @@ rlock_run(const struct rlock_run *asked)
         return RLOCK_NO_EXEC;
     }
     if (keeper == 0) {
-        tree_adopt();
+        descendants_adopt();
         exit(keep(&want, group, &relayed, &mask));
     }
     return watch(&want, keeper, &users);

@@ -26,7 +26,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "daemon/rlock_hold.h"
-#include "daemon/rlock_tree.h"
+#include "daemon/rlock_descendants.h"
 
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (1 * US_PER_S)
@@ -123,7 +123,7 @@ keep_time(struct run *r)
     if (r->lost) {
         if (now_us >= r->kill_us) {
             child_signal(&r->child, SIGKILL);
-            tree_signal_kill();
+            descendants_signal_kill();
             r->kill_us = NEVER;
         }
         return r->kill_us;
@@ -405,11 +405,11 @@ after_pause(struct run *r)
 static void
 end_rest(struct run *r)
 {
-    while (!r->orphan && r->kill_us != NEVER && clock_now_us() < r->kill_us && !tree_reap()) {
+    while (!r->orphan && r->kill_us != NEVER && clock_now_us() < r->kill_us && !descendants_reap()) {
         wait_some(r, r->kill_us);
         take_signals(r);
     }
-    if (!tree_kill()) {
+    if (!descendants_kill()) {
         run_report(r, "some processes of the command cannot be killed", "");
     }
 }
@@ -459,7 +459,7 @@ rlock_inner(const struct rlock_run *want, const sigset_t *mask)
     sigset_t users, relayed;
     int end;
 
-    tree_adopt();
+    descendants_adopt();
     hold_set_grace(&r);
     rlock_signals(&users, &relayed);
     r.signals = signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);

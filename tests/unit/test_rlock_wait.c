@@ -44,23 +44,23 @@ child_start(struct child *c, char **command, const char *name, int64_t token, co
 }
 
 void
-tree_adopt(void)
+descendants_adopt(void)
 {
 }
 
 void
-tree_signal_kill(void)
+descendants_signal_kill(void)
 {
 }
 
 bool
-tree_reap(void)
+descendants_reap(void)
 {
     return true;
 }
 
 bool
-tree_kill(void)
+descendants_kill(void)
 {
     return true;
 }

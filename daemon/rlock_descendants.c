@@ -1,10 +1,10 @@
 /*
- * rlock_tree.c -- the descendants of a command.
+ * rlock_descendants.c -- the descendants of a command.
  *
  * A process leaves its process group by setsid(), and a parent-death signal (PDEATHSIG) reaches one generation only. A
  * subreaper becomes the parent of every orphaned descendant: killing all children repeatedly reaches the whole tree.
  */
-#include "daemon/rlock_tree.h"
+#include "daemon/rlock_descendants.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,13 +21,13 @@
 #define KILL_US (5 * US_PER_S)
 
 void
-tree_adopt(void)
+descendants_adopt(void)
 {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 void
-tree_signal_kill(void)
+descendants_signal_kill(void)
 {
     char path[64];
     FILE *f;
@@ -44,7 +44,7 @@ tree_signal_kill(void)
 }
 
 bool
-tree_reap(void)
+descendants_reap(void)
 {
     pid_t pid;
 
@@ -55,15 +55,15 @@ tree_reap(void)
 }
 
 bool
-tree_kill(void)
+descendants_kill(void)
 {
     int64_t deadline_us = clock_now_us() + KILL_US;
 
-    while (!tree_reap()) {
+    while (!descendants_reap()) {
         if (clock_now_us() >= deadline_us) {
             return false;
         }
-        tree_signal_kill();
+        descendants_signal_kill();
         (void)poll(NULL, 0, POLL_MS);
     }
     return true;
