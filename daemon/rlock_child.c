@@ -123,7 +123,7 @@ child_poll(struct child *c)
             continue;
         }
         if ((WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU) && terminal_is_of(getpgrp())) {
-            child_go_on(c);
+            child_continue(c);
             continue;
         }
         /* the user wants the prompt: the whole job stops, as it would without rlock */
@@ -145,7 +145,7 @@ child_signal(const struct child *c, int sig)
 }
 
 void
-child_go_on(const struct child *c)
+child_continue(const struct child *c)
 {
     if (terminal_is_of(getpgrp())) {
         terminal_give(c->pid);

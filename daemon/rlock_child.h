@@ -17,7 +17,7 @@ struct child {
 
 enum child_news {
     CHILD_RUNS,
-    CHILD_PAUSED, /* the command was stopped, and rlock with it until CONT; child_go_on() is to be called now */
+    CHILD_PAUSED, /* the command was stopped, and rlock with it until CONT; child_continue() is to be called now */
     CHILD_ENDED,
 };
 
@@ -35,6 +35,6 @@ enum child_news child_poll(struct child *c);
 void child_signal(const struct child *c, int sig);
 
 /* After CHILD_PAUSED: gives the terminal to the command, if rlock has it, and continues the command. */
-void child_go_on(const struct child *c);
+void child_continue(const struct child *c);
 
 #endif

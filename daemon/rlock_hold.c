@@ -87,7 +87,7 @@ cut(struct run *r, const char *why)
         }
     }
     r->deadline_us = sooner(r->deadline_us, r->reported_us);
-    r->beat_us = NEVER;
+    r->confirm_us = NEVER;
     r->retry_us = clock_now_us() + AGAIN_US;
     client_close(&r->lock);
     client_close(&r->events);
@@ -95,7 +95,7 @@ cut(struct run *r, const char *why)
 
 /* The pause between two heartbeats. Over TCP only replies prove that the daemon still has the session. */
 static int64_t
-beat_pause_us(const struct run *r)
+confirm_pause_us(const struct run *r)
 {
     int64_t pause_us = (r->is_unix ? r->lease_us : sooner(r->lease_us, RECONNECT_US)) / 6;
 
@@ -122,7 +122,7 @@ take_grant(struct run *r, const struct redisReply *v)
     r->deadline_us = r->reported_us = r->asked_us + left_us;
     r->alive_us = r->asked_us;
     r->cut = false;
-    r->beat_us = clock_now_us() + beat_pause_us(r);
+    r->confirm_us = clock_now_us() + confirm_pause_us(r);
     return true;
 }
 
@@ -156,18 +156,18 @@ hold_send_lock(struct run *r, const char *const *more)
 }
 
 void
-hold_ask(struct run *r)
+hold_confirm(struct run *r)
 {
-    r->beat_us = NEVER;
+    r->confirm_us = NEVER;
     if (!hold_send_lock(r, r->cut ? (const char *const[]){"WAIT", "2s", "ONCE", NULL}
                              : (const char *const[]){"NOWAIT", "ONCE", NULL})) {
         cut(r, r->lock.error);
     }
 }
 
-/* The reply to hold_ask(). */
+/* The reply to hold_confirm(). */
 static void
-answered(struct run *r, const struct redisReply *v)
+take_confirmation(struct run *r, const struct redisReply *v)
 {
     /* ERR only while rlock reconnects: a daemon at its limit of sessions sends it to every new connection */
     static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
@@ -185,7 +185,7 @@ answered(struct run *r, const struct redisReply *v)
                 r->deadline_us = NEVER;
             }
             r->alive_us = r->cut ? r->alive_us : r->asked_us;
-            r->beat_us = clock_now_us() + (r->cut ? AGAIN_US : beat_pause_us(r));
+            r->confirm_us = clock_now_us() + (r->cut ? AGAIN_US : confirm_pause_us(r));
             return;
         }
     }
@@ -237,7 +237,7 @@ hold_read(struct run *r, struct client *c)
     }
     while (!r->lost && (got = client_next(c, &v)) == CLIENT_READY) {
         if (c == &r->lock) {
-            answered(r, v);
+            take_confirmation(r, v);
         } else if (reports_loss(r, v)) {
             hold_lose_soon(r, "the daemon says so");
         }
@@ -331,37 +331,37 @@ hold_reconnect(struct run *r)
         return;
     }
     r->retry_us = NEVER;
-    hold_ask(r);
+    hold_confirm(r);
 }
 
-/* Waits for the reply to hold_ask(). */
+/* Waits for the reply to hold_confirm(). */
 static void
 await_reply(struct run *r)
 {
     const struct redisReply *v = r->lost || r->cut ? NULL : client_wait(&r->lock, REPLY_US);
 
     if (v != NULL) {
-        answered(r, v);
+        take_confirmation(r, v);
     } else {
         cut(r, r->lock.error);
     }
 }
 
 void
-hold_make_sure(struct run *r)
+hold_confirm_now(struct run *r)
 {
-    if (r->beat_us == NEVER && !r->cut) {
+    if (r->confirm_us == NEVER && !r->cut) {
         await_reply(r);
     }
     if (!r->lost && !r->cut) {
-        hold_ask(r);
+        hold_confirm(r);
     }
     if (!r->lost && !r->cut) {
         await_reply(r);
     }
 }
 
-/* Sends UNLOCK, and returns its reply, which may come behind that to hold_ask(). NULL: no connection, or no reply. */
+/* Sends UNLOCK, and returns its reply, which may follow that to hold_confirm(). NULL: no connection, or no reply. */
 static const struct redisReply *
 send_unlock(struct run *r)
 {
@@ -374,8 +374,8 @@ send_unlock(struct run *r)
         return NULL;
     }
     v = client_wait(&r->lock, REPLY_US);
-    if (v != NULL && r->beat_us == NEVER) {
-        r->beat_us = 0;
+    if (v != NULL && r->confirm_us == NEVER) {
+        r->confirm_us = 0;
         v = client_wait(&r->lock, REPLY_US);
     }
     return v;
@@ -422,7 +422,7 @@ hold_give_back(struct run *r)
         client_close(&r->lock);
         (void)poll(NULL, 0, again ? (int)(AGAIN_US / US_PER_MS) : 0);
         again = true;
-        r->beat_us = 0;
+        r->confirm_us = 0;
         if (!client_open(&r->lock, r->addr, r->want->at.password, AGAIN_PATIENCE_US)) {
             client_close(&r->lock);
         }

@@ -21,7 +21,7 @@ struct run {
     int64_t token;      /* 0 = not granted */
     int64_t lease_us;   /* as granted */
     int64_t deadline_us; /* the owner has the lock until then; NEVER while the daemon drains, until a cut */
-    int64_t beat_us;    /* when to have the lock confirmed again; NEVER while a reply is due */
+    int64_t confirm_us; /* when to have the lock confirmed again; NEVER while a reply is due */
     int64_t asked_us;   /* when the last LOCK was sent */
     int64_t reported_us; /* the last deadline that the daemon has reported */
 
@@ -95,10 +95,10 @@ void hold_reconnect(struct run *r);
  * Asks again for the lock that the owner holds (ONCE: no hold is counted); the reply has the deadline. After a cut LOCK
  * waits for 2 s: a daemon that has just started needs a moment until Redis has confirmed its locks.
  */
-void hold_ask(struct run *r);
+void hold_confirm(struct run *r);
 
 /* Asks whether the owner has the lock, and until when, and waits for the reply. */
-void hold_make_sure(struct run *r);
+void hold_confirm_now(struct run *r);
 
 /*
  * The command has ended: gives the lock back, over a new connection if need be. The error of a first UNLOCK means that

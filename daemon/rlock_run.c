@@ -134,10 +134,10 @@ keep_time(struct run *r)
     }
     if (r->cut && r->retry_us <= now_us) {
         hold_reconnect(r);
-    } else if (r->beat_us <= now_us) {
-        hold_ask(r);
+    } else if (r->confirm_us <= now_us) {
+        hold_confirm(r);
     }
-    return sooner(hold_warn_us(r), r->cut ? sooner(r->retry_us, r->beat_us) : r->beat_us);
+    return sooner(hold_warn_us(r), r->cut ? sooner(r->retry_us, r->confirm_us) : r->confirm_us);
 }
 
 /* The wait for the lock, which a connection that is cut does not end. */
@@ -353,7 +353,7 @@ static int
 confirm(struct run *r)
 {
     if (clock_now_us() - r->asked_us >= r->lease_us / 6) {
-        hold_make_sure(r);
+        hold_confirm_now(r);
     }
     if (r->cut) { /* nothing runs yet */
         hold_lose_soon(r, r->why);
@@ -387,14 +387,14 @@ static void
 after_pause(struct run *r)
 {
     if (!r->lost) {
-        hold_make_sure(r);
+        hold_confirm_now(r);
     }
     while (!r->lost && r->cut) {
         turn(r);
     }
     lose_in_time(r);
     if (!r->lost) {
-        child_go_on(&r->child);
+        child_continue(&r->child);
     }
 }
 
@@ -454,7 +454,7 @@ int
 rlock_inner(const struct rlock_run *want, const sigset_t *mask)
 {
     struct run r = {.want = want, .lock = {.fd = -1}, .events = {.fd = -1}, .signals = -1, .deadline_us = NEVER,
-                    .reported_us = NEVER, .beat_us = NEVER, .retry_us = NEVER, .mask = *mask, .addr = want->at.addr,
+                    .reported_us = NEVER, .confirm_us = NEVER, .retry_us = NEVER, .mask = *mask, .addr = want->at.addr,
                     .is_unix = strncmp(want->at.addr, "tcp:", 4) != 0};
     sigset_t users, relayed;
     int end;

@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant("R1355", "rlock waits for ever where no time is left", "daemon/rlock_client.c", "wait_for",
            "if (left_us <= 0) { return fail(c, \"no answer\", ETIMEDOUT); }", "", ["unit:test_rlock_client"]),
     Mutant("R1356", "the word of a daemon that may know nothing of the lock keeps its command alive",
-           "daemon/rlock_hold.c", "answered", "\"DRAINING\") == 0 && !r->cut", "\"DRAINING\") == 0",
+           "daemon/rlock_hold.c", "take_confirmation", "\"DRAINING\") == 0 && !r->cut", "\"DRAINING\") == 0",
            ["redis:test_rlock_bad.py While.test_another_daemon_that_drains"]),
     Mutant("R1357", "a lock that Redis has not freed yet counts as lost", "daemon/rlock_hold.c", "is_unconfirmed",
            "v == NULL || (v->type == REDIS_REPLY_ERROR && strncmp(v->str, \"UNAVAILABLE \", 12) == 0)", "v == NULL",

@@ -20,7 +20,7 @@ child_signal(const struct child *c, int sig)
 }
 
 void
-child_go_on(const struct child *c)
+child_continue(const struct child *c)
 {
     (void)c;
 }
@@ -117,7 +117,7 @@ connected(struct silent *t, const char *wait)
     sigset_t none;
 
     *t = (struct silent){.want = {.name = "x", .owner = "o", .wait = wait}};
-    t->r = (struct run){.want = &t->want, .deadline_us = NEVER, .reported_us = NEVER, .beat_us = NEVER,
+    t->r = (struct run){.want = &t->want, .deadline_us = NEVER, .reported_us = NEVER, .confirm_us = NEVER,
                         .retry_us = NEVER, .is_unix = true};
     sigemptyset(&none);
     t->r.signals = signalfd(-1, &none, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -191,7 +191,7 @@ START_TEST(a_confirmation_that_comes_too_late)
         t.r.lease_us = 3 * US_PER_S;
         t.r.asked_us = clock_now_us() - US_PER_S;
         t.r.deadline_us = t.r.reported_us = t.r.asked_us + t.r.lease_us;
-        t.r.beat_us = clock_now_us();
+        t.r.confirm_us = clock_now_us();
         let_time_pass(rows[i].leap_s, t.ends[0][1],
                       "*4\r\n$5\r\ntoken\r\n:7\r\n$8\r\nlease_ms\r\n:3000\r\n");
         ck_assert_int_eq(confirm(&t.r), rows[i].end);
