@@ -1,4 +1,6 @@
 # rlockd -- build, test, run, install. Rooms are listed in the order of their arrows. `make help` lists the targets.
+# No built-in rule is used, and make takes six times as long when it looks for one that could make each header.
+MAKEFLAGS += --no-builtin-rules
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
