@@ -31,6 +31,8 @@ from source import Missing, source_of  # noqa: E402
 BUILD = "build/test"
 ALONE = os.path.join(HERE, "alone.py")
 PLACE = os.path.join(TOP, "build", "mutants")
+KEPT = os.path.join(PLACE, "kept")
+ENV = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
 SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
            "tests/wire", "tests/chaos")
 FAST_PARTS, SLOW_PARTS = 2, 4  # slow: tests with daemons on a real Redis, which mostly wait
@@ -49,9 +51,8 @@ class NoMutant(Exception):
 class Tree:
     """A copy of the sources and of their build, which may be broken."""
 
-    def __init__(self, number, catchers):
+    def __init__(self, number, kept):
         self.path = os.path.join(PLACE, "tree%d" % number)
-        shutil.rmtree(self.path, True)
         for name in SOURCES:
             whole, copy = os.path.join(TOP, name), os.path.join(self.path, name)
             os.makedirs(os.path.dirname(copy), exist_ok=True)
@@ -59,14 +60,14 @@ class Tree:
                 shutil.copytree(whole, copy, symlinks=True)
             else:
                 shutil.copy2(whole, copy)
-        self.kept = built(catchers)
+        self.kept = kept
         for name in self.kept:
             self.renew(name)
 
     def renew(self, name):
         copy = os.path.join(self.path, BUILD, name)
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        shutil.copy2(os.path.join(TOP, BUILD, name), copy)
+        shutil.copy2(os.path.join(KEPT, name), copy)
 
     def mend(self):
         """Restores the build, so that make compiles only the files that the next mutant changes."""
@@ -81,9 +82,10 @@ class Tree:
                     self.renew(name)
 
     def make(self, *targets):
-        status, out = run(self.path, ["make", "-s", "B=" + BUILD, "TEST_CLOCK=1", "CFLAGS=-O0", *targets])
-        if status != 0:
-            raise NoMutant("does not build: " + out[-600:])
+        p = subprocess.run(["make", "-s", "B=" + BUILD, "TEST_CLOCK=1", "CFLAGS=-O0", *targets], cwd=self.path,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENV)
+        if p.returncode != 0:
+            raise NoMutant("does not build: " + p.stdout.decode(errors="replace")[-600:])
 
     def catches(self, catcher):
         """The report of the failed test; None: it passed."""
@@ -128,10 +130,13 @@ class Tree:
 
 
 def built(catchers):
-    """The files of BUILD that a tree needs, {name: time}: objects, and of the tests only catchers."""
+    """
+    Copies the files of BUILD that a tree needs to KEPT, {name: time}: objects, and of the tests only catchers. Without
+    what debuggers read each mutant is linked sooner.
+    """
     units = {c.partition(":")[2].split()[0] for c in catchers if c.startswith("unit:")}
     sim = any(c.startswith("sim:") for c in catchers)
-    kept, top = {}, os.path.join(TOP, BUILD)
+    kept, top = [], os.path.join(TOP, BUILD)
     for folder, _, names in os.walk(top):
         room = os.path.relpath(folder, top)
         for name in names:
@@ -139,9 +144,12 @@ def built(catchers):
             if end not in (".o", ".d", ".h") or (room == "tests/unit" and base not in units) or \
                     (room.startswith("tests/") and room != "tests/unit" and not (sim and room == "tests/sim")):
                 continue
-            path = os.path.join(folder, name)
-            kept[os.path.relpath(path, top)] = os.stat(path).st_mtime_ns
-    return kept
+            kept.append(os.path.relpath(os.path.join(folder, name), top))
+            os.makedirs(os.path.join(KEPT, room), exist_ok=True)
+            shutil.copy2(os.path.join(folder, name), os.path.join(KEPT, room))
+    objects = [name for name in kept if name.endswith(".o")]
+    subprocess.run(["strip", "--strip-debug", "--preserve-dates", *objects], cwd=KEPT, check=True)
+    return {name: os.stat(os.path.join(KEPT, name)).st_mtime_ns for name in kept}
 
 
 def words_of(catcher):
@@ -161,9 +169,8 @@ def words_of(catcher):
 
 def run(where, words):
     """(status, output). A test that runs too long counts as failed: it hangs. Ends all processes that it started."""
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
-    p = subprocess.run([sys.executable, ALONE, str(TIME_MAX), *words], cwd=where, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=env)
+    p = subprocess.run([sys.executable, "-I", "-S", ALONE, str(TIME_MAX), *words], cwd=where, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=ENV)
     out = p.stdout.decode(errors="replace")
     if p.returncode == 124:
         return 124, out[-400:]
@@ -234,8 +241,10 @@ def main():
     asked.update((m.id, m.catch) for m, _ in PROOFS)
     every = args.find or args.every
     trees = queue.Queue()
+    shutil.rmtree(PLACE, True)
+    kept = built({c for which in asked.values() for c in which})
     for n in range(args.jobs):
-        trees.put(Tree(n, list(dict.fromkeys(c for which in asked.values() for c in which))))
+        trees.put(Tree(n, kept))
     lines, failed, used = [], 0, []
 
     def work(m):
