@@ -100,6 +100,9 @@ ask_all(struct quorum *qu, struct quorum_op *o)
             vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
         } else if (!node->up || (o->op.reclaim && !node->answered)) {
             vote_failed(&o->vote, i, CORE_DOWN, -1);
+            if (o->op.reclaim && !node->voting) { /* O9 */
+                quorum_note_hole(qu, o->entry, i);
+            }
         } else {
             quorum_part_push(qu, o, i, verb, verb == CORE_EXTEND || verb == CORE_RELEASE ? 0 : o->token);
         }

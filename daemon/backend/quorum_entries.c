@@ -138,6 +138,9 @@ quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry)
     if (entry->wanted && entry->check_us != 0 && entry->check_us < at_us) {
         at_us = entry->check_us;
     }
+    if (entry->wanted && entry->fill_us != 0 && entry->fill_us < at_us) {
+        at_us = entry->fill_us;
+    }
     timer_set(&qu->timers, &entry->timer, at_us);
 }
 
@@ -384,6 +387,27 @@ count_repaired(const struct quorum *qu, struct quorum_entry *entry)
     }
 }
 
+/* The pause doubles each time. A part of it is random, so that the holes of many locks are not filled in one turn. */
+void
+quorum_note_hole(struct quorum *qu, struct quorum_entry *entry, unsigned node)
+{
+    struct quorum_part *p = &entry->part[node];
+    int64_t now_us = clock_now_us(), timeout_us = qu->conf.timeout_us, at_us;
+
+    p->missing_since_us = p->missing_since_us != 0 ? p->missing_since_us : now_us;
+    at_us = now_us + timeout_us + (now_us - p->missing_since_us) + quorum_random(qu, timeout_us);
+    entry->fill_us = entry->fill_us != 0 && entry->fill_us < at_us ? entry->fill_us : at_us;
+}
+
+/* O9. A reclaim or a repair has failed at a node that does not vote, which has not refused it. */
+static bool
+leaves_hole(const struct errand *e, enum core_outcome outcome)
+{
+    bool fills = e->verb == CORE_ACQUIRE && (e->op->op.reclaim || e->op->sort == SORT_REPAIR);
+
+    return fills && !e->to->voting && outcome != CORE_OK && outcome != CORE_TAKEN && outcome != CORE_FOREIGN;
+}
+
 /* O7. The node has set the owner's key by a repair. */
 static void
 note_repair(struct quorum_part *p, const struct errand *e)
@@ -447,6 +471,9 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
     default: /* the errand has not run */
         p->clean = e->verb == CORE_ACQUIRE ? e->was_clean : p->clean;
         break;
+    }
+    if (current && leaves_hole(e, done->outcome)) {
+        quorum_note_hole(e->to->of, o->entry, e->to->index);
     }
 }
 

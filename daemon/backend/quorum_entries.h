@@ -51,6 +51,7 @@ struct quorum_entry {
     bool wanted;             /* the core requests or holds the name: the owner's key may stay on nodes */
     bool confirmed;          /* this process was granted the name, or has confirmed the hold: deadlines count */
     unsigned ops_n;          /* operations in progress, and callers that keep the entry */
+    int64_t fill_us;          /* when holes of nodes that do not vote are filled (O9); 0 = none is known */
     int64_t check_us;         /* when nodes are asked for the key, so that repaired ones count (O7); 0 = they are not */
     int64_t until_us;        /* later no node can have the owner's key */
     struct quorum_part part[]; /* one for each node */
@@ -74,6 +75,9 @@ int64_t quorum_part_deadline_us(const struct quorum_part *p, const struct quorum
 
 /* The node has confirmed the owner's key, and a clock was set since. */
 bool quorum_part_suspect(const struct quorum_part *p, const struct quorum_node *node, int64_t now_us);
+
+/* O9. The node does not vote, and lacks the owner's key as far as is known: sets the time to fill the hole. */
+void quorum_note_hole(struct quorum *qu, struct quorum_entry *entry, unsigned node);
 
 void quorum_entries_jumped(struct quorum *qu); /* a clock was set: posts SUSPECT if a held lock is concerned */
 void quorum_entries_free(struct quorum *qu);

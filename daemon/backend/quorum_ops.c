@@ -30,6 +30,9 @@
  *     repair (quorum_check()): until they have answered, the loss of one other node of three may cost the lock.
  * O8  A BREAK counts no node as freed that does not vote: a reclaim may set the key there, and counts at once; and a
  *     renewal that finds no key there does not end the hold.
+ * O9  A reclaim or a repair that fails at a node that does not vote is sent again, a timeout later or more, whether a
+ *     renewal is due or not: by O8 it undoes no BREAK. Like a repair it counts later (O7). It renews nothing: the key
+ *     ends there when the lock would end. The pauses double, so a lock sends fewer resends than renewals in the end.
  */
 
 enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */
@@ -490,11 +493,41 @@ quorum_check(struct quorum *qu, struct quorum_entry *entry)
     quorum_entry_settle(qu, entry);
 }
 
+/* O9. A node that votes by the time at which the command leaves does not get it (QA3). */
+static void
+quorum_fill(struct quorum *qu, struct quorum_entry *entry)
+{
+    int64_t left_us = quorum_entry_deadline_us(qu, entry) - clock_now_us();
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_ACQUIRE, SORT_REPAIR);
+
+    entry->fill_us = 0;
+    o->refs_n++;
+    o->reported = true;
+    o->op.lease_us = left_us;
+    o->op.reclaim = true;
+    o->op.reentry = o->op.exact = false;
+    for (unsigned i = 0; i < qu->nodes_n && left_us > qu->conf.timeout_us; i++) {
+        const struct quorum_node *node = &qu->node[i];
+
+        if (entry->part[i].missing_since_us == 0 || node->voting) {
+            continue;
+        } else if (node->up && node->answered) {
+            quorum_part_push(qu, o, i, CORE_ACQUIRE, entry->op.token_floor + 1);
+        } else {
+            quorum_note_hole(qu, entry, i);
+        }
+    }
+    op_drop(qu, o);
+    quorum_entry_settle(qu, entry);
+}
+
 void
 quorum_entry_due(struct quorum *qu, struct quorum_entry *entry)
 {
     if (entry->wanted && entry->check_us != 0 && entry->ops_n == 0 && clock_now_us() >= entry->check_us) {
         quorum_check(qu, entry);
+    } else if (entry->wanted && entry->fill_us != 0 && entry->ops_n == 0 && clock_now_us() >= entry->fill_us) {
+        quorum_fill(qu, entry);
     } else if (!entry->wanted && entry->ops_n == 0 && clock_now_us() < entry->until_us) {
         quorum_sweep(qu, entry);
     } else {

@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593, R1845 to R1849."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -158,6 +158,19 @@ MUTANTS = [
            ["unit:test_quorum_entries"]),
     Mutant("R1385", "a repair that had to wait passes no grace period", BACKEND + "quorum_entries.c", "op_of",
            "e->op->sort == SORT_REPAIR ? !e->to->voting : op.reclaim", "op.reclaim", ["unit:test_quorum_entries"]),
+    Mutant("R1845", "a reclaim that a node answers too late is not sent again", BACKEND + "quorum_entries.c", "learn",
+           "quorum_note_hole(e->to->of, o->entry, e->to->index);", "",
+           ["unit:test_quorum_entries",
+            NODES + "Reclaimed.test_what_a_node_answers_too_late_is_put_there_again"]),
+    Mutant("R1846", "a reclaim is sent again to a node that votes by then", BACKEND + "quorum_ops.c", "quorum_fill",
+           "o->op.reclaim = true;", "", ["unit:test_quorum_entries"]),
+    Mutant("R1847", "each resend of a reclaim lengthens the lock", BACKEND + "quorum_ops.c", "quorum_fill",
+           "o->op.lease_us = left_us;", "", ["unit:test_quorum_entries"]),
+    Mutant("R1848", "reclaims are sent again as often as a node fails", BACKEND + "quorum_entries.c",
+           "quorum_note_hole", "+ (now_us - p->missing_since_us)", "", ["unit:test_quorum_entries"]),
+    Mutant("R1849", "a reclaim is not sent to a node that was down for a moment", BACKEND + "quorum_ask.c", "ask_all",
+           "quorum_note_hole(qu, o->entry, i);", "",
+           [NODES + "Reclaimed.test_what_a_node_misses_while_it_is_down_is_put_there_again"]),
     Mutant("R927", "jeopardy is reported too late after an end has come nearer", "daemon/core/outcomes.c",
            "cap_deadline",
            "cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->deadline_max_us - cl->lease_us / 3);", "",

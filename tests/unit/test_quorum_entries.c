@@ -1,6 +1,6 @@
 /*
  * test_quorum_entries.c -- errands that wait behind another one at their node, which may vote by the time they leave;
- * and what the answer to a repair proves.
+ * what the answer to a repair proves; and when a reclaim that failed is sent again.
  *
  * quorum_entries.c is compiled into this file: operations for the shards are kept here.
  */
@@ -34,11 +34,20 @@ no_wake(struct quorum *qu)
     (void)qu;
 }
 
+static int64_t
+longest_us(const struct shard *sh)
+{
+    (void)sh;
+    return US_PER_S;
+}
+
 #define shard_perform keep
+#define shard_longest_us longest_us
 #define quorum_wake no_wake
 #include "daemon/backend/quorum_entries.c"
 #include "daemon/backend/quorum_ops.h"
 #undef shard_perform
+#undef shard_longest_us
 #undef quorum_wake
 
 static struct quorum *qu;
@@ -161,6 +170,139 @@ START_TEST(a_repair_does_not_count_at_once)
 }
 END_TEST
 
+/* O9. Node 0 does not vote; the reclaim has reached the other nodes, and `outcome` is that of node 0. */
+static void
+reclaimed_but_for_node_0(enum core_outcome outcome)
+{
+    clock_stop(true);
+    qu->conf.timeout_us = US_PER_S;
+    entry->part[0].in_flight = false;
+    o.sort = SORT_CONFIRM;
+    o.op.reclaim = true;
+    o.op.lease_us = 60 * US_PER_S;
+    entry->op.lease_us = o.op.lease_us;
+    entry->wanted = true;
+    entry->until_us = clock_now_us() + 100 * US_PER_S;
+    for (unsigned i = 0; i < NODES; i++) {
+        struct errand *e;
+
+        qu->node[i].voting = i > 0;
+        qu->node[i].up = qu->node[i].answered = true;
+        qu->node[i].epoch = 7 + i;
+        quorum_part_push(qu, &o, i, i > 0 ? CORE_EXTEND : CORE_ACQUIRE, 5);
+        e = container_of(entry->part[i].queue.next, struct errand, node);
+        quorum_part_done(qu, e, &(struct core_done){.outcome = i > 0 ? CORE_OK : outcome, .sent_us = clock_now_us()});
+        freelist_give(&qu->freelist, e, sizeof(*e));
+    }
+}
+
+/* Moves the clock; the entry's timer fires if it is due. */
+static void
+pass(int64_t us)
+{
+    clock_advance_us(us);
+    quorum_entry_settle(qu, entry);
+    if (entry->fill_us != 0 && clock_now_us() >= entry->fill_us) {
+        quorum_entry_due(qu, entry);
+    }
+}
+
+/* Answers what was sent again to node 0. */
+static void
+answer(enum core_outcome outcome)
+{
+    struct errand *e = container_of(entry->part[0].queue.next, struct errand, node);
+
+    quorum_answered(qu, e, &(struct core_done){.outcome = outcome, .sent_us = clock_now_us()});
+}
+
+START_TEST(a_reclaim_that_failed_is_sent_again_before_a_renewal)
+{
+    static const enum core_outcome failed[] = {CORE_UNKNOWN, CORE_DOWN, CORE_FULL, CORE_GRACE};
+
+    reclaimed_but_for_node_0(failed[_i]);
+    pass(US_PER_S - 1);
+    ck_assert_uint_eq(sent_n[0], 1);
+    pass(US_PER_S + 1);
+    ck_assert_uint_eq(sent_n[0], 2);
+    ck_assert(sent_n[1] == 1 && sent_n[2] == 1);
+    ck_assert(sent[0].reclaim && !sent[0].reentry);
+    ck_assert_int_le(sent[0].lease_us, 58 * US_PER_S); /* it renews nothing */
+    answer(CORE_OK);
+    ck_assert_int_ne(entry->part[0].repaired_us, 0); /* O7 */
+    pass(20 * US_PER_S);
+    ck_assert_uint_eq(sent_n[0], 2);
+}
+END_TEST
+
+/* A node that fails again and again gets fewer resends than renewals. */
+START_TEST(the_pauses_between_resends_double)
+{
+    reclaimed_but_for_node_0(CORE_UNKNOWN);
+    for (int i = 0; i < 40; i++) {
+        pass(US_PER_S);
+        if (!list_empty(&entry->part[0].queue)) {
+            answer(CORE_UNKNOWN);
+        }
+    }
+    ck_assert(sent_n[0] >= 4 && sent_n[0] <= 6);
+}
+END_TEST
+
+START_TEST(a_node_that_is_down_gets_it_when_it_is_up)
+{
+    reclaimed_but_for_node_0(CORE_UNKNOWN);
+    qu->node[0].up = false;
+    pass(2 * US_PER_S);
+    ck_assert_uint_eq(sent_n[0], 1);
+    qu->node[0].up = true;
+    pass(4 * US_PER_S);
+    ck_assert_uint_eq(sent_n[0], 2);
+    answer(CORE_OK);
+}
+END_TEST
+
+/* 0: the node refuses; 1: released meanwhile; 2: the node votes; 3: the lock is about to end. */
+START_TEST(some_reclaims_are_not_sent_again)
+{
+    reclaimed_but_for_node_0(_i == 0 ? CORE_TAKEN : CORE_UNKNOWN);
+    if (_i == 1) {
+        entry->wanted = false;
+        entry->incarnation++;
+        for (unsigned i = 0; i < NODES; i++) {
+            entry->part[i].clean = true;
+        }
+        entry->ops_n++; /* keeps the entry */
+    }
+    qu->node[0].voting = _i == 2;
+    for (unsigned i = 1; i < NODES && _i == 3; i++) {
+        entry->part[i].deadline_us = clock_now_us() + 2 * US_PER_S;
+    }
+    pass(2 * US_PER_S);
+    ck_assert_uint_eq(sent_n[0], 1);
+}
+END_TEST
+
+/* The resend waits behind another errand, and meanwhile 0: the lock is released; 1: the node begins to vote. */
+START_TEST(a_resend_that_comes_too_late_is_not_sent)
+{
+    reclaimed_but_for_node_0(CORE_UNKNOWN);
+    entry->part[0].in_flight = true;
+    pass(2 * US_PER_S);
+    ck_assert_uint_eq(entry->ops_n, 1);
+    if (_i == 0) {
+        entry->wanted = false;
+        entry->incarnation++;
+    } else {
+        qu->node[0].voting = true;
+    }
+    go_on();
+    ck_assert_uint_eq(sent_n[0], 1);
+    entry->ops_n++; /* keeps the entry */
+    quorum_answer_unsent(qu);
+}
+END_TEST
+
 static Suite *
 suite(void)
 {
@@ -172,6 +314,11 @@ suite(void)
     tcase_add_test(t, an_errand_of_a_reclaim_that_acquires_nothing_is_no_reclaim);
     tcase_add_test(t, a_reclaim_sets_no_key_at_a_node_that_votes_by_now);
     tcase_add_loop_test(t, a_repair_does_not_count_at_once, 0, 4);
+    tcase_add_loop_test(t, a_reclaim_that_failed_is_sent_again_before_a_renewal, 0, 4);
+    tcase_add_test(t, the_pauses_between_resends_double);
+    tcase_add_test(t, a_node_that_is_down_gets_it_when_it_is_up);
+    tcase_add_loop_test(t, some_reclaims_are_not_sent_again, 0, 4);
+    tcase_add_loop_test(t, a_resend_that_comes_too_late_is_not_sent, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }
