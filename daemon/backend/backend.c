@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/backend/cluster.h"
-#include "daemon/backend/quorum.h"
-#include "daemon/backend/sentinel.h"
-#include "daemon/backend/standalone.h"
-
 static const struct backend_ops *const topologies[] = {&standalone_ops, &sentinel_ops, &quorum_ops, &cluster_ops};
 
 /* Whether the URL begins with one of the blank-separated schemes. */

@@ -48,4 +48,7 @@ struct backend {
     const struct backend_ops *ops;
 };
 
+/* One Redis; a master that sentinels name; independent masters, of which a majority has to agree; a Redis Cluster. */
+extern const struct backend_ops standalone_ops, sentinel_ops, quorum_ops, cluster_ops;
+
 #endif

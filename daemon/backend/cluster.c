@@ -8,7 +8,7 @@
  *     lower config epoch, unless its owner gives it away (CM1 in cluster_map.h).
  * C3  cluster_slots.h decides whether a node may be sent anything.
  */
-#include "daemon/backend/cluster.h"
+#include "daemon/backend/backend_ops.h"
 
 #include <event2/event.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  *     token of the others (quorum_admit.c). Until then a held lock counts as held there: no other owner gets it.
  * Q4  To the core all nodes are one domain: held locks are reclaimed whenever a node has lost its data.
  */
-#include "daemon/backend/quorum.h"
+#include "daemon/backend/backend_ops.h"
 
 #include <event2/event.h>
 #include <inttypes.h>

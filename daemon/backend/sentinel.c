@@ -9,7 +9,7 @@
  *     go on. The settings of an old master bound its grants (replication.h); if they do not, the log warns, and with
  *     `strict` nothing is granted.
  */
-#include "daemon/backend/sentinel.h"
+#include "daemon/backend/backend_ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * standalone.c -- the topology of one Redis: one shard, at the address of the URL.
  */
-#include "daemon/backend/standalone.h"
+#include "daemon/backend/backend_ops.h"
 
 #include <stdlib.h>
 
