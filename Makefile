@@ -79,7 +79,12 @@ $(B)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(Q)$(ROOM)$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CHECKCF) $(CFLAGS) $(QUICKLY) -MMD -MP -c -o $@ $<
 
-$(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
+# The invariants of the core, for the tests that include core_check.h; optimised, as it runs after every step of theirs.
+$(B)/tests/unit/core_check.o: QUICKLY :=
+$(B)/tests/unit/libcheck.a: $(B)/tests/unit/core_check.o
+	@rm -f $@; $(AR) rcs $@ $^
+
+$(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/tests/unit/libcheck.a $(B)/librlockd.a
 	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
 run: ## install what is missing, build, serve with a private Redis until ^C; TOPOLOGY=tls, sentinel, cluster or quorum

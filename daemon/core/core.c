@@ -40,8 +40,8 @@
 #include "daemon/core/work.h"
 
 /*
- * The invariants of the whole core. core_check() (check.c) asserts them, as far as the records show them after a step:
- * so not I6, I7, I8 and I19.
+ * The invariants of the whole core. tests/unit/core_check.c asserts them, as far as the records show them after a
+ * step: so not I6, I7, I8 and I19.
  *
  * I1  A name has one holder; or, of a kind with shared holds, one exclusive holder or any number of shared ones; or, of
  *     a kind with permits, as many as the limit was when they were granted. Each holder is a claim.

@@ -98,7 +98,4 @@ enum core_grant_state {
 enum core_grant_state core_grant_state(const struct core *c, const struct core_grant *g, int64_t now_us,
                                        int64_t *deadline_us);
 
-/* Asserts the invariants of core.c that the records show between two steps; slow, for tests. */
-void core_check(const struct core *c, int64_t now_us);
-
 #endif

@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/core/view.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/core_check.h"
 #include "tests/unit/core_each.h"
 
 /*

@@ -3,6 +3,7 @@
  * answers the bytes choose. talk.h has the instructions between the bytes, and the invariants.
  */
 #include "tests/fuzz/talk.h"
+#include "tests/unit/core_check.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -16,8 +16,8 @@ $(B)/tests/fuzz/%.o: tests/fuzz/%.c
 # rlock's reader of replies is in no room's library.
 $(B)/tests/fuzz/fuzz_rlock: $(B)/daemon/rlock_client.o
 
-$(FUZZ_BIN): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(B)/librlockd.a
-	$(Q)$(LINK)$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/librlockd.a $(LIBS)
+$(FUZZ_BIN): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(B)/tests/unit/libcheck.a $(B)/librlockd.a
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 .SECONDARY: $(FUZZ_BIN:=.o)
 fuzz-bins: $(FUZZ_BIN)

@@ -141,7 +141,7 @@ def built(catchers):
         room = os.path.relpath(folder, top)
         for name in names:
             base, end = os.path.splitext(name)
-            if end not in (".o", ".d", ".h") or (room == "tests/unit" and base not in units) or \
+            if end not in (".o", ".d", ".h") or (room == "tests/unit" and base not in {"core_check", *units}) or \
                     (room.startswith("tests/") and room != "tests/unit" and not (sim and room == "tests/sim")):
                 continue
             kept.append(os.path.relpath(os.path.join(folder, name), top))

@@ -9,6 +9,7 @@
 #include "daemon/backend/call.h"
 #include "tests/sim/check.h"
 #include "tests/sim/cluster.h"
+#include "tests/unit/core_check.h"
 #include "tests/unit/core_each.h"
 
 /*

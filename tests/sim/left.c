@@ -7,6 +7,7 @@
 #include "daemon/backend/slot.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/sim.h"
+#include "tests/unit/core_check.h"
 
 /* An operation without an answer, a new link, and the operation on it. */
 enum { FREED_US = 3500 * 1000 };

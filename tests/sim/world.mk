@@ -16,7 +16,7 @@ $(SIM_WORLD): $(B)/%.o: %.c
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # loop.c, which replaces libevent, comes before the library, so the linker takes none of its functions from there.
-$(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
+$(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/tests/unit/libcheck.a $(B)/librlockd.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $(SIM_WRAP) -o $@ $^ -lhiredis -lssl -lcrypto $(LUALIBS) -lm
 
 sim-programs: $(B)/tests/sim/rlsim

@@ -11,6 +11,7 @@
 #ifndef RLOCKD_TESTS_CORE_WORLD_H
 #define RLOCKD_TESTS_CORE_WORLD_H
 
+#include "tests/unit/core_check.h"
 #include "tests/unit/core_disorder.h"
 #include "tests/unit/core_sink.h"
 #include "tests/unit/suite.h"

@@ -18,7 +18,6 @@ static bool none_spared = true; /* each record is an allocation */
 #include "daemon/core/restore.c"
 #include "daemon/core/multilock.c"
 #include "daemon/core/multilock_answers.c"
-#include "daemon/core/check.c"
 #include "daemon/core/claims.c"
 #include "daemon/core/core.c"
 #include "daemon/core/timing_out.c"

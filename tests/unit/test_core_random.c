@@ -21,6 +21,7 @@
 #include "daemon/base/list.h"
 #include "daemon/core/view.h"
 #include "tests/unit/core_each.h"
+#include "tests/unit/core_check.h"
 #include "tests/unit/core_model.h"
 #include "tests/unit/suite.h"
 

@@ -1,5 +1,5 @@
 /*
- * check.c -- the invariants of core.c as asserts, where the records show them. Slow: for tests and the simulator.
+ * core_check.c -- the invariants of daemon/core/core.c as asserts, where the records show them.
  */
 #include <assert.h>
 
@@ -20,6 +20,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/uncertain_notes.h"
 #include "daemon/core/window.h"
+#include "tests/unit/core_check.h"
 
 static void
 check_list(const struct list *list, unsigned states)
