@@ -9,13 +9,11 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 

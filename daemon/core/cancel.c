@@ -17,12 +17,12 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
-#include "daemon/core/reviews.h"
 #include "daemon/core/state.h"
 
 /* Requests of the owner that name a claim on the lock, the waiting and the running. */

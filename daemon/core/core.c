@@ -33,9 +33,7 @@
 #include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/turns.h"
 #include "daemon/core/uncertain.h"
-#include "daemon/core/waiter_polls.h"
 #include "daemon/core/window.h"
 #include "daemon/core/work.h"
 

@@ -9,7 +9,7 @@
  * So nothing is sent to Redis, no record is made, and nothing can fail half-way. For Redis, for renewals and for
  * reclaims, the same claim is still held.
  */
-#include "daemon/core/handoff.h"
+#include "daemon/core/locks.h"
 
 #include <assert.h>
 
@@ -32,7 +32,6 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/uncertain_notes.h"
-#include "daemon/core/waiter_polls.h"
 
 /*
  * H1  A claim is handed over only if nothing about it is uncertain: no operation is in flight, and none may still run.

@@ -30,8 +30,6 @@
 #include "daemon/core/queues.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
-#include "daemon/core/reviews.h"
-#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"

@@ -25,7 +25,6 @@
 #include "daemon/core/refusals.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
-#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"

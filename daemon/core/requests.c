@@ -17,7 +17,6 @@
 #include "daemon/core/deadlock.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/ends.h"
-#include "daemon/core/handoff.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
@@ -27,11 +26,9 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/request_ends.h"
-#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/timing_out.h"
-#include "daemon/core/turns.h"
 #include "daemon/core/uncertain.h"
 
 /* s NULL: a silent request of no session. */

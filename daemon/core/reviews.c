@@ -2,13 +2,12 @@
  * reviews.c -- the review of one lock: Redis may have lost it, a clock has jumped, or it may have been broken. And what
  * is done with the lock when Redis grants again, or can be reached again. What follows for each claim is in reclaim.c.
  */
-#include "daemon/core/reviews.h"
+#include "daemon/core/locks.h"
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 

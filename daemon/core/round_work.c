@@ -7,8 +7,8 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/refusals.h"
-#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 

@@ -1,12 +1,11 @@
 /*
  * serving.c -- serves the requests about a claim that is held: one operation at a time, in the order of arrival.
  */
-#include "daemon/core/serving.h"
+#include "daemon/core/locks.h"
 
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"

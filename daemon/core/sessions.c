@@ -15,6 +15,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
@@ -24,7 +25,6 @@
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/timing_out.h"
-#include "daemon/core/turns.h"
 
 uint64_t
 core_session_open(struct core *c, uint64_t user)

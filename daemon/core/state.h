@@ -5,7 +5,7 @@
  *        \______________ request ______/
  *
  * This header and the headers of the core that it includes, except job.h, declare no functions: each function that
- * works on the record is declared by the header of its own file.
+ * works on the record is declared by the header of its file or floor.
  */
 #ifndef RLOCKD_CORE_STATE_H
 #define RLOCKD_CORE_STATE_H

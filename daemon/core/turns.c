@@ -1,7 +1,7 @@
 /*
  * turns.c -- claims whose turn it is: by their timer, in a window, or because an event is about them.
  */
-#include "daemon/core/turns.h"
+#include "daemon/core/locks.h"
 
 #include <assert.h>
 
@@ -11,14 +11,11 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/ends.h"
-#include "daemon/core/handoff.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
 #include "daemon/core/owner.h"
-#include "daemon/core/reviews.h"
-#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/uncertain.h"
 #include "daemon/core/uncertain_notes.h"

@@ -7,7 +7,7 @@
  * cohort. If other daemons subscribe, a CACHED claim is given back at once, and a held one is not cached again. If
  * there are none, the time of the cohort begins anew: a later remote waiter waits no longer than without polls.
  */
-#include "daemon/core/waiter_polls.h"
+#include "daemon/core/locks.h"
 
 #include <assert.h>
 

@@ -18,15 +18,11 @@
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
-#include "daemon/core/reviews.h"
-#include "daemon/core/round_work.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/timing_out.h"
-#include "daemon/core/turns.h"
-#include "daemon/core/waiter_polls.h"
 #include "daemon/core/window.h"
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {

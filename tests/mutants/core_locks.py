@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant("R242", "a request that comes before the review is served without verification", CORE + "turns.c",
            "claim_catch_up", "if (cl->review_n != cl->lock->reviews_n) { reclaim_review(c, cl); }", "",
            ["unit:test_core_slices", "unit:test_core_random"]),
-    Mutant("R690", "a lock is reviewed with those of another domain", CORE + "reviews.h", "lock_catch_up",
+    Mutant("R690", "a lock is reviewed with those of another domain", CORE + "locks.h", "lock_catch_up",
            "lock_domain(c, l)->review.number", "c->domain[0].review.number", ["unit:test_core_domains"]),
     Mutant("R245", "a drain grants to a waiter that it has not sent away yet", CORE + "locks.c", "queue_advance",
            "c->draining ? NULL :", "", ["unit:test_core_slices"]),
