@@ -1,18 +1,17 @@
 /*
  * attempt_ends.c -- what the outcome of an attempt, or of a release, means for other waiters; see attempts.c.
  */
-#include "daemon/core/attempt_ends.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/queues.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 
 /* An attempt was granted: former failures count no more. */
 void

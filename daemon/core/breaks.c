@@ -23,7 +23,6 @@
 #include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"

@@ -14,6 +14,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/core.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
@@ -21,7 +22,6 @@
 #include "daemon/core/multilock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 

@@ -19,7 +19,6 @@
 #include "daemon/core/news.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"

@@ -3,15 +3,13 @@
  */
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
-#include "daemon/core/grants.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 
 /* Plans renewal and jeopardy, for a deadline that counts from sent_us. */
 void

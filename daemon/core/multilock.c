@@ -21,11 +21,9 @@
 #include "daemon/core/core.h"
 #include "daemon/core/ends.h"
 #include "daemon/core/leases.h"
-#include "daemon/core/multilock_answers.h"
 #include "daemon/core/multilock_record.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 

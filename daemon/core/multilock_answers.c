@@ -6,10 +6,9 @@
 #include <stdlib.h>
 
 #include "daemon/core/core.h"
-#include "daemon/core/multilock_answers.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/multilock_record.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 
 /* The request is no member any more; with the last one the multilock is freed. */

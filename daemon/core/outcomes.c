@@ -8,7 +8,6 @@
  */
 #include <assert.h>
 
-#include "daemon/core/attempt_ends.h"
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
@@ -16,15 +15,12 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/ends.h"
-#include "daemon/core/grants.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/news.h"
-#include "daemon/core/refusals.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"

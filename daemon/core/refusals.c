@@ -1,14 +1,13 @@
 /*
  * refusals.c -- requests that wait for a lock, and are refused: by the outcome of an attempt, or by a drain.
  */
-#include "daemon/core/refusals.h"
+#include "daemon/core/ends.h"
 
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 
 void

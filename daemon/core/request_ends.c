@@ -9,12 +9,11 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
-#include "daemon/core/multilock_answers.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 
 /* ---- replies without a record ---- */

@@ -25,10 +25,8 @@
 #include "daemon/core/locks.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 #include "daemon/core/uncertain.h"
 
 /* s NULL: a silent request of no session. */

@@ -4,11 +4,11 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/refusals.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 

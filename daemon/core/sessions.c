@@ -14,17 +14,16 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 
 uint64_t
 core_session_open(struct core *c, uint64_t user)

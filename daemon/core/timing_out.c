@@ -14,16 +14,15 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 
 static bool
 wanted_to_wait(const struct request *r)

@@ -13,12 +13,12 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/request_ends.h"
 #include "daemon/core/state.h"
 #include "daemon/core/waits.h"
 

@@ -10,6 +10,7 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
@@ -22,7 +23,6 @@
 #include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/timing_out.h"
 #include "daemon/core/window.h"
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {

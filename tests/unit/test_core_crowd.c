@@ -7,10 +7,10 @@
 
 #include "tests/unit/core_world.h"
 
+#include "daemon/core/ends.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
 #include "daemon/core/state.h"
-#include "daemon/core/refusals.h"
 
 enum { CROWD_N = WINDOW_MAX + 1000 };
 
