@@ -19,7 +19,6 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/multilock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"

@@ -8,7 +8,7 @@
  * holder is stuck, which only a daemon that has all holders can find.
  * Cycles over several daemons are found by trail.c.
  */
-#include "daemon/core/deadlock.h"
+#include "daemon/core/requests.h"
 
 #include <assert.h>
 

@@ -2,14 +2,13 @@
  * delivery.c -- the grants that answers rely on: their state right before the bytes leave, and what follows when an
  * answer was late.
  */
-#include "daemon/core/delivery.h"
+#include "daemon/core/requests.h"
 
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/ends.h"
 #include "daemon/core/owner.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
 /* The claim of the grant; NULL: it has ended, or was granted anew since. */

@@ -1,7 +1,7 @@
 /*
  * epochs.c -- a new epoch of a domain, or a clock that has jumped: every lock of the domain is reviewed.
  */
-#include "daemon/core/epochs.h"
+#include "daemon/core/work.h"
 
 #include "daemon/core/act.h"
 #include "daemon/core/bounds.h"
@@ -11,7 +11,6 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
-#include "daemon/core/work.h"
 
 /*
  * Begins a review of every lock of the domain: a walk reaches each lock, or an event about the lock comes first. A

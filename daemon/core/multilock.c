@@ -10,7 +10,7 @@
  *
  * A multilock lives as long as one of its members does; member[i] is NULL once its request has gone.
  */
-#include "daemon/core/multilock.h"
+#include "daemon/core/requests.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,7 +24,6 @@
 #include "daemon/core/multilock_record.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
 /* With room for the names. */

@@ -14,7 +14,6 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/deadlock.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/ends.h"
 #include "daemon/core/kind_policy.h"

@@ -9,7 +9,7 @@
  * Nothing is reported as held before Redis has confirmed it (reclaim.c): the name may have been broken, or the data
  * lost. The backend knows the epoch in which all holds were; if Redis is in another one now, a RECLAIM follows.
  */
-#include "daemon/core/restore.h"
+#include "daemon/core/work.h"
 
 #include <assert.h>
 #include <stdlib.h>

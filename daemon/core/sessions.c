@@ -5,7 +5,7 @@
  * session that used it has gone it keeps what it has for its owner grace, then ends. An owner that ends releases
  * everything and is freed when Redis has confirmed that.
  */
-#include "daemon/core/sessions.h"
+#include "daemon/core/requests.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,11 +17,9 @@
 #include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
