@@ -11,6 +11,7 @@
 #define RLOCKD_CORE_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/freelist.h"
@@ -18,18 +19,46 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
+#include "daemon/base/timer.h"
 #include "daemon/core/actions.h"
-#include "daemon/core/broadcast_record.h"
+#include "daemon/core/bounds.h"
 #include "daemon/core/conf.h"
+#include "daemon/core/events.h"
 #include "daemon/core/graph_record.h"
 #include "daemon/core/job.h"
 #include "daemon/core/queue.h"
-#include "daemon/core/search_record.h"
-#include "daemon/core/waiter_poll_record.h"
 #include "daemon/core/window_record.h"
 
 struct domain;
 struct metrics;
+
+/* A message to all daemons: broadcast.c. */
+struct broadcast {
+    size_t n;
+    bool fits;
+    char text[BROADCAST_BYTES];
+};
+
+/* The search for deadlocks that deadlock.c has put off. Its graph is core.graph[GRAPH_JOB]. */
+struct search {
+    struct list waits; /* request.search_node: for the next search, in order of arrival */
+    struct list roots; /* ... and those of the present search that are not in the graph yet */
+    struct list asks;  /* request.ask_node: waits that have become old */
+    enum { SEARCH_NONE, SEARCH_GROW, SEARCH_VERIFY, SEARCH_FIND } phase;
+    int64_t began_us, rest_until_us;
+};
+
+/* The poll for remote waiters of locks that stay here: waiter_polls.c. */
+struct waiter_poll {
+    struct timer timer; /* the next poll; or the time limit of the one in flight */
+    struct list todo;   /* queue.waiter_poll_node: what this pass has still to look at, from the front ... */
+    struct list seen;   /* ... and what it has looked at, with which the next pass begins */
+    uint64_t op;        /* in flight; 0 = none */
+    uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
+    size_t n;
+    int64_t sent_us;    /* when the last poll was sent */
+    uint64_t stays_n;   /* count_stays() of waiter_polls.c when the last poll was sent */
+};
 
 /*
  * No lock, claim or owner in use is freed in the middle of a step. A lock or owner that has changed is put on
