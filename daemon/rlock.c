@@ -51,8 +51,8 @@ static const char usage[] =
     "  RLOCK_PASSWORD in the environment, unless it is empty, is sent as AUTH.\n"
     "\n"
     "Exit status: of run, that of COMMAND (128+n when signal n ended it); 64 usage, 69 no daemon answers, or it\n"
-    "refuses (standard error says why), 75 not granted in time, 79 the lock was lost, 126 COMMAND cannot be run,\n"
-    "127 COMMAND not found.\n";
+    "refuses (standard error says why), 71 out of memory, 75 not granted in time, 79 the lock was lost, 126 COMMAND\n"
+    "cannot be run, 127 COMMAND not found.\n";
 
 static int
 misused(const char *why)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
 #define SEND_US (5 * US_PER_S)
@@ -194,27 +195,26 @@ authenticate(struct client *c, const char *password, int64_t patience_us)
 }
 
 static void *
-#if HIREDIS_MAJOR >= 1
-create_array(const redisReadTask *task, size_t n)
-#else
-create_array(const redisReadTask *task, int n)
-#endif
+create_array(const redisReadTask *task, client_items n)
 {
-    const redisReplyObjectFunctions *functions = task->privdata;
+    struct client *c = task->privdata;
 
-    return n > ITEMS_MAX ? NULL : functions->createArray(task, n);
+    c->array_too_large = n > ITEMS_MAX;
+    return c->array_too_large ? NULL : c->create_array(task, n);
 }
 
 void
 client_init(struct client *c)
 {
     *c = (struct client){.fd = -1, .reader = redisReaderCreate()};
-    if (c->reader != NULL) {
-        c->functions = *c->reader->fn;
-        c->functions.createArray = create_array;
-        c->reader->privdata = c->reader->fn;
-        c->reader->fn = &c->functions;
+    if (c->reader == NULL) {
+        mem_exhausted(sizeof(*c->reader));
     }
+    c->functions = *c->reader->fn;
+    c->create_array = c->functions.createArray;
+    c->functions.createArray = create_array;
+    c->reader->privdata = c;
+    c->reader->fn = &c->functions;
 }
 
 bool
@@ -223,9 +223,6 @@ client_open(struct client *c, const char *addr, const char *password, int64_t pa
     bool ok;
 
     client_init(c);
-    if (c->reader == NULL) {
-        return fail(c, addr, ENOMEM);
-    }
     if (patience_us <= 0) { /* SO_SNDTIMEO takes 0 for no bound */
         return fail(c, addr, ETIMEDOUT);
     }
@@ -283,7 +280,7 @@ client_send(struct client *c, const char *const *words)
     }
     bytes = redisFormatCommandArgv(&out, n, word, NULL);
     if (bytes < 0) {
-        ok = fail(c, "send", ENOMEM);
+        mem_exhausted(0); /* of an unknown size */
     }
     while (ok && at < bytes) {
         ssize_t sent = send(c->fd, out + at, (size_t)(bytes - at), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -310,8 +307,13 @@ client_fill(struct client *c)
 
         if (n > 0) {
             c->unread += (size_t)n;
-            return c->unread <= REPLY_BYTES_MAX && redisReaderFeed(c->reader, chunk, (size_t)n) == REDIS_OK
-                       ? true : not_rlockds(c);
+            if (c->unread > REPLY_BYTES_MAX) {
+                return not_rlockds(c);
+            }
+            if (redisReaderFeed(c->reader, chunk, (size_t)n) != REDIS_OK) {
+                mem_exhausted(c->unread); /* a reader that has found a bad reply is fed no more */
+            }
+            return true;
         }
         if (n == 0) {
             snprintf(c->error, sizeof(c->error), "the daemon closed the connection");
@@ -334,6 +336,9 @@ client_next(struct client *c, const struct redisReply **out)
     freeReplyObject(c->reply);
     c->reply = NULL;
     if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+        if (c->reader->err == REDIS_ERR_OOM && !c->array_too_large) {
+            mem_exhausted(0); /* of an unknown size */
+        }
         (void)not_rlockds(c);
         return CLIENT_BAD;
     }

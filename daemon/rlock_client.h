@@ -13,10 +13,19 @@
 
 #include "daemon/base/slice.h"
 
+#if HIREDIS_MAJOR >= 1
+typedef size_t client_items; /* as hiredis counts the items of an array */
+#else
+typedef int client_items;
+#endif
+
+/* Stays where it is between client_init() and client_close(): its reader points to it. */
 struct client {
     int fd;                              /* owned; -1 = none */
     struct redisReader *reader;          /* owned */
-    redisReplyObjectFunctions functions; /* of `reader`, with a bound */
+    redisReplyObjectFunctions functions; /* of `reader`, with a bound on arrays ... */
+    void *(*create_array)(const redisReadTask *, client_items); /* ... and hiredis's own function for these */
+    bool array_too_large;                /* an array passed the bound: hiredis reports that as a failed allocation */
     struct redisReply *reply;            /* owned: the one handed out last */
     size_t unread;                       /* bytes of a reply that is not whole yet */
     char error[192];                     /* why the last call failed */

@@ -3,9 +3,10 @@
  *
  * guard -> keeper -> inner (rlock_run.c: the owner of the lock, and the command's parent). Each is a subreaper; each
  * learns of the death of the one before it (PDEATHSIG) and of the next one (SIGCHLD). After a SIGKILL of one or two of
- * them the rest kills the command's whole process tree, and only then unlocks; until then the lock stays with its owner
- * (GRACE). No single kill may reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)) and
- * another name and command line (`pkill -9 rlock`, `pkill -9 -f rlock`). Guard and inner stay in the terminal's group.
+ * them, or where one got no memory, the rest kills the command's whole process tree, and only then unlocks; until then
+ * the lock stays with its owner (GRACE). No single kill may reach all three: the keeper has a process group of its own
+ * (`kill -9 %1`, timeout(1)) and another name and command line (`pkill -9 rlock`, `pkill -9 -f rlock`). Guard and inner
+ * stay in the terminal's group.
  */
 #include "daemon/rlock.h"
 
@@ -15,12 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/rlock_client.h"
 #include "daemon/rlock_descendants.h"
 
@@ -63,14 +66,18 @@ unlock(const struct rlock_run *want)
 static int
 next_ended(const struct rlock_run *want, int status)
 {
-    if (WIFEXITED(status)) {
+    bool no_memory = WIFEXITED(status) && WEXITSTATUS(status) == RLOCK_NO_MEMORY && !*want->inner_returned;
+
+    if (WIFEXITED(status) && !no_memory) {
         return WEXITSTATUS(status);
     }
-    fprintf(stderr, "rlock: %s: rlock was killed, and the command with it\n", want->name);
+    fprintf(stderr, "rlock: %s: %s\n", want->name, no_memory ? "out of memory: rlock has killed the command"
+                                                             : "rlock was killed, and the command with it");
+    *want->inner_returned = true; /* the guard has nothing to do when the keeper returns */
     if (descendants_kill()) {
         unlock(want);
     }
-    return RLOCK_SIGNAL + WTERMSIG(status);
+    return no_memory ? RLOCK_NO_MEMORY : RLOCK_SIGNAL + WTERMSIG(status);
 }
 
 /* Relays signals to the next process, RLOCK_GUARD_DIED included. */
@@ -119,33 +126,28 @@ rename_keeper(const struct rlock_run *want, pid_t inner)
     snprintf(want->title, want->title_bytes, "lock-keeper of %ld", (long)inner);
 }
 
-static bool
-copy_word(const char **word)
-{
-    *word = *word != NULL ? strdup(*word) : NULL;
-    return *word != NULL;
-}
-
 /* The keeper: leaves the process group, forks the inner process (which joins `group` again) and watches it. */
 static int
 keep(struct rlock_run *want, pid_t group, const sigset_t *signals, const sigset_t *mask)
 {
     /* group 0: its leader is outside of this pid namespace, so the group could not be joined again */
     bool apart = group != 0 && setpgid(0, 0) == 0;
-    pid_t inner = fork_next(want);
+    pid_t inner;
 
+    want->name = mem_text(slice_of(want->name)); /* see rename_keeper() */
+    want->at.addr = mem_text(slice_of(want->at.addr));
+    inner = fork_next(want);
     if (inner < 0) {
         return RLOCK_NO_EXEC;
     }
     if (inner == 0) {
-        exit(!apart || setpgid(0, group) == 0 ? rlock_inner(want, mask) : RLOCK_LOST);
+        int status = !apart || setpgid(0, group) == 0 ? rlock_inner(want, mask) : RLOCK_LOST;
+
+        *want->inner_returned = true;
+        exit(status);
     }
-    if (copy_word(&want->name) && copy_word(&want->at.addr)) {
-        rename_keeper(want, inner);
-        return watch(want, inner, signals);
-    }
-    kill(inner, RLOCK_GUARD_DIED); /* out of memory */
-    return RLOCK_LOST;
+    rename_keeper(want, inner);
+    return watch(want, inner, signals);
 }
 
 int
@@ -161,6 +163,10 @@ rlock_run(const struct rlock_run *asked)
         return RLOCK_UNREACHABLE;
     }
     want.owner = owner;
+    want.inner_returned = mmap(NULL, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (want.inner_returned == MAP_FAILED) {
+        mem_exhausted(sizeof(bool));
+    }
     descendants_adopt();
     signal(SIGCHLD, SIG_DFL);
     rlock_signals(&users, &relayed);

@@ -302,6 +302,25 @@ class While(Bad):
         self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
         self.assert_lost(p, "lock lost: the daemon says so")
 
+    def test_out_of_memory(self):
+        """The inner process gets no memory for a reply: rlock ends the command, and then unlocks."""
+        p = self.runs()
+        keeper, = harness.children(p.pid)
+        inner, = harness.children(keeper)
+        command, = harness.children(inner)
+        with open("/proc/%d/statm" % inner) as f:
+            in_use = int(f.read().split()[0]) * resource.getpagesize()
+        resource.prlimit(inner, resource.RLIMIT_AS, (in_use, in_use))
+        try:
+            self.d.push("SUBSCRIBE", MESSAGE % (8 << 20, b"x" * (8 << 20)))
+        except OSError:
+            pass  # the process has ended, and has not read all
+        self.assertEqual(p.wait(harness.DEADLINE), 71)
+        self.assertRegex(p.stderr.read().decode(), r"error memory exhausted bytes=\d+\n"
+                                                   r"rlock: x: out of memory: rlock has killed the command\n$")
+        self.assertFalse(os.path.exists("/proc/%d" % command))
+        self.d.wait_for("UNLOCK")
+
     def test_nonsense(self):
         for link in ("SUBSCRIBE", "LOCK"):
             p = self.runs()

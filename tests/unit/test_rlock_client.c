@@ -5,6 +5,7 @@
 #undef fail /* a macro of Check */
 #include "daemon/rlock_client.c"
 
+#include "daemon/base/memory.h"
 #include "tests/unit/suite.h"
 
 /* No time is left, as after a stop of the process before the call. */
@@ -98,10 +99,54 @@ START_TEST(a_host_that_vanishes)
 }
 END_TEST
 
+static void *
+no_memory(const redisReadTask *task, char *text, size_t n)
+{
+    (void)task;
+    (void)text;
+    (void)n;
+    return NULL;
+}
+
+/* A failed allocation is no bad reply of the daemon: the process ends. */
+START_TEST(out_of_memory)
+{
+    const struct redisReply *v;
+    struct client c;
+
+    client_init(&c);
+    c.functions.createString = no_memory;
+    ck_assert_int_eq(redisReaderFeed(c.reader, "+OK\r\n", 5), REDIS_OK);
+    (void)client_next(&c, &v);
+}
+END_TEST
+
+/* hiredis reports an array that create_array() refuses as a failed allocation: the reply is bad. */
+START_TEST(an_array_that_no_rlockd_sends)
+{
+    const struct redisReply *v;
+    struct client c;
+
+    client_init(&c);
+    ck_assert_int_eq(redisReaderFeed(c.reader, "*5000000\r\n", 10), REDIS_OK);
+    ck_assert_int_eq(client_next(&c, &v), CLIENT_BAD);
+    ck_assert_str_eq(c.error, "the reply is not rlockd's");
+    client_close(&c);
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {no_time_is_not_for_ever, no_time_to_connect, a_host_that_vanishes};
+    const TTest *tests[] = {no_time_is_not_for_ever, no_time_to_connect, a_host_that_vanishes,
+                            an_array_that_no_rlockd_sends};
+    Suite *s = suite_create("rlock's connection");
+    TCase *t = tcase_create("all");
 
-    return suite_main("rlock's connection", tests, sizeof(tests) / sizeof(tests[0]));
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(t, tests[i]);
+    }
+    tcase_add_exit_test(t, out_of_memory, MEMORY_STATUS);
+    suite_add_tcase(s, t);
+    return suite_run(s);
 }
