@@ -395,14 +395,21 @@ on_connect(void *ctx, int fd, const struct listening *on)
     await(v, v->reads);
 }
 
+static void
+refuse(int fd)
+{
+    static const char line[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+
+    (void)send(fd, line, sizeof(line) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* ---- life ---- */
 
 struct http *
 http_serve(struct engine *e, struct listening *on, char error[160])
 {
     struct http *h = mem_zalloc(sizeof(*h));
-    struct listener_callbacks callbacks = {on_connect, h,
-                                           "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
+    struct listener_callbacks callbacks = {on_connect, h, refuse};
 
     h->engine = e;
     list_init(&h->visits);

@@ -421,7 +421,7 @@ refuse_and_rest(struct listener *l)
         l->spare_fd = -1;
         fd = accept4(l->on.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)send(fd, l->callbacks.full, strlen(l->callbacks.full), MSG_DONTWAIT | MSG_NOSIGNAL);
+            l->callbacks.refuse(fd);
             close(fd);
         }
         open_spare(l);
@@ -496,10 +496,16 @@ open_session(void *ctx, int fd, const struct listening *on)
     (void)session_open(ctx, fd, on->is_unix, on->addr);
 }
 
+static void
+refuse_session(int fd)
+{
+    session_refuse(fd, ERR_MAX_CLIENTS);
+}
+
 struct listener *
 listener_serve(struct engine *e, struct listening *on, char error[160])
 {
-    struct listener_callbacks callbacks = {open_session, e, SESSION_NO_ROOM};
+    struct listener_callbacks callbacks = {open_session, e, refuse_session};
 
     return listener_start(e, on, callbacks, error);
 }

@@ -30,7 +30,7 @@ const char *listener_addr(const struct listener *l);
 struct listener_callbacks {
     void (*connected)(void *ctx, int fd, const struct listening *on);
     void *ctx;
-    const char *full; /* sent to a client that connects when no descriptor is left */
+    void (*refuse)(int fd); /* no descriptor is left for this client: sends that; the listener closes the fd */
 };
 
 /* Accepts clients at a listening socket (taken over, also on failure). NULL with a message in `error`. */

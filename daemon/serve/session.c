@@ -18,7 +18,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,12 +63,22 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     session_wake(s);
 }
 
-/* Sends the reason, in the words that client libraries know. */
+void
+session_refuse(int fd, enum error_code code)
+{
+    struct buf line;
+
+    buf_init(&line, 0);
+    writer_error_plain(&(struct writer){.out = &line, .proto = 2}, code);
+    (void)send(fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    buf_fini(&line);
+}
+
 static void
-refuse(struct engine *e, int fd, const char *line)
+refuse(struct engine *e, int fd, enum error_code code)
 {
     e->metrics.connections_refused++;
-    (void)send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+    session_refuse(fd, code);
     close(fd);
 }
 
@@ -109,7 +118,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     bool may;
 
     if (e->sessions_n >= (uint64_t)e->conf->limit_sessions) {
-        refuse(e, fd, SESSION_NO_ROOM);
+        refuse(e, fd, ERR_MAX_CLIENTS);
         return NULL;
     }
     s = mem_zalloc(sizeof(*s));
@@ -141,7 +150,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
         }
         reader_fini(&s->reader);
         free(s);
-        refuse(e, fd, may ? "-ERR the system takes no more clients\r\n" : SESSION_NO_ROOM);
+        refuse(e, fd, may ? ERR_NO_WATCH : ERR_MAX_CLIENTS);
         return NULL;
     }
     list_push_back(&e->sessions, &s->node);

@@ -12,11 +12,13 @@
 
 #include <stdbool.h>
 
+#include "proto/errors.h"
+
 struct engine;
 struct session;
 
-/* The refusal of a connection beyond a limit, or beyond the file descriptors, in the words of Redis. */
-#define SESSION_NO_ROOM "-ERR max number of clients reached\r\n"
+/* Sends the error to a client that gets no session. */
+void session_refuse(int fd, enum error_code code);
 
 /* Takes the accepted fd (owned from now on). NULL when a limit or the kernel refuses it; the fd is closed then. */
 struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
