@@ -160,7 +160,8 @@ arrows: ## prove that each room uses only what it may, that no line is too long,
 	@scripts/arrows
 	@scripts/columns
 	@scripts/commits
-	@$(MAKE) -s --no-print-directory $(ALL_CPUS) B=build/arrows TEST_CLOCK=1 CFLAGS=-O0 build/arrows/librlockd.a
+	@$(MAKE) -s --no-print-directory $(ALL_CPUS) B=build/arrows TEST_CLOCK=1 CFLAGS=-O0 build/arrows/librlockd.a \
+	    $(patsubst $(B)/%,build/arrows/%,$(RLOCKD) $(RLOCK))
 	@scripts/floors build/arrows
 
 headers: ## compile each header alone
