@@ -49,11 +49,15 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 #define CONF_SURPLUS_KEY_BYTES 40
 bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_SURPLUS_KEY_BYTES]);
 
+struct conf_warning {
+    const char *reason, *remedy;
+};
+
 /*
  * A warning when names without a rule of their own are semaphores, and their keys have no prefix: a number that an
  * application keeps in Redis would count as free permits. Else NULL.
  */
-const char *conf_warn_of_semaphores(const struct conf *cf);
+const struct conf_warning *conf_warn_of_semaphores(const struct conf *cf);
 
 /*
  * Whether both give every name the same key in Redis. False: `why` has a line that names the rule that changes a key,

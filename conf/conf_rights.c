@@ -129,9 +129,13 @@ locks_of_the_rest(const struct conf *cf)
     return &cf->locks;
 }
 
-const char *
+const struct conf_warning *
 conf_warn_of_semaphores(const struct conf *cf)
 {
+    static const struct conf_warning warning = {
+        "any number in Redis, also an application's, is taken for the permits of a semaphore",
+        "give this kind by a rule to some names only, or set a prefix",
+    };
     const struct conf_locks *rest = locks_of_the_rest(cf);
     struct buf key;
     bool any;
@@ -140,8 +144,5 @@ conf_warn_of_semaphores(const struct conf *cf)
     conf_key_of(rest, stand_in, &key);
     any = key.n == stand_in.n;
     buf_fini(&key);
-    return rest->kind == KIND_SEMAPHORE && any
-               ? "any number in Redis, also an application's, is taken for the permits of a semaphore: give this kind "
-                 "by a rule to some names only, or set a prefix"
-               : NULL;
+    return rest->kind == KIND_SEMAPHORE && any ? &warning : NULL;
 }

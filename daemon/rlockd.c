@@ -93,7 +93,10 @@ report_ready(struct process *p)
     event_del(p->timer);
     notify_ready();
     notify_status(&p->notify, p->engine);
-    log_event(&p->log, up ? LOG_INFO : LOG_WARN, "rlockd", "ready", "redis", LOG_S(up ? "up" : "down"), NULL);
+    log_event(&p->log, up ? LOG_INFO : LOG_WARN, "rlockd", "ready", "redis", LOG_S(up ? "up" : "down"),
+              up ? NULL : "waited_ms", LOG_N(READY_WAIT_US / US_PER_MS), "effect",
+              LOG_S("LOCK is answered UNAVAILABLE until Redis is up"), "remedy",
+              LOG_S("start Redis, or mend redis.url: the lines of `redis` have the reason"), NULL);
 }
 
 /* ---- config ---- */
@@ -127,7 +130,7 @@ log_error(void *ctx, struct slice line)
 {
     const struct process *p = ctx;
 
-    log_event(&p->log, LOG_ERROR, "conf", "error", "text", LOG_B(line), NULL);
+    log_event(&p->log, LOG_ERROR, "conf", "error", "error", LOG_B(line), NULL);
 }
 
 /* The first load. 0, or the exit status: an error on the command line is a usage error. */
@@ -154,7 +157,8 @@ log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
 
     (void)value;
     (void)reloadable;
-    log_event(&p->log, LOG_WARN, "conf", "needs a restart", "key", LOG_S(path), NULL);
+    log_event(&p->log, LOG_WARN, "conf", "needs a restart", "key", LOG_S(path), "effect",
+              LOG_S("the old value stays in use"), "remedy", LOG_S("restart rlockd"), NULL);
 }
 
 /*
@@ -205,7 +209,8 @@ reload(struct process *p)
         log_event(&p->log, LOG_INFO, "conf", "reloaded", NULL);
     } else {
         each_line(&errors, log_error, p);
-        log_event(&p->log, LOG_ERROR, "conf", "not reloaded: the old configuration stays", NULL);
+        log_event(&p->log, LOG_ERROR, "conf", "not reloaded: the old configuration stays", "remedy",
+                  LOG_S("mend the errors above, then reload again"), NULL);
         p->engine->metrics.config_reload_failures++;
         conf_free(&now);
     }
@@ -331,10 +336,11 @@ fatal(struct process *p, const char *what, const char *error)
 static void
 log_kinds(struct process *p)
 {
-    const char *warning = conf_warn_of_semaphores(p->conf);
+    const struct conf_warning *w = conf_warn_of_semaphores(p->conf);
 
-    if (warning != NULL) {
-        log_event(&p->log, LOG_WARN, "conf", "kind", "kind", LOG_S("semaphore"), "warning", LOG_S(warning), NULL);
+    if (w != NULL) {
+        log_event(&p->log, LOG_WARN, "conf", "kind", "kind", LOG_S("semaphore"), "reason", LOG_S(w->reason), "remedy",
+                  LOG_S(w->remedy), NULL);
     }
 }
 
@@ -357,7 +363,8 @@ raise_files(struct process *p)
           r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE;
     log_event(&p->log, few ? LOG_WARN : LOG_INFO, "rlockd", "limits",
               "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), few ? "reason" : NULL,
-              LOG_S("the open-file limit is too low for limits.sessions; raise LimitNOFILE or lower that"), NULL);
+              LOG_S("the open-file limit is too low for limits.sessions: connections will be refused"), "remedy",
+              LOG_S("raise LimitNOFILE, or lower limits.sessions"), NULL);
 }
 
 static bool
@@ -523,20 +530,21 @@ keep_no_peak(void)
 static void
 warn_of_semaphores(const struct conf *cf)
 {
-    const char *warning = conf_warn_of_semaphores(cf);
+    const struct conf_warning *w = conf_warn_of_semaphores(cf);
 
-    if (warning != NULL) {
-        fprintf(stderr, "rlockd: warning: kind: semaphore: %s\n", warning);
+    if (w != NULL) {
+        fprintf(stderr, "rlockd: warning: kind: semaphore: %s: %s\n", w->reason, w->remedy);
     }
 }
 
 static void
 warn_of_page(const struct conf *cf)
 {
-    const char *warning = roles_warn_of_page(cf, cf->http_listen[0] != '\0' && !conf_address_is_local(cf->http_listen));
+    bool other_hosts = cf->http_listen[0] != '\0' && !conf_address_is_local(cf->http_listen);
+    const struct conf_warning *w = roles_warn_of_page(cf, other_hosts);
 
-    if (warning != NULL) {
-        fprintf(stderr, "rlockd: warning: http.listen: %s: %s\n", cf->http_listen, warning);
+    if (w != NULL) {
+        fprintf(stderr, "rlockd: warning: http.listen: %s: %s: %s\n", cf->http_listen, w->reason, w->remedy);
     }
 }
 

@@ -106,11 +106,15 @@ own_redis_restart(struct embedded *e, const struct log *log)
     char error[160] = "";
 
     if (!embedded_restart(e, error)) {
-        log_event(log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), NULL);
+        log_event(log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), "effect",
+                  LOG_S("rlockd ends, too"), "remedy", LOG_S("restart rlockd; use a Redis of its own for production"),
+                  NULL);
         return false;
     }
     if (embedded_pid(e) != was) {
-        log_event(log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), NULL);
+        log_event(log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), "effect",
+                  LOG_S("another one is started, and held locks are reclaimed there"), "remedy",
+                  LOG_S("find out who killed it: the kernel, for its memory, or a person"), NULL);
         log_redis(e, log);
     }
     return true;

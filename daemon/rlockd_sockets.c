@@ -71,7 +71,9 @@ open_configured(struct sockets *s, const struct conf *cf, bool need_all, const s
         } else if (need_all) {
             return false;
         } else {
-            log_event(log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), NULL);
+            log_event(log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), "effect",
+                      LOG_S("no client can connect there"), "remedy", LOG_S("mend the address, then restart rlockd"),
+                      NULL);
         }
     }
     if (s->open_n == 0) {
@@ -120,15 +122,16 @@ sockets_serve(struct sockets *s, struct engine *e, char error[160])
         log_event(e->log, LOG_INFO, "rlockd", "listening", "address", LOG_S(listener_addr(l)), NULL);
     }
     if (s->has_http) {
-        const char *warning = roles_warn_of_page(e->conf, s->http_open.other_hosts);
+        const struct conf_warning *w = roles_warn_of_page(e->conf, s->http_open.other_hosts);
 
         s->has_http = false;
         s->http = http_serve(e, &s->http_open, error);
         if (s->http == NULL) {
             return false;
         }
-        log_event(e->log, warning != NULL ? LOG_WARN : LOG_INFO, "rlockd", "http", "address", LOG_S(http_addr(s->http)),
-                  warning != NULL ? "warning" : NULL, LOG_S(warning != NULL ? warning : ""), NULL);
+        log_event(e->log, w != NULL ? LOG_WARN : LOG_INFO, "rlockd", "http", "address", LOG_S(http_addr(s->http)),
+                  w != NULL ? "reason" : NULL, LOG_S(w != NULL ? w->reason : ""), "remedy",
+                  LOG_S(w != NULL ? w->remedy : ""), NULL);
     }
     return true;
 }

@@ -164,7 +164,9 @@ auth_limit_failed(struct session *s)
     at->failures++;
     if (at->score >= AUTH_LIMIT_FREE && now_us - at->logged_us >= LOG_EVERY_US) {
         log_event(s->engine->log, LOG_WARN, "session", "auth failed", "peer", LOG_S(s->peer), "failures",
-                  LOG_N(at->failures), NULL);
+                  LOG_N(at->failures), "effect", LOG_S("each AUTH of this user waits"), "for_ms",
+                  LOG_N(delay_us(s->engine) / US_PER_MS), "remedy",
+                  LOG_S("give the client the right password, or keep its address away"), NULL);
         at->logged_us = now_us;
         at->failures = 0;
     }

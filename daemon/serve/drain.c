@@ -105,15 +105,18 @@ drain_print(const struct engine *e, struct buf *out, struct outbox *box)
 }
 
 static void
-log_drain(const struct engine *e, enum log_level level, const char *event)
+log_drain(const struct engine *e, bool is_over)
 {
     struct core_totals t = core_totals(e->core);
     struct buf names;
 
     buf_init(&names, 0);
     print_locks(&(struct naming){.engine = e, .out = &names, .for_log = true});
-    log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held_claims),
-              "releasing", LOG_N(t.releasing_claims), "locks", LOG_B(buf_slice(&names)), NULL);
+    log_event(e->log, is_over ? LOG_WARN : LOG_INFO, "engine", is_over ? "drain timeout" : "draining", "sessions",
+              LOG_N(e->sessions_n), "held", LOG_N(t.held_claims), "releasing", LOG_N(t.releasing_claims), "locks",
+              LOG_B(buf_slice(&names)), "timeout_ms", LOG_N(e->conf->drain_us / US_PER_MS), is_over ? "effect" : NULL,
+              LOG_S("all sessions are closed, and lose their locks; named owners keep theirs until the leases end"),
+              "remedy", LOG_S("a longer drain_timeout, if holders need more time"), NULL);
     buf_fini(&names);
 }
 
@@ -124,7 +127,7 @@ drain_start(struct engine *e)
         return;
     }
     e->draining = true;
-    log_drain(e, LOG_INFO, "draining");
+    log_drain(e, false);
     engine_step(e, &(struct core_event){.type = CORE_DRAIN});
 }
 
@@ -132,7 +135,7 @@ void
 drain_log_timeout(struct engine *e)
 {
     if (!engine_idle(e)) {
-        log_drain(e, LOG_WARN, "drain timeout");
+        log_drain(e, true);
     }
 }
 

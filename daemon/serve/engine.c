@@ -51,12 +51,14 @@ enum { LOSS_WINDOW_US = 60 * 1000000 }; /* of the losses of a session in this ti
 static const struct news_log {
     const char *event;
     enum log_level level;
+    const char *reason, *remedy; /* "": none; the reason of the news comes first */
 } news_log[] = {
-    [CORE_NEWS_GRANTED] = {"granted", LOG_DEBUG},
-    [CORE_NEWS_RELEASED] = {"released", LOG_DEBUG},
-    [CORE_NEWS_LOST] = {"lost", LOG_WARN},
-    [CORE_NEWS_WANTED] = {"wanted", LOG_DEBUG},
-    [CORE_NEWS_JEOPARDY] = {"jeopardy", LOG_WARN},
+    [CORE_NEWS_GRANTED] = {"granted", LOG_DEBUG, "", ""},
+    [CORE_NEWS_RELEASED] = {"released", LOG_DEBUG, "", ""},
+    [CORE_NEWS_LOST] = {"lost", LOG_WARN, "", "the client has to stop the work that the lock protected"},
+    [CORE_NEWS_WANTED] = {"wanted", LOG_DEBUG, "", ""},
+    [CORE_NEWS_JEOPARDY] = {"jeopardy", LOG_WARN, "no renewal has succeeded for two thirds of the lease",
+                            "restore the connection to Redis: the lock is lost when the lease ends"},
 };
 
 /*
@@ -70,10 +72,10 @@ loss_event(const struct core_publish *news, struct session *s)
     int64_t now_us = clock_now_us();
 
     if (strcmp(news->reason, CORE_LEASE_OVER) == 0) {
-        return (struct news_log){"lease over", LOG_INFO}; /* as its client has asked for */
+        return (struct news_log){"lease over", LOG_INFO, "", ""}; /* as its client has asked for */
     }
     if (s == NULL || now_us < s->loss_quiet_us) {
-        return (struct news_log){"lost also", LOG_WARN};
+        return (struct news_log){"lost also", LOG_WARN, "", ""}; /* with the remedy of the first */
     }
     s->loss_quiet_us = now_us + LOSS_WINDOW_US;
     return news_log[CORE_NEWS_LOST];
@@ -83,10 +85,12 @@ static void
 log_news(struct engine *e, const struct core_publish *news, struct session *s)
 {
     struct news_log how = news->news == CORE_NEWS_LOST ? loss_event(news, s) : news_log[news->news];
+    const char *reason = news->reason != NULL ? news->reason : how.reason;
 
     log_event(e->log, how.level, "lock", how.event, "name", LOG_B(news->name), "token", LOG_N(news->token), "owner",
               LOG_N(news->owner), "owner_name", LOG_B(news->owner_name), "session", LOG_N(news->session),
-              news->reason != NULL ? "reason" : NULL, LOG_S(news->reason != NULL ? news->reason : ""), NULL);
+              reason[0] != '\0' ? "reason" : NULL, LOG_S(reason), how.remedy[0] != '\0' ? "remedy" : NULL,
+              LOG_S(how.remedy), NULL);
 }
 
 static void

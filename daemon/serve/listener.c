@@ -408,6 +408,15 @@ open_spare(struct listener *l)
     }
 }
 
+/* What an operator can do against an error of accept4(). */
+static const char *
+remedy_of(int err)
+{
+    return err == EMFILE   ? "raise LimitNOFILE, or lower limits.sessions"
+           : err == ENFILE ? "raise the sysctl fs.file-max"
+                           : "free memory of the host";
+}
+
 /* No descriptor is left: refuses one client with the spare one, then accepts no connection for a moment. */
 static void
 refuse_and_rest(struct listener *l)
@@ -426,8 +435,8 @@ refuse_and_rest(struct listener *l)
         }
         open_spare(l);
     }
-    log_event(l->engine->log, LOG_WARN, "listener", "resting", "address", LOG_S(l->on.addr), "error",
-              LOG_S(strerror(why)), "ms", LOG_N(REST_US / 1000), NULL);
+    log_event(l->engine->log, LOG_WARN, "listener", "accepts no connections", "address", LOG_S(l->on.addr),
+              "for_ms", LOG_N(REST_US / 1000), "error", LOG_S(strerror(why)), "remedy", LOG_S(remedy_of(why)), NULL);
     if (event_add(l->rest, &rest) == 0) { /* else the listener does not rest: nothing would end that */
         event_del(l->ev);
     }

@@ -95,7 +95,9 @@ static void
 refuse_cross_protocol(struct session *s, const struct words *w)
 {
     log_event(s->engine->log, LOG_WARN, "session", "cross-protocol", "session", LOG_N(s->id), "peer",
-              LOG_S(s->peer), "verb", LOG_B(w->word[0]), NULL);
+              LOG_S(s->peer), "verb", LOG_B(w->word[0]), "reason",
+              LOG_S("HTTP, perhaps of a browser that was tricked: the session is closed"), "remedy",
+              LOG_S("health checks and metrics are served at http.listen"), NULL);
     session_close(s, CLOSE_CROSS_PROTOCOL);
 }
 

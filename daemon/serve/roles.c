@@ -133,11 +133,11 @@ roles_refuse_listener(const struct conf *cf, const char *addr, bool other_hosts,
     return true;
 }
 
-const char *
+const struct conf_warning *
 roles_warn_of_page(const struct conf *cf, bool other_hosts)
 {
-    return other_hosts && cf->protected_mode
-               ? "other hosts may reach it without a password: set http.listen to an address of this host, "
-                 "or protected_mode: false"
-               : NULL;
+    static const struct conf_warning warning = {"other hosts may reach it without a password",
+                                                "set http.listen to an address of this host, or protected_mode: false"};
+
+    return other_hosts && cf->protected_mode ? &warning : NULL;
 }

@@ -35,6 +35,6 @@ bool roles_refuse_listener(const struct conf *cf, const char *addr, bool other_h
  * Protected mode for the page for health checks, which has no password: the warning if other hosts may reach it; NULL:
  * none is needed. The page shows no names and changes nothing, so it is served all the same.
  */
-const char *roles_warn_of_page(const struct conf *cf, bool other_hosts);
+const struct conf_warning *roles_warn_of_page(const struct conf *cf, bool other_hosts);
 
 #endif

@@ -21,19 +21,14 @@
 #define DISCARD_BYTES (16 * 1024) /* the bytes of one read ... */
 #define DISCARD_READS 64          /* ... and the most reads, before a socket with unread input is closed */
 
-static const char *const reason_text[CLOSE_REASONS] = {
-#define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
+static const struct {
+    const char *text;
+    enum log_level level;
+    const char *remedy;
+} reasons[CLOSE_REASONS] = {
+#define CLOSE_REASON(id, text, level, remedy) [CLOSE_##id] = {text, level, remedy},
 #include "daemon/serve/close_reasons.def"
 #undef CLOSE_REASON
-};
-
-/* Usual reasons are logged at level debug. */
-static const enum log_level reason_level[CLOSE_REASONS] = {
-    [CLOSE_EOF] = LOG_DEBUG,          [CLOSE_QUIT] = LOG_DEBUG, [CLOSE_ERROR] = LOG_DEBUG,
-    [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
-    [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
-    [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_SYSTEM] = LOG_ERROR,
-    [CLOSE_PROCESS] = LOG_INFO, [CLOSE_LATE] = LOG_WARN,
 };
 
 /* close() with unread input would reset a TCP connection, and the reset could overtake the last replies. */
@@ -60,8 +55,9 @@ session_close(struct session *s, enum close_reason reason)
         return;
     }
     s->closed = true;
-    log_event(e->log, reason_level[reason], "session", "closed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
-              "reason", LOG_S(reason_text[reason]), "requests", LOG_N(s->requests_n), NULL);
+    log_event(e->log, reasons[reason].level, "session", "closed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
+              "reason", LOG_S(reasons[reason].text), "requests", LOG_N(s->requests_n),
+              reasons[reason].remedy[0] != '\0' ? "remedy" : NULL, LOG_S(reasons[reason].remedy), NULL);
     event_free(s->read_ev);
     if (s->write_ev != NULL) {
         event_free(s->write_ev);

@@ -36,7 +36,7 @@ struct peer_process;
 struct auth_wait;
 
 enum close_reason {
-#define CLOSE_REASON(id, text) CLOSE_##id,
+#define CLOSE_REASON(id, text, level, remedy) CLOSE_##id,
 #include "daemon/serve/close_reasons.def"
 #undef CLOSE_REASON
     CLOSE_REASONS

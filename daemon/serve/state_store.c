@@ -62,6 +62,19 @@ announce_leases(struct engine *e, const struct core_restored *rs)
     backend_configure(e->backend, longest_us); /* which never makes it shorter */
 }
 
+static void
+log_restored(const struct engine *e, const struct core_restored *rs)
+{
+    bool is_bad = rs->failed > 0 || rs->lost > 0;
+
+    log_event(e->log, is_bad ? LOG_WARN : LOG_INFO, "state", "restored", "held", LOG_N(rs->held), "positions",
+              LOG_N(rs->positions), "releasing", LOG_N(rs->released), "lost", LOG_N(rs->lost), "not_restored",
+              LOG_N(rs->failed), "torn", LOG_N(state_file_count(e->state_store.file).torn), is_bad ? "reason" : NULL,
+              LOG_S("lost: the lease ended while no daemon ran; not_restored: the checkpoint is unusable"), "remedy",
+              LOG_S("a shorter restart, or longer leases; a lock that is not restored is free when its lease ends"),
+              NULL);
+}
+
 bool
 state_store_restore(struct engine *e, char error[160])
 {
@@ -91,9 +104,7 @@ state_store_restore(struct engine *e, char error[160])
     store->released = rs.released;
     store->lost = rs.lost;
     store->releasing = rs.released + rs.lost > 0;
-    log_event(e->log, rs.failed > 0 || rs.lost > 0 ? LOG_WARN : LOG_INFO, "state", "restored", "held", LOG_N(rs.held),
-              "positions", LOG_N(rs.positions), "to_free", LOG_N(rs.released), "lost", LOG_N(rs.lost), "left",
-              LOG_N(rs.failed), "torn", LOG_N(state_file_count(store->file).torn), NULL);
+    log_restored(e, &rs);
     state_file_loaded_free(&rs);
     return true;
 }
@@ -107,7 +118,8 @@ state_store_keep(struct engine *e, const struct core_checkpoint *what)
         store->warned = true;
         log_event(e->log, LOG_WARN, "state",
                   "a checkpoint cannot be kept: after a crash its lock stays taken until the lease ends", "name",
-                  LOG_B(what->name), NULL);
+                  LOG_B(what->name), "remedy", LOG_S("space on the file system of the state directory; shorter names"),
+                  NULL);
     }
 }
 
@@ -180,7 +192,7 @@ state_store_turn(struct engine *e)
     state_file_serial(store->file, t.serial);
     if (store->releasing && t.releasing_claims == 0) { /* other locks that were released meanwhile included */
         store->releasing = false;
-        log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(store->released + store->lost), "start_us",
+        log_event(e->log, LOG_INFO, "state", "released", "locks", LOG_N(store->released + store->lost), "start_us",
                   LOG_N(clock_now_us() - e->started_us), store->reached_us != 0 ? "redis_us" : NULL,
                   LOG_N(clock_now_us() - store->reached_us), NULL); /* perhaps all leases had ended before */
     }

@@ -594,7 +594,7 @@ def files(tally, build):
         refused = sum(isinstance(r, harness.RError) or r is None for r in served)
         checks = [("the holder is not served", first.ask("LOCK", "held") == held),
                   ("some were served", served.count("PONG") > 20), ("some were refused", refused > 0),
-                  ("the listener says that it rests", "resting" in house.daemon.log())]
+                  ("the listener says that it pauses", "accepts no connections" in house.daemon.log())]
         house.redis.cmd("CLIENT", "KILL", "TYPE", "normal")  # a link that comes back finds a full table
         for c in callers:
             c.close()

@@ -94,7 +94,8 @@ class Signals(Case):
         c.cmd("LOCK", "a", "OWNER", "w7")
         d.signal(signal.SIGTERM)
         self.assertEqual(d.wait(), 0)
-        self.assertRegex(d.log(), r'warn engine drain timeout sessions=1 held=1 releasing=0 locks="a \(owner w7\)"')
+        self.assertRegex(d.log(), r'warn engine drain timeout sessions=1 held=1 releasing=0 locks="a \(owner w7\)" '
+                                  r'timeout_ms=100 effect=".*" remedy="a longer drain_timeout')
 
     def test_a_drain_says_what_redis_is_still_to_free(self):
         """Odd bytes of names are escaped once, in the log too."""

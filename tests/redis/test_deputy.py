@@ -311,7 +311,7 @@ class AnyNumber(Case):
                 ("locks: { kind: semaphore, prefix: 'p:' }\n", False))):
             with self.subTest(conf=conf):
                 d = self.rlockd(name="d%d" % n, conf=conf)
-                self.assertEqual("warn conf kind kind=semaphore warning=" in d.log(), warned)
+                self.assertEqual("warn conf kind kind=semaphore reason=" in d.log(), warned)
                 status, _, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", d.conf_path])
                 self.assertEqual(status, 0)
                 self.assertEqual("rlockd: warning: kind: semaphore: any number in Redis, " in err, warned)

@@ -161,8 +161,8 @@ class Protected(Case):
 
     def test_a_page_that_other_hosts_reach(self):
         """The page has no password: the start and -t warn of that."""
-        warning = "other hosts may reach it without a password: set http.listen to an address of this host, " \
-                  "or protected_mode: false"
+        reason = "other hosts may reach it without a password"
+        remedy = "set http.listen to an address of this host, or protected_mode: false"
         for n, (addr, more, warned) in enumerate((
                 ("tcp:0.0.0.0:0", "", True), ("tcp:[::]:0", "auth: { password: x }\n", True),
                 ("tcp:127.0.0.1:0", "", False), ("unix:%s/page" % self.dir, "", False),
@@ -170,11 +170,11 @@ class Protected(Case):
             with self.subTest(addr=addr, more=more):
                 d = self.rlockd(name="d%d" % n, conf='http: { listen: "%s" }\n%s' % (addr, more))
                 until(lambda: "rlockd http " in d.log())
-                self.assertEqual('warning="%s"' % warning in d.log(), warned)
+                self.assertEqual('reason="%s" remedy="%s"' % (reason, remedy) in d.log(), warned)
                 self.assertEqual("warn rlockd http " in d.log(), warned)
                 status, _, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", d.conf_path])
                 self.assertEqual(status, 0)
-                self.assertEqual("warning: http.listen: %s: %s\n" % (addr, warning) in err, warned)
+                self.assertEqual("warning: http.listen: %s: %s: %s\n" % (addr, reason, remedy) in err, warned)
 
     def test_a_passed_socket_that_other_hosts_reach(self):
         with socket.create_server(("0.0.0.0", 0)) as s:

@@ -695,7 +695,7 @@ class Descriptors(Case):
                     pass
             return False
         until(refused)
-        self.assertIn("warn listener resting", d.log())
+        self.assertRegex(d.log(), "warn listener accepts no connections .*for_ms=100 error=.* remedy=.*LimitNOFILE")
         self.assertEqual(holder.cmd("LOCK", "a", "ONCE"), token, "who is in is served")
         r.cmd("PEXPIRE", "a", "20000")
         holder.cmd("DEBUG", "ADVANCE", "11s")

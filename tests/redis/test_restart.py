@@ -60,11 +60,11 @@ class Sessions(Restart):
             took = time.monotonic() - began
             until(lambda: r.cmd("ZCARD", "{permits}:timeout") == 0)
         until(d.ready)
-        freed = until(lambda: re.search(r"freed.*start_us=(\d+) redis_us=(\d+)", d.log()))
+        freed = until(lambda: re.search(r"state released.*start_us=(\d+) redis_us=(\d+)", d.log()))
         start_us, redis_us = map(int, freed.groups())
         self.assertLess(redis_us, 250000 * harness.SLOW,
                         "it was done when Redis was reached, and not at some later time")
-        self.assertRegex(d.log(), r"restored held=0 positions=0 to_free=10 lost=0 left=0 torn=0")
+        self.assertRegex(d.log(), r"restored held=0 positions=0 releasing=10 lost=0 not_restored=0 torn=0")
         c = self.conn(d)
         for n, words in kinds.items():
             self.assertGreater(c.cmd("LOCK", n, "NOWAIT", *words), tokens[n])
@@ -108,7 +108,7 @@ class Sessions(Restart):
         d = self.start("second", conf="redis: { timeout: 500ms }\n")
         until(lambda: self.key_of("lost") + self.key_of("warm") == 0)
         until(lambda: self.key_of("named") == 0, deadline=8)
-        self.assertRegex(d.log(), r"restored held=0 positions=1 to_free=2")
+        self.assertRegex(d.log(), r"restored held=0 positions=1 releasing=2")
         self.assertIsInstance(self.conn(d).cmd("LOCK", "lost", "NOWAIT"), int)
 
 
@@ -127,7 +127,8 @@ class Sessions(Restart):
             until(lambda: sum(len(c.sock.recv(1 << 16)) for c in self.readable(conns)) > 0, pause=0.0005 * n)
             d.kill()
             d = self.start("e%d" % n, conf=quick)
-            restored = re.search(r"restored held=0 positions=0 to_free=([0-9]+) lost=0 left=0 torn=0", d.log())
+            restored = re.search(r"restored held=0 positions=0 releasing=([0-9]+) lost=0 not_restored=0 torn=0",
+                                 d.log())
             freed += int(restored.group(1))
             self.assertEqual(d.info("persistence")["state_lost"], "0")
             until(lambda: d.info("persistence")["state_kept"] == "0")
@@ -150,7 +151,7 @@ class Sessions(Restart):
             until(lambda: int(d.info("persistence")["state_kept"]) < 500 - 80 * n, pause=0.0001)
             d.kill()
             d = self.start("e%d" % n)
-            self.assertRegex(d.log(), r"restored held=10 positions=0 to_free=[0-9]+ lost=0 left=0 torn=0")
+            self.assertRegex(d.log(), r"restored held=10 positions=0 releasing=[0-9]+ lost=0 not_restored=0 torn=0")
             until(lambda: int(d.info("persistence")["state_kept"]) == 10)
             until(lambda: int(d.info("persistence")["state_bytes"]) < large / 4)
             with self.conn(d) as c:
@@ -181,7 +182,7 @@ class Named(Restart):
             conn.line("LOCK a OWNER w%d" % (i + 1))
             self.wait_until_queued(d, "a", i + 1)
         d = self.again(d, "second")
-        self.assertRegex(d.log(), r"restored held=1 positions=3 to_free=0")
+        self.assertRegex(d.log(), r"restored held=1 positions=3 releasing=0")
         info = d.info("persistence")
         self.assertEqual([info["state" + k] for k in ("_kept", "_not_kept", "_adopted", "_freed", "_lost")],
                          ["4", "0", "4", "0", "0"])
@@ -318,7 +319,7 @@ class Named(Restart):
         d.kill()
         until(lambda: self.key_of("a") == 0)
         d = self.start("second")
-        self.assertRegex(d.log(), r"restored held=0 positions=0 to_free=0 lost=1")
+        self.assertRegex(d.log(), r"restored held=0 positions=0 releasing=0 lost=1")
         d = self.again(d, "third")
         c = self.conn(d)
         self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
@@ -334,7 +335,7 @@ class Named(Restart):
         until(lambda: self.key_of("a") == 0)
         self.r.kill()
         d = self.start("second", wait=False)
-        line = until(lambda: re.search(r"state freed .*", d.log()))[0]
+        line = until(lambda: re.search(r"state released .*", d.log()))[0]
         self.assertRegex(line, r"locks=1 start_us=\d+$")
 
     def test_lost_in_redis_meanwhile(self):
@@ -406,7 +407,7 @@ class Named(Restart):
         self.assertEqual(d.wait(), 0)
         self.assertEqual((self.key_of("a"), self.key_of("b")), (1, 0))
         d = self.start("second")
-        self.assertRegex(d.log(), r"restored held=1 positions=1 to_free=0")
+        self.assertRegex(d.log(), r"restored held=1 positions=1 releasing=0")
         c, w, new = self.conn(d), self.conn(d), self.conn(d)
         new.line("LOCK a OWNER new")
         self.wait_until_queued(d, "a", 2)
@@ -490,8 +491,8 @@ class Directory(Restart):
             c.ask("UNLOCK", "m%d" % i)
         self.assertEqual({c.read() for _ in range(0, n, 2)}, {0})
         d = self.again(d, "second")
-        self.assertRegex(d.log(), r"restored held=40 positions=0 to_free=350 lost=0 left=0 torn=0")
-        until(lambda: re.search(r"freed.*redis_us", d.log()))
+        self.assertRegex(d.log(), r"restored held=40 positions=0 releasing=350 lost=0 not_restored=0 torn=0")
+        until(lambda: re.search(r"state released.*redis_us", d.log()))
         self.assertEqual(sum(self.key_of("m%d" % i) for i in range(n)), 0)
 
 
