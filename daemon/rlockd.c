@@ -232,7 +232,7 @@ end_now(struct process *p)
     p->phase = PHASE_ENDING;
     sockets_stop_accepting(&p->sockets);
     drain_start(p->engine);
-    engine_close_sessions(p->engine, "shutdown");
+    drain_close_sessions(p->engine, "shutdown");
     p->again = true; /* what the sessions held is still to be flushed */
     set_timer(p, RELEASES_US);
 }
@@ -307,7 +307,7 @@ after_turn(struct process *p)
         report_ready(p);
         break;
     case PHASE_DRAINING:
-        if (p->time_up || engine_idle(p->engine)) {
+        if (p->time_up || drain_is_complete(p->engine)) {
             drain_log_timeout(p->engine);
             end_now(p);
         }

@@ -134,13 +134,13 @@ drain_start(struct engine *e)
 void
 drain_log_timeout(struct engine *e)
 {
-    if (!engine_idle(e)) {
+    if (!drain_is_complete(e)) {
         log_drain(e, true);
     }
 }
 
 bool
-engine_idle(const struct engine *e)
+drain_is_complete(const struct engine *e)
 {
     struct core_totals t = core_totals(e->core);
 
@@ -148,7 +148,7 @@ engine_idle(const struct engine *e)
 }
 
 void
-engine_close_sessions(struct engine *e, const char *reason)
+drain_close_sessions(struct engine *e, const char *reason)
 {
     if (e->sessions_n > 0) {
         log_event(e->log, LOG_INFO, "engine", "closing sessions", "sessions", LOG_N(e->sessions_n), "reason",

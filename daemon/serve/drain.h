@@ -12,15 +12,15 @@
 struct engine;
 struct outbox;
 
-/* Stops grants. engine_idle(): nothing is held and nothing is in flight any more. */
+/* Stops grants. drain_is_complete(): nothing is held and nothing is in flight any more. */
 void drain_start(struct engine *e);
-bool engine_idle(const struct engine *e);
+bool drain_is_complete(const struct engine *e);
 
 /* The drain ends: logs what it still waits for, if anything. */
 void drain_log_timeout(struct engine *e);
 
 /* Closes every session; the core releases what they hold. */
-void engine_close_sessions(struct engine *e, const char *reason);
+void drain_close_sessions(struct engine *e, const char *reason);
 
 /* During a drain, the number of owners and permits that still hold locks, each counted per lock; else 0. */
 uint64_t drain_held(const struct engine *e);

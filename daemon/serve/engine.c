@@ -406,7 +406,7 @@ engine_free(struct engine **ep)
     if (e == NULL) {
         return;
     }
-    engine_close_sessions(e, "end");
+    drain_close_sessions(e, "end");
     engine_reap(e);
     listings_drop_all(e);
     if (e->backend != NULL) {

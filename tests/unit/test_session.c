@@ -295,7 +295,7 @@ START_TEST(a_grant_without_a_request_is_released)
     expect(&c, "<end>");
     settle();
     ck_assert_uint_eq(redis->releases, 1);
-    ck_assert(engine_idle(engine));
+    ck_assert(drain_is_complete(engine));
     close(c.fd);
 }
 END_TEST
@@ -331,11 +331,11 @@ START_TEST(draining_sends_waiters_away_and_ends_idle)
     receives(&c, &b);
     ck_assert_msg(strncmp(b.p, "-DRAINING", 9) == 0, "%s", b.p);
     buf_fini(&b);
-    ck_assert(!engine_idle(engine));
+    ck_assert(!drain_is_complete(engine));
     sends(&holder, "UNLOCK a\n");
     settle();
-    ck_assert(engine_idle(engine));
-    engine_close_sessions(engine, "test");
+    ck_assert(drain_is_complete(engine));
+    drain_close_sessions(engine, "test");
     settle();
     expect(&c, "<end>");
     ck_assert_uint_eq(engine->sessions_n, 0);
