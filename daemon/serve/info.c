@@ -120,10 +120,10 @@ info_persistence(struct info *in)
         return;
     }
     c = state_file_count(store->file);
-    line(in, "state_kept:%" PRIu64, c.kept);
+    line(in, "state_kept:%" PRIu64, c.checkpoints);
     line(in, "state_owners:%" PRIu64, c.owners);
     line(in, "state_bytes:%" PRIu64, c.bytes);
-    line(in, "state_not_kept:%" PRIu64, c.unkept);
+    line(in, "state_not_kept:%" PRIu64, c.not_written);
     line(in, "state_adopted:%zu", store->restored);
     line(in, "state_freed:%zu", store->released);
     line(in, "state_lost:%zu", store->lost);

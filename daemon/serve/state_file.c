@@ -465,7 +465,7 @@ state_file_keep(struct state_file *sf, const struct core_checkpoint *cp)
         }
     }
     if (!add(sf, cp)) {
-        sf->counts.unkept++;
+        sf->counts.not_written++;
         return false;
     }
     return true;
@@ -483,7 +483,7 @@ state_file_keep_owner(struct state_file *sf, const struct core_owner_checkpoint 
 {
     bool kept = owners_file_keep(&sf->owners, cp);
 
-    sf->counts.unkept += !kept;
+    sf->counts.not_written += !kept;
     return kept;
 }
 
@@ -526,7 +526,7 @@ state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch)
     if (domain == 0) {
         head_of(&sf->table[FIRST])->epoch = epoch;
     } else if (!epochs_file_set(&sf->epochs, domain, epoch)) {
-        sf->counts.unkept++;
+        sf->counts.not_written++;
     }
 }
 
@@ -548,7 +548,7 @@ state_file_count(const struct state_file *sf)
     struct state_file_counts c = sf->counts;
 
     for (int i = 0; i < TABLES; i++) {
-        c.kept += sf->table[i].used_n;
+        c.checkpoints += sf->table[i].used_n;
         c.bytes += sf->table[i].mapped;
     }
     c.owners = sf->owners.table.used_n;

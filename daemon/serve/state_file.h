@@ -20,11 +20,11 @@ enum { STATE_FILE_BOOT_BYTES = 96, STATE_FILE_IDS = 1 << 20 }; /* IDS: ids that 
 struct state_file;
 
 struct state_file_counts {
-    uint64_t kept;   /* checkpoints now */
-    uint64_t owners; /* named owners that no session uses */
-    uint64_t bytes;  /* of the files */
-    uint64_t torn;   /* found broken at the start, and dropped */
-    uint64_t unkept; /* not written: no room on the disk, or too long a name */
+    uint64_t checkpoints; /* of claims, now */
+    uint64_t owners;      /* named owners that no session uses */
+    uint64_t bytes;       /* of the files */
+    uint64_t torn;        /* found broken at the start, and dropped */
+    uint64_t not_written; /* no room on the disk, or too long a name */
 };
 
 /* Identifies the boot of this machine, and the clock by which deadlines are measured. */

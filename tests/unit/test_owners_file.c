@@ -194,7 +194,7 @@ START_TEST(as_many_as_there_are)
     }
     ck_assert_uint_eq(state_file_count(h).bytes, least);
     ck_assert(!state_file_keep_owner(h, &(struct core_owner_checkpoint){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
-    ck_assert_uint_eq(state_file_count(h).unkept, 1);
+    ck_assert_uint_eq(state_file_count(h).not_written, 1);
     state_file_close(&h);
     state_file_loaded_free(&a);
 }

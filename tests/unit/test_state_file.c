@@ -78,7 +78,7 @@ START_TEST(records_survive_a_restart)
     }
     state_file_drop(h, 13);
     state_file_drop(h, 999);
-    ck_assert_uint_eq(state_file_count(h).kept, 2);
+    ck_assert_uint_eq(state_file_count(h).checkpoints, 2);
     state_file_close(&h);
     h = opened("boot");
     ck_assert(state_file_load(h, &a));
@@ -89,7 +89,7 @@ START_TEST(records_survive_a_restart)
     state_file_loaded_free(&a);
     ck_assert_uint_eq(state_file_count(h).torn, 0);
     state_file_drop(h, 11); /* a loaded checkpoint is found by its claim */
-    ck_assert_uint_eq(state_file_count(h).kept, 1);
+    ck_assert_uint_eq(state_file_count(h).checkpoints, 1);
     state_file_close(&h);
 }
 END_TEST
@@ -109,7 +109,7 @@ START_TEST(graces_rise)
         one.owner_grace_us++;
         one.part.deadline_us++;
         ck_assert(state_file_keep(h, &one));
-        ck_assert_uint_eq(state_file_count(h).kept, 2);
+        ck_assert_uint_eq(state_file_count(h).checkpoints, 2);
     }
     state_file_close(&h);
     h = opened("boot");
@@ -120,7 +120,7 @@ START_TEST(graces_rise)
     state_file_loaded_free(&a);
     state_file_drop(h, 11);
     state_file_drop(h, 12);
-    ck_assert_uint_eq(state_file_count(h).kept, 0);
+    ck_assert_uint_eq(state_file_count(h).checkpoints, 0);
     state_file_close(&h);
 }
 END_TEST
@@ -212,7 +212,7 @@ START_TEST(it_grows)
         }
     }
     ck_assert_uint_eq(a.n, kept);
-    ck_assert_uint_eq(state_file_count(h).unkept, 0);
+    ck_assert_uint_eq(state_file_count(h).not_written, 0);
     state_file_loaded_free(&a);
     state_file_close(&h);
 }
@@ -231,9 +231,9 @@ START_TEST(longest_and_too_long)
     ck_assert(state_file_keep(h, &k));
     k = checkpoint(2, name, longer, "o");
     ck_assert(!state_file_keep(h, &k));
-    ck_assert_uint_eq(state_file_count(h).unkept, 1);
+    ck_assert_uint_eq(state_file_count(h).not_written, 1);
     state_file_drop(h, 2);
-    ck_assert_uint_eq(state_file_count(h).kept, 1);
+    ck_assert_uint_eq(state_file_count(h).checkpoints, 1);
     state_file_close(&h);
 }
 END_TEST
@@ -694,8 +694,8 @@ START_TEST(epochs_of_domains)
             ck_assert_uint_eq(state_file_epoch(h, i), i % 2 == 1 ? 100u + i : 0);
         }
         ck_assert_uint_eq(state_file_epoch(h, 0), 70);
-        ck_assert_uint_eq(state_file_count(h).kept, 1);
-        ck_assert_uint_eq(state_file_count(h).unkept, 0);
+        ck_assert_uint_eq(state_file_count(h).checkpoints, 1);
+        ck_assert_uint_eq(state_file_count(h).not_written, 0);
         state_file_close(&h);
         h = opened(times == 0 ? "boot" : "later");
     }
@@ -753,7 +753,7 @@ START_TEST(epochs_that_cannot_be_kept)
     after = dup(dir);
     close(after);
     ck_assert_int_eq(after, before);
-    ck_assert_uint_eq(state_file_count(h).unkept, 10);
+    ck_assert_uint_eq(state_file_count(h).not_written, 10);
     state_file_close(&h);
 }
 END_TEST
