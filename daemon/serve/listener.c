@@ -28,7 +28,7 @@
 
 #define BACKLOG 511
 #define ACCEPTS_PER_TURN 64
-#define REST_US (100 * 1000)
+#define PAUSE_US (100 * 1000)
 
 union address {
     struct sockaddr any;
@@ -44,7 +44,7 @@ struct listener {
     struct listening on;   /* owned, with its fd */
     int spare_fd;          /* owned; -1 = spent */
     struct event *ev;      /* owned: a connection waits */
-    struct event *rest;    /* owned: the rest is over */
+    struct event *pause;   /* owned: the pause is over */
 };
 
 /* ---- sockets ---- */
@@ -417,11 +417,11 @@ remedy_of(int err)
                            : "free memory of the host";
 }
 
-/* No descriptor is left: refuses one client with the spare one, then accepts no connection for a moment. */
+/* No descriptor is left: refuses one client with the spare one, then pauses for a moment. */
 static void
-refuse_and_rest(struct listener *l)
+refuse_and_pause(struct listener *l)
 {
-    struct timeval rest = {.tv_sec = 0, .tv_usec = REST_US};
+    struct timeval pause = {.tv_sec = 0, .tv_usec = PAUSE_US};
     int why = errno, fd;
 
     l->engine->metrics.connections_refused++;
@@ -436,23 +436,23 @@ refuse_and_rest(struct listener *l)
         open_spare(l);
     }
     log_event(l->engine->log, LOG_WARN, "listener", "accepts no connections", "address", LOG_S(l->on.addr),
-              "for_ms", LOG_N(REST_US / 1000), "error", LOG_S(strerror(why)), "remedy", LOG_S(remedy_of(why)), NULL);
-    if (event_add(l->rest, &rest) == 0) { /* else the listener does not rest: nothing would end that */
+              "for_ms", LOG_N(PAUSE_US / 1000), "error", LOG_S(strerror(why)), "remedy", LOG_S(remedy_of(why)), NULL);
+    if (event_add(l->pause, &pause) == 0) { /* else the listener does not pause: nothing would end that */
         event_del(l->ev);
     }
 }
 
 static void
-on_rested(evutil_socket_t fd, short what, void *arg)
+on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
-    struct timeval rest = {.tv_sec = 0, .tv_usec = REST_US};
+    struct timeval pause = {.tv_sec = 0, .tv_usec = PAUSE_US};
 
     (void)fd;
     (void)what;
     open_spare(l);
-    if (event_add(l->ev, NULL) != 0 && event_add(l->rest, &rest) != 0) {
-        event_active(l->rest, EV_TIMEOUT, 0);
+    if (event_add(l->ev, NULL) != 0 && event_add(l->pause, &pause) != 0) {
+        event_active(l->pause, EV_TIMEOUT, 0);
     }
 }
 
@@ -470,7 +470,7 @@ on_connect(evutil_socket_t lfd, short what, void *arg)
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            refuse_and_rest(l);
+            refuse_and_pause(l);
             return;
         }
         /* any other error concerns that client alone: see "network errors" in accept(2) */
@@ -490,7 +490,7 @@ listener_start(struct engine *e, struct listening *on, struct listener_callbacks
     l->spare_fd = -1;
     open_spare(l);
     l->ev = event_new(e->base, on->fd, EV_READ | EV_PERSIST, on_connect, l);
-    l->rest = event_new(e->base, -1, 0, on_rested, l);
+    l->pause = event_new(e->base, -1, 0, on_pause_over, l);
     if (event_add(l->ev, NULL) != 0) {
         fail(error, on->addr, strerror(errno));
         listener_close(&l);
@@ -536,8 +536,8 @@ listener_close(struct listener **lp)
     if (l->ev != NULL) {
         event_free(l->ev);
     }
-    if (l->rest != NULL) {
-        event_free(l->rest);
+    if (l->pause != NULL) {
+        event_free(l->pause);
     }
     listening_close(&l->on);
     if (l->spare_fd >= 0) {
