@@ -86,7 +86,7 @@ print_gauges(const struct engine *e, struct buf *out)
         {"locks_held", "locks held here now, once for each owner and each permit", t.held_claims},
         {"waiters", "requests waiting for a lock now", t.waiters},
         {"owners", "owners known now", t.owners},
-        {"sessions", "open connections", e->sessions_n},
+        {"sessions", "open sessions", e->sessions_n},
         {"upstream_up", "1 while Redis answers", e->redis_up},
         {"draining", "1 while nothing is granted any more", e->draining},
     };
