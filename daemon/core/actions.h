@@ -1,5 +1,5 @@
 /*
- * actions.h -- the actions of the core: operations in Redis, replies, news for subscribers, checkpoints to keep.
+ * actions.h -- the actions of the core: operations in Redis, replies, news for subscribers, checkpoints to store.
  */
 #ifndef RLOCKD_CORE_ACTIONS_H
 #define RLOCKD_CORE_ACTIONS_H
@@ -24,11 +24,11 @@ enum core_action_type {
     CORE_WAITER_POLL, /* how many subscribers have the channels of these locks? No DONE: WAITERS_POLLED answers */
     CORE_REPLY,
     CORE_PUBLISH,
-    CORE_KEEP, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
+    CORE_STORE, /* store this checkpoint of a claim, in place of the former one: before an acquire leaves, and at each
                   change */
     CORE_DROP,      /* drop the checkpoint: nothing of the claim is to be restored; or a hand-off changes its
-                       owner, and a KEEP follows */
-    CORE_KEEP_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
+                       owner, and a STORE follows */
+    CORE_STORE_OWNER, /* store the end of a named owner's grace: it has claims, and no session uses it any more */
     CORE_DROP_OWNER, /* drop that end: a session uses the owner again, or the owner has ended */
     CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
     CORE_RECLAIMED, /* each hold of the domain is reclaimed in this epoch, or lost: this daemon needs no grace period
@@ -87,8 +87,8 @@ struct core_action {
         struct core_reply reply;
         struct core_publish publish;
         struct slice broadcast;              /* BROADCAST */
-        struct core_checkpoint keep;         /* KEEP */
-        struct core_owner_checkpoint keep_owner; /* KEEP_OWNER */
+        struct core_checkpoint store;        /* STORE */
+        struct core_owner_checkpoint store_owner; /* STORE_OWNER */
         uint64_t drop;                       /* DROP: id of the claim; DROP_OWNER: of the checkpoint */
         uint64_t epoch;                      /* RECLAIMED */
     };

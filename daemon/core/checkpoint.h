@@ -1,5 +1,5 @@
 /*
- * checkpoint.h -- the checkpoints that the state file keeps for the next process.
+ * checkpoint.h -- the checkpoints that the state file has for the next process.
  */
 #ifndef RLOCKD_CORE_CHECKPOINT_H
 #define RLOCKD_CORE_CHECKPOINT_H
@@ -70,7 +70,7 @@ struct core_owner_checkpoint {
 
 /* The checkpoints that the former process left, and what has become of them. */
 struct core_restored {
-    struct core_checkpoint *kept; /* the core sorts them */
+    struct core_checkpoint *checkpoint; /* the core sorts them */
     size_t n;
     const struct core_owner_checkpoint *owner;
     size_t owners_n;

@@ -3,9 +3,9 @@
  * (restore.c).
  *
  * Each claim that Redis may have something of, and each position and unreported loss of a named owner, has one
- * checkpoint: KEEP stores or replaces it, DROP drops it. The checkpoint is stored before an acquire can leave, and
+ * checkpoint: STORE stores or replaces it, DROP drops it. The checkpoint is stored before an acquire can leave, and
  * dropped when the next process would have nothing to restore. claim_arm(), with which nearly every change of a claim
- * ends, calls checkpoint_keep(), and so do the other changes. checkpoint_keep() compares checksums: a needless call
+ * ends, calls checkpoint_store(), and so do the other changes. checkpoint_store() compares checksums: a needless call
  * costs next to nothing, and core_check() finds a missing one.
  */
 #include <assert.h>
@@ -136,11 +136,11 @@ sum_of(const struct core *c, const struct core_checkpoint_part *p)
 }
 
 static void
-keep(struct core *c, struct claim *cl, enum core_checkpoint_state state)
+store(struct core *c, struct claim *cl, enum core_checkpoint_state state)
 {
     enum checkpoint_rank rank = rank_of(cl, state);
     const struct lock *l = cl->lock;
-    struct core_action a = {.type = CORE_KEEP};
+    struct core_action a = {.type = CORE_STORE};
     uint64_t sum;
 
     if (rank != cl->checkpoint_rank) {
@@ -151,20 +151,20 @@ keep(struct core *c, struct claim *cl, enum core_checkpoint_state state)
         cl->checkpoint_rank = rank;
         cl->queued.checkpoint_order = rank == RANK_NONE ? cl->queued.checkpoint_order : cl->queued.position;
     }
-    describe(cl, state, &a.keep.part);
-    sum = sum_of(c, &a.keep.part);
+    describe(cl, state, &a.store.part);
+    sum = sum_of(c, &a.store.part);
     if (sum == cl->checkpoint_sum) {
         return;
     }
     cl->checkpoint_sum = sum;
-    a.keep.name = lock_name(l);
-    a.keep.key = lock_key(l);
-    a.keep.owner = (struct slice){cl->owner->name, cl->owner->name_n};
-    a.keep.kind = l->kind;
-    a.keep.value = l->value;
-    a.keep.limit = l->limit;
-    a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->owner_grace_us);
-    a.keep.queue_grace_us = l->queue_grace_us;
+    a.store.name = lock_name(l);
+    a.store.key = lock_key(l);
+    a.store.owner = (struct slice){cl->owner->name, cl->owner->name_n};
+    a.store.kind = l->kind;
+    a.store.value = l->value;
+    a.store.limit = l->limit;
+    a.store.owner_grace_us = later(l->owner_grace_us, cl->owner->owner_grace_us);
+    a.store.queue_grace_us = l->queue_grace_us;
     core_act(c, &a);
 }
 
@@ -174,7 +174,7 @@ keep(struct core *c, struct claim *cl, enum core_checkpoint_state state)
  * anew. False: the claim has no checkpoint.
  */
 static bool
-keep_anew(struct core *c, struct claim *cl)
+store_anew(struct core *c, struct claim *cl)
 {
     enum core_checkpoint_state state = cl->checkpoint_sum != 0 ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
 
@@ -182,14 +182,14 @@ keep_anew(struct core *c, struct claim *cl)
         return false;
     }
     cl->checkpoint_sum = 1;
-    keep(c, cl, state);
+    store(c, cl, state);
     return true;
 }
 
 void
 checkpoint_grace_raised(struct core *c, struct claim *cl)
 {
-    (void)keep_anew(c, cl); /* a claim without a checkpoint gets one before its request is answered */
+    (void)store_anew(c, cl); /* a claim without a checkpoint gets one before its request is answered */
 }
 
 /* The checkpoint of the claim goes, which may be the only one with the grace of its owner. */
@@ -208,7 +208,7 @@ hand_on_grace(struct core *c, const struct claim *cl)
         struct claim *other = container_of(pos, struct claim, owner_node);
 
         if (++n > SEARCH_MAX ||
-            (other != cl && (other->lock->owner_grace_us >= o->owner_grace_us || keep_anew(c, other)))) {
+            (other != cl && (other->lock->owner_grace_us >= o->owner_grace_us || store_anew(c, other)))) {
             return;
         }
     }
@@ -226,21 +226,21 @@ checkpoint_drop(struct core *c, struct claim *cl)
 }
 
 void
-checkpoint_keep(struct core *c, struct claim *cl)
+checkpoint_store(struct core *c, struct claim *cl)
 {
-    enum core_checkpoint_state state = c->conf.keeps_checkpoints ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
+    enum core_checkpoint_state state = c->conf.stores_checkpoints ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
 
     if (state == CORE_CHECKPOINT_NOTHING) {
         checkpoint_drop(c, cl);
     } else {
-        keep(c, cl, state);
+        store(c, cl, state);
     }
 }
 
 void
 checkpoint_check(const struct core *c, const struct claim *cl)
 {
-    enum core_checkpoint_state state = c->conf.keeps_checkpoints ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
+    enum core_checkpoint_state state = c->conf.stores_checkpoints ? state_of(cl) : CORE_CHECKPOINT_NOTHING;
     struct core_checkpoint_part p;
 
     if (state == CORE_CHECKPOINT_NOTHING) {

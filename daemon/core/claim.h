@@ -86,7 +86,7 @@ struct claim {
         struct claim_renewal renew;   /* renewal_sent */
         struct list lost_node;        /* LOST: owner.lost */
     };
-    uint64_t checkpoint_sum; /* checksum of the checkpoint that was kept last; 0 = none was */
+    uint64_t checkpoint_sum; /* checksum of the checkpoint that was stored last; 0 = none was */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: since when it waits; HELD: when it was granted */
     union {

@@ -30,7 +30,7 @@ enum claim_state {
 struct claim_queued {
     uint64_t position;       /* number in the queue here; kept while kept_until_us lies ahead */
     uint64_t checkpoint_order; /* with a checkpoint_rank: the position when the claim got that rank, as its checkpoint
-                                  has it; see checkpoint_keep() */
+                                  has it; see checkpoint_store() */
     int64_t tried_us;        /* TRYING: since when */
     int64_t kept_until_us;   /* the position is kept without requests until then; 0 = it is not. Of a claim in any
                                 state: claim_kept_until_us() */

@@ -366,8 +366,8 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     }
     timer_set(&c->timers, &cl->timer, at_us);
-    if (c->conf.keeps_checkpoints) {
-        checkpoint_keep(c, cl); /* nearly every change of a claim ends here */
+    if (c->conf.stores_checkpoints) {
+        checkpoint_store(c, cl); /* nearly every change of a claim ends here */
     }
 }
 

@@ -26,7 +26,7 @@ void claim_end_renewal(struct core *c, struct claim *cl); /* the renewal was ans
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits in it is SHARED */
 
 /* checkpoints.c */
-void checkpoint_keep(struct core *c, struct claim *cl);   /* stores its checkpoint anew if the claim has changed */
+void checkpoint_store(struct core *c, struct claim *cl);  /* stores its checkpoint anew if the claim has changed */
 void checkpoint_grace_raised(struct core *c, struct claim *cl); /* its owner has a longer grace from now on */
 void checkpoint_drop(struct core *c, struct claim *cl); /* drops its checkpoint */
 void checkpoint_check(const struct core *c, const struct claim *cl); /* asserts that its checkpoint equals the claim */

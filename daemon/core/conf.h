@@ -30,7 +30,7 @@ struct core_conf {
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */
     bool one_link;           /* Redis runs all operations except renewals in the order in which the core sent them: SC3
                                 of shard_calls.c, SR1 of shard_route.c */
-    bool keeps_checkpoints;  /* there is a state file: KEEP and DROP are wanted */
+    bool stores_checkpoints; /* there is a state file: STORE and DROP are wanted */
 };
 
 #define CORE_REPLICAS_MAX 15 /* more are not counted */

@@ -203,7 +203,7 @@ end_clear_loss(struct core *c, struct claim *cl)
     } else if (cl->lost) {
         cl->lost = false;
         claim_set_token(c, cl, 0);
-        checkpoint_keep(c, cl);
+        checkpoint_store(c, cl);
     }
 }
 

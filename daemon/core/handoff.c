@@ -268,7 +268,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
 
     assert(list_empty(&held->requests));
     if (named) {
-        checkpoint_drop(c, held); /* its texts never change: serve_claim(), which comes next, keeps it anew */
+        checkpoint_drop(c, held); /* its texts never change: serve_claim(), which comes next, stores it anew */
     }
     rebind(held, next);
     rebind(next, held);

@@ -116,7 +116,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
         }
     }
     a.op.ticket = cl->op_ticket = cl->op_verb == CORE_ACQUIRE && wants_ticket(c, cl);
-    checkpoint_keep(c, cl); /* before it can leave */
+    checkpoint_store(c, cl); /* before it can leave */
     core_act(c, &a);
     claim_arm(c, cl);
 }

@@ -70,7 +70,7 @@ struct owner {
     struct list session_owners; /* session_owner.owner_node; named owners only */
     struct list dirty_node; /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
-    int64_t owner_grace_until_us; /* ... that KEEP_OWNER has stored; 0 = none */
+    int64_t owner_grace_until_us; /* ... that STORE_OWNER has stored; 0 = none */
     bool unreachable;     /* the own owner of an unreachable session: releases all once its requests end */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];

@@ -49,13 +49,13 @@ owner_new(struct core *c, uint64_t id)
  * drain: then sessions end because the daemon does, and the owner grace begins with the next process.
  */
 static void
-owner_keep_checkpoint(struct core *c, struct owner *o, int64_t owner_grace_until_us)
+owner_store_checkpoint(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
-    struct core_action a = {.type = CORE_KEEP_OWNER};
+    struct core_action a = {.type = CORE_STORE_OWNER};
 
-    o->owner_grace_until_us = c->conf.keeps_checkpoints && !c->draining && o->claims_n > 0 ? owner_grace_until_us : 0;
+    o->owner_grace_until_us = c->conf.stores_checkpoints && !c->draining && o->claims_n > 0 ? owner_grace_until_us : 0;
     if (o->owner_grace_until_us != 0) {
-        a.keep_owner = (struct core_owner_checkpoint){o->id, {o->name, o->name_n}, owner_grace_until_us};
+        a.store_owner = (struct core_owner_checkpoint){o->id, {o->name, o->name_n}, owner_grace_until_us};
         core_act(c, &a);
     }
 }
@@ -73,7 +73,7 @@ void
 owner_begin_grace(struct core *c, struct owner *o, int64_t owner_grace_until_us)
 {
     timer_set(&c->timers, &o->timer, owner_grace_until_us);
-    owner_keep_checkpoint(c, o, owner_grace_until_us);
+    owner_store_checkpoint(c, o, owner_grace_until_us);
 }
 
 void

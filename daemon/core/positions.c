@@ -33,7 +33,7 @@ void
 position_abandoned(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
-    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps_checkpoints) &&
+    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.stores_checkpoints) &&
                 cl->lock->queue_grace_us > 0 && may_keep_position(c, cl->lock);
     int64_t kept_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* in a drain: for the next process */
 

@@ -289,19 +289,19 @@ restore(struct core *c, struct core_restored *rs)
     c->serial = rs->serial;
     c->token_max = rs->token;
     if (rs->n > 0) {
-        qsort(rs->kept, rs->n, sizeof(rs->kept[0]), by_order);
+        qsort(rs->checkpoint, rs->n, sizeof(rs->checkpoint[0]), by_order);
     }
     for (size_t i = 0; i < rs->n; i++) {
-        const struct core_checkpoint_part *p = &rs->kept[i].part;
+        const struct core_checkpoint_part *p = &rs->checkpoint[i].part;
 
         c->serial = p->claim > c->serial ? p->claim : c->serial;
         c->serial = p->redis_owner > c->serial ? p->redis_owner : c->serial;
         c->token_max = p->token > c->token_max ? p->token : c->token_max;
     }
     for (size_t i = 0; i < rs->n; i++) {
-        if (!restore_one(c, rs, &rs->kept[i])) {
+        if (!restore_one(c, rs, &rs->checkpoint[i])) {
             rs->failed++;
-            core_act(c, &(struct core_action){.type = CORE_DROP, .drop = rs->kept[i].part.claim});
+            core_act(c, &(struct core_action){.type = CORE_DROP, .drop = rs->checkpoint[i].part.claim});
         }
     }
     begin_grace(c, rs);

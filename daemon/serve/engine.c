@@ -135,14 +135,14 @@ sink(void *ctx, const struct core_action *a)
     case CORE_BROADCAST:
         backend_broadcast(e->backend, a->broadcast);
         break;
-    case CORE_KEEP:
-        state_store_keep(e, &a->keep);
+    case CORE_STORE:
+        state_store_keep(e, &a->store);
         break;
     case CORE_DROP:
         state_store_drop(e, a->drop);
         break;
-    case CORE_KEEP_OWNER:
-        state_store_keep_owner(e, &a->keep_owner);
+    case CORE_STORE_OWNER:
+        state_store_keep_owner(e, &a->store_owner);
         break;
     case CORE_DROP_OWNER:
         state_store_drop_owner(e, a->drop);
@@ -222,7 +222,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         /* Each node has links of its own. */
         .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
                     backend_domains(e->backend) <= 1,
-        .keeps_checkpoints = e->state_store.file != NULL,
+        .stores_checkpoints = e->state_store.file != NULL,
     };
 
     snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);

@@ -333,7 +333,7 @@ load_table(struct state_file *sf, struct slot_file *t, struct core_restored *rs,
 {
     for (uint32_t i = 0; i < t->slots_n; i++) {
         struct slot *s = slot_file_slot(t, i);
-        struct core_checkpoint *cp = &rs->kept[rs->n];
+        struct core_checkpoint *cp = &rs->checkpoint[rs->n];
         bool same;
 
         if (slot_file_id(s) == 0) {
@@ -384,11 +384,11 @@ state_file_load(struct state_file *sf, struct core_restored *rs)
         used += sf->table[i].used_n;
         room += sf->table[i].used_n * files[i].slot_bytes;
     }
-    checkpoints = used * sizeof(*rs->kept);
-    rs->kept = mem_alloc(checkpoints + room + 1);
+    checkpoints = used * sizeof(*rs->checkpoint);
+    rs->checkpoint = mem_alloc(checkpoints + room + 1);
     owners_file_load(&sf->owners, sf->same_boot, head->serial, &owner, &rs->owners_n, &sf->counts.torn);
     rs->owner = owner;
-    text = (char *)rs->kept + checkpoints;
+    text = (char *)rs->checkpoint + checkpoints;
     for (int i = 0; i < TABLES; i++) {
         load_table(sf, &sf->table[i], rs, &text);
     }
@@ -400,9 +400,9 @@ state_file_load(struct state_file *sf, struct core_restored *rs)
 void
 state_file_loaded_free(struct core_restored *rs)
 {
-    free(rs->kept);
+    free(rs->checkpoint);
     free((void *)(uintptr_t)rs->owner);
-    rs->kept = NULL;
+    rs->checkpoint = NULL;
     rs->owner = NULL;
     rs->n = rs->owners_n = 0;
 }

@@ -55,7 +55,7 @@ announce_leases(struct engine *e, const struct core_restored *rs)
     int64_t longest_us = 0;
 
     for (size_t i = 0; i < rs->n; i++) {
-        const struct core_checkpoint_part *p = &rs->kept[i].part;
+        const struct core_checkpoint_part *p = &rs->checkpoint[i].part;
 
         longest_us = p->watchdog && p->lease_us > longest_us ? p->lease_us : longest_us;
     }
@@ -92,10 +92,10 @@ state_store_restore(struct engine *e, char error[160])
     for (size_t i = 0; i < rs.n; i++) {
         struct core_spec spec;
 
-        engine_spec(e, rs.kept[i].name, &spec);
-        rs.kept[i].declared = spec.kind == rs.kept[i].kind;
-        rs.kept[i].wakes = spec.wakes;
-        rs.kept[i].domain = spec.domain;
+        engine_spec(e, rs.checkpoint[i].name, &spec);
+        rs.checkpoint[i].declared = spec.kind == rs.checkpoint[i].kind;
+        rs.checkpoint[i].wakes = spec.wakes;
+        rs.checkpoint[i].domain = spec.domain;
     }
     engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &rs});
     state_file_restored(store->file);

@@ -11,7 +11,8 @@ MUTANTS = [
     Mutant("R1", "the grace period ends before all holders have reclaimed", CORE + "epochs.c", "epochs_report",
            "d->unverified_n == 0 &&", "", ["unit:test_core_reclaim"]),
     Mutant("R15", "positions are restored in the order in which Redis answers", CORE + "restore.c", "restore",
-           "qsort(rs->kept, rs->n, sizeof(rs->kept[0]), by_order)", "(void)by_order", ["unit:test_core_restore"]),
+           "qsort(rs->checkpoint, rs->n, sizeof(rs->checkpoint[0]), by_order)", "(void)by_order",
+           ["unit:test_core_restore"]),
     Mutant("R16", "ids that the former process used are used again", CORE + "restore.c", "restore",
            "c->serial = p->claim > c->serial ? p->claim : c->serial; "
            "c->serial = p->redis_owner > c->serial ? p->redis_owner : c->serial;", "", ["unit:test_core_restore"]),

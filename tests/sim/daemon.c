@@ -102,14 +102,14 @@ sink(void *ctx, const struct core_action *a)
     case CORE_BROADCAST:
         backend_broadcast(d->backend, a->broadcast);
         break;
-    case CORE_KEEP:
-        state_keep(d, &a->keep);
+    case CORE_STORE:
+        state_put(d, &a->store);
         break;
     case CORE_DROP:
         state_drop(d, a->drop);
         break;
-    case CORE_KEEP_OWNER:
-        state_keep_owner(d, &a->keep_owner);
+    case CORE_STORE_OWNER:
+        state_put_owner(d, &a->store_owner);
         break;
     case CORE_DROP_OWNER:
         state_drop_owner(d, a->drop);
@@ -307,7 +307,7 @@ daemon_start(struct daemon *d)
                              .one_link = d->world->habit.links == 1 && d->world->shape != SHAPE_CLUSTER,
                              .search_steps = (uint32_t)(d->world->seed % 5), /* 0: the daemon's own value */
                              .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
-                             .keeps_checkpoints = d->keeps};
+                             .stores_checkpoints = d->keeps};
     if (d->world->options->control == CONTROL_NO_POLL) {
         cc->max_poll_us = 3600 * US_PER_S;
     }

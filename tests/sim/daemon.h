@@ -105,8 +105,8 @@ struct daemon {
 
 void state_begin(struct daemon *d);                            /* a new process: its identity */
 void state_restore(struct daemon *d);                            /* its first step */
-void state_keep(struct daemon *d, const struct core_checkpoint *k);
-void state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k);
+void state_put(struct daemon *d, const struct core_checkpoint *k);
+void state_put_owner(struct daemon *d, const struct core_owner_checkpoint *k);
 void state_drop_owner(struct daemon *d, uint64_t id);
 void state_drop(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);

@@ -41,7 +41,7 @@ find(struct core_checkpoint *checkpoint, size_t n, uint64_t claim)
 }
 
 void
-state_keep(struct daemon *d, const struct core_checkpoint *k)
+state_put(struct daemon *d, const struct core_checkpoint *k)
 {
     struct state *s = &d->state;
     struct core_checkpoint *r = find(s->checkpoint, s->n, k->part.claim);
@@ -70,7 +70,7 @@ state_drop(struct daemon *d, uint64_t claim)
 }
 
 void
-state_keep_owner(struct daemon *d, const struct core_owner_checkpoint *k)
+state_put_owner(struct daemon *d, const struct core_owner_checkpoint *k)
 {
     struct state *s = &d->state;
 
@@ -163,17 +163,17 @@ state_restore(struct daemon *d)
     if (s->owners_n > 0) {
         memcpy(owners, s->owner, s->owners_n * sizeof(*owners));
     }
-    (void)room_for(&a.kept, &room, s->n + 1);
+    (void)room_for(&a.checkpoint, &room, s->n + 1);
     d->expires_us = 0;
     for (size_t i = 0; i < s->n; i++) {
         int64_t us;
 
-        a.kept[i] = s->checkpoint[i];
-        a.kept[i].domain = d->world->shape == SHAPE_CLUSTER ? slot_of(a.kept[i].key) : 0;
+        a.checkpoint[i] = s->checkpoint[i];
+        a.checkpoint[i].domain = d->world->shape == SHAPE_CLUSTER ? slot_of(a.checkpoint[i].key) : 0;
         if (s->other_boot) {
-            a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
+            a.checkpoint[i].part.deadline_us = a.checkpoint[i].part.granted_us = 0;
         }
-        us = expires_us(d, &a.kept[i]);
+        us = expires_us(d, &a.checkpoint[i]);
         d->expires_us = us > d->expires_us ? us : d->expires_us;
     }
     s->serial = a.serial + 2 * STATE_FILE_IDS;
@@ -196,7 +196,7 @@ state_restore(struct daemon *d)
         clients_return(d);
     }
     s->other_boot = false;
-    free(a.kept);
+    free(a.checkpoint);
     free(owners);
 }
 

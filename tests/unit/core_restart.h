@@ -6,18 +6,18 @@
 
 #include "tests/unit/core_world.h"
 
-static const struct core_conf keeping = {.op_timeout_us = US_PER_S,
+static const struct core_conf storing = {.op_timeout_us = US_PER_S,
                                          .max_poll_us = 5 * US_PER_S,
                                          .handoff_time_us = 10 * US_PER_MS,
                                          .handoff_max = 0, /* each UNLOCK asks Redis; see test_core_handoff.c */
                                          .waiters_max = 100000,
                                          .locks_max = 1000,
-                                         .keeps_checkpoints = true};
+                                         .stores_checkpoints = true};
 
 static inline void
-open_keeping(struct world *w)
+open_storing(struct world *w)
 {
-    world_open_conf(w, &keeping);
+    world_open_conf(w, &storing);
 }
 
 /* The process is killed, with its sessions and open operations. The next one restores the checkpoints, `us` later. */
@@ -28,7 +28,7 @@ restart_as(struct world *w, int64_t us, bool same_boot)
     struct core_checkpoint checkpoints[64];
     struct core_owner_checkpoint owner[64];
     char owner_text[64][WORLD_TEXT];
-    struct core_restored a = {.kept = checkpoints,
+    struct core_restored a = {.checkpoint = checkpoints,
                               .n = w->checkpoints_n,
                               .owner = owner,
                               .owners_n = same_boot ? w->owner_checkpoints_n : 0,

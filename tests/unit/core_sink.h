@@ -161,7 +161,7 @@ world_checkpoint(const struct world *w, uint64_t claim)
 }
 
 static inline void
-world_keep(struct world *w, const struct core_checkpoint *k)
+world_store(struct world *w, const struct core_checkpoint *k)
 {
     struct claim_checkpoint *r, now;
     bool is_new;
@@ -184,7 +184,7 @@ world_drop(struct world *w, uint64_t claim)
 {
     struct claim_checkpoint *r = world_checkpoint(w, claim);
 
-    ck_assert_msg(r != &w->checkpoints[w->checkpoints_n], "claim %d is dropped, and was not kept", (int)claim);
+    ck_assert_msg(r != &w->checkpoints[w->checkpoints_n], "claim %d is dropped, and was not stored", (int)claim);
     *r = w->checkpoints[--w->checkpoints_n];
 }
 
@@ -200,7 +200,7 @@ world_owner_checkpoint(const struct world *w, uint64_t id)
 }
 
 static inline void
-world_keep_owner(struct world *w, const struct core_owner_checkpoint *k)
+world_store_owner(struct world *w, const struct core_owner_checkpoint *k)
 {
     struct owner_checkpoint *r;
 
@@ -208,7 +208,7 @@ world_keep_owner(struct world *w, const struct core_owner_checkpoint *k)
                                       sizeof(*w->owner_checkpoints));
     r = world_owner_checkpoint(w, k->id);
     ck_assert_msg(r == &w->owner_checkpoints[w->owner_checkpoints_n] && k->owner_grace_until_us > 0,
-                  "an owner is kept once");
+                  "an owner is stored once");
     w->owner_checkpoints_n++;
     r->cp = *k;
     world_text(r->name, k->name);
@@ -219,7 +219,7 @@ world_drop_owner(struct world *w, uint64_t id)
 {
     struct owner_checkpoint *r = world_owner_checkpoint(w, id);
 
-    ck_assert_msg(r != &w->owner_checkpoints[w->owner_checkpoints_n], "owner %d is dropped, and was not kept",
+    ck_assert_msg(r != &w->owner_checkpoints[w->owner_checkpoints_n], "owner %d is dropped, and was not stored",
                   (int)id);
     *r = w->owner_checkpoints[--w->owner_checkpoints_n];
 }
@@ -301,14 +301,14 @@ world_sink(void *ctx, const struct core_action *a)
         world_text(n->name, a->publish.name);
         world_text(n->owner_name, a->publish.owner_name);
         break;
-    case CORE_KEEP:
-        world_keep(w, &a->keep);
+    case CORE_STORE:
+        world_store(w, &a->store);
         break;
     case CORE_DROP:
         world_drop(w, a->drop);
         break;
-    case CORE_KEEP_OWNER:
-        world_keep_owner(w, &a->keep_owner);
+    case CORE_STORE_OWNER:
+        world_store_owner(w, &a->store_owner);
         break;
     case CORE_DROP_OWNER:
         world_drop_owner(w, a->drop);
@@ -318,9 +318,9 @@ world_sink(void *ctx, const struct core_action *a)
         f = &w->flights[w->flights_n];
         *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n, .at_us = w->now_us};
         f->answered = is_watch(a->type);
-        ck_assert_msg(!w->conf.keeps_checkpoints || a->type > CORE_RELEASE ||
+        ck_assert_msg(!w->conf.stores_checkpoints || a->type > CORE_RELEASE ||
                           world_checkpoint(w, a->op.claim) != &w->checkpoints[w->checkpoints_n],
-                      "operation %d on a claim that is not kept", (int)a->type);
+                      "operation %d on a claim that is not stored", (int)a->type);
         world_text(f->key, a->op.key);
         if (is_watch(a->type)) {
             world_note_watch(w, f);

@@ -35,13 +35,13 @@ checkpoint_of(uint64_t claim, const char *owner, const char *name)
 static struct core_restored
 restores(struct world *w, struct core_checkpoint *kept, size_t n)
 {
-    struct core_restored a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
+    struct core_restored a = {.checkpoint = kept, .n = n, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
 
-    conf.keeps_checkpoints = true;
+    conf.stores_checkpoints = true;
     world_open_conf(w, &conf);
     for (size_t i = 0; i < n; i++) {
-        world_keep(w, &kept[i]);
+        world_store(w, &kept[i]);
     }
     happens(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held + a.positions + a.released + a.lost + a.failed, n);

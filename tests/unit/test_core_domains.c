@@ -254,7 +254,7 @@ END_TEST
 /* A restored lock is in the domain that its key is in now. */
 START_TEST(a_restored_lock_is_in_its_domain)
 {
-    struct core_conf conf = keeping;
+    struct core_conf conf = storing;
     struct world w;
     uint64_t s;
 

@@ -272,7 +272,7 @@ START_TEST(named_owners)
         struct pair p;
 
         conf.handoff_max = 8;
-        conf.keeps_checkpoints = true;
+        conf.stores_checkpoints = true;
         world_open_conf(&w, &conf);
         p = pair(&w, (struct ask){.owner = rows[i].first}, (struct ask){.owner = rows[i].then});
         lock(&w, p.s, "a", .owner = rows[i].first, .once = true); /* behind the UNLOCK: another hold */

@@ -317,7 +317,7 @@ START_TEST(several_of_one_owner)
         struct world w;
 
         conf.handoff_max = 8;
-        conf.keeps_checkpoints = true;
+        conf.stores_checkpoints = true;
         world_open_conf(&w, &conf);
         before = session(&w);
         s = session(&w);

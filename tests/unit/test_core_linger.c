@@ -10,7 +10,7 @@ conf_of(bool keeps)
     struct core_conf conf = world_conf;
 
     conf.handoff_max = 8;
-    conf.keeps_checkpoints = keeps;
+    conf.stores_checkpoints = keeps;
     return conf;
 }
 

@@ -41,12 +41,12 @@ START_TEST(restore_of_many)
 {
     enum { MANY = 100 };
     struct core_checkpoint checkpoints[MANY];
-    struct core_restored a = {.kept = checkpoints, .n = MANY, .serial = 1000, .token = 1000};
+    struct core_restored a = {.checkpoint = checkpoints, .n = MANY, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
     char name[MANY][8];
     struct world w;
 
-    conf.keeps_checkpoints = true;
+    conf.stores_checkpoints = true;
     world_open_conf(&w, &conf);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(name[i], sizeof(name[i]), "n%u", i);
@@ -56,7 +56,7 @@ START_TEST(restore_of_many)
                      .watchdog = true, .state = CORE_CHECKPOINT_HELD},
             .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
             .limit = 1, .owner_grace_us = SEC(10), .queue_grace_us = SEC(10)};
-        world_keep(&w, &checkpoints[i]);
+        world_store(&w, &checkpoints[i]);
     }
     happens(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held, MANY);

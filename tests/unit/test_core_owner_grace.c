@@ -42,7 +42,7 @@ START_TEST(first_deadline_counts)
     struct world w;
     int64_t until_us;
 
-    open_keeping(&w);
+    open_storing(&w);
     until_us = alice_vanishes(&w);
     for (int i = 0; i < 3; i++) {
         crash(&w, SEC(3));
@@ -63,7 +63,7 @@ START_TEST(over_while_no_daemon_ran)
 {
     struct world w;
 
-    open_keeping(&w);
+    open_storing(&w);
     alice_vanishes(&w);
     restored(restart_as(&w, GRACE, true), 1, 0, 0, 0);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -78,7 +78,7 @@ START_TEST(begins_with_the_first_start)
     struct world w;
     int64_t until_us;
 
-    open_keeping(&w);
+    open_storing(&w);
     redis_grants(&w, "a", lock(&w, session(&w), "a", .owner = "alice"));
     crash(&w, SEC(3));
     until_us = w.now_us + GRACE;
@@ -98,7 +98,7 @@ START_TEST(coming_back_ends_it)
         struct world w;
         uint64_t s;
 
-        open_keeping(&w);
+        open_storing(&w);
         alice_vanishes(&w);
         crash(&w, SEC(6));
         s = session(&w);
@@ -121,7 +121,7 @@ START_TEST(not_begun_by_a_drain)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice"));
     drains(&w);
@@ -139,7 +139,7 @@ START_TEST(never_more_than_a_grace)
     for (int same_boot = 0; same_boot < 2; same_boot++) {
         struct world w;
 
-        open_keeping(&w);
+        open_storing(&w);
         alice_vanishes(&w);
         w.owner_checkpoints[0].cp.owner_grace_until_us += SEC(3600);
         (void)restart_as(&w, SEC(3), same_boot);
@@ -156,7 +156,7 @@ START_TEST(ends_a_wait)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     take(&w, session(&w), "a");
     s = session(&w);
     lock(&w, s, "a", .owner = "bob", .kind = KIND_REENTRANT);
@@ -191,7 +191,7 @@ START_TEST(any_request_uses_the_id)
         struct world w;
         uint64_t owners, s;
 
-        open_keeping(&w);
+        open_storing(&w);
         alice_vanishes(&w);
         crash(&w, SEC(6));
         s = session(&w);
@@ -210,7 +210,7 @@ END_TEST
 /* So does a LOCK that is refused. */
 START_TEST(refused_lock_uses_the_id)
 {
-    struct core_conf conf = keeping;
+    struct core_conf conf = storing;
     struct world w;
     uint64_t s, t;
 
@@ -236,7 +236,7 @@ START_TEST(longer_grace_is_its_owners_alone)
     struct world w;
     uint64_t s, t, id, left;
 
-    open_keeping(&w);
+    open_storing(&w);
     redis_grants(&w, "a", lock(&w, session(&w), "a", .owner = "alice", .grace_us = SEC(3600)));
     crash(&w, 0);
     expect_until(&w, w.now_us + SEC(3600));
@@ -260,7 +260,7 @@ START_TEST(grace_of_a_repetition)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .lease_us = SEC(3600)));
     expect_reply(&w, lock(&w, s, "a", .owner = "alice", .once = true, .grace_us = SEC(1800)), CORE_GRANTED);
@@ -277,7 +277,7 @@ START_TEST(grace_of_a_former_lock)
         struct world w;
         uint64_t s, id;
 
-        open_keeping(&w);
+        open_storing(&w);
         s = session(&w);
         id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(3600), .no_owner_grace = by_rule);
         redis_grants(&w, "a", id);

@@ -869,7 +869,7 @@ drop(struct node *n, uint64_t claim)
 }
 
 static void
-keep(struct node *n, const struct core_checkpoint *k)
+store(struct node *n, const struct core_checkpoint *k)
 {
     size_t i = 0;
 
@@ -888,8 +888,8 @@ static void
 dies(struct node *n, const struct core_action *a)
 {
     n->dying -= n->dying > 1;
-    if (n->dying > 1 && a->type == CORE_KEEP) {
-        keep(n, &a->keep);
+    if (n->dying > 1 && a->type == CORE_STORE) {
+        store(n, &a->store);
     } else if (n->dying > 1 && a->type == CORE_DROP) {
         drop(n, a->drop);
     }
@@ -906,13 +906,13 @@ sink(void *ctx, const struct core_action *a)
         return;
     }
     switch (a->type) {
-    case CORE_KEEP:
-        keep(n, &a->keep);
+    case CORE_STORE:
+        store(n, &a->store);
         break;
     case CORE_DROP:
         drop(n, a->drop);
         break;
-    case CORE_KEEP_OWNER: /* the next process begins their grace anew; see tests/sim */
+    case CORE_STORE_OWNER: /* the next process begins their grace anew; see tests/sim */
     case CORE_DROP_OWNER:
         break;
     case CORE_REPLY:
@@ -1207,7 +1207,7 @@ begin(struct world *w, int d)
                              .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,
                              .search_steps = (const uint32_t[]){0, 1, 2, 7}[w->seed % 4],
                              .domains = w->domains_n,
-                             .keeps_checkpoints = true};
+                             .stores_checkpoints = true};
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
 
@@ -1281,7 +1281,7 @@ crash(struct world *w, int d, bool inside)
     struct picture before = {.n = 0}, after = {.n = 0};
     struct core_checkpoint kept[CHECKPOINTS];
     struct node *n = &w->node[d];
-    struct core_restored a = {.kept = kept, .n = n->checkpoints_n};
+    struct core_restored a = {.checkpoint = kept, .n = n->checkpoints_n};
     struct core_event ev = {.type = CORE_RESTORE, .restore = &a}, reached = {.type = CORE_REACHED};
 
     trace(w, d, "crash%s", inside ? " inside" : "");

@@ -19,7 +19,7 @@ START_TEST(kept_while_redis_may_have_it)
     struct flight op;
     uint64_t s, t, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .key = "key-a");
@@ -81,7 +81,7 @@ START_TEST(session_is_freed)
     struct flight op, was;
     uint64_t s, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     id = lock(&w, s, "a", .kind = kind, .shared = shared, .limit = 2);
     was = expect_op(&w, CORE_ACQUIRE, "a");
@@ -106,7 +106,7 @@ START_TEST(stamped_release_is_not_repeated)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     take_stamped(&w, s, 4711);
     pass(&w, MS(5));
@@ -128,7 +128,7 @@ START_TEST(release_is_tried_again)
 {
     struct world w;
 
-    open_keeping(&w);
+    open_storing(&w);
     take(&w, session(&w), "a");
     restored(restarts(&w), 0, 0, 1, 0);
     pass(&w, MS(20));
@@ -149,16 +149,16 @@ START_TEST(acquire_on_its_way_is_swept_up)
     struct world w;
     struct flight op, was;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a");
     was = expect_op(&w, CORE_ACQUIRE, "a");
     restored(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     ck_assert_uint_eq(w.checkpoints_n, 1);
-    pass(&w, keeping.op_timeout_us);
+    pass(&w, storing.op_timeout_us);
     expect_nothing(&w);
-    pass(&w, keeping.op_timeout_us);
+    pass(&w, storing.op_timeout_us);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     redis_says(&w, op, CORE_OK);
@@ -177,7 +177,7 @@ START_TEST(released_until_the_longest_lease_ends)
     struct world w;
     uint64_t s, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     take(&w, s, "a");
     if (_i == 0) {
@@ -216,7 +216,7 @@ START_TEST(restarts_do_not_lengthen_the_time_of_a_release)
     struct world w;
     uint64_t id;
 
-    open_keeping(&w);
+    open_storing(&w);
     id = lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(3000));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
@@ -236,7 +236,7 @@ START_TEST(newcomer_waits_for_the_release)
     struct world w;
     uint64_t id;
 
-    open_keeping(&w);
+    open_storing(&w);
     take(&w, session(&w), "a");
     restored(restarts(&w), 0, 0, 1, 0);
     id = lock(&w, session(&w), "a");
@@ -252,7 +252,7 @@ START_TEST(place_of_a_session_is_given_back)
 {
     struct world w;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .kind = KIND_FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(5), .has_ticket = true);
     ck_assert(is_watched(&w, "a"));
@@ -277,7 +277,7 @@ START_TEST(named_owner_holds_on)
     struct flight op, was;
     uint64_t s, id, token;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2);
     was = expect_op(&w, CORE_ACQUIRE, "a");
@@ -319,7 +319,7 @@ START_TEST(writer_and_reader)
     struct flight op;
     uint64_t s, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     for (int i = 0; i < 2; i++) {
         id = lock(&w, s, "a", .owner = "alice", .kind = KIND_RW, .shared = i == 1);
@@ -346,7 +346,7 @@ START_TEST(several_holders)
     struct world w;
     uint64_t s, t, id, token[3];
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     for (int i = 0; i < 3; i++) {
         id = lock(&w, s, "a", .owner = i == 0 ? "bob" : permits ? "alice" : i == 1 ? "alice" : "carol",
@@ -371,7 +371,7 @@ START_TEST(grace_ends)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
     redis_grants(&w, "a", w.request);
@@ -400,7 +400,7 @@ START_TEST(run_out_is_lost)
     struct flight op;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice", .lease_us = watchdog ? 0 : SEC(30));
     redis_grants(&w, "a", w.request);
@@ -435,7 +435,7 @@ START_TEST(lost_and_to_be_swept_up)
     struct flight op;
     uint64_t s, id = 0;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
     redis_grants(&w, "a", w.request);
@@ -476,7 +476,7 @@ START_TEST(no_reply_before_redis_confirms)
     struct world w;
     uint64_t s, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(20));
     redis_grants(&w, "a", w.request);
     restored(restarts(&w), 1, 0, 0, 0);
@@ -500,7 +500,7 @@ START_TEST(redis_has_lost_its_data)
     struct world w;
     struct flight op, was;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .owner = "alice");
     was = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, was, CORE_OK);
@@ -521,7 +521,7 @@ START_TEST(deadline_is_kept_to)
     struct world w;
     uint64_t id;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(5));
     redis_grants(&w, "a", w.request);
     restored(restart_as(&w, reported(SEC(5)) - 1, true), 1, 0, 0, 0);
@@ -540,7 +540,7 @@ START_TEST(shrinking_renew_on_its_way)
     struct world w;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
     redis_grants(&w, "a", w.request);
@@ -560,7 +560,7 @@ START_TEST(partial_release_on_its_way)
     struct world w;
     uint64_t s, id;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     for (int i = 0; i < 2; i++) {
         lock(&w, s, "a", .owner = "alice");
@@ -573,7 +573,7 @@ START_TEST(partial_release_on_its_way)
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     id = lock(&w, session(&w), "a", .owner = "alice");
     expect_nothing(&w);
-    pass(&w, 2 * keeping.op_timeout_us);
+    pass(&w, 2 * storing.op_timeout_us);
     redis_grants(&w, "a", id);
     world_close(&w);
 }
@@ -587,7 +587,7 @@ START_TEST(places_stand_as_they_stood)
     struct world w;
     uint64_t s, id[4], late, other;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     take(&w, s, "a");
     for (int i = 0; i < 4; i++) {
@@ -619,7 +619,7 @@ START_TEST(places_in_redis_come_first)
     struct flight op;
     uint64_t s, bob;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no place in Redis */
@@ -655,7 +655,7 @@ START_TEST(places_that_are_passed)
     struct flight op;
     uint64_t s;
 
-    open_keeping(&w);
+    open_storing(&w);
     for (int i = 0; i < 5; i++) { /* a0 comes again, when the others have passed it */
         s = session(&w);
         lock(&w, s, "a", .kind = KIND_FAIR, .owner = names[i]);
@@ -683,7 +683,7 @@ START_TEST(acquire_of_a_named_owner)
     struct flight op, was;
     uint64_t id;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .owner = "alice");
     was = expect_op(&w, CORE_ACQUIRE, "a");
     restored(restarts(&w), 0, 1, 0, 0);
@@ -710,7 +710,7 @@ START_TEST(drain_keeps_places)
     struct world w;
     uint64_t s, t;
 
-    open_keeping(&w);
+    open_storing(&w);
     s = session(&w);
     t = session(&w);
     lock(&w, s, "a", .owner = "alice");
@@ -731,7 +731,7 @@ START_TEST(drain_keeps_places_to_its_end)
 {
     struct world w;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a", .owner = "bob");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
     drains(&w);
@@ -750,7 +750,7 @@ START_TEST(ids_and_tokens_rise)
     struct world w;
     uint64_t id;
 
-    open_keeping(&w);
+    open_storing(&w);
     world_step(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_gt(session(&w), 1000000);
     id = lock(&w, w.session[0], "a");
@@ -765,7 +765,7 @@ START_TEST(ids_that_were_kept_are_not_used_again)
     for (int i = 0; i < 2; i++) {
         struct world w;
 
-        open_keeping(&w);
+        open_storing(&w);
         lock(&w, session(&w), "a");
         expect_op(&w, CORE_ACQUIRE, "a");
         *(i == 0 ? &w.checkpoints[0].cp.part.claim : &w.checkpoints[0].cp.part.redis_owner) = 900;
@@ -783,7 +783,7 @@ START_TEST(a_record_that_does_not_fit_is_forgotten)
     struct core_restored a;
     struct core_checkpoint odd;
 
-    open_keeping(&w);
+    open_storing(&w);
     lock(&w, session(&w), "a");
     expect_op(&w, CORE_ACQUIRE, "a");
     odd = w.checkpoints[0].cp;
@@ -791,7 +791,7 @@ START_TEST(a_record_that_does_not_fit_is_forgotten)
     odd.part.order += 50;
     odd.name = odd.key = slice_of("a");
     odd.kind = KIND_COUNTER;
-    world_keep(&w, &odd);
+    world_store(&w, &odd);
     a = restarts(&w);
     ck_assert(a.released == 1 && a.failed == 1);
     ck_assert_uint_eq(w.checkpoints_n, 1);

@@ -41,8 +41,8 @@ static struct core_checkpoint *
 loaded(struct core_restored *a, uint64_t claim)
 {
     for (size_t i = 0; i < a->n; i++) {
-        if (a->kept[i].part.claim == claim) {
-            return &a->kept[i];
+        if (a->checkpoint[i].part.claim == claim) {
+            return &a->checkpoint[i];
         }
     }
     return NULL;
@@ -139,7 +139,7 @@ START_TEST(another_boot)
         ck_assert(state_file_load(h, &a));
         ck_assert_uint_eq(a.n, i > 0);
         if (i > 0) {
-            ck_assert_int_eq(a.kept[0].part.deadline_us, deadlines[i]);
+            ck_assert_int_eq(a.checkpoint[0].part.deadline_us, deadlines[i]);
         }
         state_file_loaded_free(&a);
         if (i == 0) {
@@ -493,7 +493,7 @@ START_TEST(torn_change)
         h = opened("boot");
         ck_assert(state_file_load(h, &a));
         ck_assert_uint_eq(a.n, 1);
-        k = &a.kept[0];
+        k = &a.checkpoint[0];
         expect_same(k, k->part.holds == 3 ? &is : &was);
         old += k->part.holds != 3;
         fresh += k->part.holds == 3;
@@ -574,7 +574,7 @@ START_TEST(torn_fill)
         ck_assert_uint_eq(state_file_count(h).torn, 0); /* the id is written last */
         none += a.n == 0;
         if (a.n > 0) {
-            expect_same(&a.kept[0], &is);
+            expect_same(&a.checkpoint[0], &is);
         }
         state_file_loaded_free(&a);
         state_file_close(&h);
