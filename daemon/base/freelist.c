@@ -4,7 +4,7 @@
  * Class c has records of 16 c + 8 bytes, which fill malloc's blocks, except for the smallest ones. The shared part is
  * for bursts: malloc would split the freed blocks of a burst for smaller records that stay, and the remains would be
  * lost: 13 bytes for each of a million locks that were taken in one go.
- * F1  freelist.shared is the sum of what the classes keep above FREELIST_KEPT records each.
+ * F1  freelist.shared is the sum of what the classes keep above FREELIST_CLASS_MAX records each.
  */
 #include "daemon/base/freelist.h"
 
@@ -63,7 +63,7 @@ freelist_take(struct freelist *s, size_t n)
         return mem_alloc(bytes_of(class));
     }
     s->first[class] = p->next;
-    if (s->n[class]-- > FREELIST_KEPT) {
+    if (s->n[class]-- > FREELIST_CLASS_MAX) {
         s->shared -= bytes_of(class);
     }
     return p;
@@ -91,7 +91,7 @@ freelist_give(struct freelist *s, void *p, size_t n)
         free(p);
         return;
     }
-    if (s->n[class] >= FREELIST_KEPT) {
+    if (s->n[class] >= FREELIST_CLASS_MAX) {
         if (s->shared + bytes_of(class) > FREELIST_SHARED_BYTES) {
             free(p);
             return;

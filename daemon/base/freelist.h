@@ -17,7 +17,7 @@ enum {
     FREELIST_STEP = 16,             /* bytes from one class to the next */
     FREELIST_RECORD_MAX = 1024 + 8, /* larger ones are not kept */
     FREELIST_CLASSES = FREELIST_RECORD_MAX / FREELIST_STEP + 1,
-    FREELIST_KEPT = 128,            /* records that each class keeps */
+    FREELIST_CLASS_MAX = 128,       /* records that each class keeps */
     FREELIST_SHARED_BYTES = 4 * 1024 * 1024, /* bytes of further records, of all classes together */
 };
 
@@ -25,7 +25,7 @@ enum {
 struct freelist {
     struct free_record *first[FREELIST_CLASSES]; /* owned */
     uint32_t n[FREELIST_CLASSES];
-    size_t shared; /* bytes of records beyond FREELIST_KEPT of their class */
+    size_t shared; /* bytes of records beyond FREELIST_CLASS_MAX of their class */
 };
 
 /*

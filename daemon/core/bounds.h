@@ -7,8 +7,8 @@
 #include "daemon/base/clock.h"
 
 #define GRACE_MAX_US (3600 * US_PER_S) /* the longest owner grace and queue grace; see keys.def */
-/* how long the loss of a lease that a request had set is kept for its owner; or as long as that lease, if longer */
-#define LOST_US (600 * US_PER_S)
+/* how long the loss of a lease that a request had set stays unreported; or as long as that lease, if longer */
+#define UNREPORTED_LOSS_US (600 * US_PER_S)
 #define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may set */
 /* no drain lasts longer: an hour (drain_timeout in keys.def) and its last answers; see position_abandoned() */
 #define DRAIN_MAX_US (3660 * US_PER_S)
@@ -40,8 +40,8 @@ enum {
     DOMAIN_REVIEW_BITS = 3,
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_SUSPECT = 2,          /* a clock has jumped, or another daemon broke the name: the hold may be gone */
-    LOST_OWNER_MAX = 1024,       /* unreported losses of one owner, see end_keep_loss() ... */
-    LOST_MAX = 16 * 1024,        /* ... and of all */
+    UNREPORTED_OWNER_MAX = 1024, /* unreported losses of one owner, see end_loss_unreported() ... */
+    UNREPORTED_MAX = 16 * 1024,  /* ... and of all */
     CANCEL_MAX = 1024,           /* requests of an owner that a CANCEL looks at: it is done in one step */
 };
 

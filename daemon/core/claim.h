@@ -133,7 +133,7 @@ claim_kept_until_us(const struct claim *cl)
 
 /* The position, if there is one, is not kept without requests any more. */
 static inline void
-claim_keep_no_longer(struct claim *cl)
+claim_clear_kept_until(struct claim *cl)
 {
     if (claim_has_position(cl)) {
         cl->queued.kept_until_us = 0;

@@ -111,7 +111,7 @@ count_lost(struct core *c, struct claim *cl, int by)
 /*
  * Claims that are TRYING, HELD or RELEASING are counted by their lock; the last two by the core, too. One claim of a
  * lock may be CACHED; owner.cached_n of its last owner counts it, because it is no lock of that owner any more. Losses
- * of leases that a request had set are counted, and listed, because end_keep_loss() bounds their number.
+ * of leases that a request had set are counted, and listed, because end_loss_unreported() bounds their number.
  */
 static void
 count(struct core *c, struct claim *cl, int by)

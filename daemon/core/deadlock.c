@@ -43,7 +43,7 @@ enum {
     ASKS = 16,           /* searches for waits that have become old, in one slice; each looks at ASK_STEPS records */
     JOB_STEPS = 4096,    /* records looked at in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... before a cycle is answered, in one step: D1 */
-    OWNERS_KEPT_MAX = 4096, /* owners for which the job keeps its memory */
+    MEMORY_OWNERS_MAX = 4096, /* owners for which the job keeps its memory */
 };
 
 /* ---- within one event ---- */
@@ -126,7 +126,7 @@ static void
 search_end(struct core *c, struct search *s)
 {
     assert(list_empty(&s->roots));
-    if (c->graph[GRAPH_JOB].owners_room > OWNERS_KEPT_MAX) {
+    if (c->graph[GRAPH_JOB].owners_room > MEMORY_OWNERS_MAX) {
         graph_clear(&c->graph[GRAPH_JOB]);
     }
     s->phase = SEARCH_NONE;

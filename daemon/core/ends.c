@@ -120,14 +120,14 @@ end_loss_expired(struct core *c, struct claim *cl)
  * however late.
  */
 void
-end_keep_loss(struct core *c, struct claim *cl)
+end_loss_unreported(struct core *c, struct claim *cl)
 {
     claim_move(c, cl, CLAIM_LOST);
-    cl->retry_us = after_us(c->now_us, later(LOST_US, cl->lease_us));
-    while (cl->owner->lost_n > LOST_OWNER_MAX || c->lost_n > LOST_MAX) {
+    cl->retry_us = after_us(c->now_us, later(UNREPORTED_LOSS_US, cl->lease_us));
+    while (cl->owner->lost_n > UNREPORTED_OWNER_MAX || c->lost_n > UNREPORTED_MAX) {
         struct owner *o = container_of(c->losers.next, struct owner, loser_node);
 
-        o = cl->owner->lost_n > LOST_OWNER_MAX ? cl->owner : o;
+        o = cl->owner->lost_n > UNREPORTED_OWNER_MAX ? cl->owner : o;
         list_remove(&o->loser_node);
         list_push_back(&c->losers, &o->loser_node);
         end_loss_expired(c, container_of(o->lost.next, struct claim, lost_node));
@@ -146,7 +146,7 @@ move_when_gone(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_RELEASING && !uncertain_allows(c, cl, MAY_ASSUME_GONE)) {
         claim_move(c, cl, CLAIM_STRAGGLING);
     } else if (cl->lost) {
-        end_keep_loss(c, cl);
+        end_loss_unreported(c, cl);
     } else if (cl->state == CLAIM_RELEASING && claim_kept_until_us(cl) > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (policy(cl->lock)->tickets) {
@@ -179,7 +179,7 @@ end_gone_in_redis(struct core *c, struct claim *cl, bool news)
     move_when_gone(c, cl);
     if (cl->state != CLAIM_STRAGGLING) {
         cl->lost = cl->end_published = false;
-        if (!uncertain_allows(c, cl, MAY_KEEP_REDIS_OWNER)) {
+        if (!uncertain_allows(c, cl, MAY_REUSE_REDIS_OWNER)) {
             /* The owner gets the fresh redis_owner, too, because the claim may be freed before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }

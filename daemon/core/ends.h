@@ -22,7 +22,7 @@ struct request;
 void end_by_loss(struct core *c, struct claim *cl, const char *reason, bool gone_in_redis);
 void end_lapsed(struct core *c, struct claim *cl); /* the lease has ended, or the name was broken: ends the hold */
 void end_gone_in_redis(struct core *c, struct claim *cl, bool news); /* Redis has nothing of the claim any more */
-void end_keep_loss(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
+void end_loss_unreported(struct core *c, struct claim *cl); /* LOST, until the loss is reported */
 /* the loss expires: after its time, or because its owner, or all owners, have too many */
 void end_loss_expired(struct core *c, struct claim *cl);
 /* the loss of the claim has been reported to its owner: clears it; with permits, each loss of the owner at that lock */

@@ -89,7 +89,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
  * alone in every kind except those with permits, for which see request_lock().
  */
 static bool
-keeps_former_kind(const struct lock *l, const struct core_request *rq)
+has_former_kind(const struct lock *l, const struct core_request *rq)
 {
     bool by_rule = rq->spec.kind == rq->spec.rule_kind && l->rule_kind != rq->spec.rule_kind;
 
@@ -141,7 +141,7 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
         }
         l = lock_new(c, rq->name, number, &rq->spec);
         dirty_mark_lock(c, l); /* freed at the end of the step if nothing comes of it */
-    } else if (!any_kind && l->kind != rq->spec.kind && !keeps_former_kind(l, rq)) {
+    } else if (!any_kind && l->kind != rq->spec.kind && !has_former_kind(l, rq)) {
         return CORE_WRONG_KIND;
     }
     queue_open(c, l);
@@ -322,7 +322,7 @@ end_empty_turn(struct core *c, struct lock *l)
     struct claim *cl = first_called(l);
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
-        claim_keep_no_longer(cl);
+        claim_clear_kept_until(cl);
         position_give_up(c, cl);
     }
 }

@@ -66,7 +66,7 @@ position_drop_kept(struct core *c, struct claim *cl)
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     bool kept = waits && list_empty(&cl->requests) && claim_kept_until_us(cl) != 0;
 
-    claim_keep_no_longer(cl); /* RELEASING, STRAGGLING: else the claim would go back to the queue */
+    claim_clear_kept_until(cl); /* RELEASING, STRAGGLING: else the claim would go back to the queue */
     if (kept && cl->state == CLAIM_QUEUED) {
         position_give_up(c, cl);
     }

@@ -326,7 +326,7 @@ join_queue(struct core *c, struct request *r)
     if (first) {
         lock_publish_wanted(c, cl->lock, r->shared);
     }
-    claim_keep_no_longer(cl);
+    claim_clear_kept_until(cl);
     cl->lock->queue->ticketless = policy(cl->lock)->tickets;
     claim_arm(c, cl);
     dirty_mark_lock(c, cl->lock);
@@ -383,7 +383,7 @@ bind_to_permit(struct core *c, struct request *r)
 static bool
 waits_for_stragglers(const struct core *c, const struct claim *cl)
 {
-    return !uncertain_allows(c, cl, MAY_KEEP_REDIS_OWNER) || policy(cl->lock)->two_sorts;
+    return !uncertain_allows(c, cl, MAY_REUSE_REDIS_OWNER) || policy(cl->lock)->two_sorts;
 }
 
 /*

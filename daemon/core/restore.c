@@ -226,7 +226,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoi
         claim_move(c, cl, CLAIM_TRYING);
         claim_move(c, cl, CLAIM_HELD);
         cl->watchdog = true; /* reported however late, because the time of the loss is unknown */
-        end_keep_loss(c, cl);
+        end_loss_unreported(c, cl);
     }
     claim_arm(c, cl);
     /* now, and not at the end of the step, or each lock would have a queue by then; may free the lock and the claim */

@@ -27,7 +27,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
-        claim_keep_no_longer(cl);
+        claim_clear_kept_until(cl);
     } else if (handoff_to_next(c, cl, NULL)) {
         serve_claim(c, cl); /* for its next owner */
         return;

@@ -58,7 +58,7 @@ enum uncertain_question {
     MAY_HAND_OVER,   /* to another owner, without an operation in Redis? */
     MAY_ADD_HOLD,    /* that no command on its way takes away again? */
     MAY_ASSUME_GONE, /* when Redis reports that it does not have the claim? */
-    MAY_KEEP_REDIS_OWNER, /* for the next hold of the owner? */
+    MAY_REUSE_REDIS_OWNER, /* for the next hold of the owner? */
 };
 
 static inline bool
@@ -75,7 +75,7 @@ uncertain_allows(const struct core *c, const struct claim *cl, enum uncertain_qu
         return !uncertain_has_stragglers(c, cl, STRAGGLER_RELEASE);
     case MAY_ASSUME_GONE:
         return !uncertain_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
-    case MAY_KEEP_REDIS_OWNER:
+    case MAY_REUSE_REDIS_OWNER:
         return !u->release_unresolved && !uncertain_has_stragglers(c, cl, STRAGGLER_RENEW);
     }
     return false;

@@ -14,7 +14,7 @@ MUTANTS = [
     Mutant("R600", "a class's part of the common share is lost to the others", "daemon/base/freelist.c",
            "freelist_take", "s->shared -= bytes_of(class)", "(void)bytes_of", ["unit:test_freelist"]),
     Mutant("R601", "the first class takes the shares of all classes", "daemon/base/freelist.c", "freelist_give",
-           "s->n[class] >= FREELIST_KEPT", "s->n[class] >= 0", ["unit:test_freelist"]),
+           "s->n[class] >= FREELIST_CLASS_MAX", "s->n[class] >= 0", ["unit:test_freelist"]),
     Mutant("R74", "a record has what was in it before", "daemon/base/freelist.c", "freelist_take_zeroed",
            "memset(p, 0, n)", "p", ["unit:test_freelist"]),
     Mutant("R676", "an array of more bytes than can be counted is a small one", "daemon/base/memory.c", "mem_array",

@@ -386,7 +386,7 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* also of sessions that have gone */
     check_search(&c->search.waits);
     check_search(&c->search.roots);
-    assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
+    assert(t.lost == c->lost_n && c->lost_n <= UNREPORTED_MAX);
     assert(c->conf.slice != 0 || list_empty(&c->rounds));
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.in_flight[i] == c->window[i].n);

@@ -95,22 +95,22 @@ START_TEST(so_many)
     ck_assert_int_eq(alive, 0);
     take_all(&s, p, N, 264);
     give_all(&s, p, N, 264);
-    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
+    ck_assert_int_eq(alive, FREELIST_CLASS_MAX + SHARED);
     take_all(&s, q, N, 152);
     give_all(&s, q, N, 152); /* the shared 4 MiB are used up, the 128 of this size are not */
-    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED);
+    ck_assert_int_eq(alive, 2 * FREELIST_CLASS_MAX + SHARED);
     take_all(&s, p, BACK, 264); /* the shared bytes of these records are free again */
     take_all(&s, q, N, 152);
-    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED + N);
+    ck_assert_int_eq(alive, FREELIST_CLASS_MAX + SHARED + N);
     give_all(&s, q, N, 152);
-    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED + LEFT / 152);
+    ck_assert_int_eq(alive, 2 * FREELIST_CLASS_MAX + SHARED + LEFT / 152);
     give_all(&s, p, BACK, 264);
-    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED - BACK + LEFT / 152);
+    ck_assert_int_eq(alive, 2 * FREELIST_CLASS_MAX + SHARED - BACK + LEFT / 152);
     freelist_clear(&s);
     ck_assert_int_eq(alive, 0);
     take_all(&s, p, N, 264);
     give_all(&s, p, N, 264); /* the whole share is free again */
-    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
+    ck_assert_int_eq(alive, FREELIST_CLASS_MAX + SHARED);
     freelist_clear(&s);
     freelist_give(NULL, freelist_take(NULL, 264), 264);
     ck_assert_int_eq(alive, 0);
