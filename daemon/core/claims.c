@@ -102,9 +102,9 @@ count_lost(struct core *c, struct claim *cl, int by)
         list_remove(&cl->lost_node);
     }
     if (o->lost_n == 0) {
-        list_remove(&o->loser_node);
-    } else if (!list_linked(&o->loser_node)) {
-        list_push_back(&c->losers, &o->loser_node);
+        list_remove(&o->losses_node);
+    } else if (!list_linked(&o->losses_node)) {
+        list_push_back(&c->owners_with_losses, &o->losses_node);
     }
 }
 

@@ -100,7 +100,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     list_init(&c->dirty_domains);
     list_init(&c->dirty_multilocks);
     list_init(&c->to_rerun);
-    list_init(&c->losers);
+    list_init(&c->owners_with_losses);
     list_init(&c->jobs);
     list_init(&c->rounds);
     domains_init(c, conf->domains != 0 ? conf->domains : 1);

@@ -125,11 +125,11 @@ end_loss_unreported(struct core *c, struct claim *cl)
     claim_move(c, cl, CLAIM_LOST);
     cl->retry_us = after_us(c->now_us, later(UNREPORTED_LOSS_US, cl->lease_us));
     while (cl->owner->lost_n > UNREPORTED_OWNER_MAX || c->lost_n > UNREPORTED_MAX) {
-        struct owner *o = container_of(c->losers.next, struct owner, loser_node);
+        struct owner *o = container_of(c->owners_with_losses.next, struct owner, losses_node);
 
         o = cl->owner->lost_n > UNREPORTED_OWNER_MAX ? cl->owner : o;
-        list_remove(&o->loser_node);
-        list_push_back(&c->losers, &o->loser_node);
+        list_remove(&o->losses_node);
+        list_push_back(&c->owners_with_losses, &o->losses_node);
         end_loss_expired(c, container_of(o->lost.next, struct claim, lost_node));
     }
 }

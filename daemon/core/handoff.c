@@ -127,7 +127,7 @@ permits_are_here(const struct core *c, const struct lock *l)
 
 /* H3: the claim whose reserve has the next token; NULL: only Redis knows the next token. */
 static struct claim *
-reserve_bearer(const struct core *c, struct claim *cl)
+claim_with_reserve(const struct core *c, struct claim *cl)
 {
     if (!lock_has_limit(cl->lock)) {
         return cl;
@@ -139,24 +139,24 @@ reserve_bearer(const struct core *c, struct claim *cl)
 static bool
 in_cohort(const struct core *c, struct claim *cl)
 {
-    const struct claim *bearer = reserve_bearer(c, cl);
+    const struct claim *source = claim_with_reserve(c, cl);
     bool acknowledged = cl->replicas >= cl->lock->replicas;
 
-    return acknowledged && bearer != NULL && bearer->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
+    return acknowledged && source != NULL && source->reserve > 0 && !lock_cohort_is_over(c, cl->lock);
 }
 
 /*
- * H3: takes the next token, and the reserve behind it. The former bearer keeps its reserve, which is never used: when
+ * H3: takes the next token, and the reserve behind it. The former claim keeps its reserve, which is never used: when
  * the newest permit is given back not all permits are here, and when all are here again there is a newer one.
  */
 static void
 take_token(struct core *c, struct claim *cl)
 {
-    const struct claim *bearer = reserve_bearer(c, cl);
+    const struct claim *source = claim_with_reserve(c, cl);
 
-    assert(bearer != NULL && bearer->reserve > 0); /* in_cohort() */
-    claim_set_token(c, cl, bearer->token + 1);
-    cl->reserve = bearer->reserve - 1u;
+    assert(source != NULL && source->reserve > 0); /* in_cohort() */
+    claim_set_token(c, cl, source->token + 1);
+    cl->reserve = source->reserve - 1u;
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }
 

@@ -63,7 +63,7 @@ struct owner {
     uint32_t owner_grace_us; /* the longest owner grace of its claims' locks, since it last had no claim */
     uint32_t claims_n;    /* on both lists */
     struct list lost;     /* claim.lost_node: LOST, with a lease that a request had set; the oldest first */
-    struct list loser_node; /* core.losers: there are some */
+    struct list losses_node; /* core.owners_with_losses: there are some */
     uint32_t lost_n;
     uint32_t non_locks_n; /* requests on fifo that are no LOCKs */
     uint32_t cached_n;    /* claims of it that are CACHED: given back, so they count for the owner no more */

@@ -35,7 +35,7 @@ owner_new(struct core *c, uint64_t id)
     list_init(&o->claims);
     list_init(&o->unreleased);
     list_init(&o->lost);
-    list_init(&o->loser_node);
+    list_init(&o->losses_node);
     job_init(&o->job, JOB_OWNER);
     list_init(&o->session_owners);
     list_init(&o->dirty_node);

@@ -103,7 +103,7 @@ struct core {
     struct list dirty_domains; /* domain.dirty_node */
     struct list dirty_multilocks; /* multilock.dirty_node */
     struct list to_rerun;   /* request.claim_node: the claim is gone in Redis; run again once it has its new state */
-    struct list losers;     /* owner.loser_node */
+    struct list owners_with_losses; /* owner.losses_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct list rounds;     /* round.node */
     struct slice_budget budget; /* of this turn's slice, if that has a bound */

@@ -454,7 +454,7 @@ handed_over_after(int n, enum kind kind)
 {
     struct core_conf conf = world_conf;
     struct ask pool = {.kind = kind, .limit = 1};
-    uint64_t s[4], other, id, heir;
+    uint64_t s[4], other, id, next;
     struct flight grant;
     struct world w;
     bool found;
@@ -474,7 +474,7 @@ handed_over_after(int n, enum kind kind)
     redis_says(&w, grant, CORE_OK);
     pool.token = expect_reply(&w, id, CORE_GRANTED)->token;
     take(&w, s[1], "x");
-    heir = world_ask(&w, CORE_LOCK, s[2], "pool", (struct ask){.kind = kind, .limit = 1});
+    next = world_ask(&w, CORE_LOCK, s[2], "pool", (struct ask){.kind = kind, .limit = 1});
     world_ask(&w, CORE_LOCK, s[1], "pool", (struct ask){.kind = kind, .limit = 1});
     lock(&w, s[0], "x");
     for (int i = 0; i < n; i++) {
@@ -485,7 +485,7 @@ handed_over_after(int n, enum kind kind)
     if (!found) {
         id = world_ask(&w, CORE_UNLOCK, other, "pool", pool);
         expect_reply(&w, id, CORE_LEFT);
-        expect_reply(&w, heir, CORE_GRANTED);
+        expect_reply(&w, next, CORE_GRANTED);
         ck_assert_uint_eq(w.metrics.handoffs, 1);
         (void)slices(&w);
         ck_assert_uint_eq(w.metrics.deadlocks, 0);
