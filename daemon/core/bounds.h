@@ -24,7 +24,7 @@ enum {
     EXPIRY_GAP_US = 5 * 1000,    /* between the expiries of two owners; counter.lua takes those within 2 ms for one */
     YIELD_US = 5 * 1000,         /* how long a lock that was released for remote waiters is left to them */
     TICKET_MAX_US = 240 * 1000 * 1000, /* a ticket lives for a lease, and for this at most; see fair.lua */
-    ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
+    TRAIL_PAUSE_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     RESERVE_MAX = 1024,          /* tokens that are reserved for the hand-offs of one cohort, at most */
     HANDOFF_PERMITS = 64,        /* a lock with more permits than these is never handed over */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */

@@ -411,7 +411,7 @@ search_next_us(const struct core *c)
 {
     const struct search *s = &c->search;
 
-    if (s->phase != SEARCH_NONE || !list_empty(&s->asks)) {
+    if (s->phase != SEARCH_NONE || !list_empty(&s->old_waits)) {
         return c->now_us;
     }
     return list_empty(&s->waits) ? CORE_FOREVER : later(s->rest_until_us, c->now_us);

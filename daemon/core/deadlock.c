@@ -39,8 +39,8 @@
 
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */
-    ASK_STEPS = 64,      /* ... when a wait has become old */
-    ASKS = 16,           /* searches for waits that have become old, in one slice; each looks at ASK_STEPS records */
+    OLD_WAIT_STEPS = 64, /* ... when a wait has become old */
+    OLD_WAITS_MAX = 16,  /* searches for old waits in one slice; each looks at OLD_WAIT_STEPS records */
     JOB_STEPS = 4096,    /* records looked at in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... before a cycle is answered, in one step: D1 */
     MEMORY_OWNERS_MAX = 4096, /* owners for which the job keeps its memory */
@@ -98,7 +98,7 @@ find_cycle(struct core *c, struct request *r, uint64_t most)
 }
 
 bool
-deadlock_begins(struct core *c, struct request *r)
+deadlock_ends_wait(struct core *c, struct request *r)
 {
     return find_cycle(c, r, SEARCH_STEPS);
 }
@@ -110,7 +110,7 @@ deadlock_init(struct search *s)
 {
     list_init(&s->waits);
     list_init(&s->roots);
-    list_init(&s->asks);
+    list_init(&s->old_waits);
 }
 
 static void
@@ -276,19 +276,19 @@ holds_something(const struct owner *o)
 
 /* Searches here, then at other daemons; not for an owner that holds nothing, for which no owner can wait. */
 static void
-ask(struct core *c, struct request *r)
+search_for_old_wait(struct core *c, struct request *r)
 {
-    if (holds_something(r->owner) && wait_of_owner(r->owner) == r && !find_cycle(c, r, ASK_STEPS)) {
+    if (holds_something(r->owner) && wait_of_owner(r->owner) == r && !find_cycle(c, r, OLD_WAIT_STEPS)) {
         trail_begin(c, r);
     }
 }
 
 /* The search waits for the next CORE_TIME: timers that are due, such as renewals, must not wait for it. */
 void
-deadlock_ask(struct core *c, struct request *r)
+deadlock_old_wait(struct core *c, struct request *r)
 {
-    list_remove(&r->ask_node);
-    list_push_back(&c->search.asks, &r->ask_node);
+    list_remove(&r->old_wait_node);
+    list_push_back(&c->search.old_waits, &r->old_wait_node);
 }
 
 /* ---- slices ---- */
@@ -298,11 +298,11 @@ deadlock_advance(struct core *c)
 {
     struct search *s = &c->search;
 
-    for (int n = 0; n < ASKS && !list_empty(&s->asks); n++) {
-        struct request *r = container_of(s->asks.next, struct request, ask_node);
+    for (int n = 0; n < OLD_WAITS_MAX && !list_empty(&s->old_waits); n++) {
+        struct request *r = container_of(s->old_waits.next, struct request, old_wait_node);
 
-        list_remove(&r->ask_node);
-        ask(c, r); /* may answer r, and other requests */
+        list_remove(&r->old_wait_node);
+        search_for_old_wait(c, r); /* may answer r, and other requests */
     }
     advance_job(c);
 }

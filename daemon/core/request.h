@@ -31,7 +31,7 @@ struct request {
     struct list claim_node; /* claim.requests, queue.breaks or core.to_rerun */
     struct list timing_out_node; /* queue.timing_out */
     struct list search_node; /* search.waits, search.roots */
-    struct list ask_node;   /* search.asks */
+    struct list old_wait_node; /* search.old_waits */
     struct timer timer;
     bool started;           /* request_run() has been called for it */
     bool waiting;           /* LOCK, not granted: counted in waiting_n of queue and core */
@@ -48,11 +48,11 @@ struct request {
     uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its position in the
                                queue */
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
-    uint64_t search;        /* number of the last search over several daemons that began here */
+    uint64_t trail_search;  /* number of the last search over several daemons that began here */
     struct map_node by_wait; /* core.trail_waits; its number is the serial */
     bool in_trail;          /* by_wait is in core.trail_waits: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
-    int64_t ask_us;         /* next search for a deadlock over several daemons */
+    int64_t next_trail_us;  /* next search for a deadlock over several daemons */
     struct multilock *multilock; /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its index there */
     bool renewed_until_complete; /* granted in a multilock with a LEASE: renewed until all of it is */

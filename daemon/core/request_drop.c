@@ -57,7 +57,7 @@ request_stop_waiting(struct core *c, struct request *r)
     list_remove(&r->claim_node);
     list_remove(&r->timing_out_node);
     list_remove(&r->search_node);
-    list_remove(&r->ask_node);
+    list_remove(&r->old_wait_node);
     wait_leave_trail(c, r);
     timer_set(&c->timers, &r->timer, CORE_FOREVER);
     if (list_linked(&r->fifo_node)) {

@@ -53,7 +53,7 @@ request_new(struct core *c, struct core_session *s, const struct core_request *r
     list_init(&r->claim_node);
     list_init(&r->timing_out_node);
     list_init(&r->search_node);
-    list_init(&r->ask_node);
+    list_init(&r->old_wait_node);
     list_init(&r->session_node);
     if (s != NULL) {
         list_push_back(&s->requests, &r->session_node);
@@ -301,7 +301,7 @@ request_arrive(struct core *c, const struct core_event *ev)
 static void
 request_arm(struct core *c, struct request *r)
 {
-    timer_set(&c->timers, &r->timer, r->ask_us < r->due_us ? r->ask_us : r->due_us);
+    timer_set(&c->timers, &r->timer, r->next_trail_us < r->due_us ? r->next_trail_us : r->due_us);
 }
 
 /* A LOCK takes a position in the queue, or joins the one that its owner has. */
@@ -315,7 +315,7 @@ join_queue(struct core *c, struct request *r)
         request_finish(c, r, CORE_DRAINING, 0);
         return;
     }
-    if (r->due_us > c->now_us && deadlock_begins(c, r)) {
+    if (r->due_us > c->now_us && deadlock_ends_wait(c, r)) {
         return;
     }
     if (cl->state == CLAIM_IDLE || cl->state == CLAIM_STRAGGLING) {
@@ -333,7 +333,7 @@ join_queue(struct core *c, struct request *r)
     if (r->due_us <= c->now_us) {
         timing_out_begin(c, r);
     } else {
-        r->ask_us = c->conf.deadlock_us == 0 ? CORE_FOREVER : after_us(c->now_us, c->conf.deadlock_us);
+        r->next_trail_us = c->conf.deadlock_us == 0 ? CORE_FOREVER : after_us(c->now_us, c->conf.deadlock_us);
         request_arm(c, r);
     }
 }
@@ -470,11 +470,11 @@ requests_rerun(struct core *c)
  * intervals.
  */
 static int64_t
-ask_pause_us(const struct request *r)
+trail_pause_us(const struct request *r)
 {
-    int64_t waited_us = r->ask_us - r->arrived_us;
+    int64_t waited_us = r->next_trail_us - r->arrived_us;
 
-    return waited_us < ASK_MAX_US ? waited_us : ASK_MAX_US;
+    return waited_us < TRAIL_PAUSE_MAX_US ? waited_us : TRAIL_PAUSE_MAX_US;
 }
 
 /* An UNLOCK of the last hold that is next to be served, and was not sent yet; see serve_unlock(). */
@@ -499,10 +499,10 @@ request_timer(struct core *c, struct request *r)
             op_release(c, cl, NULL);
         }
     } else if (c->now_us < r->due_us) {
-        assert(c->now_us >= r->ask_us && !r->timing_out);
-        r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */
+        assert(c->now_us >= r->next_trail_us && !r->timing_out);
+        r->next_trail_us = after_us(c->now_us, trail_pause_us(r)); /* when it has waited twice as long */
         request_arm(c, r);
-        deadlock_ask(c, r);
+        deadlock_old_wait(c, r);
     } else {
         timing_out_begin(c, r);
     }

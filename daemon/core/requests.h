@@ -64,8 +64,8 @@ bool core_session_leave_next(struct core *c, struct core_session *s);
 
 /* deadlock.c: owners that wait for each other here */
 void deadlock_init(struct search *s);
-bool deadlock_begins(struct core *c, struct request *r); /* r begins to wait. True: answered DEADLOCK, r has gone */
-void deadlock_ask(struct core *c, struct request *r);    /* the wait has become old: other daemons are asked, too */
+bool deadlock_ends_wait(struct core *c, struct request *r); /* r begins to wait. True: answered DEADLOCK, r has gone */
+void deadlock_old_wait(struct core *c, struct request *r);  /* the wait has become old: other daemons are asked, too */
 void deadlock_advance(struct core *c);                   /* does a slice of the searches that were put off */
 
 /* trail.c: the same over several daemons */

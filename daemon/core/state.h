@@ -43,7 +43,7 @@ struct broadcast {
 struct search {
     struct list waits; /* request.search_node: for the next search, in order of arrival */
     struct list roots; /* ... and those of the present search that are not in the graph yet */
-    struct list asks;  /* request.ask_node: waits that have become old */
+    struct list old_waits; /* request.old_wait_node: waits that have become old */
     enum { SEARCH_NONE, SEARCH_GROW, SEARCH_VERIFY, SEARCH_FIND } phase;
     int64_t began_us, rest_until_us;
 };

@@ -33,7 +33,7 @@ struct trail_hop {
 };
 
 struct trail {
-    uint64_t search; /* number of the search; request.search of the first wait */
+    uint64_t search; /* number of the search; request.trail_search of the first wait */
     struct trail_hop hop[HOPS_MAX];
     size_t n;
 };
@@ -212,7 +212,7 @@ close_cycle(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->hop[0]);
     uint64_t sum = 0;
 
-    if (r == NULL || r->search != t->search) {
+    if (r == NULL || r->trail_search != t->search) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
@@ -288,7 +288,7 @@ trail_begin(struct core *c, struct request *r)
     struct trail t = {.search = ++c->serial};
     int steps = STEPS_MAX;
 
-    r->search = t.search;
+    r->trail_search = t.search;
     follow(c, t, r->owner, &steps);
 }
 
