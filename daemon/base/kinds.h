@@ -11,11 +11,11 @@
 /* Properties of a kind for Redis, clients and tests. Those for the core are in core/kind_policy.c. */
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
-    KIND_F_STAMPED = 1 << 1,   /* only the expiry proves the owner: one operation at a time, see core_op.expiry_ms */
+    KIND_F_BY_EXPIRY = 1 << 1, /* only the expiry proves the owner: one operation at a time, see core_op.expiry_ms */
     KIND_F_TICKETS = 1 << 2,   /* waiters have a ticket in Redis, renewed and released like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED, by many owners together, but not beside an exclusive hold */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holds; every LOCK takes another permit, also of the same owner */
-    KIND_F_HANDED = 1 << 5,    /* a lock may be handed over to a local waiter, see core/handoff.c */
+    KIND_F_HANDOFF = 1 << 5,   /* a lock may be handed over to a local waiter, see core/handoff.c */
     KIND_F_STRING = 1 << 6,    /* the key in Redis is a string; else a hash */
     KIND_F_ONE_KEY = 1 << 7,   /* one holder, of whom the name's key says all: what a quorum and a bundle can serve */
 };

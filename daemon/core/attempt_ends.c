@@ -72,7 +72,7 @@ attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 static bool
 is_still_held_here(const struct lock *l)
 {
-    return policy(l)->last_frees && l->held_n + l->releasing_n > 1;
+    return policy(l)->only_last_reports && l->held_n + l->releasing_n > 1;
 }
 
 /*

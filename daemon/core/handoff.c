@@ -168,7 +168,7 @@ may_stay(const struct core *c, struct claim *cl, const struct request *r)
     bool no_other_request = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
     /* not for a silent UNLOCK of a multilock: the next owner may be a multilock that fails in turn, and so on */
-    return lock_is_handed(l) && claim_holds(cl) == 1 && no_other_request && !(r != NULL && r->silent) &&
+    return lock_may_hand_off(l) && claim_holds(cl) == 1 && no_other_request && !(r != NULL && r->silent) &&
            !cl->jeopardy && l->queue->break_op == 0 && !claim_is_broken(cl) && l->queue->trying_n == 0 &&
            is_settled(c, cl) && is_movable(cl) && in_cohort(c, cl);
 }

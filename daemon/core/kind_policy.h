@@ -44,10 +44,10 @@ struct kind_policy {
                           for while others hold the lock, and is given back like a lock. */
     bool called_apart; /* Does Redis call the next owner of its queue on a channel of that owner alone? */
     bool try_behind;   /* May an attempt be sent behind a release that is under way? A6 of attempts.c. */
-    bool last_frees;   /* Does Redis report the number of subscribers only when the last of several holders leaves? */
+    bool only_last_reports; /* Does Redis report how many subscribe only when the last of several holders leaves? */
 
     /* ---- what needs no operation in Redis ---- */
-    bool handed;  /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_is_handed(). */
+    bool handoff; /* May a hold pass to the next waiter here? handoff.c; with a limit, see lock_may_hand_off(). */
     bool cacheable; /* May a hold stay for an owner that comes here later, if the rule of the name has `linger`? */
 };
 
@@ -90,9 +90,9 @@ lock_has_room_beside(const struct lock *l, bool shared)
 
 /* The lock may pass to the next waiter here while Redis has it as taken; see handoff.c. */
 static inline bool
-lock_is_handed(const struct lock *l)
+lock_may_hand_off(const struct lock *l)
 {
-    return policy(l)->handed && lock_holders_max(l) <= HANDOFF_PERMITS;
+    return policy(l)->handoff && lock_holders_max(l) <= HANDOFF_PERMITS;
 }
 
 /* ... and be cached for the next request, if the rule of its name has `linger`. */

@@ -76,7 +76,7 @@ reserve_of(const struct core *c, const struct lock *l)
     if (l->held_n + l->queue->trying_n < lock_holders_max(l)) {
         return 0;
     }
-    return (l->contended || lock_may_cache(l)) && lock_is_handed(l) ? most : 0;
+    return (l->contended || lock_may_cache(l)) && lock_may_hand_off(l) ? most : 0;
 }
 
 /*

@@ -8,7 +8,7 @@
 static bool
 is_handed(const struct name *n)
 {
-    return (kind_rows[n->kind].flags & KIND_F_HANDED) != 0;
+    return (kind_rows[n->kind].flags & KIND_F_HANDOFF) != 0;
 }
 
 static int

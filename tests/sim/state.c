@@ -134,7 +134,7 @@ expires_us(const struct daemon *d, const struct core_checkpoint *k)
     int64_t now_us = daemon_clock(d, d->world->now_us), lease_us = k->part.lease_us + k->part.lease_us / 50;
     int64_t from_us = k->part.deadline_us > now_us ? k->part.deadline_us : now_us;
 
-    return (kind_rows[k->kind].flags & KIND_F_STAMPED) != 0 ? daemon_true(d, from_us + lease_us + 10 * US_PER_MS) : 0;
+    return (kind_rows[k->kind].flags & KIND_F_BY_EXPIRY) != 0 ? daemon_true(d, from_us + lease_us + 10 * US_PER_MS) : 0;
 }
 
 /* Deadlines of another boot are invalid (state_file_load). */

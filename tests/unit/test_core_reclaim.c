@@ -86,7 +86,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
             ck_assert_int_eq(redis_frees(&w, "a", id)->left, 1);
         }
         id = unlock(&w, s, "a");
-        if (kind_rows[kind].flags & KIND_F_STAMPED) {
+        if (kind_rows[kind].flags & KIND_F_BY_EXPIRY) {
             pass(&w, MS(5)); /* see test_core_redis.c:stamped */
         }
         f = expect_op(&w, CORE_RELEASE, "a");

@@ -26,12 +26,12 @@ END_TEST
 START_TEST(every_kind_is_whole)
 {
     static const unsigned flags[KINDS] = {
-        [KIND_REENTRANT] = KIND_F_REENTRANT | KIND_F_HANDED | KIND_F_ONE_KEY,
-        [KIND_SIMPLE] = KIND_F_HANDED | KIND_F_STRING | KIND_F_ONE_KEY,
-        [KIND_COUNTER] = KIND_F_STAMPED | KIND_F_STRING,
+        [KIND_REENTRANT] = KIND_F_REENTRANT | KIND_F_HANDOFF | KIND_F_ONE_KEY,
+        [KIND_SIMPLE] = KIND_F_HANDOFF | KIND_F_STRING | KIND_F_ONE_KEY,
+        [KIND_COUNTER] = KIND_F_BY_EXPIRY | KIND_F_STRING,
         [KIND_FAIR] = KIND_F_REENTRANT | KIND_F_TICKETS,
-        [KIND_RW] = KIND_F_REENTRANT | KIND_F_SHARED | KIND_F_HANDED,
-        [KIND_SEMAPHORE] = KIND_F_PERMITS | KIND_F_HANDED | KIND_F_STRING,
+        [KIND_RW] = KIND_F_REENTRANT | KIND_F_SHARED | KIND_F_HANDOFF,
+        [KIND_SEMAPHORE] = KIND_F_PERMITS | KIND_F_HANDOFF | KIND_F_STRING,
         [KIND_FENCED] = KIND_F_REENTRANT,
     };
 
@@ -57,9 +57,9 @@ START_TEST(the_core_answers_by_the_flags)
         ck_assert_int_eq(p->holders == HOLDERS_LIMIT, (flags & KIND_F_PERMITS) != 0);
         ck_assert_int_eq(p->holders == HOLDERS_SHARED, (flags & KIND_F_SHARED) != 0);
         ck_assert_int_eq(p->reentrant, (flags & KIND_F_REENTRANT) != 0);
-        ck_assert_int_eq(p->expiry_proves, (flags & KIND_F_STAMPED) != 0);
+        ck_assert_int_eq(p->expiry_proves, (flags & KIND_F_BY_EXPIRY) != 0);
         ck_assert_int_eq(p->tickets, (flags & KIND_F_TICKETS) != 0);
-        ck_assert_int_eq(p->handed, (flags & KIND_F_HANDED) != 0);
+        ck_assert_int_eq(p->handoff, (flags & KIND_F_HANDOFF) != 0);
     }
 }
 END_TEST
@@ -74,10 +74,10 @@ START_TEST(answers_that_exclude_each_other)
         ck_assert(p->holders != HOLDERS_LIMIT || p->claim_each); /* each holder has a token of its own */
         ck_assert(p->holders == HOLDERS_LIMIT || !p->any_makes_room);
         ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
-        ck_assert(!p->cacheable || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
+        ck_assert(!p->cacheable || (p->handoff && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
         ck_assert(!p->called_apart || p->tickets);
-        ck_assert(!p->tickets || !(p->try_behind || p->handed)); /* Redis decides whose turn it is */
-        ck_assert(!p->expiry_proves || !(p->try_behind || p->handed)); /* one operation at a time */
+        ck_assert(!p->tickets || !(p->try_behind || p->handoff)); /* Redis decides whose turn it is */
+        ck_assert(!p->expiry_proves || !(p->try_behind || p->handoff)); /* one operation at a time */
     }
 }
 END_TEST
@@ -87,11 +87,11 @@ START_TEST(handed_over_are_few)
 {
     struct lock l = {.kind = KIND_SEMAPHORE, .limit = HANDOFF_PERMITS};
 
-    ck_assert(lock_is_handed(&l));
+    ck_assert(lock_may_hand_off(&l));
     l.limit++;
-    ck_assert(!lock_is_handed(&l));
+    ck_assert(!lock_may_hand_off(&l));
     l.kind = KIND_SIMPLE; /* for other kinds the limit does not count */
-    ck_assert(lock_is_handed(&l) && lock_holders_max(&l) == 1);
+    ck_assert(lock_may_hand_off(&l) && lock_holders_max(&l) == 1);
 }
 END_TEST
 
