@@ -305,7 +305,7 @@ domain_event(struct core *c, const struct core_event *ev)
     } else if (ev->type == CORE_SUSPECT) {
         epochs_suspect(c, d);
     } else {
-        walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);
+        walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_GRANTING);
     }
 }
 

@@ -27,7 +27,7 @@ enum { JOB_RECORDS = 64 }; /* records that a job looks at before the next job ha
 /* A pass over every lock of a domain. Of each sort there is one at a time: a new reason meanwhile begins it anew. */
 enum walk_kind {
     WALK_REVIEW,  /* Redis may not have what is held: domain.review says why */
-    WALK_WAKE,    /* Redis grants again */
+    WALK_GRANTING, /* Redis grants again */
     WALK_REACHED, /* Redis can be reached */
     WALK_DRAIN,   /* waiters are sent away */
     WALKS

@@ -33,7 +33,7 @@ try_now(struct core *c, struct lock *l)
 void
 review_redis_grants(struct core *c, struct lock *l)
 {
-    round_run(c, l, ROUND_WAKE);
+    round_run(c, l, ROUND_GRANTING);
     try_now(c, l);
 }
 

@@ -16,7 +16,7 @@ enum { REVIEWS = 1 << CLAIM_REVIEW_BITS };
 
 static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
     [ROUND_REVIEW] = reclaim_review,
-    [ROUND_WAKE] = reclaim_redis_grants,
+    [ROUND_GRANTING] = reclaim_redis_grants,
     [ROUND_REACHED] = reclaim_redis_reached,
     [ROUND_DRAIN] = refusal_by_drain,
 };

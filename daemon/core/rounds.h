@@ -17,7 +17,7 @@ struct lock;
 /* Rounds: work on every claim of a lock that has many. */
 enum round_kind {
     ROUND_REVIEW,  /* Redis may not have what is held: lock.review_why says why */
-    ROUND_WAKE,    /* Redis grants again */
+    ROUND_GRANTING, /* Redis grants again */
     ROUND_REACHED, /* Redis can be reached */
     ROUND_DRAIN,   /* waiters are sent away */
     ROUNDS

@@ -25,7 +25,7 @@
 
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
     [WALK_REVIEW] = lock_catch_up,
-    [WALK_WAKE] = review_redis_grants,
+    [WALK_GRANTING] = review_redis_grants,
     [WALK_REACHED] = review_redis_reached,
     [WALK_DRAIN] = lock_drain,
 };

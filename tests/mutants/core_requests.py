@@ -171,9 +171,9 @@ MUTANTS = [
            "&c->domain[ev->domain]", "&c->domain[ev->domain ^ (c->domains_n > 1 ? ev->domain < 2 : 0)]",
            ["unit:test_core_domains", "unit:test_core_random"]),
     Mutant("R972", "after Redis grants again in one domain, the waiters of all domains try", CORE + "core.c",
-           "domain_event", "walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);",
+           "domain_event", "walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_GRANTING);",
            "for (uint32_t i = 0; i < c->domains_n; i++) { walk_begin(c, &c->domain[i], ev->type == CORE_REACHED ? "
-           "WALK_REACHED : WALK_WAKE); }", ["unit:test_core_domains", "unit:test_core_random"]),
+           "WALK_REACHED : WALK_GRANTING); }", ["unit:test_core_domains", "unit:test_core_random"]),
     Mutant("R1730", "an owner that lost a name is shown as its holder while another daemon holds it", CORE + "view.c",
            "lock_view", 'v->state = "taken";', 'v->state = "taken"; if (shown != NULL) { view_hold(shown, v); }',
            ["unit:test_core_lease"]),
