@@ -85,7 +85,7 @@ owner_free(struct core *c, struct owner *o)
     job_end(&o->job);
     list_remove(&o->dirty_node);
     graph_owner_freed(c, o);
-    user_disown(c, o);
+    user_remove_owner(c, o);
     timer_fini(&c->timers, &o->timer);
     c->owners_n--;
     freelist_give(&c->freelist, o->name, o->name_n);
@@ -201,7 +201,7 @@ owner_get(struct core *c, struct core_session *s, struct slice name, bool create
     }
     session_owner_add(c, s, o);
     o->session = s->id;
-    user_own(o, s->user);
+    user_add_owner(o, s->user);
     *out = o;
     return CORE_GRANTED;
 }

@@ -37,8 +37,8 @@ void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 /* users.c */
 void user_enter(struct core *c, struct core_session *s, uint64_t key);
 void user_leave(struct core *c, struct core_session *s);
-void user_own(struct owner *o, struct user *u);                /* an owner without a user counts for u, from now on */
-void user_disown(struct core *c, struct owner *o);
+void user_add_owner(struct owner *o, struct user *u);          /* an owner without a user counts for u, from now on */
+void user_remove_owner(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* of all owners of its user */
 void user_count_claim(const struct owner *o, int by);
 void user_count_blocking(const struct core_session *s, int by);
@@ -46,6 +46,6 @@ void user_count_blocking(const struct core_session *s, int by);
  * True if a user that has `mine` of a limit for all (0 = no limit) may have one more, when all have `used`. A refusal
  * is counted if other users have room.
  */
-bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
+bool user_has_room(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
 
 #endif

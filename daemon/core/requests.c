@@ -105,7 +105,7 @@ may_block(struct core *c, const struct core_session *s, const struct core_reques
     if (left == 0 || (most != 0 && s->blocking_n >= most) || s->blocking_n >= left) {
         return false;
     }
-    return s->user == NULL || user_may(c, s->user, c->conf.waiters_max, c->blocking_n, s->user->blocking_n);
+    return s->user == NULL || user_has_room(c, s->user, c->conf.waiters_max, c->blocking_n, s->user->blocking_n);
 }
 
 /*
@@ -124,8 +124,8 @@ within_limits(struct core *c, const struct core_request *rq, const struct lock *
     if (more && o->claims_n - o->cached_n >= c->conf.locks_max) {
         return CORE_TOO_MANY_LOCKS;
     }
-    return cl != NULL || user_may(c, o->user, c->conf.total_locks_max, c->claims.count, user_claims(o)) ? CORE_GRANTED
-                                                                                                     : CORE_LOCKS_FULL;
+    return cl != NULL || user_has_room(c, o->user, c->conf.total_locks_max, c->claims.count, user_claims(o))
+               ? CORE_GRANTED : CORE_LOCKS_FULL;
 }
 
 /* Makes all records of a LOCK before it begins. Any answer but GRANTED: there are none. */

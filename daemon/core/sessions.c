@@ -97,7 +97,7 @@ owner_release_early(struct core *c, struct owner *o)
     next = owner_new(c, ++c->serial);
     next->session = s->id;
     next->unreachable = true;
-    user_own(next, s->user);
+    user_add_owner(next, s->user);
     s->owner = next;
     owner_end(c, o);
 }

@@ -50,7 +50,7 @@ user_enter(struct core *c, struct core_session *s, uint64_t key)
     u->refs++;
     u->sessions_n++;
     s->user = u;
-    user_own(s->owner, u);
+    user_add_owner(s->owner, u);
 }
 
 void
@@ -64,7 +64,7 @@ user_leave(struct core *c, struct core_session *s)
 }
 
 void
-user_own(struct owner *o, struct user *u)
+user_add_owner(struct owner *o, struct user *u)
 {
     if (o->user == NULL && u != NULL) {
         o->user = u;
@@ -74,7 +74,7 @@ user_own(struct owner *o, struct user *u)
 }
 
 void
-user_disown(struct core *c, struct owner *o)
+user_remove_owner(struct core *c, struct owner *o)
 {
     if (o->user != NULL) {
         user_drop(c, o->user);
@@ -113,7 +113,7 @@ core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mi
 }
 
 bool
-user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine)
+user_has_room(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine)
 {
     bool room = limit == 0 || used < limit;
     bool may = u == NULL || limit == 0 || core_share_has_room(limit, c->conf.user_percent, used, mine);
