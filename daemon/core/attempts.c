@@ -74,7 +74,7 @@ may_have_room(const struct lock *l)
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
-    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_TOGETHER && may_have_room(l);
+    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_MAX && may_have_room(l);
 }
 
 /* A6 */

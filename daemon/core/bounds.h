@@ -17,7 +17,7 @@ enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled with each failure up to this ... */
     BACKOFF_TIMES = 6,           /* ... which it has reached after so many failures */
-    ATTEMPTS_TOGETHER = 64,      /* attempts of one name under way, at most */
+    ATTEMPTS_MAX = 64,           /* attempts of one name under way, at most */
     POSITIONS_KEPT_MAX = 1024,   /* positions of one name that are kept without a request */
     NOWAIT_BEHIND_MAX = 64,      /* a NOWAIT behind more claims than these fails at once; of kinds with several
                                     holders, behind 16 times as many */
@@ -31,9 +31,9 @@ enum {
     BROADCAST_BYTES = 8 * 1024,  /* one message to the other daemons, at most */
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* the longest delay of a guard by a clock that was set back: no network keeps
                                             a command of a closed connection for longer */
-    REACH_US = 20 * 1000,        /* how long restored claims wait for Redis before their first operation */
+    RESTORE_PAUSE_US = 20 * 1000, /* how long restored claims wait for Redis before their first operation */
     TWIN_BYTES = 8 * 1024,       /* the longest twin of a key, see lock_index.c: no configuration allows such a key */
-    RENEW_TOGETHER = 64,         /* renewals that leave early beside one that is due; a call has room for them */
+    RENEW_EARLY_MAX = 64,        /* renewals that leave early beside one that is due; a call has room for them */
     WINDOW_MAX = 8 * 1024,       /* operations of one sort in flight at a time, at most ... */
     WINDOW_US = 100,             /* ... and no more than Redis answers in time if it needs so long for each */
     WINDOW_BACKGROUND_PART = 8,  /* ... of releases that no request waits for, an eighth */

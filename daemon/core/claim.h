@@ -49,7 +49,7 @@ struct claim {
     unsigned reserve : RESERVE_BITS; /* tokens behind its own that are reserved for hand-offs; TRYING: those that it
                                         asks for. Of several permits only the reserve of the newest counts: H3 of
                                         handoff.c */
-    unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
+    unsigned failed_n : FAILED_BITS; /* failed operations in a row, BACKOFF_TIMES at most; see claim_back_off() */
     enum checkpoint_rank { RANK_NONE, RANK_WAITING, RANK_TICKET } checkpoint_rank : 2; /* see checkpoint_order */
     unsigned review_n : CLAIM_REVIEW_BITS; /* lock.reviews_n at its last review */
     unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have acknowledged it */

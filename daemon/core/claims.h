@@ -42,7 +42,7 @@ claim_op_request(const struct claim *cl)
 
 /* An operation failed: again later, and later each time. */
 static inline void
-claim_put_off(const struct core *c, struct claim *cl)
+claim_back_off(const struct core *c, struct claim *cl)
 {
     cl->failed_n += cl->failed_n < BACKOFF_TIMES;
     cl->retry_us = after_us(c->now_us, backoff_us(cl->failed_n));

@@ -71,12 +71,12 @@ take_rules(struct lock *l, const struct core_spec *spec)
         }
     }
     l->limit = limit;
-    l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
+    l->linger_us = clamp_us(spec->linger_us, LINGER_MAX_US);
     if (l->claims_n == 0) { /* else the graces only grow: its claims rely on the present ones */
         l->owner_grace_us = l->queue_grace_us = 0;
     }
-    l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
-    l->queue_grace_us = (uint32_t)later(l->queue_grace_us, short_us(spec->queue_grace_us, GRACE_MAX_US));
+    l->owner_grace_us = (uint32_t)later(l->owner_grace_us, clamp_us(spec->owner_grace_us, GRACE_MAX_US));
+    l->queue_grace_us = (uint32_t)later(l->queue_grace_us, clamp_us(spec->queue_grace_us, GRACE_MAX_US));
     l->replicas = (uint8_t)(spec->replicas < CORE_REPLICAS_MAX ? spec->replicas : CORE_REPLICAS_MAX);
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
@@ -380,7 +380,7 @@ lock_publish_wanted(struct core *c, const struct lock *l, bool shared)
     }
     list_for_each_safe(pos, nxt, &l->holders)
     {
-        if (++sent_n > ATTEMPTS_TOGETHER) { /* of very many readers only the first: writers may come again and again */
+        if (++sent_n > ATTEMPTS_MAX) { /* of very many readers only the first: writers may come again and again */
             return;
         }
         news_publish(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);

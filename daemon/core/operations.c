@@ -192,7 +192,7 @@ op_acquire(struct core *c, struct claim *cl)
     c->metrics->attempts++;
     cl->queued.tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    cl->queued.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
+    cl->queued.ticket_life_us = clamp_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     op_begin(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
@@ -284,7 +284,7 @@ op_send_releases(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (++looked > ATTEMPTS_TOGETHER) {
+        if (++looked > ATTEMPTS_MAX) {
             return;
         }
         if (cl->state == CLAIM_RELEASING && cl->awaits_window) { /* in either window */

@@ -322,7 +322,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             uncertain_add_taking(cl);
         }
         uncertain_raise_expiry_max(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
-        claim_put_off(c, cl);
+        claim_back_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
             uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
             if (r != NULL) {
@@ -339,7 +339,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             cl->hold.deadline_us = cl->hold.unrenewed_us;
             cap_deadline(c, cl, d); /* some nodes of a quorum may have run it */
         }
-        claim_put_off(c, cl);
+        claim_back_off(c, cl);
         break;
     }
     if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* held_ok() has answered the request of an OK */
@@ -380,7 +380,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         end_gone_in_redis(c, cl, !lost);
         return;
     }
-    claim_put_off(c, cl);
+    claim_back_off(c, cl);
     claim_arm(c, cl);
 }
 

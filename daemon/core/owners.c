@@ -101,7 +101,7 @@ owner_raise_grace(struct owner *o, const struct lock *l, int64_t asked_us)
 {
     uint32_t before_us = o->owner_grace_us;
 
-    o->owner_grace_us = (uint32_t)later(o->owner_grace_us, later(l->owner_grace_us, short_us(asked_us, GRACE_MAX_US)));
+    o->owner_grace_us = (uint32_t)later(o->owner_grace_us, later(l->owner_grace_us, clamp_us(asked_us, GRACE_MAX_US)));
     return o->owner_grace_us > before_us;
 }
 

@@ -123,7 +123,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
     cl->queued.ticket_life_us =
-        p->state == CORE_CHECKPOINT_QUEUED ? short_us(p->ticket_life_us, TICKET_MAX_US) : 0;
+        p->state == CORE_CHECKPOINT_QUEUED ? clamp_us(p->ticket_life_us, TICKET_MAX_US) : 0;
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     restore_expiry_max(c, cl, p);
@@ -146,7 +146,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_checkpoint_part
     if (p->state == CORE_CHECKPOINT_RELEASING) { /* the former process may have begun the release */
         uncertain_add_release(cl);
     }
-    cl->retry_us = after_us(c->now_us, REACH_US);
+    cl->retry_us = after_us(c->now_us, RESTORE_PAUSE_US);
 }
 
 static void
@@ -155,12 +155,12 @@ as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
     const struct core_checkpoint_part *p = &cp->part;
     /* A claim that Redis may have granted is in the way of others: it is kept for the queue grace only. */
     int64_t queue_us = cl->lock->queue_grace_us;
-    int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, short_us(cp->owner_grace_us, GRACE_MAX_US));
+    int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, clamp_us(cp->owner_grace_us, GRACE_MAX_US));
 
     cl->has_ticket = p->has_ticket;
     uncertain_set_in_redis(cl, p->has_ticket || p->acquire_unresolved);
     cl->queued.kept_until_us = after_us(c->now_us, kept_us);
-    cl->renew_us = after_us(c->now_us, REACH_US);
+    cl->renew_us = after_us(c->now_us, RESTORE_PAUSE_US);
     if (kept_us == 0) {
         position_give_up(c, cl);
     }
@@ -176,7 +176,7 @@ as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
     cl->hold.deadline_us = p->deadline_us;
     cl->watchdog = p->watchdog;
     cl->fresh = p->fresh;
-    cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
+    cl->renew_us = cl->retry_us = after_us(c->now_us, RESTORE_PAUSE_US);
     cl->hold.jeopardy_us = cl->hold.deadline_us - cl->lease_us / 3;
     /* whatever has happened meanwhile: Redis has to confirm first that it is still there */
     uncertain_set_verify(c, cl, VERIFY_EXISTS);

@@ -35,7 +35,7 @@ later(int64_t a_us, int64_t b_us)
 
 /* The time, but at least 0 and at most most_us, which fits 32 bits. */
 static inline uint32_t
-short_us(int64_t us, int64_t most_us)
+clamp_us(int64_t us, int64_t most_us)
 {
     return (uint32_t)earlier(later(us, 0), most_us);
 }

@@ -27,7 +27,7 @@ window_size(const struct core *c, enum window_sort sort)
     if (c->conf.window != 0) {
         return c->conf.window;
     }
-    return (uint32_t)later(sort == WINDOW_BACKGROUND ? n / WINDOW_BACKGROUND_PART : n, RENEW_TOGETHER);
+    return (uint32_t)later(sort == WINDOW_BACKGROUND ? n / WINDOW_BACKGROUND_PART : n, RENEW_EARLY_MAX);
 }
 
 bool

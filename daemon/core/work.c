@@ -168,7 +168,7 @@ fire_due(struct core *c)
         struct timer *t = container_of(n, struct timer, node);
         int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
 
-        if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
+        if (early_us > 0 && (renewed == 0 || renewed >= RENEW_EARLY_MAX)) {
             return;
         }
         slack_us = renew_slack_us(t, at_us);

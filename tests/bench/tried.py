@@ -105,7 +105,7 @@ TRIED = {
         "looked at brought 13 % in place of the table (beside it: not measured); huge pages, and the heap's next "
         "level ahead of time: no more than chance. "
         "Two calls on their way instead of one: -17 % in rlockd, -8 % in Redis, as neither sleeps between; calls of "
-        "128 names (`redis.batch`, RENEW_TOGETHER) bring as much, in place of it. That a LOCK was slow behind calls "
+        "128 names (`redis.batch`, RENEW_EARLY_MAX) bring as much, in place of it. That a LOCK was slow behind calls "
         "of 128 was not their size: the more calls were on their way, the longer took their answers, and the more "
         "were sent. Calls of 16 took more time, and no LOCK was faster.",
     "hot-64-recipe":

@@ -186,7 +186,7 @@ MUTANTS = [
            "uncertain_answered(c, cl, d);", "if (!renewed) { uncertain_answered(c, cl, d); }",
            ["unit:test_core_reclaim"]),
     Mutant("R166", "each of very many readers gets an event about a writer that does not wait", CORE + "locks.c",
-           "lock_publish_wanted", "sent_n > ATTEMPTS_TOGETHER", "sent_n < 0", ["unit:test_core_crowd"]),
+           "lock_publish_wanted", "sent_n > ATTEMPTS_MAX", "sent_n < 0", ["unit:test_core_crowd"]),
     Mutant("R242", "a request that comes before the review is served without verification", CORE + "turns.c",
            "claim_catch_up", "if (cl->review_n != cl->lock->reviews_n) { reclaim_review(c, cl); }", "",
            ["unit:test_core_slices", "unit:test_core_random"]),

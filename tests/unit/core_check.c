@@ -222,7 +222,7 @@ check_attempts(const struct lock *l)
             assert(list_empty(&l->holders) || lock_allows_several(l) || (policy(l)->tickets && !cl->has_ticket));
         }
     }
-    assert(trying == l->queue->trying_n && trying <= ATTEMPTS_TOGETHER);
+    assert(trying == l->queue->trying_n && trying <= ATTEMPTS_MAX);
 }
 
 static void

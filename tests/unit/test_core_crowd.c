@@ -131,11 +131,11 @@ START_TEST(early_by_the_batch)
 
     crowd_of(&w, 200, MS(1));
     pass(&w, SEC(1000) + REPORTED_30S / 3 - w.now_us);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_TOGETHER);
-    pass(&w, MS(RENEW_TOGETHER) - 1);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_EARLY_MAX);
+    pass(&w, MS(RENEW_EARLY_MAX) - 1);
     ck_assert_uint_eq(count_asked(&w, &from), 0);
     pass(&w, 1);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_TOGETHER);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_EARLY_MAX);
     crowd_goes(&w);
 }
 END_TEST
@@ -174,7 +174,7 @@ START_TEST(as_many_as_are_answered_in_time)
     static const struct {
         int64_t op_timeout_us;
         size_t together;
-    } rows[] = {{MS(1), RENEW_TOGETHER}, {MS(20), 200}, {SEC(60), 1000}};
+    } rows[] = {{MS(1), RENEW_EARLY_MAX}, {MS(20), 200}, {SEC(60), 1000}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct world w;
