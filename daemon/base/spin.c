@@ -5,7 +5,7 @@
 #include "daemon/base/spin.h"
 
 bool
-spin_on(struct spin *s, int64_t limit_us, bool busy, int64_t now_us)
+spin_should_poll(struct spin *s, int64_t limit_us, bool busy, int64_t now_us)
 {
     int64_t gap_us = now_us - s->last_input_us;
 

@@ -19,6 +19,6 @@ struct spin {
  * Called after each turn of the loop; busy: input came in it. True: the next turn must not block. limit_us: how long a
  * quiet spell is polled; 0 = not at all. The record is zeroed at first.
  */
-bool spin_on(struct spin *s, int64_t limit_us, bool busy, int64_t now_us);
+bool spin_should_poll(struct spin *s, int64_t limit_us, bool busy, int64_t now_us);
 
 #endif

@@ -102,7 +102,7 @@ ready_session(struct list *node)
     return container_of(node, struct session, ready_node);
 }
 
-/* True: the loop polls again instead of sleeping, because spin_on() expects more work soon. */
+/* True: the loop polls again instead of sleeping, because spin_should_poll() expects more work soon. */
 static bool
 stays_awake(struct engine *e)
 {
@@ -110,7 +110,7 @@ stays_awake(struct engine *e)
     bool busy = progress_n != e->progress_n;
 
     e->progress_n = progress_n;
-    return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
+    return e->conf->spin_us != 0 && spin_should_poll(&e->spin, e->conf->spin_us, busy, clock_now_us());
 }
 
 /* Counts sessions up to the number at which the share is SHARE_MIN. */

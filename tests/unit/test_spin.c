@@ -11,8 +11,8 @@ START_TEST(off)
 {
     struct spin s = {.last_input_us = 1};
 
-    ck_assert(!spin_on(&s, 0, true, 1000));
-    ck_assert(!spin_on(&s, 0, false, 1001));
+    ck_assert(!spin_should_poll(&s, 0, true, 1000));
+    ck_assert(!spin_should_poll(&s, 0, false, 1001));
 }
 END_TEST
 
@@ -24,11 +24,11 @@ START_TEST(while_it_comes)
 
     for (int i = 0; i < 100; i++) {
         now_us += LIMIT - 1;
-        ck_assert(spin_on(&s, LIMIT, false, now_us));
-        ck_assert(spin_on(&s, LIMIT, true, now_us));
+        ck_assert(spin_should_poll(&s, LIMIT, false, now_us));
+        ck_assert(spin_should_poll(&s, LIMIT, true, now_us));
     }
-    ck_assert(spin_on(&s, LIMIT, false, now_us + LIMIT - 1));
-    ck_assert(!spin_on(&s, LIMIT, false, now_us + LIMIT));
+    ck_assert(spin_should_poll(&s, LIMIT, false, now_us + LIMIT - 1));
+    ck_assert(!spin_should_poll(&s, LIMIT, false, now_us + LIMIT));
 }
 END_TEST
 
@@ -41,10 +41,10 @@ START_TEST(where_it_is_of_no_use)
 
     for (int i = 0; i < 20; i++) {
         now_us += 1000;
-        (void)spin_on(&s, LIMIT, true, now_us);
+        (void)spin_should_poll(&s, LIMIT, true, now_us);
     }
-    ck_assert(!spin_on(&s, LIMIT, false, now_us + 1));
-    while (!spin_on(&s, LIMIT, true, now_us)) {
+    ck_assert(!spin_should_poll(&s, LIMIT, false, now_us + 1));
+    while (!spin_should_poll(&s, LIMIT, true, now_us)) {
         now_us += 5;
         busy++;
         ck_assert_int_lt(busy, 20);
@@ -60,7 +60,7 @@ START_TEST(after_a_night)
     int64_t now_us = INT64_C(40000000000);
     int busy = 0;
 
-    while (!spin_on(&s, LIMIT, true, now_us)) {
+    while (!spin_should_poll(&s, LIMIT, true, now_us)) {
         now_us += 5;
         ck_assert_int_lt(++busy, 10);
     }
