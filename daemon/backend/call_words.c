@@ -124,7 +124,7 @@ term_of(enum column column, const struct core_op *op)
     case COLUMN_LIMIT:
         return op->limit;
     case COLUMN_REST:
-        return op->rest;
+        return op->other_sort;
     case COLUMN_DECLARED:
         return op->declared;
     case COLUMN_PATTERN:

@@ -116,7 +116,7 @@ sort_of(const struct core_op *op, enum core_action_type verb)
     case CORE_ACQUIRE:
         return op->reentry || op->reclaim ? SORT_CONFIRM : SORT_ATTEMPT;
     case CORE_RELEASE:
-        return op->holds > 0 || op->rest > 0 ? SORT_CONFIRM : SORT_RELEASE;
+        return op->holds > 0 || op->other_sort > 0 ? SORT_CONFIRM : SORT_RELEASE;
     case CORE_BREAK_KEY:
         return SORT_BREAK;
     default:

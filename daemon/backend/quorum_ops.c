@@ -110,7 +110,7 @@ sweep(struct quorum *qu, struct quorum_entry *entry, uint32_t which)
 {
     struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_RELEASE, SORT_SWEEP);
 
-    o->op.holds = o->op.rest = 0;
+    o->op.holds = o->op.other_sort = 0;
     o->op.shared = false;
     o->refs_n++; /* keeps the operation while nodes are asked */
     for (unsigned i = 0; i < qu->nodes_n; i++) {

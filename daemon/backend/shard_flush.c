@@ -30,7 +30,7 @@ call_of(struct list *node)
         .one_key = it->one_key,
         .asking = it->asking,
         /* A release that leaves some holds would undo later holds if it ran late. */
-        .partial = it->verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+        .partial = it->verb == VERB_RELEASE && (op->holds > 0 || op->other_sort > 0),
     };
 }
 

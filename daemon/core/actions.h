@@ -45,8 +45,8 @@ struct core_op {
     enum value_format value;
     uint64_t owner;     /* claim.redis_owner: the decimal number behind the daemon's uuid */
     uint32_t holds;     /* count to set: ACQUIRE 1.., RELEASE the holds that stay, of one sort: see `shared`. RELEASE
-                           of 0, not `shared`, with `rest` 0: gives back everything of this owner, its ticket too */
-    uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
+                           of 0, not `shared`, with `other_sort` 0: gives all of this owner back, its ticket too */
+    uint32_t other_sort; /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE, EXTEND: only if this owner has the key already */
     bool reclaim;       /* ACQUIRE: of a hold that Redis may have lost; allowed in a grace period */
     uint64_t token;     /* ACQUIRE, `reclaim`: the token of the hold */

@@ -57,7 +57,7 @@ struct core_reply {
     int64_t lease_us;  /* GRANTED: until the deadline */
     int64_t waited_us; /* GRANTED */
     struct core_grant relies; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
-    bool ms;           /* LEFT: of a RENEW */
+    bool left_is_ms;   /* LEFT: of a RENEW */
     uint32_t replicas; /* GRANTED, NO_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many that the rule asks for; 0 = it asks for none */
     bool full;         /* core_request.full */

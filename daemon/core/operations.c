@@ -98,7 +98,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op = op_of(c, cl, cl->op);
     a.op.holds = holds;
     a.op.shared = cl->op_shared;
-    a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
+    a.op.other_sort = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
     a.op.lease_us = lease_us;
     a.op.replicas = cl->state == CLAIM_TRYING ? cl->lock->replicas : 0;
     a.op.reclaim = cl->op_reclaim;

@@ -115,12 +115,12 @@ request_finish(struct core *c, struct request *r, enum core_answer what, int64_t
     struct core_reply rp = reply_of(r, crowded ? CORE_TOO_MANY_REQUESTS : what);
 
     rp.left = left;
-    rp.ms = r->verb == CORE_RENEW;
+    rp.left_is_ms = r->verb == CORE_RENEW;
     if (rp.answer == CORE_NO_REPLICAS) {
         rp.replicas = r->claim->lock->queue->replicas;
         rp.replicas_wanted = r->claim->lock->queue->replicas_wanted;
     }
-    if (what == CORE_LEFT && r->claim != NULL && (left > 0 || rp.ms)) {
+    if (what == CORE_LEFT && r->claim != NULL && (left > 0 || rp.left_is_ms)) {
         rp.relies = left_of(r->claim);
     }
     answer(c, r, &rp);

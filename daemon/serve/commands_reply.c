@@ -235,7 +235,7 @@ write_held(const struct target *to, const struct core_reply *r, bool full)
     } else {
         writer_int(to->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
-    if (r->answer == CORE_LEFT && r->ms) {
+    if (r->answer == CORE_LEFT && r->left_is_ms) {
         ms = fields_integer_range(before, to->out->out->n);
     }
     outbox_rely(to->box, &r->relies, to->engine->metrics.lost);

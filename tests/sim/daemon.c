@@ -16,9 +16,9 @@ trace_op(const struct daemon *d, const struct core_action *a)
                                         [CORE_WATCH] = "watch",     [CORE_UNWATCH] = "unwatch"};
 
     trace(d->world, d->name, "%s %.*s owner %" PRIu64 " holds %u rest %u lease %" PRId64 " op %" PRIu64 "%s%s%s%s",
-          verbs[a->type], (int)a->op.key.n, a->op.key.p, a->op.owner, a->op.holds, a->op.rest, a->op.lease_us, a->op.op,
-          a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "", a->op.ticket ? " place" : "",
-          a->op.exact ? " exact" : "");
+          verbs[a->type], (int)a->op.key.n, a->op.key.p, a->op.owner, a->op.holds, a->op.other_sort,
+          a->op.lease_us, a->op.op, a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "",
+          a->op.ticket ? " place" : "", a->op.exact ? " exact" : "");
 }
 
 /* Notes whether operations on one name leave in the same turn, see core/attempts.c. */

@@ -168,7 +168,7 @@ some_op(struct words *g, enum kind kind, int name)
         .owner = owner,
         .claim = owner * 10 + one_in(g, 6),
         .holds = rng_below(&g->rng, 3),
-        .rest = one_in(g, 3),
+        .other_sort = one_in(g, 3),
         .reentry = one_in(g, 4),
         .exact = one_in(g, 2),
         .shared = one_in(g, 2),

@@ -61,7 +61,7 @@ turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
         e->renew = op->exact || op->ticket ? e->renew : op->op;
         break;
     case CORE_RELEASE:
-        e->release = op->holds == 0 && op->rest == 0 ? op->op : e->release;
+        e->release = op->holds == 0 && op->other_sort == 0 ? op->op : e->release;
         break;
     default:
         break;

@@ -385,7 +385,8 @@ static inline void
 model_release_rw(struct model *m, struct model_key *k, int name, struct model_call *c)
 {
     struct model_hold *h = c->now_us < k->expires_us ? model_hold_of(k, c) : NULL;
-    uint32_t reads = c->op.shared ? c->op.holds : c->op.rest, writes = c->op.shared ? c->op.rest : c->op.holds;
+    uint32_t reads = c->op.shared ? c->op.holds : c->op.other_sort;
+    uint32_t writes = c->op.shared ? c->op.other_sort : c->op.holds;
     bool wrote, whole;
 
     if (h == NULL) {
@@ -543,7 +544,7 @@ model_runs(struct model *m, struct model_call *c)
         model_extend(m, k, name, c);
         break;
     case CORE_RELEASE:
-        if ((c->op.holds > 0 || c->op.rest > 0) && model_too_late(m, c)) { /* a release of a part is guarded */
+        if ((c->op.holds > 0 || c->op.other_sort > 0) && model_too_late(m, c)) { /* a release of a part is guarded */
             c->d->outcome = CORE_DOWN;
         } else if (c->op.kind == KIND_RW) {
             model_release_rw(m, k, name, c);

@@ -1027,7 +1027,7 @@ START_TEST(readers_share_and_are_counted)
 }
 END_TEST
 
-/* From writing and reading to reading alone: `rest` is the number of the holds of the other sort that remain. */
+/* From writing and reading to reading alone: `other_sort` is the number of the other holds that remain. */
 START_TEST(a_writer_may_go_on_reading)
 {
     struct core_op op = op_on("r", KIND_RW, 1);
@@ -1039,7 +1039,7 @@ START_TEST(a_writer_may_go_on_reading)
     op.op = ++w.serial;
     op.shared = op.reentry = false;
     op.holds = 0;
-    op.rest = 1;
+    op.other_sort = 1;
     must(run(&op, CORE_RELEASE), CORE_OK);
     ck_assert_str_eq(redis("HGETALL r"), "mode read " UUID ":1 1 ");
     must(release("r", KIND_RW, 1, 0), CORE_OK);

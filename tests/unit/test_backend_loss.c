@@ -653,7 +653,7 @@ START_TEST(a_zombie_does_nothing_past_its_guard)
     send_op(&op[KINDS], CORE_EXTEND);
     op[KINDS + 1] = op_on("twice", KIND_RW, 1); /* it gives up writing and goes on reading */
     op[KINDS + 1].holds = 0;
-    op[KINDS + 1].rest = 1;
+    op[KINDS + 1].other_sort = 1;
     send_op(&op[KINDS + 1], CORE_RELEASE);
     op[KINDS + 2] = op_on("freed", KIND_REENTRANT, 1);
     op[KINDS + 2].holds = 0;

@@ -21,7 +21,7 @@ expect_freed(struct world *w, const char *name)
 {
     struct flight op = expect_op(w, CORE_RELEASE, name);
 
-    ck_assert(op.op.holds == 0 && op.op.rest == 0);
+    ck_assert(op.op.holds == 0 && op.op.other_sort == 0);
     redis_says(w, op, CORE_OK);
     ck_assert(!known(w, name) || strcmp(view_of(w, name).state, "held") != 0);
 }

@@ -517,8 +517,8 @@ op_runs(struct world *w, struct flight *f)
 
     redis_runs(w, f);
     trace(w, f->daemon, "%s%s runs: %s owner %d lease %lld holds %d rest %d%s -> outcome %d", f->zombie ? "late " : "",
-          verb_names[f->verb], f->key, (int)f->op.owner, (long long)f->op.lease_us, (int)f->op.holds, (int)f->op.rest,
-          f->op.shared ? " shared" : "", f->done.outcome);
+          verb_names[f->verb], f->key, (int)f->op.owner, (long long)f->op.lease_us, (int)f->op.holds,
+          (int)f->op.other_sort, f->op.shared ? " shared" : "", f->done.outcome);
     if (f->zombie) {
         return;
     }
@@ -806,7 +806,7 @@ note_operation(struct world *w, int d, const struct core_action *a)
     if (a->type == CORE_ACQUIRE && !a->op.reentry && !a->op.reclaim) {
         note_attempt(w, d, a);
     }
-    w->sights[DOWNGRADED] += a->type == CORE_RELEASE && !a->op.shared && a->op.holds == 0 && a->op.rest > 0;
+    w->sights[DOWNGRADED] += a->type == CORE_RELEASE && !a->op.shared && a->op.holds == 0 && a->op.other_sort > 0;
     w->sights[PLACE_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.ticket && held;
     w->sights[PLACE_RENEWED] += a->type == CORE_EXTEND && a->op.ticket;
     w->sights[BROKE_SEVERAL] += a->type == CORE_BREAK_KEY && held && v.holders > 1;

@@ -92,7 +92,7 @@ START_TEST(session_is_freed)
     reached(&w);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.kind == kind && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
-    ck_assert(op.op.expiry_ms == 4711 && op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    ck_assert(op.op.expiry_ms == 4711 && op.op.holds == 0 && op.op.other_sort == 0 && !op.op.shared);
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(w.checkpoints_n, 0);
     ck_assert(!known(&w, "a"));
@@ -330,7 +330,7 @@ START_TEST(writer_and_reader)
     s = session(&w);
     id = unlock(&w, s, "a", .owner = "alice");
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(op.op.holds == 0 && !op.op.shared && op.op.rest == 1);
+    ck_assert(op.op.holds == 0 && !op.op.shared && op.op.other_sort == 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     id = unlock(&w, s, "a", .owner = "alice");

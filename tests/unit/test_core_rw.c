@@ -26,7 +26,7 @@ leaves(struct world *w, uint64_t s)
     uint64_t id = unlock(w, s, "a");
     struct flight op = expect_op(w, CORE_RELEASE, "a");
 
-    ck_assert(op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    ck_assert(op.op.holds == 0 && op.op.other_sort == 0 && !op.op.shared);
     redis_says(w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, 0);
 }
@@ -158,7 +158,7 @@ START_TEST(reentry)
         for (uint32_t left = 2; left > 0; left--) {
             id = unlock(&w, s, "a");
             op = expect_op(&w, CORE_RELEASE, "a");
-            ck_assert(op.op.shared == shared && op.op.holds == left && op.op.rest == 0);
+            ck_assert(op.op.shared == shared && op.op.holds == left && op.op.other_sort == 0);
             redis_says(&w, op, CORE_OK);
             ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left);
         }
@@ -187,7 +187,7 @@ START_TEST(unanswered_downgrade)
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + MS(800));
     pass(&w, MS(20));
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(op.op.holds == 0 && op.op.rest == 1);
+    ck_assert(op.op.holds == 0 && op.op.other_sort == 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, first, CORE_LEFT)->left, 1);
     id = lock(&w, s, "a", READS);
@@ -249,7 +249,7 @@ START_TEST(downgrade_wakes_readers)
     id = unlock(&w, s, "a"); /* the exclusive hold first */
     expect_in(&w, 1, true);  /* others may read once the release has run, which is before its answer */
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.other_sort == 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     let_in(&w, read, 2);
@@ -278,7 +278,7 @@ START_TEST(unlock_shared)
     for (uint32_t left = 2; left-- > 0;) {
         id = unlock(&w, s, "a", .shared = true);
         op = expect_op(&w, CORE_RELEASE, "a");
-        ck_assert(op.op.shared && op.op.holds == left && op.op.rest == 1);
+        ck_assert(op.op.shared && op.op.holds == left && op.op.other_sort == 1);
         redis_says(&w, op, CORE_OK);
         ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left + 1);
     }
@@ -288,7 +288,7 @@ START_TEST(unlock_shared)
     enters(&w, s, true);
     id = unlock(&w, s, "a", .shared = true);
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    ck_assert(op.op.holds == 0 && op.op.other_sort == 0 && !op.op.shared);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
     world_close(&w);
@@ -476,7 +476,7 @@ START_TEST(other_sort_behind_an_attempt)
         id = lock(&w, s, "a", RW, .shared = !first);
         redis_says(&w, op, outcomes[i / 2], .guard_us = w.now_us);
         op = expect_op(&w, CORE_RELEASE, "a"); /* whatever the attempt has taken is released first */
-        ck_assert(op.op.holds == 0 && op.op.rest == 0);
+        ck_assert(op.op.holds == 0 && op.op.other_sort == 0);
         redis_says(&w, op, CORE_OK);
         op = expect_op(&w, CORE_ACQUIRE, "a");
         ck_assert_int_eq(op.op.shared, !first);
@@ -547,7 +547,7 @@ downgrades_unanswered(struct world *w, uint64_t s)
     redis_grants(w, "a", id);
     id = unlock(w, s, "a");
     op = expect_op(w, CORE_RELEASE, "a");
-    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.other_sort == 1);
     redis_says(w, op, CORE_UNKNOWN, .guard_us = w->now_us + SEC(1));
     return id;
 }
@@ -565,7 +565,7 @@ START_TEST(downgrade_unanswered)
     expect_in(&w, 1, true);
     pass(&w, MS(20));
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.other_sort == 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     leaves(&w, s);

@@ -471,7 +471,7 @@ START_TEST(giving_up)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert(op.op.holds == 0 && op.op.rest == 0 && op.op.owner == s);
+    ck_assert(op.op.holds == 0 && op.op.other_sort == 0 && op.op.owner == s);
     expect_watch(&w, 0);
     redis_says(&w, op, CORE_DOWN);
     unlock(&w, t, "a");
