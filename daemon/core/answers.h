@@ -56,7 +56,7 @@ struct core_reply {
     int64_t left;      /* LEFT: see core_answer */
     int64_t lease_us;  /* GRANTED: until the deadline */
     int64_t waited_us; /* GRANTED */
-    struct core_grant relies; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
+    struct core_grant grant; /* GRANTED, LEFT: the grant that the answer relies on; each part has its own */
     bool left_is_ms;   /* LEFT: of a RENEW */
     uint32_t replicas; /* GRANTED, NO_REPLICAS: so many have acknowledged the grant ... */
     uint32_t replicas_wanted; /* ... of so many that the rule asks for; 0 = it asks for none */
@@ -87,7 +87,7 @@ struct core_publish {
     uint64_t owner;          /* redis_owner; WANTED: of the holder */
     struct slice owner_name; /* n == 0 for a session's own owner */
     uint64_t session;        /* that was granted the lock last */
-    struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event reports that it is held */
+    struct core_grant grant; /* GRANTED, WANTED, JEOPARDY: the event reports that it is held */
     const char *reason;      /* LOST: static text */
 };
 

@@ -157,7 +157,7 @@ complete(struct core *c, struct multilock *m)
             /* the owner has asked for nothing since, so the grant is still the same */
             assert(cl->token == m->part[i].token);
             m->part[i].lease_us = cl->hold.deadline_us - c->now_us;
-            m->part[i].relies.deadline_us = cl->hold.deadline_us;
+            m->part[i].grant.deadline_us = cl->hold.deadline_us;
         }
     }
     if (lost != NULL) {

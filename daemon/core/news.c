@@ -25,7 +25,7 @@ news_publish(struct core *c, const struct claim *cl, enum core_news news, const 
                                       .session = cl->hold.session,
                                       .reason = reason};
     if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
-        a.publish.relies =
+        a.publish.grant =
             (struct core_grant){.claim = claim_id(cl), .token = cl->token, .deadline_us = cl->hold.deadline_us};
     }
     core_act(c, &a);

@@ -99,9 +99,9 @@ request_grant(struct core *c, struct request *r)
     c->metrics->grants++;
     rp.holds = claim_holds(cl);
     rp.replicas = cl->replicas;
-    rp.relies = grant_of(cl);
-    rp.relies.counted = !r->uncounted;
-    rp.relies.shared = r->shared;
+    rp.grant = grant_of(cl);
+    rp.grant.counted = !r->uncounted;
+    rp.grant.shared = r->shared;
     rp.lease_us = cl->hold.deadline_us - c->now_us;
     rp.waited_us = c->now_us - r->arrived_us;
     answer(c, r, &rp);
@@ -121,7 +121,7 @@ request_finish(struct core *c, struct request *r, enum core_answer what, int64_t
         rp.replicas_wanted = r->claim->lock->queue->replicas_wanted;
     }
     if (what == CORE_LEFT && r->claim != NULL && (left > 0 || rp.left_is_ms)) {
-        rp.relies = left_of(r->claim);
+        rp.grant = left_of(r->claim);
     }
     answer(c, r, &rp);
 }

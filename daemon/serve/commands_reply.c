@@ -238,8 +238,8 @@ write_held(const struct target *to, const struct core_reply *r, bool full)
     if (r->answer == CORE_LEFT && r->left_is_ms) {
         ms = fields_integer_range(before, to->out->out->n);
     }
-    outbox_rely(to->box, &r->relies, to->engine->metrics.lost);
-    if (r->relies.claim != 0 && ms.to > ms.from) {
+    outbox_rely(to->box, &r->grant, to->engine->metrics.lost);
+    if (r->grant.claim != 0 && ms.to > ms.from) {
         outbox_mark_ms(to->box, to->group, ms.from, ms.to, left_ms);
     }
 }

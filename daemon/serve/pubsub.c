@@ -275,7 +275,7 @@ publish_event(struct pubsub *p, const struct core_publish *news)
     struct pubsub_event event = {.serial = ++p->serial,
                                  .channel = buf_slice(&p->channel),
                                  .payload = buf_slice(&p->payload),
-                                 .relies = news->relies,
+                                 .grant = news->grant,
                                  .losses = e->metrics.lost,
                                  .cause = e->input_session != 0 ? e->input_session : news->session};
     struct topic *t = find_topic(p, event.channel, false);

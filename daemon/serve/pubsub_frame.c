@@ -18,7 +18,7 @@ pubsub_keep_event(const struct pubsub_event *event)
     struct event_record *ev = mem_alloc(sizeof(*ev) + event->channel.n + event->payload.n);
 
     *ev = (struct event_record){.serial = event->serial, .channel_n = event->channel.n, .payload_n = event->payload.n,
-                                .relies = event->relies, .losses = event->losses, .cause = event->cause};
+                                .grant = event->grant, .losses = event->losses, .cause = event->cause};
     list_init(&ev->node);
     memcpy(ev->text, event->channel.p, event->channel.n);
     memcpy(ev->text + event->channel.n, event->payload.p, event->payload.n);
@@ -31,7 +31,7 @@ pubsub_event_of(const struct event_record *ev)
     return (struct pubsub_event){.serial = ev->serial,
                                  .channel = {ev->text, ev->channel_n},
                                  .payload = {ev->text + ev->channel_n, ev->payload_n},
-                                 .relies = ev->relies, .losses = ev->losses, .cause = ev->cause};
+                                 .grant = ev->grant, .losses = ev->losses, .cause = ev->cause};
 }
 
 /* The frame in one RESP version; made once for all sessions. */
@@ -63,5 +63,5 @@ frame(struct pubsub *p, const struct topic *t, const struct pubsub_event *event,
 void
 pubsub_send(struct pubsub *p, struct topic *t, const struct pubsub_event *event, struct session *s)
 {
-    session_push(s, frame(p, t, event, s->proto), &event->relies, event->losses);
+    session_push(s, frame(p, t, event, s->proto), &event->grant, event->losses);
 }

@@ -31,7 +31,7 @@ struct sub {
 
 /* One event, while patterns are still to be compared with it, or a channel has not sent it to all. */
 struct event_record {
-    struct core_grant relies;
+    struct core_grant grant;
     uint64_t losses;
     uint64_t cause;
     struct list node; /* pubsub.events or topic.kept, oldest first */
@@ -72,7 +72,7 @@ struct pubsub {
 struct pubsub_event {
     uint64_t serial;
     struct slice channel, payload;
-    struct core_grant relies; /* the grant that it relies on; claim 0: none */
+    struct core_grant grant; /* the grant that it relies on; claim 0: none */
     uint64_t losses;          /* metrics.lost then */
     uint64_t cause;           /* the session whose request caused it, or whose lock it is about */
 };

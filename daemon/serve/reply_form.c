@@ -105,11 +105,11 @@ rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
     size_t i;
 
     if (r->parts == 0) {
-        outbox_rely(box, &r->relies, losses);
+        outbox_rely(box, &r->grant, losses);
     }
     for (i = 0; i < r->parts; i++) {
         if (verdicts[r->part[i].answer] == VERDICT_YES) {
-            outbox_rely(box, &r->part[i].relies, losses);
+            outbox_rely(box, &r->part[i].grant, losses);
         }
     }
 }

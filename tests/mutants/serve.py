@@ -164,7 +164,7 @@ MUTANTS = [
     Mutant("R707", "a session that waits for its events cannot end", SERVE + "session.c", "session_input",
            "(budget > 0 || held)", "budget > 0", ["unit:test_channels"]),
     Mutant("R639", "a kept event forgets the grant that it depends on", SERVE + "pubsub_frame.c", "pubsub_event_of",
-           ".relies = ev->relies, .losses = ev->losses, .cause = ev->cause};",
+           ".grant = ev->grant, .losses = ev->losses, .cause = ev->cause};",
            ".losses = ev->losses, .cause = ev->cause};", ["unit:test_channels"]),
     Mutant("R700", "a request waits for all sessions that the last turn did not reach", SERVE + "turn.c",
            "next_to_write",

@@ -222,7 +222,7 @@ ended_elsewhere(const struct daemon *d, const struct asked *a, const struct core
     int64_t until_us;
 
     return a->owner.n > 0 &&
-           core_grant_state(d->core, &r->relies, daemon_clock(d, d->world->now_us), &until_us) == CORE_GRANT_ENDED;
+           core_grant_state(d->core, &r->grant, daemon_clock(d, d->world->now_us), &until_us) == CORE_GRANT_ENDED;
 }
 
 void

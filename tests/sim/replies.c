@@ -86,8 +86,8 @@ report_grant(const struct daemon *d, struct outbox *box, struct outbox_group gro
     buf_adds(&box->bytes, " ");
     from = box->bytes.n;
     buf_add_i64(&box->bytes, ms);
-    outbox_rely(box, &r->relies, d->metrics.lost);
-    if (r->relies.claim != 0 && (r->answer == CORE_GRANTED || r->left_is_ms)) {
+    outbox_rely(box, &r->grant, d->metrics.lost);
+    if (r->grant.claim != 0 && (r->answer == CORE_GRANTED || r->left_is_ms)) {
         outbox_mark_ms(box, group, from, box->bytes.n, ms);
     }
 }

@@ -219,8 +219,8 @@ START_TEST(once_outlives_the_request_that_it_repeats)
         repeats = lock(&w, t, "a", .kind = kinds[i], .once = true);
         give(&w, s, "a");
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        ck_assert(expect_reply(&w, joined, CORE_GRANTED)->relies.counted);
-        ck_assert(!expect_reply(&w, repeats, CORE_GRANTED)->relies.counted);
+        ck_assert(expect_reply(&w, joined, CORE_GRANTED)->grant.counted);
+        ck_assert(!expect_reply(&w, repeats, CORE_GRANTED)->grant.counted);
         ck_assert_uint_eq(view_of(&w, "a").holds, 1);
         if (kinds[i] == KIND_REENTRANT) {
             ck_assert_uint_eq(redis_grants(&w, "a", after)->holds, 2);

@@ -206,7 +206,7 @@ START_TEST(a_grant_too_late_to_be_reported)
     world_open(&p.w);
     p.alice = session(&p.w);
     take(&p.w, p.alice, "a");
-    ev.grant = redis_grants(&p.w, "a", lock(&p.w, p.alice, "a"))->relies;
+    ev.grant = redis_grants(&p.w, "a", lock(&p.w, p.alice, "a"))->grant;
     happens(&p.w, &ev);
     op = expect_op(&p.w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 1);
