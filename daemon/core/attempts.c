@@ -74,7 +74,8 @@ may_have_room(const struct lock *l)
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
-    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < ATTEMPTS_MAX && may_have_room(l);
+    return !l->queue->lone_attempt && l->queue->sent_turn == c->turn && l->queue->trying_n < ATTEMPTS_MAX &&
+           may_have_room(l);
 }
 
 /* A6 */
@@ -97,8 +98,8 @@ try_first(struct core *c, struct claim *cl, bool alone)
 {
     struct queue *q = cl->lock->queue;
 
-    q->alone = alone;
-    q->turn = c->turn;
+    q->lone_attempt = alone;
+    q->sent_turn = c->turn;
     q->hinted = q->failed = false;
     op_acquire(c, cl);
 }

@@ -56,7 +56,7 @@ struct queue {
     uint32_t kept_n;        /* claims whose position is kept without a request */
     uint32_t redis_holders_n;   /* kinds with several holders: their number in Redis at the last TAKEN */
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */
-    bool alone;             /* a claim is TRYING that admits no attempt beside it */
+    bool lone_attempt;      /* a claim is TRYING that admits no attempt beside it */
     bool failed;            /* of the attempts under way together, one has failed */
     bool broken_remains;    /* what the BREAK of broken_token has left in Redis is to be released */
     bool hinted;            /* a hint came while attempts were under way */
@@ -66,7 +66,7 @@ struct queue {
     enum core_answer last_failure; /* why the last attempt was neither granted nor TAKEN: UNAVAILABLE, REDIS_FULL,
                                       NO_REPLICAS; else NOT_GRANTED */
     uint8_t replicas, replicas_wanted; /* NO_REPLICAS: how many had acknowledged it, of how many */
-    uint64_t turn;          /* in which the attempts under way were sent */
+    uint64_t sent_turn;     /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* held elsewhere, until then if it is not renewed; 0 = no remote holder is known */

@@ -60,7 +60,7 @@ void core_session_crowded(struct core *c, const struct core_session *s, uint64_t
 void core_session_unreachable(struct core *c, struct core_session *s);
 void core_session_gone(struct core *c, struct core_session *s);
 /* leaves one of its owners; false: none is left, and the session is freed */
-bool core_session_leave_next(struct core *c, struct core_session *s);
+bool core_session_leave_owner(struct core *c, struct core_session *s);
 
 /* deadlock.c: owners that wait for each other here */
 void deadlock_init(struct search *s);

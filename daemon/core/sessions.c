@@ -236,7 +236,7 @@ core_session_gone(struct core *c, struct core_session *s)
 }
 
 bool
-core_session_leave_next(struct core *c, struct core_session *s)
+core_session_leave_owner(struct core *c, struct core_session *s)
 {
     if (!list_empty(&s->session_owners)) {
         session_owner_free(c, container_of(s->session_owners.next, struct session_owner, session_node));

@@ -68,7 +68,7 @@ job_next(struct core *c, struct job *j, uint32_t *n)
     case JOB_OWNER:
         return owner_release_next(c, container_of(j, struct owner, job));
     case JOB_SESSION:
-        return core_session_leave_next(c, container_of(j, struct core_session, job));
+        return core_session_leave_owner(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
         return break_next(c, container_of(j, struct queue, break_job)->lock);
     case JOB_SETTLE:

@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant("H10", "a name that was granted to an unfinished MLOCK is handed over", CORE + "handoff.c", "is_movable",
            "&& (uint32_t)(n + count_out_of_order(cl)) == cl->refs", "", ["unit:test_core_handoff"]),
     Mutant("H11", "a later waiter sends an attempt beside the attempts that are in flight", CORE + "attempts.c",
-           "may_join", "l->queue->turn == c->turn", "c->turn > 0", ["unit:test_core_permits"]),
+           "may_join", "l->queue->sent_turn == c->turn", "c->turn > 0", ["unit:test_core_permits"]),
     Mutant("H12", "a refusal of one request is reported to all requests of the owner",
            CORE + "timing_out.c", "has_own_attempt",
            "r->claim->state == CLAIM_TRYING", "r->claim == NULL", ["unit:test_core_permits"]),

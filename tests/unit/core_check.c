@@ -199,8 +199,8 @@ check_empty_queue(const struct queue *q)
     assert(!job_is_pending(&q->break_job) && !job_is_pending(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocking_n == 0 && q->trying_n == 0 && q->kept_n == 0 && q->redis_holders_n == 0);
-    assert(q->failed_n == 0 && q->turn == 0);
-    assert(!q->alone && !q->failed && !q->hinted && !q->ticketless);
+    assert(q->failed_n == 0 && q->sent_turn == 0);
+    assert(!q->lone_attempt && !q->failed && !q->hinted && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
 }
@@ -218,7 +218,7 @@ check_attempts(const struct lock *l)
 
         if (cl->state == CLAIM_TRYING) {
             trying++;
-            assert(l->queue->trying_n == 1 || (!l->queue->alone && lock_has_room_beside(l, cl->op_shared)));
+            assert(l->queue->trying_n == 1 || (!l->queue->lone_attempt && lock_has_room_beside(l, cl->op_shared)));
             assert(list_empty(&l->holders) || lock_allows_several(l) || (policy(l)->tickets && !cl->has_ticket));
         }
     }
