@@ -26,12 +26,12 @@ static void
 see_attempt(struct daemon *d, const struct core_action *a)
 {
     if (a->type == CORE_RELEASE) {
-        d->freed = a->op.queue;
+        d->released = a->op.queue;
     } else if (a->type == CORE_ACQUIRE && !a->op.reentry && !a->op.reclaim) {
         if (d->asked == a->op.queue) {
             sight(d->world, SIGHT_TOGETHER);
         }
-        if (d->freed == a->op.queue) {
+        if (d->released == a->op.queue) {
             sight(d->world, SIGHT_BEHIND);
         }
         d->asked = a->op.queue;
@@ -341,7 +341,7 @@ daemon_stop(struct daemon *d)
     backend_close(&d->backend);
     core_free(&d->core);
     unschedule(d->world, &d->timer);
-    d->alive = d->world->in_turn[d->index] = d->freeing = false;
+    d->alive = d->world->in_turn[d->index] = d->releasing = false;
     d->paused_until_us = 0;
 }
 
@@ -387,7 +387,7 @@ daemon_turn_end(struct daemon *d)
     replies_write(d);
     backend_flush(d->backend); /* operations of sessions that were closed meanwhile, or whose replies came too late */
     core_end_turn(d->core);
-    d->asked = d->freed = 0;
+    d->asked = d->released = 0;
     state_turn(d);
     arm(d);
     if (d->dying) {

@@ -67,7 +67,7 @@ struct daemon {
     char name[24], clients[24];  /* names in the trace */
     bool alive, draining, left;
     bool keeps;                  /* has a state directory */
-    bool freeing;                /* some locks of the process before this one are not free yet: ... */
+    bool releasing;              /* some locks of the process before this one are not released yet: ... */
     uint64_t to_free[LEFT_MAX];  /* ... claims */
     size_t to_free_n;
     int64_t expires_us;          /* how long that may take, where only an expiry proves the owner; see L4 */
@@ -79,7 +79,7 @@ struct daemon {
     bool dying;                  /* in this turn, after `dies_in` more actions, and before any reply leaves */
     bool stops_at_write, unwritten; /* it will stand still there; it stood still there, and has not written since */
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
-    uint64_t asked, freed;       /* names' records: the last attempt, and the last release, of this turn; 0 = none */
+    uint64_t asked, released;    /* names' records: the last attempt, and the last release, of this turn; 0 = none */
     uint64_t life;               /* the number of its process */
     uint64_t tokens;             /* of a control, from its: */
     uint16_t node_before[NAMES]; /* 1 + the last node that was good for the name's slot; 0: none was */

@@ -10,7 +10,7 @@
 #include "tests/unit/core_check.h"
 
 /* An operation without an answer, a new link, and the operation on it. */
-enum { FREED_US = 3500 * 1000 };
+enum { RELEASED_US = 3500 * 1000 };
 
 struct left_over {
     struct server *server;
@@ -106,19 +106,19 @@ check_left_behind(struct world *w)
 }
 
 /*
- * L4. A process frees the locks and places that the sessions of the former process left as soon as it reaches Redis,
+ * L4. A process releases the locks and places that the sessions of the former process left as soon as it reaches Redis,
  * and not when a lease is over; except counters that may have been given back before, which are left to their expiry.
  */
 void
-check_freed(struct world *w)
+check_released(struct world *w)
 {
     for (int i = 0; i < w->habit.daemons; i++) {
         const struct daemon *d = &w->daemon[i];
         int64_t from_us = d->reached_us > w->trouble_us ? d->reached_us : w->trouble_us;
 
         from_us = d->expires_us > from_us ? d->expires_us : from_us;
-        if (d->alive && d->freeing && d->reached_us != 0 && w->now_us > from_us + FREED_US) {
-            violated(w, "L4", "daemon %d has not freed in %.3f s what the process before it has left", i,
+        if (d->alive && d->releasing && d->reached_us != 0 && w->now_us > from_us + RELEASED_US) {
+            violated(w, "L4", "daemon %d has not released in %.3f s what the process before it has left", i,
                      (double)(w->now_us - from_us) / 1e6);
         }
     }
@@ -169,7 +169,7 @@ check_end(struct world *w)
         core_check(d->core, daemon_clock(d, w->now_us));
         t = core_totals(d->core);
         if (t.locks + t.owners + t.sessions + t.waiters + t.held_claims + t.releasing_claims > 0) {
-            violated(w, "R1", "daemon %d is left with %d locks, %d owners, %d sessions, %d waiters, %d freeing", i,
+            violated(w, "R1", "daemon %d is left with %d locks, %d owners, %d sessions, %d waiters, %d releasing", i,
                      (int)t.locks, (int)t.owners, (int)t.sessions, (int)t.waiters, (int)t.releasing_claims);
         }
         if (d->state.n > 0) {

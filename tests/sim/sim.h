@@ -295,8 +295,8 @@ void foreign_lost(struct server *s, bool take);              /* notes their loss
 bool foreign_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for the next owner at its daemon */
 bool has_ticket(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the daemon's queue */
-/* the locks that a process left, freed by the next one */
-void check_freed(struct world *w);
+/* the locks that a process left, released by the next one */
+void check_released(struct world *w);
 void check_left_behind(struct world *w);                        /* some seconds after all sessions have gone */
 void check_caps(struct daemon *d);
 void check_end(struct world *w);

@@ -191,7 +191,7 @@ state_restore(struct daemon *d)
         sight(d->world, SIGHT_ADOPTED_PLACE);
     }
     note_to_free(d);
-    d->freeing = a.released + a.lost > 0;
+    d->releasing = a.released + a.lost > 0;
     if (a.held > 0) {
         clients_return(d);
     }
@@ -225,8 +225,8 @@ state_turn(struct daemon *d)
     if (t.serial + STATE_FILE_IDS > d->state.serial) {
         d->state.serial = t.serial + 2 * STATE_FILE_IDS;
     }
-    if (d->freeing && (t.releasing_claims == 0 || !is_left(d))) {
-        d->freeing = false;
+    if (d->releasing && (t.releasing_claims == 0 || !is_left(d))) {
+        d->releasing = false;
         sight(d->world, SIGHT_FREED_AFTER);
     }
 }

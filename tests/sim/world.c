@@ -243,7 +243,7 @@ tick(struct world *w)
     masters_check(w);
     foreign_tick(w);
     check_ours(w);
-    check_freed(w);
+    check_released(w);
     rush_ticks(w);
     schedule(w, &w->tick, w->now_us + TICK_US);
 }

@@ -496,11 +496,11 @@ redis_does(struct world *w, enum core_action_type verb, const char *key, uint64_
 
 #define redis_grants(w, key, id) redis_does(w, CORE_ACQUIRE, key, id, CORE_GRANTED)
 #define redis_renews(w, key, id) redis_does(w, CORE_EXTEND, key, id, CORE_LEFT)
-#define redis_frees(w, key, id) redis_does(w, CORE_RELEASE, key, id, CORE_LEFT)
+#define redis_releases(w, key, id) redis_does(w, CORE_RELEASE, key, id, CORE_LEFT)
 
 /* A release, and behind it the attempt of the next waiter: Redis does the release. Returns the attempt. */
 static inline struct flight
-redis_frees_for_next(struct world *w, const char *key)
+redis_releases_for_next(struct world *w, const char *key)
 {
     struct flight gives = expect_op(w, CORE_RELEASE, key), next = expect_op(w, CORE_ACQUIRE, key);
 
@@ -567,7 +567,7 @@ receives(struct world *w, const char *p, size_t n)
 static inline void
 give(struct world *w, uint64_t s, const char *name)
 {
-    ck_assert_int_eq(redis_frees(w, name, unlock(w, s, name))->left, 0);
+    ck_assert_int_eq(redis_releases(w, name, unlock(w, s, name))->left, 0);
 }
 
 /* All sessions end, Redis answers OK to everything, time passes: nothing may be left. */

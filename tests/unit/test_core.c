@@ -165,7 +165,7 @@ START_TEST(once_behind_unlock)
     repeats = lock(&w, t, "a", .once = true);
     give(&w, s, "a");
     redis_grants(&w, "a", first);
-    redis_frees(&w, "a", gives);
+    redis_releases(&w, "a", gives);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* a hold of its own */
     expect_reply(&w, repeats, CORE_GRANTED);
     expect_state(&w, "a", "held");
@@ -312,7 +312,7 @@ START_TEST(token_of_an_owner)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     expect_reply(&w, stale, CORE_STALE);
-    ck_assert_int_eq(redis_frees(&w, "a", right)->left, 1);
+    ck_assert_int_eq(redis_releases(&w, "a", right)->left, 1);
     world_close(&w);
 }
 END_TEST
@@ -595,7 +595,7 @@ START_TEST(draining)
     id = lock(&w, s, "a"); /* who holds may go on */
     redis_grants(&w, "a", id);
     id = unlock(&w, s, "a");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     give(&w, s, "a");
     ck_assert_uint_eq(core_totals(w.core).locks, 0);
     world_close(&w);
@@ -606,16 +606,16 @@ END_TEST
 START_TEST(draining_behind_a_release)
 {
     struct world w;
-    uint64_t s, freed, id;
+    uint64_t s, unlocked, id;
     struct flight op;
 
     s = world_holding(&w);
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     id = lock(&w, s, "a");
     drains(&w);
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    expect_reply(&w, unlocked, CORE_LEFT);
     expect_reply(&w, id, CORE_DRAINING);
     world_close(&w);
 }

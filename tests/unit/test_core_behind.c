@@ -106,7 +106,7 @@ START_TEST(readers_and_writers)
     id = unlock(&w, reader[0], "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     quiet(&w); /* the other reader goes on */
-    op[0] = (unlock(&w, reader[1], "a"), redis_frees_for_next(&w, "a"));
+    op[0] = (unlock(&w, reader[1], "a"), redis_releases_for_next(&w, "a"));
     expect_reply(&w, id + 1, CORE_LEFT);
     redis_says(&w, gives, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
@@ -213,7 +213,7 @@ START_TEST(release_put_off)
     pass(&w, MS(20) - 1);
     quiet(&w);
     pass(&w, 1);
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, next, CORE_GRANTED);
@@ -499,7 +499,7 @@ START_TEST(a_run_of_readers)
     s[1] = HAS(&w, READS);
     next = WAITS(&w, RW);
     id = unlock(&w, s[0], "a");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     id = unlock(&w, s[1], "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     quiet(&w);

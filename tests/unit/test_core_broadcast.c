@@ -99,7 +99,7 @@ START_TEST(taken_since)
     take(&w, s, "a");
     waits = lock(&w, session(&w), "a");
     id = unlock(&w, s, "a");
-    op = redis_frees_for_next(&w, "a"); /* with a reserve now */
+    op = redis_releases_for_next(&w, "a"); /* with a reserve now */
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);
@@ -107,7 +107,7 @@ START_TEST(taken_since)
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     waits = lock(&w, s, "a");
     id = unlock(&w, w.session[1], "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);

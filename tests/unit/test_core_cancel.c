@@ -165,7 +165,7 @@ START_TEST(ticket)
         give(&w, u, "a");
         redis_grants(&w, "a", first);
         first = unlock(&w, t, "a", .owner = "alice");
-        redis_frees(&w, "a", first);
+        redis_releases(&w, "a", first);
         take(&w, s, "a");
     }
     world_close(&w);
@@ -288,7 +288,7 @@ START_TEST(reentry)
     expect_reply(&w, id, CORE_CANCELLED);
     redis_says(&w, op, CORE_OK);
     id = unlock(&w, t, "a", .owner = "alice");
-    ck_assert_int_eq(redis_frees(&w, "a", id)->left, 0);
+    ck_assert_int_eq(redis_releases(&w, "a", id)->left, 0);
     ck_assert_int_eq(cancels(&w, t, "a", "alice"), 0); /* RENEW and UNLOCK do not wait */
     redis_grants(&w, "a", id = lock(&w, s, "a", .owner = "alice"));
     id = unlock(&w, s, "a", .owner = "alice");
@@ -319,7 +319,7 @@ START_TEST(permits)
     }
     ck_assert_int_eq(cancels(&w, s, "a", "alice"), 0);
     id[0] = unlock(&w, s, "a", .owner = "alice");
-    redis_frees(&w, "a", id[0]);
+    redis_releases(&w, "a", id[0]);
     world_close(&w);
 }
 END_TEST

@@ -153,7 +153,7 @@ START_TEST(two_holders_of_one_name)
     expect_reply(&w, unlock(&w, s, "b", .owner = "carol"), CORE_WAS_LOST);
     confirmed(&w, "a");
     unlock(&w, s, "a", .owner = "alice");
-    redis_frees(&w, "a", w.request);
+    redis_releases(&w, "a", w.request);
     world_close(&w);
 }
 END_TEST

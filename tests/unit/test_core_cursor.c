@@ -66,7 +66,7 @@ take_names(struct world *w, uint64_t s, int from, int to)
 static void
 give_back(struct world *w, uint64_t s, const char *name)
 {
-    ck_assert_int_eq(redis_frees(w, name, unlock(w, s, name))->left, 0);
+    ck_assert_int_eq(redis_releases(w, name, unlock(w, s, name))->left, 0);
 }
 
 static bool

@@ -156,7 +156,7 @@ START_TEST(in_order)
     expect_reply(&w, lock(&w, t, "a"), CORE_DEADLOCK);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
-    redis_frees(&w, "a", id + 1);
+    redis_releases(&w, "a", id + 1);
     world_close(&w);
 }
 END_TEST

@@ -27,7 +27,7 @@ START_TEST(place_is_kept)
     give(&w, s, "a");
     redis_grants(&w, "a", id);
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     redis_grants(&w, "a", other);
     world_close(&w);
 }
@@ -58,7 +58,7 @@ START_TEST(place_is_passed_over)
     give(&w, u, "a");
     redis_grants(&w, "a", id);
     id = unlock(&w, s, "a", .owner = "alice");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     redis_grants(&w, "a", third);
     world_close(&w);
 }
@@ -117,7 +117,7 @@ START_TEST(place_of_an_attempt)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     redis_grants(&w, "a", other);
     ck_assert(!is_watched(&w, "a"));
     world_close(&w);
@@ -195,7 +195,7 @@ START_TEST(grace_came_back)
     pass(&w, SEC(20));
     expect_state(&w, "a", "held");
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     world_close(&w);
 }
 END_TEST

@@ -469,7 +469,7 @@ handed_over_after(int n, enum kind kind)
     redis_grants(&w, "pool", world_ask(&w, CORE_LOCK, s[3], "pool", pool));
     id = world_ask(&w, CORE_LOCK, s[0], "pool", pool); /* so that this grant has a reserve */
     world_ask(&w, CORE_UNLOCK, s[3], "pool", pool);
-    grant = redis_frees_for_next(&w, "pool");
+    grant = redis_releases_for_next(&w, "pool");
     w.answers_seen = w.answers_n;
     redis_says(&w, grant, CORE_OK);
     pool.token = expect_reply(&w, id, CORE_GRANTED)->token;

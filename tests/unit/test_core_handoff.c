@@ -34,7 +34,7 @@ pair(struct world *w, struct ask how, struct ask then)
     id = world_ask(w, CORE_LOCK, p.s, "a", how);
     p.waits = world_ask(w, CORE_LOCK, p.t, "a", then);
     gives = unlock(w, before, "a");
-    p.acquired = redis_frees_for_next(w, "a");
+    p.acquired = redis_releases_for_next(w, "a");
     expect_reply(w, gives, CORE_LEFT);
     ck_assert_uint_eq(p.acquired.op.reserve, w->conf.handoff_max);
     redis_says(w, p.acquired, CORE_OK);
@@ -129,7 +129,7 @@ START_TEST(reserve_denied)
     token = take(&w, s, "a");
     id = lock(&w, t, "a");
     unlock(&w, s, "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, w.request, CORE_LEFT);
     ck_assert_uint_eq(op.op.reserve, 8);
     redis_says(&w, op, CORE_OK);
@@ -154,7 +154,7 @@ START_TEST(no_room_in_redis)
     take(&w, s, "a");
     id = lock(&w, t, "a");
     unlock(&w, s, "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, w.request, CORE_LEFT);
     ck_assert_uint_eq(op.op.reserve, 8);
     redis_says(&w, op, CORE_OK, .reserve_denied = true);
@@ -325,7 +325,7 @@ START_TEST(lease_left)
         pass(&w, rows[i].after_us);
         unlock(&w, p.s, "a");
         if (!rows[i].handed) {
-            p.acquired = redis_frees_for_next(&w, "a");
+            p.acquired = redis_releases_for_next(&w, "a");
             expect_reply(&w, w.request, CORE_LEFT);
             redis_says(&w, p.acquired, CORE_OK);
             expect_reply(&w, p.waits, CORE_GRANTED);
@@ -396,7 +396,7 @@ START_TEST(reclaimed)
     ck_assert_uint_eq(op.op.owner, p.acquired.op.owner);
     ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
     gone(&w, p.t);
-    redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
+    redis_says(&w, redis_releases_for_next(&w, "a"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     redis_says(&w, op, CORE_OK);
     world_close(&w);
@@ -450,7 +450,7 @@ END_TEST
 static void
 goes_by_redis(struct world *w, uint64_t id)
 {
-    redis_frees_for_next(w, "a");
+    redis_releases_for_next(w, "a");
     expect_reply(w, id, CORE_LEFT);
     ck_assert_uint_eq(w->metrics.handoffs, 0);
     skip_all(w);
@@ -495,7 +495,7 @@ START_TEST(not_after_it_was_broken)
     held = lock(&w, s, "a");
     waits = lock(&w, t, "a");
     id = unlock(&w, before, "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, held, CORE_GRANTED);
@@ -648,7 +648,7 @@ START_TEST(not_while_unverified)
     reclaims(&w, 7);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
     gone(&w, p.s);
-    redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
+    redis_says(&w, redis_releases_for_next(&w, "a"), CORE_OK);
     expect_reply(&w, p.waits, CORE_GRANTED);
     ck_assert_uint_eq(w.metrics.handoffs, 0);
     world_close(&w);
@@ -675,7 +675,7 @@ START_TEST(not_to_a_waiter_that_may_have_it)
     id = lock(&w, s, "a");
     lock(&w, t, "a");
     gives = unlock(&w, before, "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, gives, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
@@ -701,7 +701,7 @@ START_TEST(no_handoff_of_several_holds)
             expect_reply(&w, id, CORE_GRANTED);
         }
         gone(&w, p.s);
-        redis_frees_for_next(&w, "a");
+        redis_releases_for_next(&w, "a");
         ck_assert_uint_eq(w.metrics.handoffs, 0);
         world_close(&w);
     }
@@ -727,7 +727,7 @@ START_TEST(not_while_more_is_asked)
             expect_op(&w, CORE_EXTEND, "a");
             renew(&w, u, "a", SEC(40), .token = p.token); /* behind the renewal of the watchdog */
             gone(&w, p.s);
-            op = redis_frees_for_next(&w, "a");
+            op = redis_releases_for_next(&w, "a");
             expect_reply(&w, w.request, CORE_NOT_HELD);
         } else {
             id = renew(&w, u, "a", SEC(40), .token = p.token);
@@ -736,7 +736,7 @@ START_TEST(not_while_more_is_asked)
             w.request = renew(&w, u, "a", SEC(50), .token = p.token);
             redis_says(&w, op, CORE_OK);
             expect_reply(&w, id, CORE_LEFT);
-            op = redis_frees_for_next(&w, "a");
+            op = redis_releases_for_next(&w, "a");
             expect_reply(&w, more, CORE_LEFT);
             expect_reply(&w, w.request, CORE_NOT_HELD);
         }
@@ -799,7 +799,7 @@ START_TEST(not_from_within_a_bundle)
         id = mlock(&w, s, "a b");
         waits = lock(&w, t, "a");
         unlock(&w, h, "a");
-        op = redis_frees_for_next(&w, "a");
+        op = redis_releases_for_next(&w, "a");
         expect_reply(&w, w.request, CORE_LEFT);
         redis_says(&w, op, CORE_OK);
         token = w.token;
@@ -808,7 +808,7 @@ START_TEST(not_from_within_a_bundle)
         } else {
             gone(&w, s);
         }
-        op = redis_frees_for_next(&w, "a");
+        op = redis_releases_for_next(&w, "a");
         if (by) {
             expect_reply(&w, w.request, CORE_LEFT);
         }

@@ -32,7 +32,7 @@ hall_open(struct world *w, struct hall *h, struct ask old, struct ask newest)
     expect_reply(w, id, CORE_GRANTED);
     id = world_ask(w, CORE_LOCK, h->newest, "a", newest);
     unlock(w, before, "a"); /* all are here, but without a reserve: there was no waiter when they were granted */
-    h->newest_op = redis_frees_for_next(w, "a");
+    h->newest_op = redis_releases_for_next(w, "a");
     expect_reply(w, w->request, CORE_LEFT);
     ck_assert_uint_eq(h->newest_op.op.reserve, 8);
     redis_says(w, h->newest_op, CORE_OK);
@@ -329,7 +329,7 @@ START_TEST(several_of_one_owner)
         token[0] = expect_reply(&w, id, CORE_GRANTED)->token;
         id = lock(&w, s, "a", TWO, .owner = alice);
         unlock(&w, before, "a");
-        op[1] = redis_frees_for_next(&w, "a");
+        op[1] = redis_releases_for_next(&w, "a");
         expect_reply(&w, w.request, CORE_LEFT);
         redis_says(&w, op[1], CORE_OK);
         token[1] = expect_reply(&w, id, CORE_GRANTED)->token;
@@ -369,7 +369,7 @@ START_TEST(room_with_the_last_one)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20)); /* the other one is elsewhere */
     skip_all(&w);
     lock(&w, s[2], "a", TWO);
-    redis_frees(&w, "a", unlock(&w, s[0], "a"));
+    redis_releases(&w, "a", unlock(&w, s[0], "a"));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_eq(op.op.reserve, 0);
     redis_says(&w, op, CORE_OK);
@@ -397,7 +397,7 @@ START_TEST(not_too_many)
         }
         id = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = limit);
         unlock(&w, first, "a");
-        op = redis_frees_for_next(&w, "a");
+        op = redis_releases_for_next(&w, "a");
         expect_reply(&w, w.request, CORE_LEFT);
         ck_assert_uint_eq(op.op.reserve, limit == 64 ? 1000 : 0);
         redis_says(&w, op, CORE_OK);

@@ -45,7 +45,7 @@ START_TEST(two_names_one_key)
         expect_reply(&w, unlock(&w, s, two), CORE_NOT_HELD);
         ck_assert(!known(&w, two));
         expect_state(&w, one, "held");
-        redis_frees(&w, "app:job", unlock(&w, s, one));
+        redis_releases(&w, "app:job", unlock(&w, s, one));
         take_as(&w, t, two, "app:job"); /* the first name is free: now the second one has the key */
         refused(&w, lock(&w, s, one, .key = "app:job"), one, two);
         world_close(&w);
@@ -183,7 +183,7 @@ START_TEST(many_come_and_go)
         snprintf(name, sizeof(name), "n%zu", n);
         snprintf(key, sizeof(key), n % 3 == 0 ? "n%zu" : "key-%zu", n);
         if (held[n]) {
-            redis_frees(&w, key, unlock(&w, s, name));
+            redis_releases(&w, key, unlock(&w, s, name));
         } else {
             take_as(&w, s, name, key);
             refused(&w, lock(&w, s, "other", .key = key), "other", name);
@@ -351,9 +351,9 @@ START_TEST(key_it_was_taken_under)
     expect_reply(&w, lock(&w, s, "a", .key = "other", .once = true, .nowait = true), CORE_GRANTED);
     id = lock(&w, t, "a", .key = "other");
     ck_assert_uint_eq(view_of(&w, "a").waiters, 1);
-    redis_frees(&w, "k", unlock(&w, s, "a"));
+    redis_releases(&w, "k", unlock(&w, s, "a"));
     redis_grants(&w, "k", id);
-    redis_frees(&w, "k", unlock(&w, t, "a"));
+    redis_releases(&w, "k", unlock(&w, t, "a"));
     take_as(&w, t, "a", "other"); /* the lock is free: from now on it has the new key */
     world_close(&w);
 }

@@ -471,7 +471,7 @@ START_TEST(reentry_leases)
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, REPORTED_30S - SEC(1));
     ck_assert(view_of(&w, "b").renewed);
     id = unlock(&w, s, "b");
-    redis_frees(&w, "b", id);
+    redis_releases(&w, "b", id);
     give(&w, s, "b");
 
     take_for(&w, s, SEC(1));

@@ -41,7 +41,7 @@ lingers(struct world *w, uint64_t s, struct ask how)
 
 /* Now the cached lock is released in Redis, by the ids of its acquire. */
 static void
-is_freed(struct world *w, struct flight acquired)
+is_released(struct world *w, struct flight acquired)
 {
     struct flight op = expect_op(w, CORE_RELEASE, "a");
 
@@ -85,7 +85,7 @@ START_TEST(taken_up)
         pass(&w, MS(5) - 1);
         quiet(&w);
         pass(&w, 1);
-        is_freed(&w, op);
+        is_released(&w, op);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 4);
         world_close(&w);
     }
@@ -114,7 +114,7 @@ START_TEST(its_holder_has_gone)
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     gone(&w, t);
     pass(&w, MS(5));
-    is_freed(&w, op);
+    is_released(&w, op);
     ck_assert_uint_eq(core_totals(w.core).owners, 0);
     world_close(&w);
 }
@@ -137,14 +137,14 @@ START_TEST(counts_for_no_owner)
     expect_reply(&w, lock(&w, s, "c"), CORE_TOO_MANY_LOCKS);
     expect_reply(&w, lock(&w, s, "a", LINGER), CORE_TOO_MANY_LOCKS);
     id = unlock(&w, s, "b");
-    redis_frees(&w, "b", id);
+    redis_releases(&w, "b", id);
     expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
     expect_reply(&w, lock(&w, s, "b"), CORE_TOO_MANY_LOCKS);
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     expect_reply(&w, lock(&w, session(&w), "a", LINGER), CORE_GRANTED);
     expect_reply(&w, unlock(&w, w.session[1], "a"), CORE_LEFT);
     pass(&w, MS(5));
-    is_freed(&w, op);
+    is_released(&w, op);
     world_close(&w);
 }
 END_TEST
@@ -169,7 +169,7 @@ START_TEST(not_as_it_is)
         id = lock(&w, t, "a", .kind = KIND_RW, LINGER, .shared = why == SHARED || why == SHARED_OF_ITS_OWN,
                   .lease_us = why <= LONGER_LEASE_OF_ITS_OWN ? SEC(60) : 0);
         if (why < LATE && !own) {
-            redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
+            redis_says(&w, redis_releases_for_next(&w, "a"), CORE_OK);
             expect_reply(&w, id, CORE_GRANTED);
         } else { /* the claim has to be free first; or the answer reports whether others wait elsewhere */
             redis_says(&w, why >= LATE ? released : expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -195,7 +195,7 @@ START_TEST(not_through_long_pipelines)
         lock(&w, s, "b");
     }
     id = lock(&w, session(&w), "a", LINGER);
-    redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
+    redis_says(&w, redis_releases_for_next(&w, "a"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     skip_all(&w);
     world_close(&w);
@@ -215,7 +215,7 @@ START_TEST(not_while_a_request_waits)
     redis_grants(&w, "a", id);
     waits = lock(&w, session(&w), "a", LINGER, .lease_us = SEC(60));
     id = unlock(&w, s, "a");
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);
@@ -297,7 +297,7 @@ START_TEST(ends)
             suspects(&w);
             break;
         }
-        is_freed(&w, op);
+        is_released(&w, op);
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1);
         world_close(&w);
     }

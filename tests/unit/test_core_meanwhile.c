@@ -127,7 +127,7 @@ START_TEST(gone_past_a_wait)
             pass(&w, SEC(1));
             expect_reply(&w, wait, CORE_NOT_GRANTED);
         }
-        ck_assert_int_eq(part(redis_frees(&w, "a", id), 0)->part.answer, CORE_LEFT);
+        ck_assert_int_eq(part(redis_releases(&w, "a", id), 0)->part.answer, CORE_LEFT);
         if (!named) {
             pass(&w, SEC(1));
             expect_reply(&w, wait, CORE_NOT_GRANTED);

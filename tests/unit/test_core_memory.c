@@ -94,7 +94,7 @@ START_TEST(later_steps)
     watching(&w, op.op.queue);
     redis_grants(&w, "a", id[0]);
     redis_grants(&w, "a", id[1]);
-    redis_frees(&w, "a", id[2]);
+    redis_releases(&w, "a", id[2]);
     redis_renews(&w, "a", id[3]);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_GONE_IN_REDIS);
     expect_reply(&w, id[5], CORE_WAS_LOST);
@@ -126,18 +126,18 @@ goes_round(struct world *w, uint64_t s, uint64_t t)
     uint64_t id[2];
 
     take(w, s, "own");
-    redis_frees(w, "own", unlock(w, s, "own"));
+    redis_releases(w, "own", unlock(w, s, "own"));
     take(w, s, "hot");
     id[0] = lock(w, t, "hot", .owner = "alice");
     id[1] = unlock(w, s, "hot");
-    op = redis_frees_for_next(w, "hot");
+    op = redis_releases_for_next(w, "hot");
     expect_reply(w, id[1], CORE_LEFT);
     redis_says(w, op, CORE_OK);
     expect_reply(w, id[0], CORE_GRANTED);
     id[0] = lock(w, s, "hot");
     expect_reply(w, unlock(w, t, "hot", .owner = "alice"), CORE_LEFT);
     expect_reply(w, id[0], CORE_GRANTED);
-    redis_frees(w, "hot", unlock(w, s, "hot"));
+    redis_releases(w, "hot", unlock(w, s, "hot"));
     skip_all(w);
 }
 

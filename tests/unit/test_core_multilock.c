@@ -96,7 +96,7 @@ START_TEST(one_name)
     mlock(&w, s, "a");
     ck_assert_uint_eq(redis_grants(&w, "a", w.request)->parts, 1);
     munlock(&w, s, "a");
-    ck_assert_uint_eq(redis_frees(&w, "a", w.request)->parts, 1);
+    ck_assert_uint_eq(redis_releases(&w, "a", w.request)->parts, 1);
     world_close(&w);
 }
 END_TEST

@@ -92,7 +92,7 @@ START_TEST(behind_a_wait)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, waits, CORE_GRANTED);
     redis_grants(&w, "b", behind[0]);
-    redis_frees(&w, "c", behind[1]);
+    redis_releases(&w, "c", behind[1]);
     expect_reply(&w, behind[2], CORE_NOT_HELD);
 
     waits = lock(&w, s, "d", .wait_us = SEC(1)); /* free, as far as the daemon knows */
@@ -146,15 +146,15 @@ START_TEST(unlock_behind_lock)
 {
     struct world w;
     struct flight op;
-    uint64_t s, locked, freed;
+    uint64_t s, locked, unlocked;
 
     s = world_holding(&w);
     locked = lock(&w, s, "b", .nowait = true);
     op = expect_op(&w, CORE_ACQUIRE, "b");
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     expect_reply(&w, locked, CORE_NOT_GRANTED);
-    redis_frees(&w, "a", freed);
+    redis_releases(&w, "a", unlocked);
     world_close(&w);
 }
 END_TEST
@@ -164,25 +164,25 @@ START_TEST(unlocks)
 {
     struct world w;
     struct flight a, b, c;
-    uint64_t s, freed[2], locked, behind;
+    uint64_t s, unlocked[2], locked, behind;
 
     s = world_holding(&w);
     take(&w, s, "b");
     take(&w, s, "x");
-    freed[0] = unlock(&w, s, "b");
+    unlocked[0] = unlock(&w, s, "b");
     b = expect_op(&w, CORE_RELEASE, "b");
-    freed[1] = unlock(&w, s, "a");
+    unlocked[1] = unlock(&w, s, "a");
     a = expect_op(&w, CORE_RELEASE, "a");
     locked = lock(&w, s, "c", .nowait = true);
     c = expect_op(&w, CORE_ACQUIRE, "c");
     behind = unlock(&w, s, "x"); /* it waits for the LOCK */
     redis_says(&w, a, CORE_OK);
-    expect_reply(&w, freed[1], CORE_LEFT);
+    expect_reply(&w, unlocked[1], CORE_LEFT);
     redis_says(&w, b, CORE_OK);
-    expect_reply(&w, freed[0], CORE_LEFT);
+    expect_reply(&w, unlocked[0], CORE_LEFT);
     redis_says(&w, c, CORE_OK);
     expect_reply(&w, locked, CORE_GRANTED);
-    redis_frees(&w, "x", behind);
+    redis_releases(&w, "x", behind);
     world_close(&w);
 }
 END_TEST
@@ -192,16 +192,16 @@ START_TEST(unlocks_of_two_kinds)
 {
     struct world w;
     struct flight op;
-    uint64_t s, freed[2];
+    uint64_t s, unlocked[2];
 
     s = world_holding(&w);
     redis_grants(&w, "b", lock(&w, s, "b", .kind = KIND_SIMPLE));
-    freed[0] = unlock(&w, s, "b");
+    unlocked[0] = unlock(&w, s, "b");
     op = expect_op(&w, CORE_RELEASE, "b");
-    freed[1] = unlock(&w, s, "a");
+    unlocked[1] = unlock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed[0], CORE_LEFT);
-    redis_frees(&w, "a", freed[1]);
+    expect_reply(&w, unlocked[0], CORE_LEFT);
+    redis_releases(&w, "a", unlocked[1]);
     world_close(&w);
 }
 END_TEST
@@ -211,7 +211,7 @@ START_TEST(unlock_that_is_not_sent)
 {
     struct world w;
     struct flight renewal, op;
-    uint64_t s, freed[2], locked;
+    uint64_t s, unlocked[2], locked;
 
     world_open(&w);
     s = session(&w);
@@ -222,19 +222,19 @@ START_TEST(unlock_that_is_not_sent)
     op = expect_op(&w, CORE_EXTEND, "b");
     redis_says(&w, op, CORE_OK);
     pass(&w, MS(10));
-    freed[0] = unlock(&w, s, "a");
-    freed[1] = unlock(&w, s, "b");
+    unlocked[0] = unlock(&w, s, "a");
+    unlocked[1] = unlock(&w, s, "b");
     locked = lock(&w, s, "c", .nowait = true);
     redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* the next owner must get another stamp */
     quiet(&w);
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed[0], CORE_LEFT);
+    expect_reply(&w, unlocked[0], CORE_LEFT);
     op = expect_op(&w, CORE_RELEASE, "b");
     redis_grants(&w, "c", locked);
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed[1], CORE_LEFT);
+    expect_reply(&w, unlocked[1], CORE_LEFT);
     world_close(&w);
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(several_links)
     id[2] = lock(&w, s, "c", .nowait = true);
     redis_says(&w, op[0], CORE_OK);
     expect_reply(&w, id[0], CORE_LEFT);
-    redis_frees(&w, "b", id[1]);
+    redis_releases(&w, "b", id[1]);
     redis_grants(&w, "c", id[2]);
     world_close(&w);
 }

@@ -23,8 +23,8 @@ START_TEST(pipelined)
     redis_says(&w, op, CORE_OK); /* one operation at a time, one reply after the other */
     expect_reply(&w, id[0], CORE_GRANTED);
     ck_assert_uint_eq(redis_grants(&w, "a", id[1])->holds, 2);
-    ck_assert_int_eq(redis_frees(&w, "a", id[2])->left, 1);
-    ck_assert_int_eq(redis_frees(&w, "a", id[3])->left, 0);
+    ck_assert_int_eq(redis_releases(&w, "a", id[2])->left, 1);
+    ck_assert_int_eq(redis_releases(&w, "a", id[3])->left, 0);
     expect_reply(&w, id[4], CORE_NOT_HELD);
     world_close(&w);
 }
@@ -35,23 +35,23 @@ START_TEST(unlock_then_lock)
 {
     struct world w;
     struct flight op;
-    uint64_t s, t, freed, again, other, alone;
+    uint64_t s, t, unlocked, again, other, alone;
 
     s = world_holding(&w);
     t = session(&w);
-    freed = unlock(&w, s, "a"); /* no waiter */
+    unlocked = unlock(&w, s, "a"); /* no waiter */
     op = expect_op(&w, CORE_RELEASE, "a");
     alone = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    expect_reply(&w, unlocked, CORE_LEFT);
     redis_grants(&w, "a", alone);
 
     other = lock(&w, t, "a");
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     again = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    expect_reply(&w, unlocked, CORE_LEFT);
     redis_grants(&w, "a", other);
     give(&w, t, "a");
     redis_grants(&w, "a", again);
@@ -64,7 +64,7 @@ START_TEST(other_owners_go_on)
 {
     struct world w;
     struct flight op;
-    uint64_t s, held, waits, behind, freed;
+    uint64_t s, held, waits, behind, unlocked;
 
     world_open(&w);
     s = session(&w);
@@ -74,8 +74,8 @@ START_TEST(other_owners_go_on)
     behind = lock(&w, s, "b", .owner = "bob");
     take(&w, s, "c");
     give(&w, s, "c");
-    freed = unlock(&w, s, "a", .owner = "alice");
-    redis_frees(&w, "a", freed);
+    unlocked = unlock(&w, s, "a", .owner = "alice");
+    redis_releases(&w, "a", unlocked);
     redis_grants(&w, "a", waits);
     op = expect_op(&w, CORE_ACQUIRE, "b");
     redis_says(&w, op, CORE_OK);
@@ -88,18 +88,18 @@ END_TEST
 START_TEST(patience_begins_with_the_turn)
 {
     struct world w;
-    uint64_t s, t, granted, renewed, freed;
+    uint64_t s, t, granted, renewed, unlocked;
 
     s = world_holding(&w);
     t = session(&w);
     granted = lock(&w, t, "a");
     renewed = renew(&w, t, "a", SEC(40));
-    freed = unlock(&w, t, "a");
+    unlocked = unlock(&w, t, "a");
     pass(&w, SEC(5)); /* more than redis.timeout */
     give(&w, s, "a");
     redis_grants(&w, "a", granted);
     redis_renews(&w, "a", renewed);
-    redis_frees(&w, "a", freed);
+    redis_releases(&w, "a", unlocked);
     world_close(&w);
 }
 END_TEST
@@ -124,7 +124,7 @@ START_TEST(owner_over_sessions)
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     for (int left = 1; left >= 0; left--) {
         id = unlock(&w, t, "a", .owner = "alice");
-        ck_assert_int_eq(redis_frees(&w, "a", id)->left, left);
+        ck_assert_int_eq(redis_releases(&w, "a", id)->left, left);
     }
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     world_close(&w);
@@ -147,7 +147,7 @@ START_TEST(owners_leave_nothing)
     first = lock(&w, t, "a", .owner = "x");
     first = redis_grants(&w, "a", first)->owner;
     id = unlock(&w, t, "a", .owner = "x");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     second = lock(&w, t, "a", .owner = "x");
     second = redis_grants(&w, "a", second)->owner;
     ck_assert_uint_ne(first, second); /* numbers are never used twice */
@@ -354,17 +354,17 @@ START_TEST(eof_in_flight)
 {
     struct world w;
     struct flight op;
-    uint64_t s, granted, freed;
+    uint64_t s, granted, unlocked;
 
     world_open(&w);
     s = session(&w);
     granted = lock(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     eof(&w, s);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, granted, CORE_GRANTED);
-    redis_frees(&w, "a", freed);
+    redis_releases(&w, "a", unlocked);
     gone(&w, s);
     world_close(&w);
 }
@@ -400,17 +400,17 @@ START_TEST(eof_reentry)
 {
     struct world w;
     struct flight op;
-    uint64_t s, id, freed;
+    uint64_t s, id, unlocked;
 
     s = world_holding(&w);
     id = lock(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     eof(&w, s);
     redis_says(&w, op, CORE_DOWN);
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* of its only hold */
-    ck_assert_int_eq(expect_reply(&w, freed, CORE_LEFT)->left, 0);
+    ck_assert_int_eq(expect_reply(&w, unlocked, CORE_LEFT)->left, 0);
     world_close(&w);
 }
 END_TEST
@@ -431,7 +431,7 @@ START_TEST(unreachable_holding)
     unreachable(&w, s);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0);
     redis_grants(&w, "a", id);
-    ck_assert_int_eq(redis_frees(&w, "b", unlock(&w, s, "b", .owner = "x"))->left, 0);
+    ck_assert_int_eq(redis_releases(&w, "b", unlock(&w, s, "b", .owner = "x"))->left, 0);
     id = lock(&w, s, "c"); /* a LOCK for itself is executed, and the lock released again */
     op = expect_op(&w, CORE_ACQUIRE, "c");
     redis_says(&w, op, CORE_OK);

@@ -31,7 +31,7 @@ gives(struct world *w, uint64_t s, int64_t left)
 {
     uint64_t id = unlock(w, s, "a");
 
-    ck_assert_int_eq(redis_frees(w, "a", id)->left, left);
+    ck_assert_int_eq(redis_releases(w, "a", id)->left, left);
 }
 
 static void
@@ -194,7 +194,7 @@ START_TEST(newest)
     id = lock(&w, u, "a", THREE, .owner = "alice");
     last = redis_grants(&w, "a", id)->token;
     id = unlock(&w, u, "a", .owner = "alice");
-    ck_assert_uint_eq(redis_frees(&w, "a", id)->token, last);
+    ck_assert_uint_eq(redis_releases(&w, "a", id)->token, last);
     world_close(&w);
 }
 END_TEST
@@ -753,7 +753,7 @@ START_TEST(found_by_its_token)
         }
         s = session(&w);
         a.token = token[1];
-        redis_frees(&w, "pool", world_ask(&w, CORE_UNLOCK, s, "pool", a));
+        redis_releases(&w, "pool", world_ask(&w, CORE_UNLOCK, s, "pool", a));
         l = lock_find(w.core, slice_of("pool"));
         holders = l->holders;
         l->holders.next = l->holders.prev = NULL; /* a walk over the list would crash */

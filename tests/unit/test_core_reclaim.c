@@ -83,7 +83,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST) + count_news(&w, CORE_NEWS_RELEASED), 0);
         if (counts) {
             id = unlock(&w, s, "a");
-            ck_assert_int_eq(redis_frees(&w, "a", id)->left, 1);
+            ck_assert_int_eq(redis_releases(&w, "a", id)->left, 1);
         }
         id = unlock(&w, s, "a");
         if (kind_rows[kind].flags & KIND_F_BY_EXPIRY) {
@@ -176,7 +176,7 @@ START_TEST(requests_wait)
     redis_grants(&w, "a", again);
     expect_reply(&w, once, CORE_GRANTED);
     redis_renews(&w, "a", more);
-    redis_frees(&w, "a", left);
+    redis_releases(&w, "a", left);
     world_close(&w);
 }
 END_TEST

@@ -475,7 +475,7 @@ START_TEST(unknown_acquire_unknown_release_again)
     ck_assert_uint_ne(op.op.owner, number);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, again, CORE_GRANTED);
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -519,7 +519,7 @@ START_TEST(unknown_release_runs_late)
         redis_says(&w, op, CORE_UNKNOWN);
         again = pipelined ? lock(&w, s, "a") : 0;
         pass(&w, MS(20));
-        redis_frees(&w, "a", id);
+        redis_releases(&w, "a", id);
         again = pipelined ? again : lock(&w, s, "a");
         op = expect_op(&w, CORE_ACQUIRE, "a");
         ck_assert_uint_ne(op.op.owner, number);
@@ -591,13 +591,13 @@ START_TEST(lock_behind_own_release)
 {
     struct world w;
     struct flight op;
-    uint64_t s, freed, id;
+    uint64_t s, unlocked, id;
 
     s = world_holding(&w);
-    freed = unlock(&w, s, "a");
+    unlocked = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1));
-    expect_reply(&w, freed, CORE_UNAVAILABLE);
+    expect_reply(&w, unlocked, CORE_UNAVAILABLE);
     id = lock(&w, s, "a", .wait_us = SEC(1)); /* the release is in flight at the end of the wait: a little longer */
     pass(&w, SEC(1) + MS(250) - 1);
     quiet(&w);
@@ -637,7 +637,7 @@ START_TEST(holds_are_set)
         redis_says(&w, op, outcomes[i]);
         pass(&w, MS(20) << i);
     }
-    ck_assert_int_eq(redis_frees(&w, "a", id)->left, 1);
+    ck_assert_int_eq(redis_releases(&w, "a", id)->left, 1);
     world_close(&w);
 }
 END_TEST
@@ -733,17 +733,17 @@ START_TEST(renewal_of_a_former_hold)
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
         struct world w;
         struct flight renewal, op;
-        uint64_t s, freed, id;
+        uint64_t s, unlocked, id;
         int64_t since_us;
 
         s = world_holding(&w);
         pass(&w, REPORTED_30S / 3);
         renewal = expect_op(&w, CORE_EXTEND, "a");
-        freed = unlock(&w, s, "a");
+        unlocked = unlock(&w, s, "a");
         op = expect_op(&w, CORE_RELEASE, "a");
         id = lock(&w, s, "a");
         redis_says(&w, op, CORE_OK);
-        expect_reply(&w, freed, CORE_LEFT);
+        expect_reply(&w, unlocked, CORE_LEFT);
         since_us = w.now_us;
         redis_grants(&w, "a", id);
         redis_says(&w, renewal, outcomes[i]);
@@ -762,7 +762,7 @@ START_TEST(stamped)
 {
     struct world w;
     struct flight op;
-    uint64_t s, t, id, freed, token;
+    uint64_t s, t, id, unlocked, token;
 
     world_open(&w);
     s = session(&w);
@@ -780,7 +780,7 @@ START_TEST(stamped)
     redis_says(&w, op, CORE_OK, .expiry_ms = 222);
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert(op.op.expiry_ms == 222 && op.op.exact);
-    freed = unlock(&w, s, "a", .kind = KIND_COUNTER); /* waits for RENEW */
+    unlocked = unlock(&w, s, "a", .kind = KIND_COUNTER); /* waits for RENEW */
     quiet(&w);
     redis_says(&w, op, CORE_OK, .expiry_ms = 333);
     expect_reply(&w, id, CORE_LEFT);
@@ -789,7 +789,7 @@ START_TEST(stamped)
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_int_eq(op.op.expiry_ms, 333);
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    expect_reply(&w, unlocked, CORE_LEFT);
     world_close(&w);
 }
 END_TEST

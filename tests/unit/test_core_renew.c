@@ -311,7 +311,7 @@ START_TEST(long_over)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
-    redis_frees(&w, "a", unlock(&w, s, "a"));
+    redis_releases(&w, "a", unlock(&w, s, "a"));
     ck_assert(!known(&w, "a")); /* no further release */
     world_close(&w);
 }

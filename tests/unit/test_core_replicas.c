@@ -219,7 +219,7 @@ gives(struct world *w, uint32_t got, uint32_t wanted, uint64_t *waits)
     id = lock(w, s, "a", .replicas = 1);
     *waits = lock(w, t, "a", .replicas = 1);
     frees = unlock(w, before, "a");
-    op = redis_frees_for_next(w, "a");
+    op = redis_releases_for_next(w, "a");
     expect_reply(w, frees, CORE_LEFT);
     redis_says(w, op, CORE_OK, .replicas = got);
     expect_reply(w, id, CORE_GRANTED);
@@ -250,7 +250,7 @@ START_TEST(not_handed_over)
     uint64_t waits, id;
 
     id = gives(&w, 1, 2, &waits);
-    op = redis_frees_for_next(&w, "a");
+    op = redis_releases_for_next(&w, "a");
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(op.op.replicas, 2);
     SHORTFALL(&w, op, 1, 2);

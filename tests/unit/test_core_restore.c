@@ -334,7 +334,7 @@ START_TEST(writer_and_reader)
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     id = unlock(&w, s, "a", .owner = "alice");
-    redis_frees(&w, "a", id);
+    redis_releases(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -360,7 +360,7 @@ START_TEST(several_holders)
     expect_reply(&w, id, CORE_NOT_GRANTED);
     for (int i = 0; i < 3; i++) {
         id = unlock(&w, t, "a", .token = token[i]);
-        ck_assert_int_eq(redis_frees(&w, "a", id)->left, permits && i == 1);
+        ck_assert_int_eq(redis_releases(&w, "a", id)->left, permits && i == 1);
     }
     world_close(&w);
 }
@@ -605,7 +605,7 @@ START_TEST(places_stand_as_they_stood)
     for (int i = 0; i < 4; i++) {
         redis_grants(&w, "a", id[i]);
         unlock(&w, s, "a", .owner = names[i]);
-        redis_frees(&w, "a", w.request);
+        redis_releases(&w, "a", w.request);
     }
     redis_grants(&w, "a", late);
     world_close(&w);

@@ -601,7 +601,7 @@ START_TEST(late_release_of_a_part)
         op = expect_op(&w, CORE_RELEASE, "a");
         redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
         pass(&w, MS(20));
-        redis_frees(&w, "a", w.request);
+        redis_releases(&w, "a", w.request);
         leaves(&w, s);
         lock(&w, s, "a", RW, .shared = !sorts[i]);
         ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);

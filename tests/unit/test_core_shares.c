@@ -122,7 +122,7 @@ START_TEST(a_user_leaves_something_to_others)
         redis_grants(&w, name, lock(&w, s[0], name, .nowait = true, .owner = "z"));
     }
     expect_reply(&w, lock(&w, s[0], "e", .nowait = true, .owner = "z"), CORE_LOCKS_FULL);
-    redis_frees(&w, "b", unlock(&w, s[0], "b", .owner = "z"));
+    redis_releases(&w, "b", unlock(&w, s[0], "b", .owner = "z"));
     redis_grants(&w, "e", lock(&w, s[0], "e", .nowait = true, .owner = "z"));
     other = session_of(&w, 2);
     ck_assert_int_gt(wait_by_all(&w, other, "other"), 3);

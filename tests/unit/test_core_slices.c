@@ -823,7 +823,7 @@ START_TEST(repetitions_are_answered_in_slices)
         next_turn(&w);
     }
     expect_answers(&w, 0, MANY, CORE_GRANTED);
-    redis_frees(&w, "hot", last);
+    redis_releases(&w, "hot", last);
     world_close(&w);
 }
 END_TEST
@@ -881,7 +881,7 @@ START_TEST(sessions_of_many_owners_end_in_slices)
         redis_grants(&w, name_of(i), lock(&w, s, name_of(i), .owner = owner));
     }
     gone(&w, s);
-    ck_assert_int_eq(redis_frees(&w, "n19", unlock(&w, other, "n19", .owner = "o19"))->left, 0);
+    ck_assert_int_eq(redis_releases(&w, "n19", unlock(&w, other, "n19", .owner = "o19"))->left, 0);
     pass(&w, SEC(9));
     ck_assert_int_eq(count_ops(&w, CORE_RELEASE), 0);
     w.now_us += SEC(2);

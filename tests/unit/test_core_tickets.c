@@ -312,12 +312,12 @@ START_TEST(lost_place)
     redis_says(&w, ticket, CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
     redis_says(&w, op[1], CORE_OK);
     unlock(&w, u, "a");
-    redis_frees(&w, "a", w.request);
+    redis_releases(&w, "a", w.request);
     redis_says(&w, asks(&w, t), CORE_OK); /* the first one in Redis: else the lock would be granted to no waiter */
     expect_reply(&w, second, CORE_GRANTED);
     expect_watch(&w, s);
     unlock(&w, t, "a");
-    redis_frees(&w, "a", w.request);
+    redis_releases(&w, "a", w.request);
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, first, CORE_GRANTED);
     expect_watch(&w, 0);
@@ -475,7 +475,7 @@ START_TEST(giving_up)
     expect_watch(&w, 0);
     redis_says(&w, op, CORE_DOWN);
     unlock(&w, t, "a");
-    redis_frees(&w, "a", w.request);
+    redis_releases(&w, "a", w.request);
     for (int n = 0; n < 200; n++) { /* for longer than a lease */
         pass(&w, MS(500));
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
@@ -607,7 +607,7 @@ START_TEST(kept_place)
     id = lock(&w, s, "a", FAIR, .owner = "alice");
     quiet(&w);
     unlock(&w, t, "a");
-    redis_frees(&w, "a", w.request);
+    redis_releases(&w, "a", w.request);
     redis_grants(&w, "a", id);
     world_close(&w);
 }

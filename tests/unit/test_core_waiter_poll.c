@@ -488,7 +488,7 @@ START_TEST(many_runs)
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id[0], CORE_GRANTED);
         id[0] = unlock(&w, s[0], name);
-        op = redis_frees_for_next(&w, name);
+        op = redis_releases_for_next(&w, name);
         expect_reply(&w, id[0], CORE_LEFT);
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id[1], CORE_GRANTED);
