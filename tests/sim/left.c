@@ -17,17 +17,17 @@ struct left_over {
     bool all;
 };
 
-/* The sorted set with the expiries of this key's entries: permits, or places. False: the key is neither. */
+/* The sorted set with the expiries of this key's entries: permits, or tickets. False: the key is neither. */
 static bool
 set_of(struct slice key, char out[96], size_t *n)
 {
-    static const char queue[] = "redisson_lock_queue:", places[] = "redisson_lock_timeout:";
-    size_t queue_n = sizeof(queue) - 1, places_n = sizeof(places) - 1;
+    static const char queue[] = "redisson_lock_queue:", tickets[] = "redisson_lock_timeout:";
+    size_t queue_n = sizeof(queue) - 1, tickets_n = sizeof(tickets) - 1;
     int made = -1;
 
     if (key.n > queue_n && memcmp(key.p, queue, queue_n) == 0) {
-        made = snprintf(out, 96, "%s%.*s", places, (int)(key.n - queue_n), key.p + queue_n);
-    } else if ((key.n > places_n && memcmp(key.p, places, places_n) == 0) ||
+        made = snprintf(out, 96, "%s%.*s", tickets, (int)(key.n - queue_n), key.p + queue_n);
+    } else if ((key.n > tickets_n && memcmp(key.p, tickets, tickets_n) == 0) ||
                (key.n > 10 && key.p[0] == '{' && memcmp(key.p + key.n - 8, ":timeout", 8) == 0)) {
         made = snprintf(out, 96, "%.*s", (int)key.n, key.p);
     }
@@ -106,8 +106,8 @@ check_left_behind(struct world *w)
 }
 
 /*
- * L4. A process releases the locks and places that the sessions of the former process left as soon as it reaches Redis,
- * and not when a lease is over; except counters that may have been given back before, which are left to their expiry.
+ * L4. A process releases the locks and tickets that the sessions of the former process left as soon as it reaches
+ * Redis, and not when a lease is over; except counters that may have been given back: these are left to their expiry.
  */
 void
 check_released(struct world *w)

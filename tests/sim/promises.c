@@ -152,11 +152,11 @@ has_attempt_of_cancelled(const struct session *s, const struct asked *a, int nam
 
 /*
  * S5. Not asserted where the order is not the order of requests at one daemon:
- * - readers go together, and a place in Redis counts more than a place at the daemon;
+ * - readers go together, and a ticket counts more than a position at the daemon;
  * - an owner whose last hold, or attempt, is still being given back when it asks (also the last holder that asks while
  *   the lock lingers, for more than the rest of its lease): others may ask right behind that release, the owner only
  *   after the answer; or an owner whose attempt was answered too early and is still under way: the owner has the
- *   place of that attempt; or an owner that received LOST, whose loss is confirmed first;
+ *   ticket of that attempt; or an owner that received LOST, whose loss is confirmed first;
  * - a request within the time of an operation after a CANCEL: the attempt in flight is for that owner (seeds 645 and
  *   2148);
  * - input that a process reads after it stood still: two waiters may have been granted permits meanwhile, and the lease

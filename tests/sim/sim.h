@@ -214,7 +214,7 @@ int fleet_table(const struct options *o);      /* 1: a time is above its bound *
 void clients_act(struct world *w);
 void cancels_act(struct daemon *d, const struct session *s); /* ends a wait, if there is one that the session may end */
 bool cancels_receive(struct daemon *d, const struct core_reply *r); /* true: it is the answer to a CANCEL */
-void clients_return(struct daemon *d);                         /* some of the adopted owners, soon */
+void clients_return(struct daemon *d);                         /* some of the restored owners, soon */
 void clients_receive(struct daemon *d, const struct core_reply *r);
 void clients_doom(struct world *w);                            /* ends the session in the middle of an MLOCK */
 void clients_leave(struct daemon *d);                          /* all its sessions end */

@@ -185,10 +185,10 @@ state_restore(struct daemon *d)
         violated(d->world, "A1", "daemon %d could not restore %d checkpoints of its own", d->index, (int)a.failed);
     }
     for (size_t i = 0; i < a.held; i++) {
-        sight(d->world, SIGHT_ADOPTED);
+        sight(d->world, SIGHT_RESTORED);
     }
     for (size_t i = 0; i < a.positions; i++) {
-        sight(d->world, SIGHT_ADOPTED_PLACE);
+        sight(d->world, SIGHT_RESTORED_POSITION);
     }
     note_to_free(d);
     d->releasing = a.released + a.lost > 0;

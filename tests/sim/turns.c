@@ -14,7 +14,7 @@
 /*
  * So the remote waiter waits at most for handoff.time, the present hold, and some round trips. Asserted while there are
  * no faults, and if the network answers within the turn that is left to others: a slower daemon asks when the turn is
- * over. Not asserted of kinds whose order is in Redis (places), or with several holders.
+ * over. Not asserted of kinds whose order is in Redis (tickets), or with several holders.
  *
  * A row of grants ends also when an attempt of its daemon finds the name taken: another owner held it then, and perhaps
  * released it without a broadcast; when another daemon gets the name, and perhaps gives it back because the waiter has

@@ -23,7 +23,7 @@ struct model_hold {
     int64_t until_us; /* of a permit, or of read holds */
 };
 
-struct model_place {
+struct model_ticket {
     uint64_t owner;
     int64_t until_us;
 };
@@ -34,8 +34,8 @@ struct model_key {
     int64_t expires_us;
     struct model_hold hold[MODEL_ENTRIES]; /* kinds with several holders */
     size_t holds_n;
-    struct model_place ticket[MODEL_ENTRIES]; /* first come, first served */
-    size_t places_n;
+    struct model_ticket ticket[MODEL_ENTRIES]; /* first come, first served */
+    size_t tickets_n;
 };
 
 struct model {
@@ -46,7 +46,7 @@ struct model {
     void (*wake)(void *ctx, int name, uint64_t owner);
     size_t (*listeners)(void *ctx, int name);
     void *ctx;
-    unsigned stale_heads, places_taken, places_lost, places_given_back; /* counters */
+    unsigned stale_heads, tickets_taken, tickets_lost, tickets_given_back; /* counters */
 };
 
 /* An operation that runs now, at now_us; d.sent_us is set. */
@@ -154,12 +154,12 @@ model_extend_one(struct model_key *k, struct model_call *c)
     c->d->expiry_ms = k->expires_us;
 }
 
-/* ---- places ---- */
+/* ---- tickets ---- */
 
-static inline struct model_place *
-model_place_of(struct model_key *k, uint64_t owner)
+static inline struct model_ticket *
+model_ticket_of(struct model_key *k, uint64_t owner)
 {
-    for (size_t i = 0; i < k->places_n; i++) {
+    for (size_t i = 0; i < k->tickets_n; i++) {
         if (k->ticket[i].owner == owner) {
             return &k->ticket[i];
         }
@@ -167,13 +167,13 @@ model_place_of(struct model_key *k, uint64_t owner)
     return NULL;
 }
 
-/* The number of heads of the queue whose time is over; `owner` asks, so its place counts as alive. */
+/* The number of heads of the queue whose time is over; `owner` asks, so its ticket counts as alive. */
 static inline size_t
 model_stale(const struct model_key *k, uint64_t owner, int64_t now_us)
 {
     size_t n = 0;
 
-    while (n < k->places_n && k->ticket[n].owner != owner && k->ticket[n].until_us <= now_us) {
+    while (n < k->tickets_n && k->ticket[n].owner != owner && k->ticket[n].until_us <= now_us) {
         n++;
     }
     return n;
@@ -182,7 +182,7 @@ model_stale(const struct model_key *k, uint64_t owner, int64_t now_us)
 static inline void
 model_call_head(struct model *m, const struct model_key *k, int name)
 {
-    if (k->places_n > 0) {
+    if (k->tickets_n > 0) {
         m->wake(m->ctx, name, k->ticket[0].owner);
     }
 }
@@ -190,8 +190,8 @@ model_call_head(struct model *m, const struct model_key *k, int name)
 static inline void
 model_drop(struct model *m, struct model_key *k, int name, size_t stale, int64_t now_us)
 {
-    memmove(k->ticket, k->ticket + stale, (k->places_n - stale) * sizeof(k->ticket[0]));
-    k->places_n -= stale;
+    memmove(k->ticket, k->ticket + stale, (k->tickets_n - stale) * sizeof(k->ticket[0]));
+    k->tickets_n -= stale;
     m->stale_heads += (unsigned)stale;
     if (stale > 0 && !model_is_held(k, now_us)) {
         m->wake(m->ctx, name, 0);
@@ -202,13 +202,13 @@ model_drop(struct model *m, struct model_key *k, int name, size_t stale, int64_t
 static inline bool
 model_leave(struct model_key *k, uint64_t owner)
 {
-    struct model_place *p = model_place_of(k, owner);
+    struct model_ticket *p = model_ticket_of(k, owner);
 
     if (p == NULL) {
         return false;
     }
-    memmove(p, p + 1, (size_t)(k->ticket + k->places_n - (p + 1)) * sizeof(*p));
-    k->places_n--;
+    memmove(p, p + 1, (size_t)(k->ticket + k->tickets_n - (p + 1)) * sizeof(*p));
+    k->tickets_n--;
     return true;
 }
 
@@ -217,9 +217,9 @@ model_acquire_fair(struct model *m, struct model_key *k, int name, struct model_
 {
     uint64_t owner = model_owner(c->daemon, c->op.owner);
     size_t stale = model_stale(k, owner, c->now_us);
-    bool next = stale == k->places_n || k->ticket[stale].owner == owner;
+    bool next = stale == k->tickets_n || k->ticket[stale].owner == owner;
     bool held = model_is_held(k, c->now_us);
-    struct model_place *p = model_place_of(k, owner);
+    struct model_ticket *p = model_ticket_of(k, owner);
     int64_t until_us = c->now_us + c->op.lease_us;
 
     if (c->op.reentry || (held ? model_is_mine(k, c) : next)) {
@@ -234,23 +234,23 @@ model_acquire_fair(struct model *m, struct model_key *k, int name, struct model_
     if (c->op.ticket && p != NULL) {
         p->until_us = until_us > p->until_us ? until_us : p->until_us;
     } else if (c->op.ticket) {
-        assert(k->places_n < MODEL_ENTRIES);
-        k->ticket[k->places_n++] = (struct model_place){owner, until_us};
-        m->places_taken++;
+        assert(k->tickets_n < MODEL_ENTRIES);
+        k->ticket[k->tickets_n++] = (struct model_ticket){owner, until_us};
+        m->tickets_taken++;
     }
     c->d->has_ticket = c->op.ticket || p != NULL;
     model_drop(m, k, name, stale, c->now_us);
 }
 
 static inline void
-model_extend_place(struct model *m, struct model_key *k, int name, struct model_call *c)
+model_extend_ticket(struct model *m, struct model_key *k, int name, struct model_call *c)
 {
     uint64_t owner = model_owner(c->daemon, c->op.owner);
-    struct model_place *p = model_place_of(k, owner);
+    struct model_ticket *p = model_ticket_of(k, owner);
     int64_t until_us = c->now_us + c->op.lease_us;
 
     if (p == NULL) {
-        m->places_lost++;
+        m->tickets_lost++;
         c->d->outcome = CORE_GONE_IN_REDIS;
     } else if (until_us > p->until_us) {
         p->until_us = until_us;
@@ -270,7 +270,7 @@ model_release_one(struct model *m, struct model_key *k, int name, struct model_c
     }
     k->owner = mine ? 0 : k->owner;
     has_ticket = model_leave(k, model_owner(c->daemon, c->op.owner));
-    m->places_given_back += has_ticket;
+    m->tickets_given_back += has_ticket;
     model_drop(m, k, name, model_stale(k, 0, c->now_us), c->now_us);
     if (!mine && !has_ticket) {
         c->d->outcome = CORE_GONE_IN_REDIS;
@@ -518,7 +518,7 @@ model_extend(struct model *m, struct model_key *k, int name, struct model_call *
     if (c->op.exact && model_too_late(m, c)) {
         c->d->outcome = CORE_DOWN;
     } else if (c->op.ticket) {
-        model_extend_place(m, k, name, c);
+        model_extend_ticket(m, k, name, c);
     } else if (c->op.kind == KIND_RW) {
         model_extend_rw(k, c);
     } else if (c->op.kind == KIND_SEMAPHORE) {

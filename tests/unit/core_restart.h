@@ -68,11 +68,11 @@ restart_as(struct world *w, int64_t us, bool same_boot)
 #define restarts(w) restart_as(w, MS(50), true)
 
 static inline void
-restored(struct core_restored a, size_t held, size_t places, size_t released, size_t lost)
+restored(struct core_restored a, size_t held, size_t positions, size_t released, size_t lost)
 {
-    ck_assert_msg(a.held == held && a.positions == places && a.released == released && a.lost == lost && a.failed == 0,
-                  "held %zu, places %zu, released %zu, lost %zu, failed %zu", a.held, a.positions, a.released, a.lost,
-                  a.failed);
+    ck_assert_msg(a.held == held && a.positions == positions && a.released == released && a.lost == lost &&
+                  a.failed == 0, "held %zu, positions %zu, released %zu, lost %zu, failed %zu", a.held, a.positions,
+                  a.released, a.lost, a.failed);
 }
 
 static inline void

@@ -517,7 +517,7 @@ take(struct world *w, uint64_t s, const char *name)
 
 /* s takes the free "a" of a kind whose holder only the key's expiry proves, which is this one. */
 static inline void
-take_stamped(struct world *w, uint64_t s, int64_t expiry_ms)
+take_counter(struct world *w, uint64_t s, int64_t expiry_ms)
 {
     uint64_t id = lock(w, s, "a", .kind = KIND_COUNTER);
 

@@ -125,7 +125,7 @@ START_TEST(once_while_held)
 }
 END_TEST
 
-/* It joins the place its owner has; both are answered, and it counts once. */
+/* It joins the position its owner has; both are answered, and it counts once. */
 START_TEST(once_while_waiting)
 {
     struct world w;

@@ -136,7 +136,7 @@ START_TEST(not_there)
         s = HAS(&w, .kind = rows[i].kind);
         pass(&w, MS(6));
         lock(&w, session(&w), "a", .kind = rows[i].kind);
-        skip_all(&w); /* kind fair takes its place at once */
+        skip_all(&w); /* kind fair takes its ticket at once */
         if (rows[i].kind == KIND_FAIR) {
             redis_says(&w, w.flights[w.flights_n - 1], CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
             skip_all(&w);

@@ -173,7 +173,7 @@ START_TEST(ticket)
 END_TEST
 
 /* A kind with tickets: the ticket is released in Redis, whether a request waits with it or it is kept. */
-START_TEST(place_in_redis)
+START_TEST(ticket_in_redis)
 {
     struct world w;
     struct flight op;
@@ -377,7 +377,7 @@ main(void)
                             grant_unknown,
                             kept_behind_a_straggler,
                             ticket,
-                            place_in_redis,
+                            ticket_in_redis,
                             multilock,
                             multilock_ticket,
                             reentry,

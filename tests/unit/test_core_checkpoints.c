@@ -56,7 +56,7 @@ confirmed(struct world *w, const char *name)
     redis_says(w, expect_op(w, CORE_EXTEND, name), CORE_OK);
 }
 
-/* A hold or a place that no owner can come back to is given back. */
+/* A hold or a position that no owner can come back to is given back. */
 START_TEST(checkpoints_without_an_owner)
 {
     for (int i = 0; i < 4; i++) {
@@ -70,7 +70,7 @@ START_TEST(checkpoints_without_an_owner)
         case 1: /* ... without a count */
             k.part.holds = 0;
             break;
-        case 2: /* a place without a grace */
+        case 2: /* a position without a grace */
             k.part.state = CORE_CHECKPOINT_QUEUED;
             k.owner_grace_us = k.queue_grace_us = 0;
             break;
@@ -87,8 +87,8 @@ START_TEST(checkpoints_without_an_owner)
 }
 END_TEST
 
-/* A restored place lives as long as its owner, whatever the grace of the place. */
-START_TEST(places_by_their_graces)
+/* A restored position lives as long as its owner, whatever the grace of the position. */
+START_TEST(positions_by_their_graces)
 {
     static const struct {
         int64_t ticket_us, owner_us, lives_us;
@@ -106,7 +106,7 @@ START_TEST(places_by_their_graces)
             pass(&w, rows[i].lives_us - 1);
             ck_assert(known(&w, "a"));
         }
-        pass(&w, 1); /* an owner without a grace ends at once, and its place with it */
+        pass(&w, 1); /* an owner without a grace ends at once, and its position with it */
         ck_assert(!known(&w, "a"));
         world_close(&w);
     }
@@ -280,7 +280,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {checkpoints_without_an_owner, places_by_their_graces, an_attempt_without_grace,
+    const TTest *tests[] = {checkpoints_without_an_owner, positions_by_their_graces, an_attempt_without_grace,
                             two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
                             reached_twice, reached_while_all_is_well, over_and_unverified};
 

@@ -299,7 +299,7 @@ START_TEST(verdicts_that_lie)
     ck_assert(judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", u, 7, false, 5, "a"}));
     world_close(&w);
 
-    open_as(&w, "d1"); /* alice has a place for "a", and waits for "b" */
+    open_as(&w, "d1"); /* alice has a position for "a", and waits for "b" */
     s = session(&w);
     t = session(&w);
     u = session(&w);

@@ -372,7 +372,7 @@ START_TEST(reader_behind_a_writer)
 }
 END_TEST
 
-/* A place that is kept in front of the writer: a LOCK that takes it is granted beside the other readers. */
+/* A position that is kept in front of the writer: a LOCK that takes it is granted beside the other readers. */
 START_TEST(reader_before_a_writer)
 {
     struct world w;

@@ -1,12 +1,12 @@
 /*
- * test_core_grace.c -- named owners without a session: the grace of their places in the queue and of what they hold.
+ * test_core_grace.c -- named owners without a session: the grace of their positions in the queue and of what they hold.
  */
 #include "tests/unit/core_world.h"
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 /* A named owner whose wait has timed out is still before later waiters: short waits in a loop stay fair. */
-START_TEST(place_is_kept)
+START_TEST(position_is_kept)
 {
     struct world w;
     uint64_t s, t, id, other;
@@ -33,8 +33,8 @@ START_TEST(place_is_kept)
 }
 END_TEST
 
-/* A place without a waiting request keeps no owner from a free lock; it is there when its owner comes back. */
-START_TEST(place_is_passed_over)
+/* A position without a waiting request keeps no owner from a free lock; it is there when its owner comes back. */
+START_TEST(position_is_passed_over)
 {
     struct world w;
     struct flight op;
@@ -47,7 +47,7 @@ START_TEST(place_is_passed_over)
     id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
     second = lock(&w, u, "a");
     third = lock(&w, v, "a");
-    gone(&w, t); /* the connection is lost: the wait is over, the place is not */
+    gone(&w, t); /* the connection is lost: the wait is over, the position is not */
     give(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_eq(op.op.owner, u);
@@ -64,7 +64,7 @@ START_TEST(place_is_passed_over)
 }
 END_TEST
 
-START_TEST(place_expires)
+START_TEST(position_expires)
 {
     struct world w;
     struct flight op;
@@ -88,8 +88,8 @@ START_TEST(place_expires)
 }
 END_TEST
 
-/* The attempt was in flight when the session ended: what it brings is given back, and the place stays. */
-START_TEST(place_of_an_attempt)
+/* The attempt was in flight when the session ended: what it brings is given back, and the position stays. */
+START_TEST(position_of_an_attempt)
 {
     struct world w;
     struct flight op;
@@ -124,8 +124,8 @@ START_TEST(place_of_an_attempt)
 }
 END_TEST
 
-/* The place ends before the attempt does, or after it. */
-START_TEST(place_ends_around_an_attempt)
+/* The position ends before the attempt does, or after it. */
+START_TEST(position_ends_around_an_attempt)
 {
     static const int64_t answered_after[] = {MS(2100), MS(1900)};
 
@@ -224,7 +224,7 @@ START_TEST(grace_over_unseen)
 }
 END_TEST
 
-/* Without a grace a named owner ends with its last session, and its place with it. */
+/* Without a grace a named owner ends with its last session, and its position with it. */
 START_TEST(grace_of_nothing)
 {
     struct world w;
@@ -352,8 +352,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {place_is_kept, place_is_passed_over, place_expires, place_of_an_attempt,
-                            place_ends_around_an_attempt, grace_then_released, grace_came_back, grace_over_unseen,
+    const TTest *tests[] = {position_is_kept, position_is_passed_over, position_expires, position_of_an_attempt,
+                            position_ends_around_an_attempt, grace_then_released, grace_came_back, grace_over_unseen,
                             grace_of_nothing, grace_of_several, grace_ends_under_a_token, asker_gone_owner_stays,
                             grace_of_an_earlier_owner};
 

@@ -246,7 +246,7 @@ START_TEST(kind_it_was_taken_as)
         ck_assert_uint_eq(asks_again(&w, s, (struct ask){.kind = is, .rule_kind = is})->token, token);
         redis_renews(&w, "a", renew(&w, s, "a", SEC(20)));
         id = lock(&w, t, "a", .kind = is, .rule_kind = is, .limit = 5);
-        skip_all(&w); /* operations for the place, the watch */
+        skip_all(&w); /* operations for the ticket, the watch */
         ck_assert_uint_eq(view_of(&w, "a").waiters, 1);
         ck_assert_int_eq(view_of(&w, "a").kind, was);
         expect_reply(&w, lock(&w, t, "a", .owner = "o", .kind = KIND_COUNTER, .rule_kind = is), CORE_WRONG_KIND);

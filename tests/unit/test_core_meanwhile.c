@@ -138,7 +138,7 @@ START_TEST(gone_past_a_wait)
 END_TEST
 
 /*
- * A hold of kind counter must not be released during its renewal, nor at once after its stamp was set: also not when
+ * A hold of kind counter must not be released during its renewal, nor at once after its expiry was set: also not when
  * Redis is reached again (CORE_REACHED).
  */
 START_TEST(given_back_while_renewed)
@@ -166,7 +166,7 @@ START_TEST(given_back_while_renewed)
         pass(&w, MS(5) - 1);
         quiet(&w);
         pass(&w, 1);
-        ck_assert_int_eq(w.flights[w.flights_n - 1].op.expiry_ms, 42); /* its stamp in Redis now */
+        ck_assert_int_eq(w.flights[w.flights_n - 1].op.expiry_ms, 42); /* its expiry in Redis now */
         redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
         if (!goes) {
             ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);

@@ -332,7 +332,7 @@ START_TEST(session_goes)
         ck_assert_int_eq(known(&w, "a"), owners[i] != NULL);
         ck_assert_uint_eq(view_of(&w, "c").waiters, 0);
         ck_assert_uint_eq(w.metrics.cancelled, 1);
-        if (owners[i] != NULL) { /* the place for c is kept for a while */
+        if (owners[i] != NULL) { /* the position for c is kept for a while */
             pass(&w, SEC(2));
             ck_assert(!known(&w, "d"));
             ck_assert_uint_eq(view_of(&w, "a").holds, 1);

@@ -225,7 +225,7 @@ START_TEST(unlock_that_is_not_sent)
     unlocked[0] = unlock(&w, s, "a");
     unlocked[1] = unlock(&w, s, "b");
     locked = lock(&w, s, "c", .nowait = true);
-    redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* the next owner must get another stamp */
+    redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* the next owner must get another expiry */
     quiet(&w);
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");

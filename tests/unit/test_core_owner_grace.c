@@ -150,7 +150,7 @@ START_TEST(never_more_than_a_grace)
 }
 END_TEST
 
-/* The owner's grace ends also while it waits: its place goes with it. */
+/* The owner's grace ends also while it waits: its position goes with it. */
 START_TEST(ends_a_wait)
 {
     struct world w;

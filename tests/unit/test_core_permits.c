@@ -168,7 +168,7 @@ START_TEST(by_token)
 }
 END_TEST
 
-/* The newest permit is the one that was granted last, also when its LOCK waited at a place that the owner had kept. */
+/* The newest permit is the one that was granted last, also when its LOCK waited at a kept position. */
 START_TEST(newest)
 {
     struct world w;
@@ -182,7 +182,7 @@ START_TEST(newest)
     gets(&w, t, NULL);
     gets(&w, t, NULL);
     gets(&w, t, NULL);
-    id = lock(&w, s, "a", THREE, .owner = "alice", .wait_us = MS(100)); /* leaves a place */
+    id = lock(&w, s, "a", THREE, .owner = "alice", .wait_us = MS(100)); /* leaves a position */
     pass(&w, MS(100));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     id = lock(&w, s, "a", THREE, .owner = "alice", .once = true);
@@ -424,8 +424,8 @@ START_TEST(unanswered)
 }
 END_TEST
 
-/* The place of a named owner is kept, and its next LOCK takes it up; a LOCK that came meanwhile stands behind it. */
-START_TEST(place_is_kept)
+/* The position of a named owner is kept, and its next LOCK takes it up; a LOCK that came meanwhile stands behind it. */
+START_TEST(position_is_kept)
 {
     struct world w;
     struct flight op;
@@ -824,7 +824,7 @@ main(void)
         lost,
         broken,
         unanswered,
-        place_is_kept,
+        position_is_kept,
         together,
         asked_later,
         later_in_the_same_turn,

@@ -526,7 +526,7 @@ START_TEST(views)
     ck_assert_uint_eq(core_totals(w.core).owners, 6);
 
     pass(&w, SEC(1));
-    expect_reply(&w, id, CORE_NOT_GRANTED); /* the place of bob is kept */
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* the position of bob is kept */
     ck_assert_str_eq(waiters(&w, "k:1", &seen), "k:1:1:bob:3000:1006000:kept k:1:2::1000:-1 ");
     ck_assert_str_eq(locks(&w, "k:1", &seen), "k:1:held:1 ");
 

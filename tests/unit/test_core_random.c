@@ -40,17 +40,17 @@ static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "ne
 
 /* Situations that must have come about. */
 enum sight {
-    READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
+    READERS, DOWNGRADED, PERMITS_OUT, TICKET_BESIDE_A_HOLD, TICKET_RENEWED, TICKETS_TAKEN, TICKETS_LOST, TICKETS_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
-    DEADLOCK_ELSEWHERE, RESTORED_HELD, RESTORED_PLACES, RESTORED_FREED, RESTORED_LOST, RECLAIMED, REFUSED,
+    DEADLOCK_ELSEWHERE, RESTORED_HELD, RESTORED_POSITIONS, RESTORED_RELEASED, RESTORED_LOST, RECLAIMED, REFUSED,
     GRACE_TIMED_OUT,
     POLLED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, DOMAIN_LOST, GRANTED_BESIDE_A_GRACE, HELD_BESIDE_A_LOSS, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
-    "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
-    "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
-    "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
-    "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
+    "readers", "downgraded", "permits out", "ticket beside a hold", "ticket renewed", "tickets taken", "tickets lost",
+    "tickets given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
+    "deadlock", "deadlock of many", "deadlock elsewhere", "restored held", "restored positions", "restored, released",
+    "restored lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
     "others found by a poll", "asked together", "asked behind a release",
     "one domain of several lost", "granted beside a grace of another domain", "held beside a loss of another domain"};
 
@@ -405,7 +405,7 @@ wake(void *ctx, int name, uint64_t owner)
 {
     struct world *w = ctx;
 
-    if (owner == 0 && kinds[name] == KIND_FAIR && w->redis.key[name].places_n > 0 && fault(w, ONE_CALLED, 300)) {
+    if (owner == 0 && kinds[name] == KIND_FAIR && w->redis.key[name].tickets_n > 0 && fault(w, ONE_CALLED, 300)) {
         return; /* as Redisson, which notifies the first waiter only */
     }
     for (int d = 0; d < DAEMONS; d++) {
@@ -807,8 +807,8 @@ note_operation(struct world *w, int d, const struct core_action *a)
         note_attempt(w, d, a);
     }
     w->sights[DOWNGRADED] += a->type == CORE_RELEASE && !a->op.shared && a->op.holds == 0 && a->op.other_sort > 0;
-    w->sights[PLACE_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.ticket && held;
-    w->sights[PLACE_RENEWED] += a->type == CORE_EXTEND && a->op.ticket;
+    w->sights[TICKET_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.ticket && held;
+    w->sights[TICKET_RENEWED] += a->type == CORE_EXTEND && a->op.ticket;
     w->sights[BROKE_SEVERAL] += a->type == CORE_BREAK_KEY && held && v.holders > 1;
 }
 
@@ -1239,7 +1239,7 @@ draw_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct picture *p = ctx;
 
-    /* A place in Redis that no answer has confirmed is not restored, so names with tickets are left out. */
+    /* A ticket that no answer has confirmed is not restored, so names with tickets are left out. */
     if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_TICKETS)) {
         p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n",
                                  (int)v->name.n, v->name.p, (int)v->owner.name.n, v->owner.name.p);
@@ -1316,8 +1316,8 @@ crash(struct world *w, int d, bool inside)
     ck_assert_msg(inside || strcmp(before.text, after.text) == 0, "seed %llu: before the crash\n%safter it\n%s",
                   (unsigned long long)w->seed, before.text, after.text);
     w->sights[RESTORED_HELD] += (unsigned)a.held;
-    w->sights[RESTORED_PLACES] += (unsigned)a.positions;
-    w->sights[RESTORED_FREED] += (unsigned)a.released;
+    w->sights[RESTORED_POSITIONS] += (unsigned)a.positions;
+    w->sights[RESTORED_RELEASED] += (unsigned)a.released;
     w->sights[RESTORED_LOST] += (unsigned)a.lost;
     if (chance(w, 800)) {
         n->up = true;
@@ -1461,9 +1461,9 @@ note_run(const struct world *w, struct total *t)
     for (int i = 0; i < SIGHTS; i++) {
         t->sights[i] += w->sights[i];
     }
-    t->sights[PLACES_TAKEN] += w->redis.places_taken;
-    t->sights[PLACES_LOST] += w->redis.places_lost;
-    t->sights[PLACES_BACK] += w->redis.places_given_back;
+    t->sights[TICKETS_TAKEN] += w->redis.tickets_taken;
+    t->sights[TICKETS_LOST] += w->redis.tickets_lost;
+    t->sights[TICKETS_BACK] += w->redis.tickets_given_back;
     t->sights[STALE_HEADS] += w->redis.stale_heads;
 }
 
@@ -1535,7 +1535,7 @@ run(uint64_t seed, bool traced, struct total *t)
     }
     for (int i = 0; i < NAMES; i++) {
         /* A counter whose acquire was not answered has no owner in Redis to release it by: it expires instead. */
-        bool left = model_is_held_by_any(&w.redis.key[i], kinds[i], w.now_us) || w.redis.key[i].places_n > 0;
+        bool left = model_is_held_by_any(&w.redis.key[i], kinds[i], w.now_us) || w.redis.key[i].tickets_n > 0;
 
         ck_assert_msg(!left || kinds[i] == KIND_COUNTER, "seed %llu: %s is still locked in Redis, or waited for",
                       (unsigned long long)seed, name_texts[i]);

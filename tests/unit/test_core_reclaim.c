@@ -87,10 +87,10 @@ START_TEST(every_kind_is_asserted_as_it_is)
         }
         id = unlock(&w, s, "a");
         if (kind_rows[kind].flags & KIND_F_BY_EXPIRY) {
-            pass(&w, MS(5)); /* see test_core_redis.c:stamped */
+            pass(&w, MS(5)); /* see test_core_redis.c:owned_by_expiry */
         }
         f = expect_op(&w, CORE_RELEASE, "a");
-        ck_assert(counts || f.op.expiry_ms == 88); /* the newest stamp proves the hold */
+        ck_assert(counts || f.op.expiry_ms == 88); /* the newest expiry proves the hold */
         redis_says(&w, f, CORE_OK);
         ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
         world_close(&w);

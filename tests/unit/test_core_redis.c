@@ -758,7 +758,7 @@ END_TEST
 
 /* ---- a kind whose only proof is its expiry: one operation at a time ---- */
 
-START_TEST(stamped)
+START_TEST(owned_by_expiry)
 {
     struct world w;
     struct flight op;
@@ -784,7 +784,7 @@ START_TEST(stamped)
     quiet(&w);
     redis_says(&w, op, CORE_OK, .expiry_ms = 333);
     expect_reply(&w, id, CORE_LEFT);
-    quiet(&w); /* the next owner must get another stamp, by more than scripts tolerate */
+    quiet(&w); /* the next owner must get another expiry, by more than scripts tolerate */
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_int_eq(op.op.expiry_ms, 333);
@@ -794,7 +794,7 @@ START_TEST(stamped)
 }
 END_TEST
 
-START_TEST(stamped_release_waits)
+START_TEST(counter_release_waits)
 {
     static const enum core_outcome outcomes[] = {CORE_OK, CORE_DOWN, CORE_UNKNOWN};
 
@@ -806,7 +806,7 @@ START_TEST(stamped_release_waits)
 
             world_open(&w);
             s = session(&w);
-            take_stamped(&w, s, 111);
+            take_counter(&w, s, 111);
             pass(&w, REPORTED_30S / 3);
             op = expect_op(&w, CORE_EXTEND, "a");
             if (how == 0) {
@@ -838,7 +838,7 @@ START_TEST(stamped_release_waits)
 END_TEST
 
 /* UNLOCK gets UNAVAILABLE also when the renewal before its release is not answered. */
-START_TEST(stamped_patience)
+START_TEST(counter_patience)
 {
     struct world w;
     struct flight op;
@@ -846,7 +846,7 @@ START_TEST(stamped_patience)
 
     world_open(&w);
     s = session(&w);
-    take_stamped(&w, s, 111);
+    take_counter(&w, s, 111);
     pass(&w, REPORTED_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     id = unlock(&w, s, "a");
@@ -861,7 +861,7 @@ START_TEST(stamped_patience)
 END_TEST
 
 /* A release behind an unanswered RENEW has not run yet: it does not wait for the end of the expiry. */
-START_TEST(stamped_release_behind_a_renew)
+START_TEST(counter_release_behind_a_renew)
 {
     struct world w;
     struct flight op;
@@ -869,7 +869,7 @@ START_TEST(stamped_release_behind_a_renew)
 
     world_open(&w);
     s = session(&w);
-    take_stamped(&w, s, 111);
+    take_counter(&w, s, 111);
     pass(&w, MS(5));
     renew(&w, s, "a", SEC(60));
     expect_op(&w, CORE_EXTEND, "a");
@@ -884,10 +884,10 @@ START_TEST(stamped_release_behind_a_renew)
 END_TEST
 
 /*
- * A release that may have run could find the stamp of the next owner: it is not repeated before its own stamp has
+ * A release that may have run could find the expiry of the next owner: it is not repeated before its own expiry has
  * expired. A release that has not run is repeated.
  */
-START_TEST(stamped_release_is_not_repeated)
+START_TEST(counter_release_is_not_repeated)
 {
     struct world w;
     struct flight op;
@@ -895,7 +895,7 @@ START_TEST(stamped_release_is_not_repeated)
 
     world_open(&w);
     s = session(&w);
-    take_stamped(&w, s, 111);
+    take_counter(&w, s, 111);
     pass(&w, MS(5));
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
@@ -914,15 +914,15 @@ START_TEST(stamped_release_is_not_repeated)
 }
 END_TEST
 
-/* Redis has lost its data before a release: another owner may have the lock now, with the same stamp. */
-START_TEST(stamped_release_behind_a_loss)
+/* Redis has lost its data before a release: another owner may have the lock now, with the same expiry. */
+START_TEST(counter_release_behind_a_loss)
 {
     struct world w;
     uint64_t s, id;
 
     world_open(&w);
     s = session(&w);
-    take_stamped(&w, s, 111);
+    take_counter(&w, s, 111);
     pass(&w, MS(5));
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
@@ -990,12 +990,12 @@ main(void)
         pause_ends_with_its_request,
         gone_in_redis,
         renewal_of_a_former_hold,
-        stamped,
-        stamped_release_waits,
-        stamped_patience,
-        stamped_release_behind_a_renew,
-        stamped_release_is_not_repeated,
-        stamped_release_behind_a_loss,
+        owned_by_expiry,
+        counter_release_waits,
+        counter_patience,
+        counter_release_behind_a_renew,
+        counter_release_is_not_repeated,
+        counter_release_behind_a_loss,
         unanswered_release_behind_the_lease,
     };
 

@@ -73,7 +73,7 @@ START_TEST(too_few)
         ck_assert_uint_eq(r->replicas_wanted, 2);
         ck_assert_uint_eq(w.metrics.replica_shortfalls, 1);
         ck_assert_uint_eq(w.metrics.grants, 0);
-        if (kind == KIND_COUNTER) { /* a stamp of its own first */
+        if (kind == KIND_COUNTER) { /* an expiry of its own first */
             pass(&w, MS(10));
         }
         op = expect_op(&w, CORE_RELEASE, "a");

@@ -40,7 +40,7 @@ START_TEST(kept_while_redis_may_have_it)
     lock(&w, t, "a", .key = "key-a");
     ck_assert_uint_eq(w.checkpoints_n, 1); /* a session that waits needs none */
     lock(&w, t, "a", .key = "key-a", .owner = "alice");
-    ck_assert_uint_eq(w.checkpoints_n, 2); /* a named owner has its place */
+    ck_assert_uint_eq(w.checkpoints_n, 2); /* a named owner has its position */
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "key-a");
     ck_assert_uint_eq(w.checkpoints[0].cp.part.state, CORE_CHECKPOINT_RELEASING);
@@ -49,7 +49,7 @@ START_TEST(kept_while_redis_may_have_it)
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(w.checkpoints_n, 1);
     pass(&w, SEC(2) + 1);
-    ck_assert_uint_eq(w.checkpoints_n, 0); /* the place has ended */
+    ck_assert_uint_eq(w.checkpoints_n, 0); /* the position has ended */
     world_close(&w);
 }
 END_TEST
@@ -71,7 +71,7 @@ static const enum kind all_kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER,
                                       KIND_RW,        KIND_RW,     KIND_SEMAPHORE, KIND_FENCED};
 
 /*
- * The next process releases a session's lock under its number, claim and stamp, when Redis is reached, and not earlier.
+ * The next process releases a session's lock under its number, claim and expiry, when Redis is reached, not earlier.
  */
 START_TEST(session_is_freed)
 {
@@ -101,14 +101,14 @@ START_TEST(session_is_freed)
 END_TEST
 
 /* Of kind counter: a release that may have run in the process before is not repeated before the expiry. */
-START_TEST(stamped_release_is_not_repeated)
+START_TEST(counter_release_is_not_repeated)
 {
     struct world w;
     uint64_t s;
 
     open_storing(&w);
     s = session(&w);
-    take_stamped(&w, s, 4711);
+    take_counter(&w, s, 4711);
     pass(&w, MS(5));
     unlock(&w, s, "a");
     expect_op(&w, CORE_RELEASE, "a");
@@ -247,8 +247,8 @@ START_TEST(newcomer_waits_for_the_release)
 }
 END_TEST
 
-/* The place of a session in Redis's queue is given back. */
-START_TEST(place_of_a_session_is_given_back)
+/* The ticket of a session is given back. */
+START_TEST(ticket_of_a_session_is_given_back)
 {
     struct world w;
 
@@ -579,9 +579,9 @@ START_TEST(partial_release_on_its_way)
 }
 END_TEST
 
-/* ---- named owners: their places ---- */
+/* ---- named owners: their positions ---- */
 
-START_TEST(places_stand_as_they_stood)
+START_TEST(positions_stand_as_they_stood)
 {
     static const char *const names[] = {"w0", "w1", "w2", "w3"};
     struct world w;
@@ -613,7 +613,7 @@ START_TEST(places_stand_as_they_stood)
 END_TEST
 
 /* bob stands in Redis's queue; alice came earlier, and does not stand there, because it was full. */
-START_TEST(places_in_redis_come_first)
+START_TEST(tickets_come_first)
 {
     struct world w;
     struct flight op;
@@ -622,7 +622,7 @@ START_TEST(places_in_redis_come_first)
     open_storing(&w);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no place in Redis */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no ticket */
     gone(&w, s);
     lock(&w, session(&w), "a", .kind = KIND_FAIR, .owner = "bob");
     op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -634,7 +634,7 @@ START_TEST(places_in_redis_come_first)
     redis_says(&w, op, CORE_OK);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
-    op = expect_op(&w, CORE_ACQUIRE, "a"); /* alice asks for a place as well */
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* alice asks for a ticket as well */
     ck_assert(op.op.ticket);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
     bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
@@ -646,8 +646,8 @@ START_TEST(places_in_redis_come_first)
 }
 END_TEST
 
-/* A waiter that gets a place in Redis's queue passes those without one; these keep their order. */
-START_TEST(places_that_are_passed)
+/* A waiter that gets a ticket passes those without one; these keep their order. */
+START_TEST(positions_that_are_passed)
 {
     static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
     const struct claim_checkpoint *first, *second;
@@ -674,7 +674,7 @@ START_TEST(places_that_are_passed)
 END_TEST
 
 /*
- * The acquire of a named owner may have got the lock: it is released with the place; an owner that comes back has it.
+ * The acquire of a named owner may have got the lock: it is released with the ticket; an owner that comes back has it.
  */
 START_TEST(acquire_of_a_named_owner)
 {
@@ -704,8 +704,8 @@ START_TEST(acquire_of_a_named_owner)
 }
 END_TEST
 
-/* A drain refuses waiters, but their places are kept for the next process. */
-START_TEST(drain_keeps_places)
+/* A drain refuses waiters, but their positions are kept for the next process. */
+START_TEST(drain_keeps_positions)
 {
     struct world w;
     uint64_t s, t;
@@ -726,8 +726,8 @@ START_TEST(drain_keeps_places)
 }
 END_TEST
 
-/* The places are kept as long as the drain lasts: drain_timeout may be an hour. */
-START_TEST(drain_keeps_places_to_its_end)
+/* The positions are kept as long as the drain lasts: drain_timeout may be an hour. */
+START_TEST(drain_keeps_positions_to_its_end)
 {
     struct world w;
 
@@ -810,12 +810,12 @@ main(void)
     tcase_add_test(t, nothing_is_kept_unless_it_is_wanted);
     tcase_add_loop_test(t, session_is_freed, 0, kinds);
     tcase_add_test(t, release_is_tried_again);
-    tcase_add_test(t, stamped_release_is_not_repeated);
+    tcase_add_test(t, counter_release_is_not_repeated);
     tcase_add_test(t, acquire_on_its_way_is_swept_up);
     tcase_add_loop_test(t, released_until_the_longest_lease_ends, 0, 5);
     tcase_add_test(t, restarts_do_not_lengthen_the_time_of_a_release);
     tcase_add_test(t, newcomer_waits_for_the_release);
-    tcase_add_test(t, place_of_a_session_is_given_back);
+    tcase_add_test(t, ticket_of_a_session_is_given_back);
     tcase_add_loop_test(t, named_owner_holds_on, 0, kinds);
     tcase_add_test(t, writer_and_reader);
     tcase_add_loop_test(t, several_holders, 0, 2);
@@ -827,12 +827,12 @@ main(void)
     tcase_add_test(t, deadline_is_kept_to);
     tcase_add_test(t, shrinking_renew_on_its_way);
     tcase_add_test(t, partial_release_on_its_way);
-    tcase_add_test(t, places_stand_as_they_stood);
-    tcase_add_test(t, places_in_redis_come_first);
-    tcase_add_test(t, places_that_are_passed);
+    tcase_add_test(t, positions_stand_as_they_stood);
+    tcase_add_test(t, tickets_come_first);
+    tcase_add_test(t, positions_that_are_passed);
     tcase_add_loop_test(t, acquire_of_a_named_owner, 0, 2);
-    tcase_add_test(t, drain_keeps_places);
-    tcase_add_test(t, drain_keeps_places_to_its_end);
+    tcase_add_test(t, drain_keeps_positions);
+    tcase_add_test(t, drain_keeps_positions_to_its_end);
     tcase_add_test(t, ids_and_tokens_rise);
     tcase_add_test(t, ids_that_were_kept_are_not_used_again);
     tcase_add_test(t, a_record_that_does_not_fit_is_forgotten);

@@ -5,14 +5,14 @@
 
 #include "tests/unit/core_world.h"
 
-enum { PLACES = 60 };
+enum { WAITERS = 60 };
 
 static void
-open_with(struct world *w, uint32_t places, uint32_t of_a_session)
+open_with(struct world *w, uint32_t waiters, uint32_t of_a_session)
 {
     struct core_conf conf = world_conf;
 
-    conf.waiters_max = places;
+    conf.waiters_max = waiters;
     conf.locks_max = 100000;
     conf.session_waiters_max = of_a_session;
     world_open_conf(w, &conf);
@@ -35,23 +35,23 @@ wait_by_all(struct world *w, uint64_t s, const char *prefix)
 }
 
 /* Sessions take as many waits as they get: one without any still gets some; and a NOWAIT request needs none. */
-START_TEST(places_are_of_no_session_alone)
+START_TEST(waits_are_of_no_session_alone)
 {
     uint64_t s[4], late;
     struct world w;
     int n, all = 0;
 
-    open_with(&w, PLACES, 0);
+    open_with(&w, WAITERS, 0);
     take(&w, session(&w), "a");
     for (int i = 0; i < 4; i++) {
         char prefix[] = {(char)('a' + i), '\0'};
 
         s[i] = session(&w);
         n = wait_by_all(&w, s[i], prefix);
-        ck_assert_int_gt(n, i == 0 ? PLACES / 3 : PLACES / 20);
+        ck_assert_int_gt(n, i == 0 ? WAITERS / 3 : WAITERS / 20);
         all += n;
     }
-    ck_assert_int_lt(all, PLACES);
+    ck_assert_int_lt(all, WAITERS);
     expect_reply(&w, lock(&w, s[0], "free"), CORE_TOO_MANY_WAITERS);
     late = session(&w);
     redis_grants(&w, "now", lock(&w, s[0], "now", .owner = "x", .nowait = true));
@@ -65,7 +65,7 @@ START_TEST(a_session_has_its_own_bound)
     struct world w;
     uint64_t s;
 
-    open_with(&w, PLACES, 5);
+    open_with(&w, WAITERS, 5);
     take(&w, session(&w), "a");
     s = session(&w);
     ck_assert_int_eq(wait_by_all(&w, s, "x"), 5);
@@ -135,12 +135,12 @@ START_TEST(a_user_leaves_something_to_others)
 END_TEST
 
 /* The end of a wait, in whatever way, frees its part of the limit. */
-START_TEST(places_come_back)
+START_TEST(room_comes_back)
 {
     uint64_t s, holder;
     struct world w;
 
-    open_with(&w, PLACES, 5);
+    open_with(&w, WAITERS, 5);
     holder = session(&w);
     take(&w, holder, "a");
     for (int round = 0; round < 3; round++) {
@@ -184,7 +184,7 @@ START_TEST(ends_of_leases_are_not_kept_without_bound)
     struct world w;
     uint64_t s;
 
-    open_with(&w, PLACES, 0);
+    open_with(&w, WAITERS, 0);
     w.unchecked = true;
     s = session(&w);
     lose_many(&w, s, "x", 3000);
@@ -215,7 +215,7 @@ START_TEST(the_end_of_a_lease_is_reported_for_a_while)
     struct world w;
     uint64_t s;
 
-    open_with(&w, PLACES, 0);
+    open_with(&w, WAITERS, 0);
     s = session(&w);
     lose_many(&w, s, "x", 2);
     pass(&w, SEC(590));
@@ -238,7 +238,7 @@ START_TEST(the_loss_of_a_renewed_lock_is_always_reported)
     struct world w;
     uint64_t s;
 
-    open_with(&w, PLACES, 0);
+    open_with(&w, WAITERS, 0);
     s = session(&w);
     redis_grants(&w, "a", lock(&w, s, "a"));
     pass(&w, SEC(10));
@@ -253,8 +253,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {places_are_of_no_session_alone, a_session_has_its_own_bound,
-                            most_of_a_limit_is_for_any_user, a_user_leaves_something_to_others, places_come_back,
+    const TTest *tests[] = {waits_are_of_no_session_alone, a_session_has_its_own_bound,
+                            most_of_a_limit_is_for_any_user, a_user_leaves_something_to_others, room_comes_back,
                             ends_of_leases_are_not_kept_without_bound, the_end_of_a_lease_is_reported_for_a_while,
                             the_loss_of_a_renewed_lock_is_always_reported};
 

@@ -1,5 +1,5 @@
 /*
- * test_core_tickets.c -- kinds whose waiters have a ticket, a place in Redis: it is taken at once, renewed, given back,
+ * test_core_tickets.c -- kinds whose waiters have a ticket: it is taken at once, renewed, given back,
  * and the order is the same in Redis and here.
  */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "tests/unit/core_world.h"
 
 #define FAIR .kind = KIND_FAIR
-#define PLACE_S 30 /* a place lasts so long without a renewal */
+#define TICKET_S 30 /* a ticket lasts so long without a renewal */
 
 /* s takes the free "a"; returns the token. */
 static uint64_t
@@ -27,9 +27,9 @@ expect_ticket(struct world *w, uint64_t owner)
     return op;
 }
 
-/* The next operation asks for a place for `owner`, and gets it. */
+/* The next operation asks for a ticket for `owner`, and gets it. */
 static struct flight
-places(struct world *w, uint64_t owner, int64_t pttl_us)
+takes_ticket(struct world *w, uint64_t owner, int64_t pttl_us)
 {
     struct flight op = expect_ticket(w, owner);
 
@@ -37,7 +37,7 @@ places(struct world *w, uint64_t owner, int64_t pttl_us)
     return op;
 }
 
-/* The next operation is an attempt of `owner` without a place. */
+/* The next operation is an attempt of `owner` without a ticket. */
 static struct flight
 asks(struct world *w, uint64_t owner)
 {
@@ -55,10 +55,10 @@ expect_watch(const struct world *w, uint64_t owner)
 }
 
 /*
- * Another client has the lock: all waiters ask for a place at once, one after the other; then only the first asks
+ * Another client has the lock: all waiters ask for a ticket at once, one after the other; then only the first asks
  * again.
  */
-START_TEST(all_take_places)
+START_TEST(all_take_tickets)
 {
     struct world w;
     struct flight op;
@@ -90,7 +90,7 @@ START_TEST(all_take_places)
 }
 END_TEST
 
-/* A later waiter that takes a place does not delay the next attempt of the first one. */
+/* A later waiter that takes a ticket does not delay the next attempt of the first one. */
 START_TEST(the_first_one_is_not_put_off)
 {
     struct world w;
@@ -100,11 +100,11 @@ START_TEST(the_first_one_is_not_put_off)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", FAIR);
-    places(&w, s, SEC(30));
+    takes_ticket(&w, s, SEC(30));
     expect_watch(&w, s);
     pass(&w, SEC(4));
     lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(30));
+    takes_ticket(&w, t, SEC(30));
     pass(&w, SEC(1));
     quiet(&w);
     pass(&w, MS(1));
@@ -128,7 +128,7 @@ START_TEST(the_turn_is_not_forgotten)
     u = session(&w);
     takes(&w, h);
     id = lock(&w, s, "a", FAIR);
-    places(&w, s, SEC(30));
+    takes_ticket(&w, s, SEC(30));
     expect_watch(&w, s);
     left = unlock(&w, h, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
@@ -138,15 +138,15 @@ START_TEST(the_turn_is_not_forgotten)
     redis_says(&w, gives, CORE_OK);
     expect_reply(&w, left, CORE_LEFT);
     redis_says(&w, ticket, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
-    places(&w, u, SEC(30));
+    takes_ticket(&w, u, SEC(30));
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     world_close(&w);
 }
 END_TEST
 
-/* Held here: waiters take a place all the same, so that remote waiters stand behind them. */
-START_TEST(places_while_held_here)
+/* Held here: waiters take a ticket all the same, so that remote waiters stand behind them. */
+START_TEST(tickets_while_held_here)
 {
     struct world w;
     uint64_t s, t, u, id;
@@ -157,10 +157,10 @@ START_TEST(places_while_held_here)
     u = session(&w);
     takes(&w, s);
     id = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(30));
+    takes_ticket(&w, t, SEC(30));
     expect_watch(&w, t);
     lock(&w, u, "a", FAIR);
-    places(&w, u, SEC(30));
+    takes_ticket(&w, u, SEC(30));
     pass(&w, SEC(5));
     quiet(&w); /* held here, so no attempt before the release */
     unlock(&w, s, "a");
@@ -173,7 +173,7 @@ START_TEST(places_while_held_here)
 }
 END_TEST
 
-/* A NOWAIT request asks, but takes no place. */
+/* A NOWAIT request asks, but takes no ticket. */
 START_TEST(nowait)
 {
     struct world w;
@@ -200,7 +200,7 @@ START_TEST(nowait)
 }
 END_TEST
 
-/* Each waiter's place is renewed after a third of its time, also while the daemon does not ask for the lock. */
+/* Each waiter's ticket is renewed after a third of its time, also while the daemon does not ask for the lock. */
 START_TEST(renewed)
 {
     struct world w;
@@ -213,17 +213,17 @@ START_TEST(renewed)
         struct flight first;
 
         lock(&w, s[i] = session(&w), "a", FAIR);
-        first = places(&w, s[i], SEC(30));
+        first = takes_ticket(&w, s[i], SEC(30));
         if (i == 1) {
             expect_watch(&w, first.op.owner);
         }
     }
     for (int n = 0; n < 5; n++) {
-        pass(&w, SEC(PLACE_S / 3) - MS(100)); /* together with the holder's lease */
+        pass(&w, SEC(TICKET_S / 3) - MS(100)); /* together with the holder's lease */
         for (int i = 0; i < 3; i++) {
             op[i] = expect_op(&w, CORE_EXTEND, "a");
             ck_assert(op[i].op.ticket == (i > 0) && op[i].op.reentry == (i == 0) && !op[i].op.exact);
-            ck_assert_int_eq(op[i].op.lease_us, SEC(PLACE_S));
+            ck_assert_int_eq(op[i].op.lease_us, SEC(TICKET_S));
             ck_assert_uint_eq(op[i].op.owner, s[i]);
         }
         for (int i = 0; i < 3; i++) {
@@ -234,7 +234,7 @@ START_TEST(renewed)
 }
 END_TEST
 
-/* A place that was taken with a short lease lasts as long as that: it is renewed in time. */
+/* A ticket that was taken with a short lease lasts as long as that: it is renewed in time. */
 START_TEST(renewed_sooner)
 {
     struct world w;
@@ -244,7 +244,7 @@ START_TEST(renewed_sooner)
     s = session(&w);
     takes(&w, session(&w));
     lock(&w, s, "a", FAIR, .lease_us = SEC(3));
-    places(&w, s, SEC(30));
+    takes_ticket(&w, s, SEC(30));
     expect_watch(&w, s);
     pass(&w, SEC(1));
     ck_assert(expect_op(&w, CORE_EXTEND, "a").op.ticket);
@@ -265,7 +265,7 @@ START_TEST(not_renewed)
     world_open(&w);
     s = session(&w);
     lock(&w, s, "a", FAIR);
-    places(&w, s, -1);
+    takes_ticket(&w, s, -1);
     expect_watch(&w, s);
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
@@ -285,8 +285,8 @@ START_TEST(not_renewed)
 }
 END_TEST
 
-/* Redis has lost the place: the waiter takes a new one, behind all others, there and here. */
-START_TEST(lost_place)
+/* Redis has lost the ticket: the waiter takes a new one, behind all others, there and here. */
+START_TEST(lost_ticket)
 {
     struct world w;
     struct flight op[2], ticket;
@@ -298,10 +298,10 @@ START_TEST(lost_place)
     u = session(&w);
     takes(&w, u);
     first = lock(&w, s, "a", FAIR);
-    places(&w, s, SEC(30));
+    takes_ticket(&w, s, SEC(30));
     expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(30));
+    takes_ticket(&w, t, SEC(30));
     pass(&w, SEC(10));
     expect_op(&w, CORE_EXTEND, "a");
     op[0] = expect_op(&w, CORE_EXTEND, "a");
@@ -325,8 +325,8 @@ START_TEST(lost_place)
 }
 END_TEST
 
-/* The first waiter asks for the lock and learns that it has no place any more: as above. */
-START_TEST(lost_place_found_out)
+/* The first waiter asks for the lock and learns that it has no ticket any more: as above. */
+START_TEST(lost_ticket_found_out)
 {
     struct world w;
     struct flight op;
@@ -336,10 +336,10 @@ START_TEST(lost_place_found_out)
     s = session(&w);
     t = session(&w);
     first = lock(&w, s, "a", FAIR);
-    places(&w, s, SEC(3));
+    takes_ticket(&w, s, SEC(3));
     expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(3));
+    takes_ticket(&w, t, SEC(3));
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = false);
     op = expect_ticket(&w, s);
@@ -354,11 +354,11 @@ START_TEST(lost_place_found_out)
 END_TEST
 
 /*
- * The renewal of a lost place is answered late, when an attempt has found the loss and taken another place: its outcome
- * is not about the new place. (Else each waiter would go behind the other here, but not in Redis, and neither would
+ * The renewal of a lost ticket is answered late, when an attempt has found the loss and taken another: its outcome is
+ * not about the new ticket. (Else each waiter would go behind the other here, but not in Redis, and neither would
  * ever get the lock.)
  */
-START_TEST(renewal_overtaken_by_the_next_place)
+START_TEST(renewal_overtaken_by_the_next_ticket)
 {
     struct world w;
     struct flight op, other, renewal;
@@ -368,10 +368,10 @@ START_TEST(renewal_overtaken_by_the_next_place)
     s = session(&w);
     t = session(&w);
     lock(&w, s, "a", FAIR);
-    op = places(&w, s, SEC(3600));
+    op = takes_ticket(&w, s, SEC(3600));
     expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(3600));
+    takes_ticket(&w, t, SEC(3600));
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     pass(&w, SEC(5) - MS(1));
@@ -392,8 +392,8 @@ START_TEST(renewal_overtaken_by_the_next_place)
 }
 END_TEST
 
-/* The same, and Redis has no other place. */
-START_TEST(renewal_of_no_place)
+/* The same, and Redis has no other ticket. */
+START_TEST(renewal_of_no_ticket)
 {
     struct world w;
     struct flight op, renewal;
@@ -402,7 +402,7 @@ START_TEST(renewal_of_no_place)
     world_open(&w);
     s = session(&w);
     lock(&w, s, "a", FAIR);
-    op = places(&w, s, SEC(3600));
+    op = takes_ticket(&w, s, SEC(3600));
     expect_watch(&w, s);
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
@@ -420,7 +420,7 @@ START_TEST(renewal_of_no_place)
 }
 END_TEST
 
-/* The lock is granted during a renewal of the place: the outcome of that renewal is not about the hold. */
+/* The lock is granted during a renewal of the ticket: the outcome of that renewal is not about the hold. */
 START_TEST(renewal_overtaken_by_the_grant)
 {
     static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_OK, CORE_UNKNOWN};
@@ -433,7 +433,7 @@ START_TEST(renewal_overtaken_by_the_grant)
         world_open(&w);
         s = session(&w);
         id = lock(&w, s, "a", FAIR);
-        op = places(&w, s, SEC(3600));
+        op = takes_ticket(&w, s, SEC(3600));
         expect_watch(&w, s);
         pass(&w, SEC(5) + MS(1));
         redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
@@ -454,7 +454,7 @@ START_TEST(renewal_overtaken_by_the_grant)
 }
 END_TEST
 
-/* A waiter that ends gives its place back; the release of the lock does not end that job. */
+/* A waiter that ends gives its ticket back; the release of the lock does not end that job. */
 START_TEST(giving_up)
 {
     struct world w;
@@ -466,7 +466,7 @@ START_TEST(giving_up)
     t = session(&w);
     takes(&w, t);
     id = lock(&w, s, "a", FAIR, .wait_us = SEC(1));
-    places(&w, s, SEC(30));
+    takes_ticket(&w, s, SEC(30));
     expect_watch(&w, s);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
@@ -483,7 +483,7 @@ START_TEST(giving_up)
     pass(&w, MS(500));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     ck_assert(!known(&w, "a"));
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1); /* of the hold, not of the place */
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1); /* of the hold, not of the ticket */
     world_close(&w);
 }
 END_TEST
@@ -520,7 +520,7 @@ START_TEST(unanswered_behind_another)
     s = session(&w);
     t = session(&w);
     lock(&w, s, "a", FAIR);
-    places(&w, s, SEC(3600));
+    takes_ticket(&w, s, SEC(3600));
     expect_watch(&w, s);
     id = lock(&w, t, "a", FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
@@ -530,7 +530,7 @@ START_TEST(unanswered_behind_another)
 }
 END_TEST
 
-/* A key of another kind is waited for: no waiter has a place there, and Redis is asked as seldom as for other kinds. */
+/* A key of another kind is waited for: no waiter has a ticket, and Redis is asked as seldom as for other kinds. */
 START_TEST(foreign)
 {
     struct world w;
@@ -553,14 +553,14 @@ START_TEST(foreign)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
     }
     pass(&w, SEC(5) + MS(1));
-    places(&w, s, SEC(3)); /* now the key is of kind fair */
-    places(&w, t, SEC(3));
+    takes_ticket(&w, s, SEC(3)); /* now the key is of kind fair */
+    takes_ticket(&w, t, SEC(3));
     world_close(&w);
 }
 END_TEST
 
-/* Redis has no place (no room, or its list has another type): the waiter does not ask more often for that. */
-START_TEST(no_place_to_be_had)
+/* Redis has no ticket (no room, or its list has another type): the waiter does not ask more often for that. */
+START_TEST(no_ticket_to_be_had)
 {
     struct world w;
     uint64_t s;
@@ -578,8 +578,8 @@ START_TEST(no_place_to_be_had)
 }
 END_TEST
 
-/* A named owner's place is kept and renewed in Redis, too; the owner's next LOCK stands there again. */
-START_TEST(kept_place)
+/* A named owner's ticket is kept and renewed in Redis, too; the owner's next LOCK stands there again. */
+START_TEST(kept_ticket)
 {
     struct world w;
     struct flight op, renewal[3];
@@ -596,7 +596,7 @@ START_TEST(kept_place)
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
     pass(&w, SEC(9));
     expect_reply(&w, first, CORE_NOT_GRANTED);
-    quiet(&w); /* the place is not given back */
+    quiet(&w); /* the ticket is not given back */
     pass(&w, SEC(1));
     for (int i = 0; i < 3; i++) {
         renewal[i] = expect_op(&w, CORE_EXTEND, "a");
@@ -613,8 +613,8 @@ START_TEST(kept_place)
 }
 END_TEST
 
-/* A kept place without a waiter has its turn: it is given back, so that the next waiter need not wait for its end. */
-START_TEST(kept_place_is_passed_on)
+/* A kept ticket without a waiter has its turn: it is given back, so that the next waiter need not wait for its end. */
+START_TEST(kept_ticket_is_passed_on)
 {
     struct world w;
     struct flight op;
@@ -629,10 +629,10 @@ START_TEST(kept_place_is_passed_on)
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     expect_watch(&w, kept);
     id = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(3600));
+    takes_ticket(&w, t, SEC(3600));
     pass(&w, SEC(1));
     expect_reply(&w, id - 1, CORE_NOT_GRANTED);
-    quiet(&w); /* the channel of the first place is still watched */
+    quiet(&w); /* the channel of the first ticket is still watched */
     hint(&w, op.op.queue);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.owner, kept);
@@ -652,7 +652,7 @@ START_TEST(watch_follows_the_head)
     world_open(&w);
     for (int i = 0; i < 3; i++) {
         lock(&w, s[i] = session(&w), "a", FAIR);
-        places(&w, s[i], SEC(3600));
+        takes_ticket(&w, s[i], SEC(3600));
         if (i == 0) {
             expect_watch(&w, s[0]);
         }
@@ -687,7 +687,7 @@ START_TEST(granted_beside_a_hold)
 }
 END_TEST
 
-/* During the holder's release a waiter asks for a place, and is granted the lock: the grant counts. */
+/* During the holder's release a waiter asks for a ticket, and is granted the lock: the grant counts. */
 START_TEST(granted_behind_a_release)
 {
     struct world w;
@@ -713,8 +713,8 @@ START_TEST(granted_behind_a_release)
 }
 END_TEST
 
-/* A lock that is granted after its session has gone is released; then the owner's place is the last, as in Redis. */
-START_TEST(kept_place_after_a_release)
+/* A lock that is granted after its session has gone is released; then the owner's position is the last, as in Redis. */
+START_TEST(kept_position_after_a_release)
 {
     struct world w;
     struct flight op;
@@ -730,7 +730,7 @@ START_TEST(kept_place_after_a_release)
     redis_says(&w, op, CORE_OK);
     op = expect_op(&w, CORE_RELEASE, "a");
     other = lock(&w, t, "a", FAIR);
-    places(&w, t, SEC(30));
+    takes_ticket(&w, t, SEC(30));
     expect_watch(&w, t);
     redis_says(&w, op, CORE_OK);
     redis_says(&w, asks(&w, t), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true); /* a remote waiter was faster */
@@ -746,8 +746,8 @@ START_TEST(kept_place_after_a_release)
 }
 END_TEST
 
-/* A place that is kept here only: an owner that takes one in Redis meanwhile goes before it, there and here. */
-START_TEST(kept_place_here_only)
+/* A position that is kept here only: an owner that takes a ticket meanwhile goes before it, there and here. */
+START_TEST(kept_position_here_only)
 {
     struct world w;
     struct flight op;
@@ -778,7 +778,7 @@ START_TEST(kept_place_here_only)
 }
 END_TEST
 
-/* An unanswered attempt may have taken a place: it is repeated before another waiter takes one. */
+/* An unanswered attempt may have taken a ticket: it is repeated before another waiter takes one. */
 START_TEST(unanswered_before_others)
 {
     struct world w;
@@ -793,7 +793,7 @@ START_TEST(unanswered_before_others)
     expect_reply(&w, w.request, CORE_NOT_GRANTED);
     lock(&w, t, "a", FAIR);
     op = expect_ticket(&w, t);
-    lock(&w, s, "a", FAIR, .owner = "alice"); /* in time for its old place here */
+    lock(&w, s, "a", FAIR, .owner = "alice"); /* in time for its old position here */
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
     op = expect_ticket(&w, t);
@@ -803,7 +803,7 @@ START_TEST(unanswered_before_others)
 }
 END_TEST
 
-/* Without checkpoints a drain gives all places in Redis back. */
+/* Without checkpoints a drain gives all tickets in Redis back. */
 START_TEST(drain)
 {
     struct world w;
@@ -834,7 +834,7 @@ count_waiter(void *ctx, const struct core_waiter_view *v)
 /*
  * As a client that polls by SET NX with a new value each time: however many attempts were refused, Redis is asked anew.
  */
-START_TEST(unused_places_keep_no_request_out)
+START_TEST(unused_positions_keep_no_request_out)
 {
     char owner[8];
     struct world w;
@@ -858,8 +858,8 @@ START_TEST(unused_places_keep_no_request_out)
 }
 END_TEST
 
-/* Each refused LOCK of a new named owner leaves a place: the oldest stay, up to a bound, each for its queue grace. */
-START_TEST(unused_places_are_bounded)
+/* Each refused LOCK of a new named owner leaves a position: the oldest stay, up to a bound, for the queue grace. */
+START_TEST(unused_positions_are_bounded)
 {
     char owner[8];
     struct world w;
@@ -890,36 +890,36 @@ int
 main(void)
 {
     const TTest *tests[] = {
-        all_take_places,
+        all_take_tickets,
         the_first_one_is_not_put_off,
         the_turn_is_not_forgotten,
-        places_while_held_here,
+        tickets_while_held_here,
         nowait,
         renewed,
         renewed_sooner,
         not_renewed,
-        lost_place,
-        lost_place_found_out,
-        renewal_overtaken_by_the_next_place,
-        renewal_of_no_place,
+        lost_ticket,
+        lost_ticket_found_out,
+        renewal_overtaken_by_the_next_ticket,
+        renewal_of_no_ticket,
         renewal_overtaken_by_the_grant,
         giving_up,
         giving_up_unanswered,
         unanswered_behind_another,
         foreign,
-        no_place_to_be_had,
-        kept_place,
-        kept_place_is_passed_on,
+        no_ticket_to_be_had,
+        kept_ticket,
+        kept_ticket_is_passed_on,
         watch_follows_the_head,
         granted_beside_a_hold,
         granted_behind_a_release,
-        kept_place_after_a_release,
-        kept_place_here_only,
+        kept_position_after_a_release,
+        kept_position_here_only,
         unanswered_before_others,
         drain,
-        unused_places_are_bounded,
-        unused_places_keep_no_request_out,
+        unused_positions_are_bounded,
+        unused_positions_keep_no_request_out,
     };
 
-    return suite_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, tickets", tests, sizeof(tests) / sizeof(tests[0]));
 }

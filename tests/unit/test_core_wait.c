@@ -35,7 +35,7 @@ START_TEST(nowait_taken_elsewhere)
 }
 END_TEST
 
-/* The kept place of a named owner is no answer of Redis: each NOWAIT request asks Redis. */
+/* The kept position of a named owner is no answer of Redis: each NOWAIT request asks Redis. */
 START_TEST(nowait_asks_every_time)
 {
     struct world w;

@@ -600,7 +600,7 @@ START_TEST(our_own_subscription)
         struct world w;
         uint64_t s[3], id[3], last;
         struct flight op;
-        bool no_grace = sub == GOES; /* else a place is kept, and so is the subscription */
+        bool no_grace = sub == GOES; /* else a position is kept, and so is the subscription */
 
         open_probing(&w);
         s[0] = session(&w);
