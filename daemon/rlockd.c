@@ -130,7 +130,7 @@ log_error(void *ctx, struct slice line)
 {
     const struct process *p = ctx;
 
-    log_event(&p->log, LOG_ERROR, "conf", "error", "error", LOG_B(line), NULL);
+    log_event(&p->log, LOG_ERROR, "conf", "refused", "error", LOG_B(line), NULL);
 }
 
 /* The first load. 0, or the exit status: an error on the command line is a usage error. */

@@ -245,7 +245,7 @@ class Keys(Reload):
             self.assertEqual(c.cmd("LOCK", "x", "ONCE", "NOWAIT"), token)
             self.assertEqual(c.cmd("CONFIG", "GET", "locks.prefix"), ["locks.prefix", "app:"])
         self.assertRegex(self.d.log(),
-                         "conf error error=.rules.0 .match .wl/.*: names would have the key .*other:.*: stop")
+                         "conf refused error=.rules.0 .match .wl/.*: names would have the key .*other:.*: stop")
         self.assertEqual(int(self.d.info("stats")["config_reload_failures"]), 5)
         self.reload(was.replace("[", "[{ match: 'cron/*', wait: 0 }, ") + "limits: { name_bytes: 100 }\n")
         self.assertEqual(c.cmd("LOCK", "x", "ONCE", "NOWAIT"), token)
