@@ -88,7 +88,7 @@ struct core_publish {
     struct slice owner_name; /* n == 0 for a session's own owner */
     uint64_t session;        /* that was granted the lock last */
     struct core_grant grant; /* GRANTED, WANTED, JEOPARDY: the event reports that it is held */
-    const char *reason;      /* LOST: static text */
+    const char *reason;      /* LOST, JEOPARDY: static text */
 };
 
 #define CORE_LEASE_OVER "lease over" /* the reason where the client had set the lease itself (LEASE, PX) */

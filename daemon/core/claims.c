@@ -35,7 +35,7 @@
  *   TRYING      HELD: OK; QUEUED: TAKEN, UNKNOWN ...; RELEASING: OK, and no request wants it, or too few replicas
  *   HELD        CACHED: given back, but not released in Redis; RELEASING: UNLOCK, owner gone, deadline; gone in Redis:
  *               LOST, or IDLE if no loss is to be reported any more
- *   CACHED      HELD: by the next owner; RELEASING: no LOCK here in time, or remote waiters
+ *   CACHED      HELD: by the next LOCK here; RELEASING: no LOCK in time, or remote waiters
  *   RELEASING   Redis has nothing of it: STRAGGLING: a straggler may still run; LOST: a loss is still to be reported;
  *               QUEUED: its position is kept; else IDLE
  *   STRAGGLING  QUEUED: a LOCK waits; RELEASING: no straggler can run any more, but one may have taken the lock

@@ -61,8 +61,9 @@
  *     lease of an MLOCK begins (lease_begins()); a claim waits for its turn only while the window is full, or until its
  *     slice comes (I17).
  * I15 A lock with requests that wait has a queue of its own. It keeps that while a request waits, a claim on it is not
- *     HELD, a BREAK has work left, Redis is asked for remote waiters (waiter_polls.c), or the lock is left to these
- *     (queue.yield_until_us), and no longer; core.empty_queue, which all other locks have, stays as it was made.
+ *     HELD, a BREAK has work left, Redis is asked for remote waiters (waiter_polls.c), or it has no claim and remote
+ *     waiters have their turn (queue.yield_until_us); no longer. All other locks have core.empty_queue, which stays as
+ *     it was made.
  * I16 Of a lock at most one claim is CACHED: lock.has_cached is set while there is one.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were no jobs: claim_catch_up(), lock_catch_up(). An owner that has ended

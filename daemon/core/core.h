@@ -12,7 +12,7 @@
 /*
  * The files of the room stand on floors, the highest first; calls go down only, and a header other than this one
  * declares functions of one floor (scripts/floors). A lower floor reports upward by a dirty list (dirty.h,
- * core.to_rerun, core.dirty_multilocks), which work.c walks.
+ * core.to_rerun, core.dirty_multilocks), which a higher floor walks, at the end of the step at the latest.
  *
  *   step      an event, what is due, what is dirty; what concerns all records
  *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
@@ -67,8 +67,9 @@ uint64_t core_user_sessions(const struct core *c, uint64_t user);
 bool core_share_has_room(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
 
 /*
- * One event. The step first does what is due at now_us, then handles the event. It does one slice of long work (such as
- * an owner that ends with very many locks); while work is left, core_next_us() returns the present time.
+ * One event. The step first does what is due at now_us, then handles the event. Of long work (such as an owner that
+ * ends with very many locks) it does no more than is left of the turn's slice, see core_end_turn(); while work is left,
+ * core_next_us() returns the present time.
  */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 

@@ -26,7 +26,8 @@ enum core_event_type {
     CORE_BREAK,    /* take the name from its holders */
     CORE_CANCEL,   /* end the owner's waits for the name; the answer is LEFT with their number; cancel.c */
     CORE_USE,      /* the session uses the owner, if there is one of that name; no answer */
-    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
+    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits and the
+                      session acts for named owners, too */
     CORE_EOF,      /* the session sends nothing more: its waits end */
     CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
     CORE_SESSION_GONE, /* the session has ended */

@@ -25,7 +25,7 @@ struct lock {
     enum kind kind : 3;
     enum value_format value : 3;
     enum kind rule_kind : 3; /* the kind by the rules when the record was made; KINDS: not known */
-    bool foreign_wait : 1, tracking : 1; /* by the rule at the last LOCK, like limit, linger_us and the graces */
+    bool foreign_wait : 1, tracking : 1; /* by the rule at the last LOCK, like limit and linger_us */
     enum wakes wakes : 2;
     bool declared : 1;      /* by the last LOCK or BREAK the key is a lock of this kind, see core_spec */
     bool has_key : 1;       /* it has a key that differs from its name */
@@ -46,7 +46,7 @@ struct lock {
                                (A7) */
     uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
-    uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
+    uint32_t owner_grace_us, queue_grace_us; /* the longest since it had no claim; GRACE_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
     uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
     uint32_t releases_sent_n; /* ... RELEASING whose release is under way */

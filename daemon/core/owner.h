@@ -60,7 +60,7 @@ struct owner {
     struct list claims;   /* claim.owner_node */
     struct list unreleased; /* ending: by claim.owner_node, its claims that its job still has to give back */
     struct job job;       /* ... as long as there are some */
-    uint32_t owner_grace_us; /* the longest owner grace of its claims' locks, since it last had no claim */
+    uint32_t owner_grace_us; /* the longest of its claims' locks, and of its LOCKs, since it last had no claim */
     uint32_t claims_n;    /* on both lists */
     struct list lost;     /* claim.lost_node: LOST, with a lease that a request had set; the oldest first */
     struct list losses_node; /* core.owners_with_losses: there are some */

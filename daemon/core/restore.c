@@ -35,8 +35,8 @@
 #include "daemon/core/uncertain_notes.h"
 
 /*
- * Commands that the former process had on their way to Redis may still run: an acquire is given back like any that went
- * unanswered, and a RENEW or a release of some holds is a straggler for as long as it could be on its way.
+ * Commands that the former process had on their way to Redis may still run: an acquire, a RENEW or a release of some
+ * holds is a straggler for as long as it could be on its way.
  *
  * A restored claim passes through the states that it had passed through, so that nothing here is allowed that claims.c
  * forbids; and it keeps its id, because values and permits are derived from the id.

@@ -74,7 +74,7 @@ struct core {
     int64_t now_us;         /* of this step */
     uint64_t serial;        /* ids of everything */
     uint64_t turn;          /* of the loop, see core_end_turn() */
-    int64_t set_back_us;    /* by which Redis's clock was set back: the total of all CLOCK_BACK */
+    int64_t set_back_us;    /* by which Redis's clock was set back: all CLOCK_BACK, each SET_BACK_MAX_US at most */
     uint64_t token_max;     /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];

@@ -34,7 +34,7 @@ enum {
  *
  * release_may_have_run is never set without release_unresolved. Three things set release_unresolved alone: a RENEW that
  * was overtaken; a release of some holds; the release of a restored claim whose checkpoint was not RELEASING. Then the
- * release of all holds has not been sent, and is sent at once, also where the expiry alone proves ownership.
+ * release of all holds has not been sent, and need not wait for the end of the expiry: see release_from_us().
  */
 struct uncertain {
     int64_t expiry_max_us;                 /* after this time Redis cannot have this claim, by the core's clock */

@@ -25,8 +25,9 @@
 #include "daemon/core/times.h"
 
 /*
- * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen; only queues of such locks and of locks
- *     in a cohort are. While there is one, the timer is armed.
+ * P1  The queue of a lock that becomes CACHED, or is handed over, joins waiter_poll.todo. It stays there, or on
+ *     waiter_poll.seen, until a poll finds the lock neither CACHED nor in a cohort, or the queue is freed. While there
+ *     is a queue on one of these lists, the timer is armed.
  * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
  *     leaves only for locks that were not asked about in this pass, or after WAITER_POLL_STAYS hand-offs.
  * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
