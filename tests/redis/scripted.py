@@ -1,8 +1,8 @@
 """scripted.py -- Lua scripts on a private Redis, for their tests: one call of one verb of one kind, columns by name."""
 import contextlib
+import functools
 import hashlib
 import os
-import re
 import subprocess
 import uuid
 
@@ -57,20 +57,40 @@ HASHES = [k for k in KINDS if KIND[k].hash_of]
 LIKE_RLOCK = [k for k in KINDS if KIND[k].hash_of == RLOCK]
 
 
+class Made(dict):
+    """By kind and verb: what is made when a test first asks for it, since all takes more than a second to make."""
+
+    def __init__(self, every, make):
+        super().__init__()
+        self.every, self.make = every, make
+
+    def __missing__(self, key):
+        self[key] = self.make(*key)
+        return self[key]
+
+    def all(self):
+        return {key: self[key] for key in self.every}
+
+
+@functools.lru_cache
 def embed(*words):
     return subprocess.run([os.path.join(SCRIPTS, "embed"), *words], stdout=subprocess.PIPE, check=True).stdout.decode()
 
 
-TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
-OF_QUORUM = {(kind, verb): embed(kind, verb, "quorum") for kind in ("reentrant", "simple") for verb in VERBS}
+def row_of(kind, verb):
+    """How many of the columns of a script are terms, and the columns, as the header for the daemon lists them."""
+    _, terms, *columns = embed("columns", kind, verb).split(", ")
+    return int(terms), [c[len("COLUMN_"):].lower() for c in columns]
+
+
+EVERY = [(kind, verb) for kind in KINDS for verb in VERBS]
+TEXT = Made(EVERY, embed)
+OF_QUORUM = Made([(kind, verb) for kind in ("reentrant", "simple") for verb in VERBS],
+                 lambda kind, verb: embed(kind, verb, "quorum"))
+TERMS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[0])
+COLUMNS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[1])
 OTHERS = ("inspect", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
 INSPECT, PRESENCE, REPLICAS = embed("inspect"), embed("presence"), embed("replicas")
-HEADER = embed()
-# The columns of each script, as the header for the daemon lists them, and how many of these are terms.
-ROWS = re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*", (\d+)((?:, COLUMN_\w+)*)\)$', HEADER, re.M)
-COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
-           for kind, verb, _, tail in ROWS}
-TERMS = {(kind.lower(), verb.lower()): int(terms) for kind, verb, terms, _ in ROWS}
 
 
 def columns_of(terms, rows):

@@ -10,7 +10,7 @@ from unittest import mock
 
 import harness
 from harness import Case, RError
-from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
+from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, ITSELF, KIND, KINDS, LEASE,
                       LIKE_RLOCK, INSPECT, ME, OF_QUORUM, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
                       VERBS, YOU, Scripted, embed, columns_of, value_of)
 
@@ -693,8 +693,10 @@ class Inspect(Scripted):
 
 class Embed(Case):
     def test_every_kind_has_every_verb(self):
-        self.assertEqual(set(COLUMNS), {(k, v) for k in KINDS for v in VERBS})
-        for kind, verb in COLUMNS:
+        rows = re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, \w+)*)\)$', embed(), re.M)
+        self.assertEqual({(kind.lower(), verb.lower()): row for kind, verb, row in rows},
+                         {(k, v): embed("columns", k, v) for k in KINDS for v in VERBS})
+        for kind, verb in COLUMNS.all():
             terms = TERMS[kind, verb]
             own = len(COLUMNS[kind, verb]) - terms
             self.assertIn("local verb, takes = %s, %s\n" % (verb, "true" if verb == "acquire" else "false"),
@@ -706,7 +708,7 @@ class Embed(Case):
                              sorted("ARGV[%s%s]" % (of, " + %d" % i if i else "") for of, i in at))
 
     def test_a_script_has_only_what_it_needs(self):
-        for (kind, verb), text in (*TEXT.items(), *OF_QUORUM.items()):
+        for (kind, verb), text in (*TEXT.all().items(), *OF_QUORUM.all().items()):
             defined = re.findall(r"^local function (\w+)", text, re.M)
             for name in set(defined):
                 uses = len(re.findall(r"\b%s\b" % name, text)) - defined.count(name)
@@ -723,13 +725,13 @@ class Embed(Case):
     def test_the_header_is_the_scripts(self):
         """The daemon sends the scripts that are tested here: the C strings of the header have the same text."""
         texts = []
-        for line in HEADER.splitlines():
+        for line in embed().splitlines():
             if line.startswith(("SCRIPT(", "QUORUM_SCRIPT(", "OTHER_SCRIPT(")):
                 texts.append("")
             elif line.startswith('    "'):
                 texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
         order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
-        forms = [form[k] for k in order for form in (TEXT, OF_QUORUM) if k in form]
+        forms = [form[k] for k in order for form in (TEXT, OF_QUORUM) if k in form.every]
         self.assertEqual(texts, forms + [embed(name) for name in OTHERS])
 
     def test_what_is_quoted_stays_as_it_is(self):
@@ -744,7 +746,7 @@ class Embed(Case):
 
     def test_no_shebang(self):
         """A full Redis would refuse a script with a shebang as a whole, also a release."""
-        for text in TEXT.values():
+        for text in TEXT.all().values():
             self.assertFalse(text.startswith("#!"))
 
 
