@@ -6,6 +6,12 @@
 
 #include "daemon/serve/session_record.h"
 
+/*
+ * The keyed hash of the session's user, for the limits per user: a Unix uid, an IPv4 address, or a /64 of IPv6 (one
+ * host has 2^64 addresses). Once the peer is known; never 0.
+ */
+uint64_t user_key(const struct session *s);
+
 /* Fills session.peer (and pid, uid, gid of a Unix peer); has the kernel watch a TCP peer. */
 void peer_identify(struct session *s);
 

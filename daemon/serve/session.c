@@ -37,7 +37,6 @@
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
 #include "daemon/serve/unreachable.h"
-#include "daemon/serve/user.h"
 
 /*
  * A read that returns less than was asked for has emptied the socket, and another edge reports later bytes. Only one

@@ -5,7 +5,7 @@
 
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/session_end.h"
-#include "daemon/serve/user.h"
+#include "daemon/serve/peer.h"
 
 #define WRONG "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
