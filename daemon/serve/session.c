@@ -23,6 +23,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+#include "daemon/base/slice.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/peek.h"
 #include "daemon/serve/peer.h"
@@ -36,7 +37,7 @@
 #include "daemon/serve/session_write.h"
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
-#include "daemon/serve/unreachable.h"
+#include "proto/commands.h"
 
 /*
  * A read that returns less than was asked for has emptied the socket, and another edge reports later bytes. Only one
@@ -232,10 +233,53 @@ lose_framing(struct session *s, const char *why)
     slots_protocol_error(s, why);
 }
 
+/* True also if such a word is the name of a lock: then the request runs without effect. */
+static bool
+acts_for_others(const struct words *w)
+{
+    for (unsigned i = 2; i < w->n; i++) {
+        if (slice_is(w->word[i], "OWNER") || slice_is(w->word[i], "TOKEN")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * True: the request would change nothing now that its session receives no replies.
+ *
+ * The session's own locks are released in any case: requests for its own owner, or that only read, change nothing.
+ * Requests for a named owner or by TOKEN run, all of them: an UNLOCK without the LOCK before it would release another
+ * hold of that owner.
+ */
+static bool
+changes_nothing(const struct words *w)
+{
+    int id = command_find(w->word[0]);
+
+    switch (id) {
+    case CMD_LOCK:
+    case CMD_UNLOCK:
+    case CMD_RENEW:
+    case CMD_CANCEL:
+    case CMD_MLOCK:
+    case CMD_MUNLOCK:
+        return !acts_for_others(w);
+    case CMD_HELLO: /* these change what the requests behind them may do */
+    case CMD_AUTH:
+    case CMD_RESET:
+    case CMD_QUIT:
+    case CMD_CLIENT: /* KILL */
+        return false;
+    default:
+        return id >= 0 && command_rows[id].when == WHEN_TURN;
+    }
+}
+
 static void
 take(struct session *s, const struct words *w)
 {
-    if (s->unreachable && unreachable_changes_nothing(w)) {
+    if (s->unreachable && changes_nothing(w)) {
         return;
     }
     requests_take(s, w);
