@@ -2,8 +2,6 @@
  * commands_admin.c -- KILL and DRAIN: what an admin does to sessions and the daemon; DEBUG, for tests. BREAK is a
  * request about a lock: commands_lock.c.
  */
-#include "daemon/serve/commands_admin.h"
-
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/cmd.h"
@@ -13,16 +11,6 @@
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
-
-void
-command_kill(struct session *victim, struct session *by)
-{
-    if (victim == by) {
-        session_quit(victim);
-    } else {
-        session_close(victim, CLOSE_KILLED);
-    }
-}
 
 enum cmd_result
 cmd_kill(struct cmd *c)
@@ -38,7 +26,7 @@ cmd_kill(struct cmd *c)
         return CMD_DONE;
     }
     writer_simple(c->out, "OK");
-    command_kill(victim, c->session);
+    session_kill(victim, c->session);
     return CMD_DONE;
 }
 

@@ -14,13 +14,13 @@
 #include "daemon/base/units.h"
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
-#include "daemon/serve/commands_admin.h"
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
+#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 
@@ -321,7 +321,7 @@ do_session(struct client_work *w, struct session *s)
     if (!w->kills) {
         add_line(s, clock_now_us(), &w->lines);
     } else if (s->id != w->asked_by) {
-        command_kill(s, NULL);
+        session_kill(s, NULL);
         w->killed++;
     } else if (!w->filter.skip_me) {
         w->kills_itself = true;
@@ -355,7 +355,7 @@ finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct wri
 
     (void)box;
     if (self != NULL) {
-        command_kill(self, self);
+        session_kill(self, self);
     }
     if (!w->kills) {
         fields_send_text(&w->lines, out);

@@ -92,3 +92,13 @@ session_quit(struct session *s)
     s->quitting = true;
     session_wake(s);
 }
+
+void
+session_kill(struct session *victim, struct session *by)
+{
+    if (victim == by) {
+        session_quit(victim);
+    } else {
+        session_close(victim, CLOSE_KILLED);
+    }
+}

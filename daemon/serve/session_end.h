@@ -15,4 +15,7 @@ void session_close(struct session *s, enum close_reason reason);
 /* Stops reading, writes what is left, then closes. */
 void session_quit(struct session *s);
 
+/* Ends it, as an admin wants; a session that kills itself (`by`) still gets its reply. */
+void session_kill(struct session *victim, struct session *by);
+
 #endif
