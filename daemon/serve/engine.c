@@ -139,13 +139,14 @@ sink(void *ctx, const struct core_action *a)
         state_store_keep(e, &a->store);
         break;
     case CORE_DROP:
-        state_store_drop(e, a->drop);
+        state_file_drop(e->state_store.file, a->drop);
         break;
     case CORE_STORE_OWNER:
-        state_store_keep_owner(e, &a->store_owner);
+        /* a failure is counted; after a crash the owner has its owner grace anew */
+        (void)state_file_keep_owner(e->state_store.file, &a->store_owner);
         break;
     case CORE_DROP_OWNER:
-        state_store_drop_owner(e, a->drop);
+        state_file_drop_owner(e->state_store.file, a->drop);
         break;
     case CORE_RECLAIMED:
         state_store_reclaimed(&e->state_store, a->domain, a->epoch);

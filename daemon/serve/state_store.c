@@ -123,25 +123,6 @@ state_store_keep(struct engine *e, const struct core_checkpoint *what)
     }
 }
 
-void
-state_store_keep_owner(struct engine *e, const struct core_owner_checkpoint *what)
-{
-    /* a failure is counted; after a crash the owner has its owner grace anew */
-    (void)state_file_keep_owner(e->state_store.file, what);
-}
-
-void
-state_store_drop_owner(struct engine *e, uint64_t id)
-{
-    state_file_drop_owner(e->state_store.file, id);
-}
-
-void
-state_store_drop(struct engine *e, uint64_t claim)
-{
-    state_file_drop(e->state_store.file, claim);
-}
-
 uint64_t
 state_store_epoch(const struct state_store *store, uint16_t domain)
 {

@@ -26,11 +26,8 @@ void state_store_close(struct state_store *store);
 /* The first step of the core, before any session is there. False with a message. */
 bool state_store_restore(struct engine *e, char error[160]);
 
-/* Actions of the core. */
+/* STORE */
 void state_store_keep(struct engine *e, const struct core_checkpoint *what);
-void state_store_drop(struct engine *e, uint64_t claim);
-void state_store_keep_owner(struct engine *e, const struct core_owner_checkpoint *what);
-void state_store_drop_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data in which this process, or the former one, was last; 0 = not known. */
 uint64_t state_store_epoch(const struct state_store *store, uint16_t domain);
