@@ -325,7 +325,7 @@ config_now(struct cmd *c)
         writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'config|get' command");
         return CMD_DONE;
     }
-    fields_rows_init(&g.rows, c->out, 0);
+    fields_rows_init(&g.rows, c->out);
     config_redis(&g);
     conf_each(c->session->engine->conf, config_key, &g);
     fields_rows_send(&g.rows, c->out, true);

@@ -260,7 +260,7 @@ command_docs(struct cmd *c)
     struct rows rows;
     unsigned i;
 
-    fields_rows_init(&rows, c->out, 0);
+    fields_rows_init(&rows, c->out);
     if (c->words->n == 2) {
         for (rows.n = 0; rows.n < COMMANDS; rows.n++) {
             write_doc((enum command_id)rows.n, &rows.w);
@@ -412,7 +412,7 @@ help_now(struct cmd *c)
     struct rows rows;
     int id;
 
-    fields_rows_init(&rows, c->out, 0);
+    fields_rows_init(&rows, c->out);
     if (c->words->n == 2) {
         id = command_find(c->words->word[1]);
         if (id < 0) {

@@ -110,10 +110,10 @@ fields_write_map(const struct fields *f, struct writer *w)
 }
 
 void
-fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
+fields_rows_init(struct rows *r, const struct writer *out)
 {
     *r = (struct rows){.w = {.proto = out->proto}};
-    buf_init(&r->buf, bytes_max);
+    buf_init(&r->buf, 0);
     r->w.out = &r->buf;
 }
 
@@ -137,16 +137,12 @@ fields_send_text(struct buf *text, struct writer *out)
 void
 fields_rows_send(struct rows *r, struct writer *out, bool map)
 {
-    if (r->buf.failed) {
-        fields_refuse_length(out);
+    if (map) {
+        writer_map(out, r->n);
     } else {
-        if (map) {
-            writer_map(out, r->n);
-        } else {
-            writer_array(out, r->n);
-        }
-        buf_add_slice(out->out, buf_slice(&r->buf));
+        writer_array(out, r->n);
     }
+    buf_add_slice(out->out, buf_slice(&r->buf));
     buf_fini(&r->buf);
 }
 

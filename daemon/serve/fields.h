@@ -72,8 +72,7 @@ struct rows {
  */
 #define REPLY_TIMES_OUTPUT 64
 
-/* bytes_max 0 = any. */
-void fields_rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
+void fields_rows_init(struct rows *r, const struct writer *out);
 
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
 void fields_rows_send(struct rows *r, struct writer *out, bool map);
