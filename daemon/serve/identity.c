@@ -160,9 +160,8 @@ open_dir(struct identity *id, const char *dir, char error[160])
     return true;
 }
 
-/* The id of this boot of the machine; "" if the kernel does not give one. */
-static void
-read_boot(char boot[40])
+void
+identity_boot(char boot[40])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, boot, 39) : -1;
@@ -212,7 +211,7 @@ lock_dir(struct identity *id, char error[160])
         }
         return false;
     }
-    read_boot(boot);
+    identity_boot(boot);
     id->predecessor_ended = pread(id->lock, last, sizeof(last) - 1, 0) > 0 && has_ended(last, boot);
     if (ftruncate(id->lock, 0) != 0 || dprintf(id->lock, "%ld %s\n", (long)getpid(), boot) < 0) {
         snprintf(error, 160, "lock: %s", strerror(errno));

@@ -23,6 +23,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/memory.h"
 #include "daemon/serve/epochs_file.h"
+#include "daemon/serve/identity.h"
 #include "daemon/serve/owners_file.h"
 #include "daemon/serve/slot_file.h"
 
@@ -233,20 +234,6 @@ read_slot(const struct slot_file *t, struct slot *s, struct core_checkpoint *cp)
 
 /* ---- the whole ---- */
 
-static size_t
-read_line(const char *path, char *out, size_t room)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    return strlen(out);
-}
-
 void
 state_file_boot(char boot[STATE_FILE_BOOT_BYTES])
 {
@@ -260,7 +247,8 @@ state_file_boot(char boot[STATE_FILE_BOOT_BYTES])
     offsets[n > 0 ? n : 0] = '\0';
     boottime = strstr(offsets, "boottime"); /* of a container with a clock of its own */
     memset(boot, 0, STATE_FILE_BOOT_BYTES);
-    n = (ssize_t)read_line("/proc/sys/kernel/random/boot_id", boot, 48);
+    identity_boot(boot);
+    n = (ssize_t)strlen(boot);
     snprintf(boot + n, STATE_FILE_BOOT_BYTES - (size_t)n, " %016llx",
              (unsigned long long)(boottime != NULL ? sum_of(boottime, strcspn(boottime, "\n")) : 0));
 }
