@@ -57,6 +57,28 @@ command_refuse_subcommand(struct cmd *c)
                  sub.n < COMMAND_SHOWN_BYTES ? (int)sub.n : COMMAND_SHOWN_BYTES, sub.p, command_rows[c->id].name);
 }
 
+enum cmd_result
+command_run_subcommand(struct cmd *c, const struct subcommand *row, size_t n)
+{
+    struct slice sub = c->words->word[1];
+    char name[COMMAND_NAME_BYTES];
+
+    for (; n > 0 && !slice_is(sub, row->name); n--) {
+        row++;
+    }
+    if (n == 0) {
+        command_refuse_subcommand(c);
+    } else if (c->words->n < row->words_min || (row->words_max != 0 && c->words->n > row->words_max)) {
+        command_lower_name(c->id, name);
+        writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for '%s|%.*s' command", name, (int)sub.n, sub.p);
+    } else if (row->begin != NULL) {
+        return row->begin(c);
+    } else {
+        row->run(c);
+    }
+    return CMD_DONE;
+}
+
 size_t
 command_reply_bytes_max(const struct cmd *c)
 {

@@ -17,6 +17,16 @@
 void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
 void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
 
+struct subcommand {
+    const char *name;
+    unsigned words_min, words_max;           /* the command and its own name counted; max 0 = any */
+    void (*run)(struct cmd *c);              /* answers at once */
+    enum cmd_result (*begin)(struct cmd *c); /* ... or later */
+};
+
+/* Runs the one that word[1] names, of n rows; refuses other names, and another number of words. */
+enum cmd_result command_run_subcommand(struct cmd *c, const struct subcommand *row, size_t n);
+
 /* Refuses with `-ERR unknown subcommand 'X'. Try CLIENT HELP.`, and notes that by command_note_refusal(). */
 void command_refuse_subcommand(struct cmd *c);
 

@@ -442,12 +442,7 @@ client_kill(struct cmd *c)
 
 /* ---- the table ---- */
 
-static const struct {
-    const char *name;
-    unsigned words_min, words_max; /* CLIENT and its own name counted; max 0 = any */
-    void (*run)(struct cmd *c);             /* answers at once */
-    enum cmd_result (*begin)(struct cmd *c); /* ... or later */
-} subcommands[] = {
+static const struct subcommand subcommands[] = {
     {"ID", 2, 2, client_id, NULL},
     {"SETNAME", 3, 3, client_setname, NULL},
     {"GETNAME", 2, 2, client_getname, NULL},
@@ -465,23 +460,5 @@ static const struct {
 enum cmd_result
 cmd_client(struct cmd *c)
 {
-    unsigned n = c->words->n;
-    size_t i;
-
-    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (!slice_is(c->words->word[1], subcommands[i].name)) {
-            continue;
-        }
-        if (n < subcommands[i].words_min || (subcommands[i].words_max != 0 && n > subcommands[i].words_max)) {
-            writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'client|%.*s' command",
-                         (int)c->words->word[1].n, c->words->word[1].p);
-        } else if (subcommands[i].begin != NULL) {
-            return subcommands[i].begin(c);
-        } else {
-            subcommands[i].run(c);
-        }
-        return CMD_DONE;
-    }
-    command_refuse_subcommand(c);
-    return CMD_DONE;
+    return command_run_subcommand(c, subcommands, sizeof(subcommands) / sizeof(subcommands[0]));
 }

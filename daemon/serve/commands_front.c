@@ -325,31 +325,14 @@ script_exists(struct cmd *c)
     }
 }
 
-static const struct {
-    const char *name;
-    unsigned words_min, words_max; /* SCRIPT and its own name counted; max 0 = any */
-    void (*run)(struct cmd *c);
-} subcommands[] = {
-    {"LOAD", 3, 3, script_load}, {"EXISTS", 3, 0, script_exists}, {"HELP", 2, 2, command_subcommand_help}};
+static const struct subcommand subcommands[] = {
+    {"LOAD", 3, 3, script_load, NULL},
+    {"EXISTS", 3, 0, script_exists, NULL},
+    {"HELP", 2, 2, command_subcommand_help, NULL},
+};
 
 enum cmd_result
 cmd_script(struct cmd *c)
 {
-    struct slice sub = c->words->word[1];
-    unsigned n = c->words->n;
-    size_t i;
-
-    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (!slice_is(sub, subcommands[i].name)) {
-            continue;
-        }
-        if (n < subcommands[i].words_min || (subcommands[i].words_max != 0 && n > subcommands[i].words_max)) {
-            writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'script|%.*s' command", (int)sub.n, sub.p);
-        } else {
-            subcommands[i].run(c);
-        }
-        return CMD_DONE;
-    }
-    command_refuse_subcommand(c);
-    return CMD_DONE;
+    return command_run_subcommand(c, subcommands, sizeof(subcommands) / sizeof(subcommands[0]));
 }

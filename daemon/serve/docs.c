@@ -297,27 +297,16 @@ command_list(struct cmd *c)
 static enum cmd_result
 command_now(struct cmd *c)
 {
-    static const struct {
-        const char *name;
-        void (*run)(struct cmd *c);
-    } subcommands[] = {
-        {"DOCS", command_docs}, {"INFO", command_info}, {"COUNT", command_count},
-        {"LIST", command_list}, {"HELP", command_subcommand_help},
+    static const struct subcommand subcommands[] = {
+        {"DOCS", 2, 0, command_docs, NULL}, {"INFO", 2, 0, command_info, NULL}, {"COUNT", 2, 0, command_count, NULL},
+        {"LIST", 2, 0, command_list, NULL}, {"HELP", 2, 0, command_subcommand_help, NULL},
     };
-    size_t i;
 
     if (c->words->n == 1) {
         command_all(c);
         return CMD_DONE;
     }
-    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (slice_is(c->words->word[1], subcommands[i].name)) {
-            subcommands[i].run(c);
-            return CMD_DONE;
-        }
-    }
-    command_refuse_subcommand(c);
-    return CMD_DONE;
+    return command_run_subcommand(c, subcommands, sizeof(subcommands) / sizeof(subcommands[0]));
 }
 
 enum cmd_result
