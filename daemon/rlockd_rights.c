@@ -44,13 +44,6 @@ on_state(void *ctx, struct redis_link *l, bool up)
 }
 
 static void
-forget(link_reply_fn *fn, void *arg)
-{
-    (void)fn;
-    (void)arg;
-}
-
-static void
 ask(struct asking *a)
 {
     struct link_callbacks callbacks = {.greet = on_greet, .state = on_state, .ctx = a};
@@ -60,7 +53,7 @@ ask(struct asking *a)
     a->link = link_open(a->address, &a->conf, &a->env, a->resolver, false, callbacks);
     event_base_loopexit(a->env.base, &second);
     event_base_dispatch(a->env.base);
-    link_close(&a->link, forget);
+    link_close(&a->link, NULL);
     resolver_free(&a->resolver);
 }
 

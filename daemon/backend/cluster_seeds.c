@@ -316,20 +316,13 @@ cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
     return s;
 }
 
-static void
-forget(link_reply_fn *fn, void *arg)
-{
-    (void)fn;
-    (void)arg;
-}
-
 void
 cluster_seeds_close(struct cluster_seeds **sp)
 {
     struct cluster_seeds *s = *sp;
 
     if (s != NULL) {
-        link_close(&s->link, forget);
+        link_close(&s->link, NULL);
         resolver_free(&s->resolver);
         address_free(s->address);
         free(s);

@@ -573,7 +573,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         struct sent *s = container_of(l->sent.next, struct sent, node);
 
         list_remove(&s->node);
-        if (s->fn != NULL) {
+        if (s->fn != NULL && forget != NULL) {
             forget(s->fn, s->arg);
         }
         freelist_give(l->env->freelist, s, sizeof(*s));

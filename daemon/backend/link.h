@@ -61,7 +61,7 @@ struct redis_link *link_open(const struct link_address *address, const struct ba
                        const struct backend_env *env, struct resolver *resolver, bool subscriber,
                        struct link_callbacks callbacks);
 
-/* Closes the link. Commands in flight get no callback; `forget` is called for each to free its `arg`. */
+/* Closes the link. Commands in flight get no callback; `forget`, if not NULL, is called for each to free its `arg`. */
 void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));
 
 /*

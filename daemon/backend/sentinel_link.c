@@ -271,21 +271,14 @@ sentinel_open(struct link_address *address, const char *master, const struct bac
     return s;
 }
 
-static void
-forget(link_reply_fn *fn, void *arg)
-{
-    (void)fn;
-    (void)arg; /* the sentinel itself */
-}
-
 void
 sentinel_close(struct sentinel **sp)
 {
     struct sentinel *s = *sp;
 
     if (s != NULL) {
-        link_close(&s->query, forget);
-        link_close(&s->sub, forget);
+        link_close(&s->query, NULL);
+        link_close(&s->sub, NULL);
         address_free(s->address);
         free(s);
         *sp = NULL;
