@@ -210,7 +210,7 @@ without_line(struct slice text)
     static const char where[] = "@user_script: ";
     size_t n = sizeof(where) - 1;
 
-    if (text.n < n || memcmp(text.p, where, n) != 0) {
+    if (!slice_begins(text, where)) {
         return text;
     }
     while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9') {
@@ -228,9 +228,7 @@ call_error(struct slice text, bool *drop_link)
     text = without_line(text);
     *drop_link = false;
     for (size_t i = 0; i < sizeof(error_words) / sizeof(error_words[0]); i++) {
-        size_t n = strlen(error_words[i].prefix);
-
-        if (text.n >= n && memcmp(text.p, error_words[i].prefix, n) == 0) {
+        if (slice_begins(text, error_words[i].prefix)) {
             *drop_link = error_words[i].drop;
             return error_words[i].outcome;
         }
@@ -244,7 +242,7 @@ call_is_redirected(struct slice error)
     static const char *const words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN "};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (error.n >= strlen(words[i]) && memcmp(error.p, words[i], strlen(words[i])) == 0) {
+        if (slice_begins(error, words[i])) {
             return true;
         }
     }
@@ -259,7 +257,7 @@ call_is_redirected(struct slice error)
 bool
 call_is_denied(const struct reply *r)
 {
-    return r->type == REPLY_ERROR && r->text.n >= 7 && memcmp(r->text.p, "NOPERM ", 7) == 0 &&
+    return r->type == REPLY_ERROR && slice_begins(r->text, "NOPERM ") &&
            strstr(r->text.p, " in script") == NULL && strstr(r->text.p, " run the '") == NULL &&
            strstr(r->text.p, " key") != NULL;
 }
@@ -281,5 +279,5 @@ call_is_denied_inside(const struct reply *r)
 bool
 call_is_noscript(const struct reply *r)
 {
-    return r->type == REPLY_ERROR && r->text.n >= 9 && memcmp(r->text.p, "NOSCRIPT ", 9) == 0;
+    return r->type == REPLY_ERROR && slice_begins(r->text, "NOSCRIPT ");
 }

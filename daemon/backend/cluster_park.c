@@ -140,7 +140,7 @@ cluster_redirected(struct cluster_master *m, struct item *it, struct slice error
         end_as_down(c, it);
     } else if (is_redirect && to.ask) {
         in_open_slot(m, it, &to);
-    } else if (error.n > 8 && memcmp(error.p, "TRYAGAIN", 8) == 0) {
+    } else if (slice_begins(error, "TRYAGAIN ")) {
         in_open_slot(m, it, NULL);
     } else {
         it->one_key = it->asking = false;

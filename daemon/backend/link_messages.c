@@ -28,7 +28,7 @@ is_end(const struct reply *r)
 static bool
 is_forbidden_ping(struct slice error)
 {
-    return error.n >= 7 && memcmp(error.p, "NOPERM ", 7) == 0 && memmem(error.p, error.n, "'ping'", 6) != NULL;
+    return slice_begins(error, "NOPERM ") && memmem(error.p, error.n, "'ping'", 6) != NULL;
 }
 
 /*

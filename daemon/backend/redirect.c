@@ -13,7 +13,7 @@ take_word(struct slice *text, const char *word)
 {
     size_t n = strlen(word);
 
-    if (text->n < n || memcmp(text->p, word, n) != 0) {
+    if (!slice_begins(*text, word)) {
         return false;
     }
     *text = (struct slice){text->p + n, text->n - n};

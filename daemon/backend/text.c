@@ -84,9 +84,7 @@ const char *
 text_login_error(struct slice error)
 {
     for (size_t i = 0; i < sizeof(login_errors) / sizeof(login_errors[0]); i++) {
-        size_t n = strlen(login_errors[i].begin);
-
-        if (error.n >= n && memcmp(error.p, login_errors[i].begin, n) == 0) {
+        if (slice_begins(error, login_errors[i].begin)) {
             return login_errors[i].shown;
         }
     }

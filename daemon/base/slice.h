@@ -38,4 +38,12 @@ slice_is(struct slice a, const char *word)
     return a.n == strlen(word) && (a.n == 0 || strncasecmp(a.p, word, a.n) == 0);
 }
 
+static inline bool
+slice_begins(struct slice a, const char *begin)
+{
+    size_t n = strlen(begin);
+
+    return a.n >= n && (n == 0 || memcmp(a.p, begin, n) == 0);
+}
+
 #endif
