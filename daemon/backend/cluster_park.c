@@ -33,19 +33,13 @@ enum { MAPS_AT_ONCE = 10 };
 #define MAPS_FORGET_US (60 * US_PER_S)
 
 static void
-end_as_down(struct cluster *c, struct item *it)
-{
-    deferred_item(&c->deferred, it);
-}
-
-static void
 park(struct cluster *c, struct item *it)
 {
     int64_t now_us = clock_now_us();
 
     it->parked_us = it->parked_us != 0 ? it->parked_us : now_us;
     if (it->op.reclaim || now_us >= it->parked_us + c->conf.timeout_us) {
-        end_as_down(c, it);
+        deferred_item(&c->deferred, it);
         return;
     }
     list_remove(&it->node);
@@ -137,7 +131,7 @@ cluster_redirected(struct cluster_master *m, struct item *it, struct slice error
 
     c->env.metrics->redirects++;
     if (it->op.reclaim || ++it->hops > CLUSTER_HOPS_MAX) {
-        end_as_down(c, it);
+        deferred_item(&c->deferred, it);
     } else if (is_redirect && to.ask) {
         in_open_slot(m, it, &to);
     } else if (slice_begins(error, "TRYAGAIN ")) {

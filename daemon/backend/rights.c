@@ -62,7 +62,7 @@ on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t
     struct rights *r = arg;
 
     (void)sent_us;
-    r->asked = r->answered = result == LINK_ANSWERED;
+    r->asked = result == LINK_ANSWERED;
     r->wider = result == LINK_ANSWERED &&
                (reply->type == REPLY_INT || (reply->type == REPLY_ERROR && call_is_redirected(reply->text)));
     if (r->wider) {

@@ -17,7 +17,6 @@ struct rights {
     const struct link_address *address;
     char *surplus_key, *patterns; /* of the configuration, owned; NULL: no test */
     bool asked;               /* the test was sent; reset if it was not answered, so that it is sent again */
-    bool answered;
     bool wider;               /* the user may use surplus_key */
 };
 
