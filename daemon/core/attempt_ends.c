@@ -57,9 +57,9 @@ attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
     q->failed = true;
     if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
-        timing_out_settle_waited(c, l);
+        timing_out_settle(c, l, SETTLE_WAITED, q->last_failure);
     } else {
-        timing_out_settle_all(c, l, q->last_failure);
+        timing_out_settle(c, l, SETTLE_ALL, q->last_failure);
     }
     /* The other daemon may only be caching the lock: ask for it. */
     if (d->outcome == CORE_TAKEN && lock_may_cache(l) && q->waiting_n > 0) {

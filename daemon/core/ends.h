@@ -10,12 +10,12 @@
 
 #include "daemon/core/answers.h"
 #include "daemon/core/events.h"
+#include "daemon/core/queue.h"
 
 struct claim;
 struct core;
 struct lock;
 struct multilock;
-struct queue;
 struct request;
 
 /* ends.c */
@@ -72,13 +72,8 @@ void request_drop(struct core *c, struct request *r);
 /* timing_out.c */
 /* its time to wait is over: answers it now, or with the next outcome */
 void timing_out_begin(struct core *c, struct request *r);
-/*
- * An outcome is known: it answers all requests on timing_out; or those for which the lock has no room, with
- * NOT_GRANTED; or those that had wanted to wait, with the last failure.
- */
-void timing_out_settle_all(struct core *c, struct lock *l, enum core_answer answer);
-void timing_out_settle_full(struct core *c, struct lock *l);
-void timing_out_settle_waited(struct core *c, struct lock *l);
+/* An outcome is known: it answers those on timing_out that `how` says. */
+void timing_out_settle(struct core *c, struct lock *l, enum settle_how how, enum core_answer answer);
 bool timing_out_settle_next(struct core *c, struct queue *q); /* settles one request; false: none was left */
 
 #endif

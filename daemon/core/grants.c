@@ -62,5 +62,5 @@ grant_claim(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
     if (cl->state == CLAIM_HELD) { /* else a multilock has given it back */
         stop_timing_out(cl);
     }
-    timing_out_settle_full(c, l);
+    timing_out_settle(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
 }

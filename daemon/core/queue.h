@@ -19,9 +19,9 @@ struct lock;
 
 /* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
 enum settle_how {
-    SETTLE_ALL,    /* all */
-    SETTLE_FULL,   /* those for which the lock has no room: another claim was granted it */
-    SETTLE_WAITED, /* those that had wanted to wait: the attempt has not run */
+    SETTLE_ALL,    /* those whose own attempt is not under way */
+    SETTLE_FULL,   /* ... and for which the lock has no room: another claim was granted it */
+    SETTLE_WAITED, /* ... and that had wanted to wait: the attempt has not run */
 };
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: Redis counts this daemon as a subscriber */

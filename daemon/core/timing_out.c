@@ -183,8 +183,8 @@ timing_out_settle_next(struct core *c, struct queue *q)
     return true;
 }
 
-static void
-settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answer answer)
+void
+timing_out_settle(struct core *c, struct lock *l, enum settle_how how, enum core_answer answer)
 {
     struct queue *q = l->queue;
     uint32_t n = 0, most = job_records_max(c);
@@ -203,25 +203,4 @@ settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answ
     if (more) {
         job_begin(c, &q->settle.job);
     }
-}
-
-/* An outcome is known: it answers requests whose own attempt is not under way. */
-void
-timing_out_settle_all(struct core *c, struct lock *l, enum core_answer answer)
-{
-    settle_waits(c, l, SETTLE_ALL, answer);
-}
-
-/* One claim was granted the lock: the others are answered NOT_GRANTED, unless there is room for them. */
-void
-timing_out_settle_full(struct core *c, struct lock *l)
-{
-    settle_waits(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
-}
-
-/* The attempt has not run: it answers only requests that had wanted to wait. */
-void
-timing_out_settle_waited(struct core *c, struct lock *l)
-{
-    settle_waits(c, l, SETTLE_WAITED, l->queue->last_failure);
 }

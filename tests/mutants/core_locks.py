@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant("R522", "the silent release of a hold drops the report of its loss", CORE + "ends.c", "drop_silent",
            "others |= r->other_holds;", "", ["unit:test_core_unreported"]),
     Mutant("R528", "one outcome answers all requests that do not wait in one step", CORE + "timing_out.c",
-           "settle_waits", "job_records_max(c)", "UINT32_MAX", ["unit:test_core_slices"]),
+           "timing_out_settle", "job_records_max(c)", "UINT32_MAX", ["unit:test_core_slices"]),
     Mutant("R529", "a request that does not get an outcome in time is answered DOWN", CORE + "timing_out.c",
            "timing_out_begin", "is_settled(r)", "!l", ["unit:test_core_slices"]),
     Mutant("R530", "an outcome answers a request that came after it", CORE + "timing_out.c", "await_outcome",
