@@ -7,36 +7,16 @@
  *   generation_table.h    the known generations, and which of them a slot is in
  *   generation_slots.c    a slot: its node, its record, whether it grants or reclaims
  *   generation_begin.c    which slots need a new generation
- *
- * The records of an anchor and of a node have headers of their own.
  */
 #ifndef RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 #define RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 
-#include "daemon/backend/generation_anchor.h"
-#include "daemon/backend/generation_begin.h"
-#include "daemon/backend/generation_node.h"
+#include "daemon/backend/generation_records.h"
 #include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/clock.h"
 
 #define GENERATION_BEAT_US (GENERATION_BEAT_MS * US_PER_MS)
-
-struct known_generation {
-    uint64_t number, origin, since_us;
-    uint64_t version[ANCHORS]; /* the generation's version at the anchor; 0 = the anchor has not named it */
-    uint64_t inherited[ANCHORS]; /* the lowest version of the generations whose unreclaimed slots it got; 0 = none */
-    unsigned slots_n;
-    unsigned unreclaimed_n; /* slots in which this daemon has still to reclaim locks */
-    unsigned done;          /* a bit for each anchor whose members have all reclaimed this generation */
-    bool end_seen;          /* a record shows that it is over: generation_table_end_seen() */
-    unsigned answered;      /* ... a bit for each anchor: it has answered a registration that was sent since */
-    unsigned in_flight;     /* ... and for each whose registration was in flight at that time */
-    bool live;              /* it has slots; else the record is free */
-    bool over;
-    uint64_t floor;         /* over: generations.floor at its end */
-    int64_t named_us;       /* when an anchor named it first */
-};
 
 struct generations {
     struct anchor_identity identity;
@@ -74,6 +54,20 @@ struct generations {
     struct slot_range *ranges; /* owned: the ranges of `outgoing` */
     size_t ranges_room;
 };
+
+/* ---- generation_begin.c ---- */
+
+bool generation_begin_allowed(const struct generations *g);
+
+/* Asks anchors for news, and makes proposals, when these are due; generation_begin_append() puts them into messages. */
+void generation_begin_tick(struct generations *g, int64_t now_us);
+
+/* Appends this daemon's proposals to message.generation. */
+void generation_begin_append(struct generations *g, unsigned anchor);
+void generation_begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t sent_us, int64_t now_us);
+int64_t generation_begin_next_us(const struct generations *g); /* when generation_begin_tick() has something to do */
+
+/* ---- all of them ---- */
 
 /* R7: if one anchor has lost a member, the answer of another one has its lease. */
 static inline int64_t
