@@ -19,7 +19,6 @@
 #include "daemon/backend/cluster_anchors.h"
 #include "daemon/backend/cluster_epochs.h"
 #include "daemon/backend/cluster_masters.h"
-#include "daemon/backend/cluster_park.h"
 #include "daemon/backend/cluster_private.h"
 #include "daemon/backend/cluster_seeds.h"
 #include "daemon/backend/inspect.h"

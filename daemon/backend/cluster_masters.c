@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "daemon/backend/address.h"
-#include "daemon/backend/cluster_park.h"
 #include "daemon/backend/cluster_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"

@@ -1,9 +1,8 @@
 /*
  * cluster_park.c -- where the items of a cluster go: to the master of their slot, to another node, or nowhere yet.
  */
-#include "daemon/backend/cluster_park.h"
-
 #include "daemon/backend/cluster_private.h"
+
 #include "daemon/backend/address.h"
 #include "daemon/backend/cluster_masters.h"
 #include "daemon/backend/redirect.h"

@@ -126,6 +126,18 @@ void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action
 void cluster_watches_follow(struct cluster *c);
 void cluster_watches_forget(struct cluster *c);
 
+/* ---- cluster_park.c: items go to the master of their slot, or are parked until that may be asked ---- */
+
+/* Sends the item to the master of its slot, or parks it until that master may be asked. */
+void cluster_dispatch(struct cluster *c, struct item *it);
+
+/* A node has refused to run the item with MOVED, ASK, TRYAGAIN or CLUSTERDOWN. */
+void cluster_redirected(struct cluster_master *m, struct item *it, struct slice error);
+
+/* Dispatches the parked items again; those that have waited too long are DOWN. */
+void cluster_unpark(struct cluster *c);
+void cluster_park_forget(struct cluster *c);
+
 /* ---- cluster_poll.c ---- */
 
 void cluster_poll(struct cluster *c, const struct core_waiter_poll *p);

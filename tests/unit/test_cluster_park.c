@@ -57,7 +57,6 @@ nothing(struct cluster_slots *s, uint16_t slot, uint16_t node)
 #define cluster_slots_is_open slot_is_open
 #define cluster_slots_open nothing
 #include "daemon/backend/cluster_park.c"
-#include "daemon/backend/cluster_park.h"
 #undef shard_take
 #undef cluster_slots_state
 #undef cluster_slots_is_open
