@@ -167,7 +167,7 @@ cycle_lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
         }
         if (!graph_holds(c, g, g->path_hold[at])) {
             graph_drop_hold(g, g->path_hold[at]);
-            graph_cut(g, at);
+            graph_cut(g, at + 1);
             return false;
         }
     }

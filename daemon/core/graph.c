@@ -99,9 +99,8 @@ graph_queue_freed(struct core *c, const struct queue *q)
 
 /* ---- stuck owners ---- */
 
-/* Shortens the path to n owners. */
-static void
-cut_path(struct graph *g, size_t n)
+void
+graph_cut(struct graph *g, size_t n)
 {
     while (g->path_n > n) {
         g->owner[g->path[--g->path_n]].path_at = GRAPH_NONE;
@@ -118,7 +117,7 @@ graph_unstick(struct graph *g, uint32_t owner)
         g->stuck_n--;
         g->unstuck[g->unstuck_n++] = owner;
         if (v->path_at != GRAPH_NONE) {
-            cut_path(g, v->path_at);
+            graph_cut(g, v->path_at);
         }
     }
 }
@@ -367,7 +366,7 @@ verify_one(struct core *c, struct graph *g, size_t at)
 void
 graph_verify_begin(struct graph *g)
 {
-    cut_path(g, 0);
+    graph_cut(g, 0);
     g->verified_n = 0;
 }
 
@@ -394,12 +393,6 @@ first_stuck(struct graph *g, struct graph_lock *l)
         assert(l->first_counting < l->holds_n); /* G3 */
     }
     return l->hold + l->first_counting;
-}
-
-void
-graph_cut(struct graph *g, size_t at)
-{
-    cut_path(g, at + 1);
 }
 
 /* The next owner on the path; GRAPH_NONE: no owner is stuck any more. */

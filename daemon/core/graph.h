@@ -62,8 +62,8 @@ enum graph_found { GRAPH_MORE, GRAPH_CYCLE, GRAPH_END };
 /* Goes on towards a cycle of owners that are stuck. CYCLE: it is the path from *first on. END: no owner is stuck. */
 enum graph_found graph_find(struct graph *g, size_t *first);
 
-/* Cuts the path behind this index. */
-void graph_cut(struct graph *g, size_t at);
+/* Shortens the path to n owners. */
+void graph_cut(struct graph *g, size_t n);
 
 /* Of the stuck owners the one that began to wait last. GRAPH_NONE: none is stuck; or there is work left, or a path. */
 uint32_t graph_latest(struct graph *g);

@@ -309,12 +309,6 @@ lock_advance(struct core *c)
     advance(c, l);
 }
 
-void
-lock_queue_timer(struct core *c, const struct queue *q)
-{
-    dirty_mark_lock(c, q->lock);
-}
-
 /* Ends the turn of a position that is kept without requests, so that others do not wait for it. */
 static void
 end_empty_turn(struct core *c, struct lock *l)

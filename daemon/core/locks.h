@@ -12,7 +12,6 @@
 #include "daemon/core/state.h"
 
 struct claim;
-struct queue;
 struct request;
 
 /* locks.c */
@@ -23,7 +22,6 @@ enum core_answer lock_get(struct core *c, const struct core_request *rq, bool an
  */
 bool lock_is_vacant(const struct lock *l);
 void lock_advance(struct core *c); /* advances the first dirty lock; may free it */
-void lock_queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed); /* HINT; confirmed: SUBSCRIBED */
 void lock_publish_wanted(struct core *c, const struct lock *l, bool shared); /* publishes WANTED to holders */
 void lock_drain(struct core *c, struct lock *l);

@@ -10,6 +10,7 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
@@ -125,7 +126,7 @@ timer_fire(struct core *c, struct timer *t)
         claim_timer(c, container_of(t, struct claim, timer));
         break;
     case TIMER_QUEUE:
-        lock_queue_timer(c, container_of(t, struct queue, timer));
+        dirty_mark_lock(c, container_of(t, struct queue, timer)->lock);
         break;
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));
