@@ -225,7 +225,7 @@ takes_records(struct generation_node *n, int64_t now_us)
 }
 
 /* A record waits while its node is down or refuses records, or has the data of another generation. */
-bool
+void
 generation_slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out)
 {
     uint16_t slot;
@@ -234,7 +234,7 @@ generation_slot_next_record(struct generations *g, int64_t now_us, struct genera
         struct generation_slot *s;
 
         if (!pop(g, &g->records, RECORD_TO_SEND, &slot)) {
-            return false;
+            return;
         }
         s = &g->slot[slot];
         if ((s->mode == RECORD_MODE_SPOIL) != generation_slot_is_open(s)) {
@@ -253,9 +253,8 @@ generation_slot_next_record(struct generations *g, int64_t now_us, struct genera
                                         .slot = slot,
                                         .number = g->known[s->generation].number,
                                         .mode = (enum record_mode)s->mode};
-        return true;
+        return;
     }
-    return false;
 }
 
 /* Reads the records that have waited for one tick at least. */

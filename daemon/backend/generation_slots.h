@@ -105,6 +105,6 @@ void generation_slots_tick(struct generations *g, int64_t now_us);
 void bit_query_begin(struct generations *g, int64_t now_us);
 void bit_query_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
 void bit_query_tick(struct generations *g, int64_t now_us);
-bool generation_slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out);
+void generation_slot_next_record(struct generations *g, int64_t now_us, struct generation_send *out);
 
 #endif

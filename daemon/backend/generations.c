@@ -483,7 +483,7 @@ generations_next(struct generations *g, int64_t now_us, struct generation_send *
             return;
         }
     }
-    (void)generation_slot_next_record(g, now_us, out);
+    generation_slot_next_record(g, now_us, out);
 }
 
 int64_t
