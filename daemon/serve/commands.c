@@ -11,7 +11,6 @@
 
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands_check.h"
-#include "daemon/serve/monitor.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_record.h"

@@ -4,14 +4,13 @@
  * Owns the rows of such a reply while it is made, in chunks, because their number is known at the end only.
  * show.c describes the records themselves.
  */
-#include "daemon/serve/commands_list.h"
+#include "daemon/serve/commands.h"
 
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 #include "daemon/serve/cmd.h"
-#include "daemon/serve/commands.h"
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"

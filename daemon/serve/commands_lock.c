@@ -10,7 +10,6 @@
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/commands_check.h"
-#include "daemon/serve/commands_lock.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/step.h"

@@ -20,7 +20,6 @@
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/drain.h"
 #include "daemon/serve/fields.h"
-#include "daemon/serve/info_tables.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/show.h"

@@ -3,7 +3,7 @@
  *
  * Owns what such a reply needs while it is made. A table shows rows_max rows and counts the rest.
  */
-#include "daemon/serve/info_tables.h"
+#include "daemon/serve/commands.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,6 @@
 #include "daemon/serve/commands_check.h"
 #include "daemon/serve/fields.h"
 #include "daemon/serve/listing.h"
-#include "daemon/serve/commands_list.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/show.h"

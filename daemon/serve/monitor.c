@@ -4,13 +4,12 @@
  * Owns the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ... Passwords of AUTH and HELLO ... AUTH appear as
  * "(redacted)". Costs one comparison while there is no such session.
  */
-#include "daemon/serve/monitor.h"
+#include "daemon/serve/commands.h"
 
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/cmd.h"
-#include "daemon/serve/commands.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 

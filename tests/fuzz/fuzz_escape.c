@@ -9,7 +9,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/serve/cmd.h"
-#include "daemon/serve/monitor.h"
+#include "daemon/serve/commands.h"
 #include "daemon/serve/session_record.h"
 #include "tests/fuzz/fuzz.h"
 
