@@ -7,7 +7,7 @@
 #include "daemon/serve/cmd.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/drain.h"
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"

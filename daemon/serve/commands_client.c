@@ -20,7 +20,6 @@
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
-#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 

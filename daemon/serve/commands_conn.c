@@ -17,7 +17,7 @@
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/version.h"
 

@@ -13,7 +13,7 @@
 #include "daemon/core/view.h"
 #include "daemon/serve/engine_record.h"
 #include "daemon/serve/fields.h"
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/step.h"
 

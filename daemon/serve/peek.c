@@ -7,13 +7,12 @@
  * reply was sent, which wakes the process in any case. The price is one more system call. Sessions of processes with
  * several connections (which sleep in epoll, and are not woken), or with several requests under way, are read as usual.
  */
-#include "daemon/serve/peek.h"
+#include "daemon/serve/session_out.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "daemon/serve/peer.h"
-#include "daemon/serve/session_end.h"
 
 /*
  * PK1 session.peeked bytes at the head of the socket have been read already; at most as many as engine.scratch takes.

@@ -5,12 +5,11 @@
  * its read. Most sessions have no input, so one poll() asks about all: reading each would cost more than all else in a
  * hand-off. A check also takes peeked bytes out of the socket: see PK3 of peek.c.
  */
-#include "daemon/serve/recheck.h"
+#include "daemon/serve/session_out.h"
 
 #include <poll.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/peek.h"
 #include "daemon/serve/sessions.h"
 
 #define RECHECK_US (2 * US_PER_MS)

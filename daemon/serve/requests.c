@@ -17,7 +17,6 @@
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
 #include "daemon/serve/roles.h"
-#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 

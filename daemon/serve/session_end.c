@@ -12,7 +12,6 @@
 #include "daemon/serve/long_replies.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
-#include "daemon/serve/session_end.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"

@@ -6,7 +6,7 @@
  *
  * SW1 Once session_write() has returned, session.later is empty if session.out is.
  */
-#include "daemon/serve/session_write.h"
+#include "daemon/serve/session_out.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -14,9 +14,6 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/long_replies.h"
-#include "daemon/serve/peek.h"
-#include "daemon/serve/session_end.h"
-#include "daemon/serve/session_out.h"
 #include "daemon/serve/session_record.h"
 #include "daemon/serve/sessions.h"
 

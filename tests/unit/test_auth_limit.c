@@ -4,8 +4,8 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/auth_limit.h"
-#include "daemon/serve/session_end.h"
 #include "daemon/serve/peer.h"
+#include "daemon/serve/session_out.h"
 
 #define WRONG "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 

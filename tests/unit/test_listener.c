@@ -10,7 +10,7 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/listener.h"
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 
 static char dir[64], path[96], addr[112];
 

@@ -19,7 +19,7 @@
 
 #include "tests/unit/house.h"
 
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 
 /* ---- the calls of the daemon for one of its sockets, in their order: peek, read, write ---- */
 

@@ -12,7 +12,7 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/drain.h"
-#include "daemon/serve/session_end.h"
+#include "daemon/serve/session_out.h"
 
 /* ---- order ---- */
 
