@@ -221,7 +221,7 @@ def some_of(mutants):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=3 * (os.cpu_count() or 1))  # most of them wait
+    parser.add_argument("--jobs", type=int, default=4 * (os.cpu_count() or 1))  # most of them wait
     parser.add_argument("--some", action="store_true")
     parser.add_argument("--find", action="store_true")
     parser.add_argument("--every", action="store_true")
