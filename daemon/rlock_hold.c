@@ -1,9 +1,9 @@
 /*
  * rlock_hold.c -- the lock that `rlock run` holds, and its state.
  *
- * Two connections: `lock` holds, `events` is subscribed to the events of the session of `lock` (or, when another
- * session was granted it, of the name). All waiting is one poll: both connections, signals (blocked, read from a
- * signalfd) and the next deadline.
+ * Two connections: `lock` holds, `events` is subscribed to the events of the session of `lock`; after a cut to those of
+ * the name, because the grant was made to the session before the cut. All waiting is one poll: both connections,
+ * signals (blocked, read from a signalfd) and the next deadline.
  *
  * The holder is a named owner with a secret id, and keeps the lock for GRACE after its connections have ended: so after
  * a cut (the daemon is restarted or killed, or CLIENT KILL) rlock reconnects, and the command goes on if the daemon
@@ -93,7 +93,7 @@ cut(struct run *r, const char *why)
     client_close(&r->events);
 }
 
-/* The pause between two heartbeats. Over TCP only replies prove that the daemon still has the session. */
+/* The pause before the next hold_confirm(). Over TCP only replies prove that the daemon still has the session. */
 static int64_t
 confirm_pause_us(const struct run *r)
 {

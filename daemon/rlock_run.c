@@ -399,8 +399,8 @@ after_pause(struct run *r)
 }
 
 /*
- * Children that outlive a terminated command get as much time as it had, unless the guard or the keeper dies; then they
- * are killed, and only then the lock is released.
+ * Children that outlive a terminated command may run until kill_us, as the command might have; after that, or when the
+ * guard or the keeper has died, they are killed. Only then the lock is released.
  */
 static void
 end_rest(struct run *r)

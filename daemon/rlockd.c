@@ -222,7 +222,7 @@ reload(struct process *p)
 
 /* ---- the way out ---- */
 
-/* Releases all holds; the loop runs until Redis has answered, or for RELEASES_US. */
+/* Ends all sessions, and so their own holds; the loop runs until Redis has answered, or for RELEASES_US. */
 static void
 end_now(struct process *p)
 {

@@ -47,9 +47,9 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * The name of the embedded Redis's socket contains that of the daemon's Unix socket: NAME.sock gives redis-NAME
- * (rlockd.sock `redis` alone), and a NAME without this end redis.NAME. So daemons in one directory have different ones,
- * and the next daemon at the same socket is refused while the Redis of the former one still runs.
+ * The name of the embedded Redis's socket contains that of the daemon's Unix socket: NAME.sock gives redis-NAME, and a
+ * NAME without this end gives redis.NAME. Only rlockd.sock gives `redis`. So daemons in one directory have different
+ * ones, and the next daemon at the same socket is refused while the Redis of the former one still runs.
  */
 static void
 choose_name(const struct conf *cf, char name[128])

@@ -1,5 +1,5 @@
 /*
- * rlockd_rights.h -- `rlockd -t`: the files of TLS, and whether the user at Redis may use keys that no rule gives.
+ * rlockd_rights.h -- `rlockd -t`: the files of TLS, and whether the user at Redis may use keys of no rule.
  */
 #ifndef RLOCKD_RIGHTS_H
 #define RLOCKD_RIGHTS_H

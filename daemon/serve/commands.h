@@ -30,7 +30,7 @@ enum cmd_result command_run(struct cmd *c);
 #undef COMMAND
 
 /* commands_list.c */
-/* How many records one step of a listing compares with the glob. */
+/* How many records one call of listing_work.advance compares with the glob. */
 unsigned command_records_at_once(struct slice glob);
 
 /* commands_lock.c */

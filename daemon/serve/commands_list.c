@@ -26,7 +26,7 @@ struct list_work {
     struct listing_work work;
     enum what what;
     const struct engine *engine; /* borrowed */
-    int64_t now_us;              /* of the step */
+    int64_t now_us;              /* of this call of advance() */
     struct core_cursor cursor;
     uint64_t session, newest;    /* the session that was looked at last; the newest one when the work began */
     int proto;

@@ -408,7 +408,7 @@ print_section(struct info *in, size_t i)
     sections[i].print(in);
 }
 
-/* INFO in one step of a listing: many INFOs take no more time of a turn than all listings may. */
+/* INFO by one advance() of a listing: many INFOs take no more time of a turn than all listings may. */
 struct info_work {
     struct listing_work work;
     struct info in;

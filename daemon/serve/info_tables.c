@@ -42,7 +42,7 @@ struct table_work {
     struct listing_work work;
     const struct table_kind *kind;
     struct engine *engine;    /* borrowed */
-    int64_t now_us;           /* of the step */
+    int64_t now_us;           /* of this call of advance() */
     size_t bytes_max;         /* of the reply */
     struct core_cursor cursor;
     uint64_t session, newest; /* the session that was looked at last; the newest one when the work began */

@@ -43,7 +43,7 @@
  */
 
 #define LATE_EVERY 8            /* after so many requests a session checks whether the turn has taken long ... */
-#define LATE_SHARE 2            /* ... and so many requests it may run then */
+#define LATE_SHARE 2            /* ... if it has, it stops, and sessions read later in the turn run so many */
 #define END_LONG 64             /* unanswered requests: a session with more of them ends its waits a turn later */
 
 /* ---- open ---- */

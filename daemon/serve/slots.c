@@ -86,7 +86,7 @@ slots_count(struct session *s, struct slot *sl)
     sl->counted = bytes;
 }
 
-/* True: the slot never held a byte, because the reply went straight to the output. */
+/* True: the slot holds no bytes, because the reply went straight to the output. */
 static bool
 is_bare(const struct slot *sl)
 {

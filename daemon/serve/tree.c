@@ -7,8 +7,8 @@
  * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark replaces
  * it.
  *
- * Each step copies some records, because the core lends its bytes for one callback only, and there may be a million
- * records.
+ * Each tree_advance() copies some records, because the core lends its bytes for one callback only, and there may be a
+ * million records.
  */
 #include "daemon/serve/tree.h"
 
@@ -19,7 +19,7 @@
 #include "daemon/serve/tree_private.h"
 
 #define RECORDS_MAX 20000 /* of each sort; further ones are only counted. Drawing them takes some milliseconds */
-#define SLICE_RECORDS 16   /* records in one step */
+#define SLICE_RECORDS 16   /* records in one tree_advance() */
 #define HOLDERS_MAX 1000  /* of one name */
 
 /* ---- taking notes ---- */

@@ -15,7 +15,7 @@ struct engine;
 struct outbox;
 
 /*
- * Which owner waits for which, root holders first: names that match and those above them, in at most rows_max
+ * Which owner waits for which: the names that match the glob, and the names above them in the tree, in at most rows_max
  * lines. tree_advance() takes some tens of microseconds; when it returns false, the tree can be printed.
  */
 struct tree;

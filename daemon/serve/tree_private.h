@@ -54,7 +54,7 @@ struct records {
 
 struct tree {
     struct engine *engine;
-    int64_t now_us;           /* the time of the last step; the tree is printed as of that time */
+    int64_t now_us;           /* of the last tree_advance(); the tree is printed as of that time */
     struct core_cursor cursor;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;

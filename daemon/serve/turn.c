@@ -29,8 +29,8 @@
 #define SHARE_MIN 16
 #define SHARE_MAX 256
 #define UNFINISHED_US (1 * US_PER_MS) /* extra time for the input of sessions that a former turn cut short */
-#define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
-#define EVENTS_US (1 * US_PER_MS) /* ... and for sessions that have events alone */
+#define WRITE_US (4 * US_PER_MS) /* the longest time for replies in a turn; events have the rest of it ... */
+#define EVENTS_US (1 * US_PER_MS) /* ... and so much at least, if need be beyond it */
 #define CLOCK_EVERY 8            /* sessions that write before the clock is read, and between two such reads */
 
 /* ---- deadlines ---- */
@@ -300,8 +300,8 @@ run_unfinished(struct engine *e)
 }
 
 /*
- * A turn has three passes. Input comes first: of sessions with new input, then of those that were cut short. Then the
- * calls leave for Redis, and while Redis runs them, the replies are written.
+ * After what is due, what lags, and listings, a turn has three passes. Input is read: of sessions with new input, then
+ * of those that were cut short. Then the calls leave for Redis, and while Redis runs them, the replies are written.
  */
 bool
 engine_turn(struct engine *e)
