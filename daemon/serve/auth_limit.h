@@ -1,10 +1,10 @@
 /*
  * auth_limit.h -- the rate at which one client may guess passwords.
  *
- * A client is here what user.h calls a user: an IPv4 address, the upper half of an IPv6 address, or a Unix uid. Its
- * first AUTH_LIMIT_FREE wrong passwords are compared at once. Then each AUTH (or HELLO ... AUTH) of that client waits
- * AUTH_LIMIT_DELAY_US (at most half of auth.timeout) before its password is compared, and a wrong one ends its
- * connection: a guess costs a connection and a second. The right password from the same address counts after that
+ * A client is a user here (user_key() of peer.h): an IPv4 address, the upper half of an IPv6 address, or a Unix uid.
+ * Its first AUTH_LIMIT_FREE wrong passwords are compared at once. Then each AUTH (or HELLO ... AUTH) of that client
+ * waits AUTH_LIMIT_DELAY_US (at most half of auth.timeout) before its password is compared, and a wrong one ends
+ * its connection: a guess costs a connection and a second. The right password from the same address counts after that
  * second.
  */
 #ifndef RLOCKD_SERVE_AUTH_LIMIT_H

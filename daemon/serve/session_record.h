@@ -88,7 +88,7 @@ struct session {
     bool hung_up;              /* the peer has ended its side; what it sent before may still be unread */
     bool eof;                  /* nothing more is to be read from the socket */
     bool framing_lost;         /* no more requests can be found in the input */
-    bool unreachable;          /* the peer cannot receive: replies are dropped; see unreachable.h */
+    bool unreachable;          /* the peer cannot receive: replies are dropped; see changes_nothing() of session.c */
     bool peer_closed;          /* ... because it has closed the socket; else the connection is broken */
     bool unreachable_reported; /* the core has got UNREACHABLE */
     bool eof_put_off;          /* many of its requests have to end: EOF is reported in its next turn */
@@ -106,7 +106,7 @@ struct session {
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
-    uint64_t user;             /* the key of its user, see user.h */
+    uint64_t user;             /* user_key() of peer.h */
     bool is_unix;
     pid_t pid;                 /* Unix peers; 0 = unknown */
     uid_t uid;

@@ -26,7 +26,7 @@ void state_store_close(struct state_store *store);
 /* The first step of the core, before any session is there. False with a message. */
 bool state_store_restore(struct engine *e, char error[160]);
 
-/* STORE */
+/* The action STORE of the core. */
 void state_store_keep(struct engine *e, const struct core_checkpoint *what);
 
 /* The epoch of Redis's data in which this process, or the former one, was last; 0 = not known. */
