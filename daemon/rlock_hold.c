@@ -29,7 +29,7 @@
 #define GRACE_MOST_US (3600 * US_PER_S)    /* the longest GRACE that LOCK takes */
 #define MARGIN_US (1 * US_PER_S)           /* of GRACE, for clocks that run at other speeds and for KILL */
 #define UNLOCK_AGAIN_US (1 * US_PER_S)
-#define BEAT_MIN_US (100 * US_PER_MS)
+#define CONFIRM_PAUSE_MIN_US (100 * US_PER_MS)
 
 void
 run_report(const struct run *r, const char *what, const char *detail)
@@ -99,7 +99,7 @@ confirm_pause_us(const struct run *r)
 {
     int64_t pause_us = (r->is_unix ? r->lease_us : sooner(r->lease_us, RECONNECT_US)) / 6;
 
-    return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
+    return pause_us > CONFIRM_PAUSE_MIN_US ? pause_us : CONFIRM_PAUSE_MIN_US;
 }
 
 /* Takes the reply to LOCK ... FULL, sent at asked_us. False: it is no grant, or another one than before. */

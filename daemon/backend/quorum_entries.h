@@ -51,8 +51,8 @@ struct quorum_entry {
     bool wanted;             /* the core requests or holds the name: the owner's key may stay on nodes */
     bool confirmed;          /* this process was granted the name, or has confirmed the hold: deadlines count */
     unsigned ops_n;          /* operations in progress, and callers that keep the entry */
-    int64_t fill_us;          /* when holes of nodes that do not vote are filled (O9); 0 = none is known */
-    int64_t check_us;         /* when nodes are asked for the key, so that repaired ones count (O7); 0 = they are not */
+    int64_t fill_us;         /* when holes of nodes that do not vote are filled (O9); 0 = none is known */
+    int64_t check_us;        /* when nodes are asked for the key, so that repaired ones count (O7); 0 = they are not */
     int64_t until_us;        /* later no node can have the owner's key */
     struct quorum_part part[]; /* one for each node */
 };

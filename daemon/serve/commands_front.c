@@ -195,7 +195,7 @@ given_before(const struct words *w, unsigned at)
     return false;
 }
 
-/* Frees only holds that a SET took, and each by its token, so that no later holder loses its lock. */
+/* Releases only holds that a SET took, and each by its token, so that no later holder loses its lock. */
 enum cmd_result
 cmd_del(struct cmd *c)
 {

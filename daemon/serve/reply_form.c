@@ -1,7 +1,7 @@
 /*
  * reply_form.c -- replies of the core in the forms of Redis. Owns the table of forms and nothing else.
  *
- * Invariant: what the core did not grant, free or renew is never counted.
+ * Invariant: what the core did not grant, release or renew is never counted.
  */
 #include "daemon/serve/reply_form.h"
 
