@@ -37,7 +37,7 @@ certificates_turn(struct certificates *c, const struct backend_env *env, const s
         return;
     }
     c->due_us = clock_now_us() + CHECK_US;
-    tls_session_view(link_tls(l), &view);
+    tls_connection_view(link_tls(l), &view);
     warn(&c->peer, env, address, "redis", "renew it at Redis", view.peer);
     warn(tls_own_warning(address->tls), env, address, "redis.tls_cert_file", "renew the file, then reload rlockd",
          tls_own(address->tls));

@@ -18,7 +18,7 @@
 struct resolver;
 struct redis_link;
 struct tls;
-struct tls_session;
+struct tls_connection;
 
 /* The address of a Redis, and the login. The owner of the struct owns the texts. */
 struct link_address {
@@ -82,7 +82,7 @@ bool link_has_straggler(const struct redis_link *l);
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */
 int64_t link_rtt_us(const struct redis_link *l);
-const struct tls_session *link_tls(const struct redis_link *l); /* NULL: plain, or not connected */
+const struct tls_connection *link_tls(const struct redis_link *l); /* NULL: plain, or not connected */
 
 /* Drops the connection in a later turn, and logs the reason. All commands in flight become UNKNOWN. */
 void link_fail(struct redis_link *l, const char *reason);

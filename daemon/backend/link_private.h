@@ -14,7 +14,7 @@
 struct bufferevent;
 struct event;
 struct redisReader;
-struct tls_session;
+struct tls_connection;
 
 #define IDLE_PING_US (3 * US_PER_S)
 
@@ -39,7 +39,7 @@ struct redis_link {
     bool subscriber;
     enum link_state state;
     struct bufferevent *bev;    /* owned; NULL when DOWN, and during a lookup */
-    struct tls_session *tls;    /* owned, ends with bev; NULL: plain, or there is no connection yet */
+    struct tls_connection *tls; /* owned, ends with bev; NULL: plain, or there is no connection yet */
     struct redisReader *reader; /* owned; NULL when DOWN */
     size_t partial;             /* bytes of an incomplete reply */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */

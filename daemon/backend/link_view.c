@@ -83,7 +83,7 @@ link_rtt_us(const struct redis_link *l)
     return l->rtt_us;
 }
 
-const struct tls_session *
+const struct tls_connection *
 link_tls(const struct redis_link *l)
 {
     return l->tls;

@@ -502,11 +502,11 @@ shard_close(struct shard **shp)
 static void
 tls_status(const struct shard *sh, struct backend_status *out)
 {
-    const struct tls_session *s = link_tls(any_link(sh));
+    const struct tls_connection *s = link_tls(any_link(sh));
     struct tls_view view = {.version = ""};
 
     if (s != NULL) {
-        tls_session_view(s, &view);
+        tls_connection_view(s, &view);
     }
     snprintf(out->tls_version, sizeof(out->tls_version), "%s", view.version);
     snprintf(out->tls_cipher, sizeof(out->tls_cipher), "%s", view.cipher);

@@ -1,5 +1,5 @@
 /*
- * tls_private.h -- shared by the files of TLS; only tls.c and tls_session.c see it.
+ * tls_private.h -- shared by the files of TLS; only tls.c and tls_connection.c see it.
  */
 #ifndef RLOCKD_BACKEND_TLS_PRIVATE_H
 #define RLOCKD_BACKEND_TLS_PRIVATE_H
@@ -9,16 +9,16 @@
 #include "daemon/backend/tls.h"
 
 struct tls {
-    unsigned users;    /* owners (tls_open(), tls_share()), and sessions */
+    unsigned users;    /* owners (tls_open(), tls_share()), and connections */
     SSL_CTX *ctx;      /* owned */
-    BIO_METHOD *bytes; /* owned: the BIO between OpenSSL and a session's buffers */
+    BIO_METHOD *bytes; /* owned: the BIO between OpenSSL and a connection's buffers */
     char *server_name; /* owned; NULL = the host */
     char *trusted;     /* owned: where the trusted certificates are, for people */
     bool has_cert;     /* cert_file is given */
     struct certificate_warning warning; /* about that certificate */
 };
 
-/* The BIO between OpenSSL and a session's buffers: tls_session.c. */
+/* The BIO between OpenSSL and a connection's buffers: tls_connection.c. */
 BIO_METHOD *tls_bytes(void);
 
 struct tls_validity tls_validity(const X509 *x);

@@ -1,5 +1,5 @@
 /*
- * tls_session.c -- the TLS of one connection, between two buffers in memory.
+ * tls_connection.c -- the TLS of one connection, between two buffers in memory.
  *
  * Not bufferevent_openssl: a link keeps its one write path, and connect_timeout covers the handshake.
  * OpenSSL reads the bytes of tls_take(), and writes those of tls_out(), so a write never waits. on_verify() words the
@@ -20,7 +20,7 @@
 
 enum { OUT_KEEP_BYTES = 64 * 1024 };
 
-struct tls_session {
+struct tls_connection {
     struct tls *tls;  /* owned, as one of its users */
     SSL *ssl;         /* owned */
     char *name;       /* owned: the name that Redis's certificate must have */
@@ -35,7 +35,7 @@ struct tls_session {
 static int
 on_bio_read(BIO *bio, char *p, int n)
 {
-    struct tls_session *s = BIO_get_data(bio);
+    struct tls_connection *s = BIO_get_data(bio);
     size_t got = (size_t)n < s->in.n ? (size_t)n : s->in.n;
 
     BIO_clear_retry_flags(bio);
@@ -51,7 +51,7 @@ on_bio_read(BIO *bio, char *p, int n)
 static int
 on_bio_write(BIO *bio, const char *p, int n)
 {
-    struct tls_session *s = BIO_get_data(bio);
+    struct tls_connection *s = BIO_get_data(bio);
 
     BIO_clear_retry_flags(bio);
     buf_add(&s->out, p, (size_t)n);
@@ -73,7 +73,7 @@ tls_bytes(void)
     BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "rlockd");
 
     if (m == NULL) {
-        mem_exhausted(sizeof(struct tls_session));
+        mem_exhausted(sizeof(struct tls_connection));
     }
     (void)BIO_meth_set_read(m, on_bio_read);
     (void)BIO_meth_set_write(m, on_bio_write);
@@ -148,7 +148,7 @@ print_names(const X509 *x, char *out, size_t room)
 }
 
 static void
-explain(struct tls_session *s, const X509 *x, int error)
+explain(struct tls_connection *s, const X509 *x, int error)
 {
     char subject[80], issuer[80], other[160];
 
@@ -188,7 +188,7 @@ static int
 on_verify(int ok, X509_STORE_CTX *store)
 {
     const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-    struct tls_session *s = SSL_get_app_data(ssl);
+    struct tls_connection *s = SSL_get_app_data(ssl);
     const X509 *x = X509_STORE_CTX_get_current_cert(store);
 
     if (!ok && s->reason[0] == '\0' && x != NULL) {
@@ -199,7 +199,7 @@ on_verify(int ok, X509_STORE_CTX *store)
 
 /* Words an error of OpenSSL, mostly an alert of Redis. */
 static void
-word_error(struct tls_session *s, unsigned long e)
+word_error(struct tls_connection *s, unsigned long e)
 {
     const char *why = ERR_reason_error_string(e);
 
@@ -243,7 +243,7 @@ word_error(struct tls_session *s, unsigned long e)
 
 /* Called after a failed call of OpenSSL. True: OpenSSL only needs more bytes. */
 static bool
-needs_more(struct tls_session *s, int result)
+needs_more(struct tls_connection *s, int result)
 {
     int error = SSL_get_error(s->ssl, result);
 
@@ -263,7 +263,7 @@ needs_more(struct tls_session *s, int result)
 
 /* Demands a certificate for the name; sends the name to Redis (SNI) unless it is an IP address. */
 static bool
-expect(struct tls_session *s)
+expect(struct tls_connection *s)
 {
     X509_VERIFY_PARAM *p = SSL_get0_param(s->ssl);
     unsigned char number[16];
@@ -275,10 +275,10 @@ expect(struct tls_session *s)
     return X509_VERIFY_PARAM_set1_host(p, s->name, 0) == 1 && SSL_set_tlsext_host_name(s->ssl, (uintptr_t)s->name) == 1;
 }
 
-struct tls_session *
+struct tls_connection *
 tls_begin(struct tls *t, const char *host)
 {
-    struct tls_session *s = mem_zalloc(sizeof(*s));
+    struct tls_connection *s = mem_zalloc(sizeof(*s));
     BIO *bytes;
 
     ERR_clear_error();
@@ -302,7 +302,7 @@ tls_begin(struct tls *t, const char *host)
 }
 
 void
-tls_end(struct tls_session **s)
+tls_end(struct tls_connection **s)
 {
     if (*s != NULL) {
         SSL_free((*s)->ssl);
@@ -317,7 +317,7 @@ tls_end(struct tls_session **s)
 /* ---- bytes ---- */
 
 enum tls_state
-tls_take(struct tls_session *s, struct slice bytes)
+tls_take(struct tls_connection *s, struct slice bytes)
 {
     int result;
 
@@ -338,7 +338,7 @@ tls_take(struct tls_session *s, struct slice bytes)
 }
 
 ssize_t
-tls_read(struct tls_session *s, char *p, size_t room)
+tls_read(struct tls_connection *s, char *p, size_t room)
 {
     int got;
 
@@ -351,7 +351,7 @@ tls_read(struct tls_session *s, char *p, size_t room)
 }
 
 bool
-tls_write(struct tls_session *s, struct slice bytes)
+tls_write(struct tls_connection *s, struct slice bytes)
 {
     int sent;
 
@@ -371,19 +371,19 @@ tls_write(struct tls_session *s, struct slice bytes)
 }
 
 struct slice
-tls_out(struct tls_session *s)
+tls_out(struct tls_connection *s)
 {
     return buf_slice(&s->out);
 }
 
 void
-tls_sent(struct tls_session *s)
+tls_sent(struct tls_connection *s)
 {
     buf_clear(&s->out, OUT_KEEP_BYTES);
 }
 
 void
-tls_session_view(const struct tls_session *s, struct tls_view *out)
+tls_connection_view(const struct tls_connection *s, struct tls_view *out)
 {
     X509 *x = s->state == TLS_OPEN ? SSL_get1_peer_certificate(s->ssl) : NULL;
 
@@ -397,7 +397,7 @@ tls_session_view(const struct tls_session *s, struct tls_view *out)
 }
 
 const char *
-tls_reason(const struct tls_session *s)
+tls_reason(const struct tls_connection *s)
 {
     return s->reason;
 }
