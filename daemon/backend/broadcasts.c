@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/text.h"
 
 void
@@ -61,7 +61,7 @@ broadcasts_subscribe(struct broadcasts *s, struct redis_link *sub, void (*on_sub
 {
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
-    if (script_forms_sharded(s->events->forms)) {
+    if (script_variants_sharded(s->events->variants)) {
         word[0] = SLICE_LIT("SSUBSCRIBE");
     }
 
@@ -76,7 +76,7 @@ broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice w
 {
     struct slice word[3] = {SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
 
-    if (script_forms_sharded(s->events->forms)) {
+    if (script_variants_sharded(s->events->variants)) {
         word[0] = SLICE_LIT("SPUBLISH");
     }
 

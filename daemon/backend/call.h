@@ -48,7 +48,7 @@ struct call {
     bool reclaim;     /* ACQUIRE: every name is reclaimed */
     bool alone;       /* has one name, which must not share a call */
     bool denied;      /* has one name; the ACL ended the script at a key that the script derived */
-    bool one_key;     /* has one name, and names no key but that one: script_forms.h */
+    bool one_key;     /* has one name, and names no key but that one: script_variants.h */
     bool asking;      /* follows ASKING: the slot is moving to this node */
     bool votes;       /* at a node of a quorum: scripts/clocks.lua; names in a row have the same token */
     bool with_text;   /* EVAL with the text instead of EVALSHA */
@@ -63,7 +63,7 @@ struct call {
 
 /* What the sender of a call has learned from Redis, and its settings; borrowed. */
 struct call_sender {
-    const char *text;              /* of the script (script_forms.h), if the call is with it */
+    const char *text;              /* of the script (script_variants.h), if the call is with it */
     const char *sha;               /* digest of the script, if it is not */
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* for derived values */
@@ -73,7 +73,7 @@ struct call_sender {
     struct slice epoch;            /* the value that the epoch's key must have: continuity_epoch_value() */
 };
 
-/* The plain text of a script; script_forms.h has the other forms. */
+/* The plain text of a script; script_variants.h has the other variants. */
 const char *call_script_text(enum call_verb verb, enum kind kind);
 
 /* The text for nodes of a quorum (scripts/clocks.lua); NULL: the plain text serves. */

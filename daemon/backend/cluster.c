@@ -102,10 +102,10 @@ on_version(struct cluster *c, const char *version)
 {
     bool sharded = strtol(version, NULL, 10) >= 7;
 
-    if (sharded != c->forms.sharded) {
-        script_forms_fini(&c->forms);
-        script_forms_init(&c->forms, sharded, c->conf.publishes_both);
-        cluster_masters_reform(c);
+    if (sharded != c->variants.sharded) {
+        script_variants_fini(&c->variants);
+        script_variants_init(&c->variants, sharded, c->conf.publishes_both);
+        cluster_masters_reload_scripts(c);
     }
 }
 
@@ -511,7 +511,7 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     for (unsigned i = 0; i < ANCHORS; i++) {
         snprintf(c->channel[i], sizeof(c->channel[i]), "rlock:{%s}:deadlock", c->tags.tag[anchor_slot(i)]);
     }
-    script_forms_init(&c->forms, false, false);
+    script_variants_init(&c->variants, false, false);
     list_init(&c->masters);
     list_init(&c->parked);
     map_init(&c->watches);
@@ -559,7 +559,7 @@ cluster_close(struct backend *b)
     cluster_watches_forget(c);
     deferred_fini(&c->deferred);
     cluster_slots_fini(&c->slots);
-    script_forms_fini(&c->forms);
+    script_variants_fini(&c->variants);
     cluster_map_fini(&c->map);
     address_free(c->template);
     freelist_clear(&c->freelist);

@@ -322,7 +322,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
                                                 .greet = on_greet,
                                                 .continuity = &m->head,
                                                 .redirected = on_redirected,
-                                                .forms = &c->forms,
+                                                .variants = &c->variants,
                                                 .channel = {c->channel[0], c->channel[1], c->channel[2]}});
     shard_grant_until(m->shard, m->refuses ? 0 : CORE_FOREVER);
     return m;
@@ -469,13 +469,13 @@ cluster_masters_check(struct cluster *c)
 }
 
 void
-cluster_masters_reform(struct cluster *c)
+cluster_masters_reload_scripts(struct cluster *c)
 {
     struct list *pos, *nxt;
 
     list_for_each_safe(pos, nxt, &c->masters)
     {
-        shard_reform(container_of(pos, struct cluster_master, node)->shard);
+        shard_reload_scripts(container_of(pos, struct cluster_master, node)->shard);
     }
 }
 

@@ -15,8 +15,8 @@ bool cluster_masters_lost(const struct cluster *c, int64_t now_us);
 /* Requests the node timeout of each master again if it is old; if `strict`, refuses grants where it is no bound. */
 void cluster_masters_check(struct cluster *c);
 
-/* The forms of the scripts have changed: all shards connect anew. */
-void cluster_masters_reform(struct cluster *c);
+/* The variants of the scripts have changed: all shards connect anew. */
+void cluster_masters_reload_scripts(struct cluster *c);
 
 /* Closes former masters that have nothing in flight; `all`: closes all masters. */
 void cluster_masters_close(struct cluster *c, bool all);

@@ -12,7 +12,8 @@
  * CP1 An item is sent to a node only if cluster_slots_state() allows it; renewals and releases go to the owner of an
  *     open slot, too (R8). So on MOVED the item is parked, and the topology requests the map; the item is sent again
  *     when the map has the slot's new owner.
- * CP2 Only forms with one key (script_forms.h), which grant nothing, follow ASK. Items without such a form are parked.
+ * CP2 Only variants with one key (script_variants.h), which grant nothing, follow ASK. Items without such a variant are
+ *     parked.
  * CP3 A reclaim is never sent twice: it is DOWN, and the core decides whether to reclaim again.
  * CP4 An item is parked at most for redis.timeout in all; then it is DOWN. The number of parked items is bounded as
  *     that of a shard's items: an operation and a renewal for each claim.
@@ -98,19 +99,20 @@ may_request_map(struct cluster *c)
 
 /*
  * The slot is open: the master may lack some of its keys, so a call for it names one key. An item is parked if its kind
- * has no form with one key, if it gets TRYAGAIN (`to` is NULL) in that form, or if ASK names an unknown node (CP6).
+ * has no variant with one key, if it gets TRYAGAIN (`to` is NULL) in that variant, or if ASK names an unknown node
+ * (CP6).
  */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)
 {
     struct cluster *c = m->cluster;
-    bool has_form = script_forms_text(&c->forms, it->verb, it->op.kind, true) != NULL;
+    bool has_variant = script_variants_text(&c->variants, it->verb, it->op.kind, true) != NULL;
     struct cluster_master *at = to != NULL ? cluster_master_of(c, cluster_map_at(&c->map, to->host, to->port)) : m;
 
     cluster_slots_open(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
     c->map_outdated = c->map_outdated || (at == NULL && may_request_map(c));
-    if (!has_form || at == NULL || (it->one_key && to == NULL)) {
+    if (!has_variant || at == NULL || (it->one_key && to == NULL)) {
         it->one_key = it->asking = false;
         it->again_us = clock_now_us() + PARK_US / 2; /* cluster_wake() above sets the timer to no earlier time */
         park(c, it);

@@ -46,7 +46,7 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
 {
     struct slice word[2 + CORE_WAITER_POLL_MAX] = {SLICE_LIT("PUBSUB")};
     struct cluster_poll_part *part = &m->poll;
-    const struct script_forms *forms = &m->cluster->forms;
+    const struct script_variants *variants = &m->cluster->variants;
     struct buf channels;
     const char *at;
 
@@ -69,7 +69,7 @@ ask(struct cluster_master *m, const struct core_waiter_poll *p)
     }
     for (int plain = 0; plain < 2 && part->n > 0; plain++) {
         word[1] = plain ? SLICE_LIT("NUMSUB") : SLICE_LIT("SHARDNUMSUB");
-        if (plain ? forms->publishes_both || !forms->sharded : forms->sharded) {
+        if (plain ? variants->publishes_both || !variants->sharded : variants->sharded) {
             part->asked_n += shard_ask(m->shard, (int)part->n + 2, word, on_part, part);
         }
     }

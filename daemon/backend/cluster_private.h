@@ -12,7 +12,7 @@
 #include "daemon/backend/continuity.h"
 #include "daemon/backend/deferred.h"
 #include "daemon/backend/node_timeout.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/shard.h"
 #include "daemon/base/freelist.h"
 #include "daemon/base/list.h"
@@ -62,7 +62,7 @@ struct cluster {
     struct cluster_url url;
     struct link_address *template; /* login and TLS, copied to the address of each node */
     struct cluster_map map;
-    struct script_forms forms;
+    struct script_variants variants;
     struct slot_tags tags;
     struct cluster_slots slots;
     struct cluster_seeds *seeds; /* owned: the link that asks nodes for the map */

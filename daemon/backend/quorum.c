@@ -21,7 +21,7 @@
 #include "daemon/backend/quorum_ops.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/quorum_watch.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/server_info.h"
 #include "daemon/backend/single.h"
 #include "daemon/backend/text.h"
@@ -236,7 +236,7 @@ open_shards(struct quorum *qu)
                                                        .life = on_life,
                                                        .event = quorum_core_event,
                                                        .inspected = quorum_inspected,
-                                                       .forms = &script_forms_of_quorum,
+                                                       .variants = &script_variants_of_quorum,
                                                        .ctx = node});
     }
 }

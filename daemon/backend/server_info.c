@@ -66,7 +66,7 @@ server_info_ask(struct server_info *s, struct redis_link *l)
     word[1] = SLICE_LIT("LOAD");
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
-            word[2] = slice_of(script_forms_text(s->forms, (enum call_verb)verb, (enum kind)kind, false));
+            word[2] = slice_of(script_variants_text(s->variants, (enum call_verb)verb, (enum kind)kind, false));
             (void)link_send(l, 3, word, on_loaded, s->sha[verb][kind]);
         }
     }

@@ -7,12 +7,12 @@
 #include "daemon/backend/backend_ops.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/link.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 
 /* The latest answers; texts are "" before. Embedded in its shard, and outlives the shard's links. */
 struct server_info {
     const struct backend_env *env;
-    const struct script_forms *forms; /* of the scripts; borrowed, NULL: the plain ones */
+    const struct script_variants *variants; /* of the scripts; borrowed, NULL: the plain ones */
     const char *shown; /* the address, for people; borrowed */
     char version[32], run_id[48], role[16], maxmemory_policy[32];
     bool evicts;      /* Redis has a memory limit, and may drop keys to keep it */

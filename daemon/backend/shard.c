@@ -393,9 +393,9 @@ shard_retarget(struct shard *sh, const char *host, int port)
 }
 
 void
-shard_reform(struct shard *sh)
+shard_reload_scripts(struct shard *sh)
 {
-    sha1_hex(slice_of(script_forms_bundle(sh->events.forms)), sh->bundle_sha);
+    sha1_hex(slice_of(script_variants_bundle(sh->events.variants)), sh->bundle_sha);
     for (unsigned i = 0; i < sh->links_n; i++) {
         link_reconnect(sh->link[i], "the version of the cluster is known now");
     }
@@ -423,7 +423,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     }
     sh->server.env = env;
     sh->server.shown = address->shown;
-    sh->server.forms = events.forms;
+    sh->server.variants = events.variants;
     for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
         if (i == 0 || events.channel[i] != NULL) {
             broadcasts_init(&sh->broadcasts[i], env, &sh->events, address, events.channel[i]);
@@ -431,7 +431,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     }
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
-    sha1_hex(slice_of(script_forms_bundle(events.forms)), sh->bundle_sha);
+    sha1_hex(slice_of(script_variants_bundle(events.variants)), sh->bundle_sha);
     for (unsigned i = 0; i <= LINKS_MAX; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&sh->batch[i][k / KINDS][k % KINDS]);

@@ -11,7 +11,7 @@
 
 struct continuity;
 struct item;
-struct script_forms;
+struct script_variants;
 struct shard;
 
 enum { SHARD_CHANNELS = 3 }; /* of broadcasts */
@@ -49,11 +49,11 @@ struct shard_events {
      */
     void (*redirected)(void *ctx, struct item *it, struct slice error);
     /*
-     * The forms of the scripts; borrowed; NULL: the plain ones. If they are sharded, the shard subscribes to channels
-     * by SSUBSCRIBE. `channel`: of broadcasts, for shard_want_broadcasts(); borrowed; all NULL: the first one is as in
-     * broadcasts.h.
+     * The variants of the scripts; borrowed; NULL: the plain ones. If they are sharded, the shard subscribes to
+     * channels by SSUBSCRIBE. `channel`: of broadcasts, for shard_want_broadcasts(); borrowed; all NULL: the first one
+     * is as in broadcasts.h.
      */
-    const struct script_forms *forms;
+    const struct script_variants *variants;
     const char *channel[SHARD_CHANNELS];
 };
 
@@ -69,8 +69,8 @@ void shard_close(struct shard **sh);
  */
 void shard_retarget(struct shard *sh, const char *host, int port);
 
-/* The forms of the scripts have changed: all links connect anew, and their greetings load the scripts. */
-void shard_reform(struct shard *sh);
+/* The variants of the scripts have changed: all links connect anew, and their greetings load the scripts. */
+void shard_reload_scripts(struct shard *sh);
 
 /*
  * While the links fail with exactly this error, no warning reports that the shard is unreachable: the topology expects

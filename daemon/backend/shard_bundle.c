@@ -9,7 +9,7 @@
  *     itself.
  */
 #include "daemon/backend/bundle.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
@@ -143,7 +143,7 @@ send(struct shard *sh, struct bundle *b)
         }
         bundle_add(&w, c, &sender);
     }
-    words = bundle_end(&w, b->with_text ? script_forms_bundle(sh->events.forms) : NULL, sh->bundle_sha, word);
+    words = bundle_end(&w, b->with_text ? script_variants_bundle(sh->events.variants) : NULL, sh->bundle_sha, word);
     return link_send(sh->link[b->link], words, word, on_bundle, b);
 }
 
@@ -172,7 +172,7 @@ shard_bundle_add(struct shard *sh, struct call *c)
 {
     struct bundle *b = sh->bundle;
 
-    if (!script_forms_sharded(sh->events.forms) || !bundle_takes(c)) {
+    if (!script_variants_sharded(sh->events.variants) || !bundle_takes(c)) {
         return false;
     }
     if (b != NULL && (b->n == SHARD_BATCH_MAX || !bundle_joins(first_of(b), c))) {

@@ -150,7 +150,7 @@ shard_call_send(struct shard *sh, struct call *c)
     shard_call_prepare(sh, c, now_us);
     sender.sha = c->one_key ? "" : sh->server.sha[c->verb][c->kind];
     c->with_text = c->with_text || sender.sha[0] == '\0';
-    sender.text = c->with_text ? script_forms_text(sh->events.forms, c->verb, c->kind, c->one_key) : NULL;
+    sender.text = c->with_text ? script_variants_text(sh->events.variants, c->verb, c->kind, c->one_key) : NULL;
     buf_clear(&sh->text, SIZE_MAX);
     words = call_words(c, &sender, &sh->text, word);
     if (!continuity_fresh(sh->continuity, c->domain, now_us)) {

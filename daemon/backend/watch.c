@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/slot.h"
 #include "daemon/backend/watch_tables.h"
 #include "daemon/backend/text.h"
@@ -84,7 +84,7 @@ send_channel(struct source *src, bool on)
     if (!link_up(w->sub)) {
         return; /* watches_link() subscribes when the link is up */
     }
-    if (!script_forms_sharded(w->events->forms)) {
+    if (!script_variants_sharded(w->events->variants)) {
         word[0] = on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE");
     }
     (void)link_send(w->sub, 2, word, on ? on_subscribed : NULL, src);

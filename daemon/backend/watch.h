@@ -10,7 +10,7 @@ struct watches;
 
 /*
  * Borrows its arguments for its life. `sub` receives messages, `reader` reads tracked keys. Subscribes by SSUBSCRIBE
- * while `events->forms` is sharded.
+ * while `events->variants` is sharded.
  */
 struct watches *watches_new(const struct backend_env *env, const struct shard_events *events,
                             const struct link_address *address, struct redis_link *sub, struct redis_link *reader);

@@ -3,12 +3,12 @@
  * connections.
  */
 #include "daemon/backend/call.h"
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 #include "daemon/backend/sha1.h"
 #include "tests/sim/sim.h"
 
 /*
- * Scripts of a verb and a kind come first; then the other scripts; then the first ones' forms: for a cluster, for a
+ * Scripts of a verb and a kind come first; then the other scripts; then the first ones' variants: for a cluster, for a
  * quorum.
  */
 enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, OF_QUORUM = FORMS + 2 * CALLS, SCRIPTS_N = OF_QUORUM + CALLS };
@@ -21,27 +21,27 @@ static bool made;
 
 /* NULL: the kind has no such form. */
 static const char *
-text_of(const struct script_forms *forms, int i)
+text_of(const struct script_variants *variants, int i)
 {
     int call = i < FORMS ? i : (i - FORMS) % CALLS;
 
     if (i >= CALLS && i < FORMS) {
         return call_other_text((enum other_script)(i - CALLS));
     }
-    forms = i < FORMS ? NULL : i < OF_QUORUM ? forms : &script_forms_of_quorum;
-    return script_forms_text(forms, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
-                             i >= FORMS + CALLS && i < OF_QUORUM);
+    variants = i < FORMS ? NULL : i < OF_QUORUM ? variants : &script_variants_of_quorum;
+    return script_variants_text(variants, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
+                                i >= FORMS + CALLS && i < OF_QUORUM);
 }
 
 static void
 make(void)
 {
-    static struct script_forms forms; /* its texts live as long as the rows */
+    static struct script_variants variants; /* its texts live as long as the rows */
 
     _Static_assert((int)SCRIPTS_N <= (int)SCRIPTS, "server.loaded has a place for each");
-    script_forms_init(&forms, true, false);
+    script_variants_init(&variants, true, false);
     for (int i = 0; i < SCRIPTS_N; i++) {
-        const char *text = text_of(&forms, i);
+        const char *text = text_of(&variants, i);
 
         rows[i].text = slice_of(text != NULL ? text : "");
         sha1_hex(rows[i].text, rows[i].sha);

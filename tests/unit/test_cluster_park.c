@@ -99,7 +99,7 @@ begin(void)
     c->timer = event_new(c->env.base, -1, 0, on_event, NULL);
     deferred_init(&c->deferred, &c->env, &c->events);
     cluster_map_init(&c->map);
-    script_forms_init(&c->forms, true, false);
+    script_variants_init(&c->variants, true, false);
     master = (struct cluster_master){.cluster = c};
     master.address = address_unknown("node", NULL, NULL, 0, false);
     list_push_back(&c->masters, &master.node);
@@ -124,7 +124,7 @@ over(void)
     }
     cluster_park_forget(c);
     deferred_fini(&c->deferred);
-    script_forms_fini(&c->forms);
+    script_variants_fini(&c->variants);
     cluster_map_fini(&c->map);
     address_free(master.address);
     event_free(c->timer);

@@ -76,7 +76,7 @@ begin(void)
     memset(master, 0, sizeof(master));
     list_init(&c->masters);
     c->env = (struct backend_env){.metrics = &metrics, .post = on_post};
-    c->forms.sharded = true;
+    c->variants.sharded = true;
     cluster_map_init(&c->map);
     c->map.node = mem_zalloc(2 * sizeof(c->map.node[0]));
     c->map.nodes_n = 2;

@@ -1,7 +1,7 @@
 /*
- * script_forms.c -- other forms of the scripts, made from their plain texts: what differs is a word or two.
+ * script_variants.c -- other variants of the scripts, made from their plain texts: what differs is a word or two.
  */
-#include "daemon/backend/script_forms.h"
+#include "daemon/backend/script_variants.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ replace(struct buf *out, const char *text, const char *from, const char *to)
 }
 
 static char *
-sharded_form(const char *text)
+sharded_variant(const char *text)
 {
     struct buf out;
 
@@ -34,7 +34,7 @@ sharded_form(const char *text)
 
 /* Publishes by PUBLISH as well; the number of subscribers is that of both channels at this node. */
 static char *
-both_form(const char *text)
+both_variant(const char *text)
 {
     struct buf out;
     unsigned n;
@@ -63,7 +63,7 @@ both_bundle(void)
 
 /* Replaces the names of rlock:clock and rlock:epoch by '', and presets an epoch that no call expects. */
 static char *
-one_key_form(const char *text)
+one_key_variant(const char *text)
 {
     struct buf keys, out;
     unsigned n;
@@ -86,29 +86,29 @@ uses_one_key(enum kind kind)
     return kind == KIND_REENTRANT || kind == KIND_SIMPLE || kind == KIND_COUNTER;
 }
 
-const struct script_forms script_forms_of_quorum = {.of_quorum = true};
+const struct script_variants script_variants_of_quorum = {.of_quorum = true};
 
 void
-script_forms_init(struct script_forms *f, bool sharded, bool both)
+script_variants_init(struct script_variants *f, bool sharded, bool both)
 {
-    *f = (struct script_forms){.sharded = sharded, .publishes_both = sharded && both};
+    *f = (struct script_variants){.sharded = sharded, .publishes_both = sharded && both};
     f->bundle = f->publishes_both ? both_bundle() : NULL;
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
             const char *text = call_script_text((enum call_verb)verb, (enum kind)kind);
 
             if (sharded) {
-                text = f->text[verb][kind] = both ? both_form(text) : sharded_form(text);
+                text = f->text[verb][kind] = both ? both_variant(text) : sharded_variant(text);
             }
             if ((verb == VERB_RENEW || verb == VERB_RELEASE) && uses_one_key((enum kind)kind)) {
-                f->one_key[verb][kind] = one_key_form(text);
+                f->one_key[verb][kind] = one_key_variant(text);
             }
         }
     }
 }
 
 void
-script_forms_fini(struct script_forms *f)
+script_variants_fini(struct script_variants *f)
 {
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -117,11 +117,11 @@ script_forms_fini(struct script_forms *f)
         }
     }
     free(f->bundle);
-    *f = (struct script_forms){.sharded = false};
+    *f = (struct script_variants){.sharded = false};
 }
 
 const char *
-script_forms_text(const struct script_forms *f, enum call_verb verb, enum kind kind, bool one_key)
+script_variants_text(const struct script_variants *f, enum call_verb verb, enum kind kind, bool one_key)
 {
     if (one_key) {
         return f != NULL ? f->one_key[verb][kind] : NULL;
@@ -133,7 +133,7 @@ script_forms_text(const struct script_forms *f, enum call_verb verb, enum kind k
 }
 
 const char *
-script_forms_bundle(const struct script_forms *f)
+script_variants_bundle(const struct script_variants *f)
 {
     return f != NULL && f->bundle != NULL ? f->bundle : call_other_text(OTHER_BUNDLE);
 }
