@@ -1,7 +1,7 @@
 -- quorum.lua -- whether a node of a quorum is established, and the token that its clocks have reached. Can admit it.
 --
 -- Only an established node votes: its tokens have been raised to what a majority of the other nodes knew after the
--- epoch of its data (presence.lua) had begun. A loss of the data loses rlock:quorum, too, or begins another epoch.
+-- epoch of its data (membership.lua) had begun. A loss of the data loses rlock:quorum, too, or begins another epoch.
 --   KEYS   rlock:clock (the highest token that a registered daemon knew of; behind it :0 to :63, the token clocks of
 --          the votes: clocks.lua), rlock:epoch, rlock:quorum (the value of rlock:epoch when the node was admitted)
 --   ARGV   the value of rlock:epoch, outside of a grace period, for which the node is to be admitted ('' = none),
@@ -32,8 +32,8 @@ end
 
 local admits = ARGV[1] ~= '' and epoch == ARGV[1]
 -- Every run raises the token clocks to rlock:clock. A daemon lets a node vote only after a run that follows its
--- registration (presence.lua) in the same epoch. So the votes that it gets are above all tokens that it knew then, and
--- a beat need not raise 64 clocks: tokens that the daemon learns later are covered by a majority of this epoch.
+-- registration (membership.lua) in the same epoch. So the votes that it gets are above all tokens that it knew then,
+-- and a beat need not raise 64 clocks: tokens that the daemon learns later are covered by a majority of this epoch.
 local least = math.max(reached[1], admits and tonumber(ARGV[2]) or 0)
 local behind = {}
 for i = 2, #clocks do

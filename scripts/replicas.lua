@@ -2,7 +2,7 @@
 --
 -- KEYS rlock:clock, rlock:epoch; ARGV the value of rlock:epoch when the locks were granted; in a cluster also the
 -- origin of that epoch. Reply: 1 = written; 0 = not written, because the process or the line of replication may be
--- another one by now: see origin in presence.lua, and that of a cluster in node.lua.
+-- another one by now: see origin in membership.lua, and that of a cluster in node.lua.
 local call = redis.call
 local process = call('INFO', 'server'):match('run_id:(%x+)')
 local line = call('INFO', 'replication'):match('master_replid:(%x+)')

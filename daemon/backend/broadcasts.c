@@ -24,7 +24,7 @@ broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struc
 /*
  * If an ACL forbids SUBSCRIBE, this daemon finds no deadlocks across daemons, and learns late of daemons that join. The
  * link and its other subscriptions stay; the shard subscribes again when a link goes up or down. If an ACL forbids
- * PUBLISH, scripts/presence.lua refuses the daemon.
+ * PUBLISH, scripts/membership.lua refuses the daemon.
  */
 static void
 on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)

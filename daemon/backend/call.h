@@ -22,7 +22,7 @@
  */
 enum other_script {
     OTHER_INSPECT,
-    OTHER_PRESENCE,
+    OTHER_MEMBERSHIP,
     OTHER_REPLICAS,
     OTHER_NODE,
     OTHER_ANCHOR,

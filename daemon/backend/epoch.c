@@ -1,5 +1,5 @@
 /*
- * epoch.c -- words and answers of scripts/presence.lua.
+ * epoch.c -- words and answers of scripts/membership.lua.
  */
 #include "daemon/backend/epoch.h"
 
@@ -95,7 +95,7 @@ epoch_words(const struct epoch *e, const struct members *members, const struct e
     derive_number(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
     assert(m.n <= DERIVED_MAX);
     words[n++] = ask->sha != NULL ? SLICE_LIT("EVALSHA") : SLICE_LIT("EVAL");
-    words[n++] = slice_of(ask->sha != NULL ? ask->sha : call_other_text(OTHER_PRESENCE));
+    words[n++] = slice_of(ask->sha != NULL ? ask->sha : call_other_text(OTHER_MEMBERSHIP));
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         words[n++] = slice_of(fixed[i]);
     }

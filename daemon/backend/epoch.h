@@ -1,5 +1,5 @@
 /*
- * epoch.h -- whether Redis still has its data: the words of scripts/presence.lua, and the meaning of its answers.
+ * epoch.h -- whether Redis still has its data: the words of scripts/membership.lua, and the meaning of its answers.
  *
  * No link, no clock. An epoch is one life of Redis's data. A new one begins when acknowledged writes may have been
  * lost, with a grace period in which only former holders get their locks.
@@ -17,12 +17,12 @@
 #include "daemon/base/slice.h"
 
 enum { EPOCH_FORMERS = 4 };
-#define EPOCH_END (UINT64_C(1) << 52) /* epochs are below: END of scripts/presence.lua */
+#define EPOCH_END (UINT64_C(1) << 52) /* epochs are below: END of scripts/membership.lua */
 /* The most members in an answer, and in a part of a list that is brought. */
 enum { EPOCH_PAGE = 256, EPOCH_PART = 256, EPOCH_WORDS_MAX = 40 + EPOCH_PART };
 /*
  * A daemon registers every beat, and may take and renew locks for EPOCH_FRESH_MS after a registration was sent. The
- * grace period counts one beat more (presence.lua): for clocks of other rates, and for commands that run up to their
+ * grace period counts one beat more (membership.lua): for clocks of other rates, and for commands that run up to their
  * guard.
  */
 enum { EPOCH_BEAT_MS = 2000, EPOCH_FRESH_MS = 2 * EPOCH_BEAT_MS };
@@ -46,7 +46,7 @@ struct epoch {
     char granting_value[48]; /* the value of rlock:epoch while Redis grants; "" = not known */
     char last_value[72];    /* ... and its value in the last answer */
     bool rolled_back;       /* no Redis in this epoch can be reached: a Redis in an older epoch begins a new one */
-    bool members_unknown;   /* there may be members that `members` lacks: see SCRIPTS.md, `presence.lua` */
+    bool members_unknown;   /* there may be members that `members` lacks: see SCRIPTS.md, `membership.lua` */
 
     /*
      * The list of members is complete up to this version, or will be when the last page of a list that begins anew has

@@ -1,7 +1,7 @@
 /*
  * members.h -- the other daemons that may hold locks in one data set: uuid, lease, version.
  *
- * No link, no clock. Versions come from scripts/presence.lua: of two changes of a member the one with the higher
+ * No link, no clock. Versions come from scripts/membership.lua: of two changes of a member the one with the higher
  * version is the later one, in whichever order they are received.
  */
 #ifndef RLOCKD_BACKEND_MEMBERS_H
@@ -12,7 +12,7 @@
 #include "daemon/base/map.h"
 #include "daemon/base/slice.h"
 
-enum { MEMBERS_UUID_BYTES = 36, MEMBERS_MAX = 16384 }; /* above what Redis takes: presence.lua, MOST */
+enum { MEMBERS_UUID_BYTES = 36, MEMBERS_MAX = 16384 }; /* above what Redis takes: membership.lua, MOST */
 
 struct members {
     struct map by_uuid;

@@ -1,5 +1,5 @@
 /*
- * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and when there is news to report.
+ * membership.c -- runs membership.lua in each greeting, at each beat (EPOCH_BEAT_MS), and when there is news to report.
  *
  * Reports, questions for members and lists of members leave at a random time within SPREAD_MS, so that a thousand
  * daemons do not send them at once.
@@ -513,7 +513,7 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
     buf_init(&p->text, 0);
     buf_init(&p->list.uuids, 0);
     members_init(&p->members, &env->secret);
-    sha1_hex(slice_of(call_other_text(OTHER_PRESENCE)), p->sha);
+    sha1_hex(slice_of(call_other_text(OTHER_MEMBERSHIP)), p->sha);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
 }
 

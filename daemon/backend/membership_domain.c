@@ -99,7 +99,7 @@ one_received(struct continuity *c, struct slice text)
     }
 }
 
-/* Without `floor`: each registration raises rlock:clock to the highest known token (scripts/presence.lua). */
+/* Without `floor`: each registration raises rlock:clock to the highest known token (scripts/membership.lua). */
 const struct continuity_ops membership_one_domain = {
     .domain = one_domain_of,
     .epoch = one_epoch,

@@ -21,14 +21,14 @@
  * A2  A node is admitted when its quarantine is over: the longest lease that a daemon renews, and a timeout for
  *     commands in flight. It begins when this daemon learns of the epoch, and is counted by the daemon's clock, since
  *     the node's may be set. Clients of other libraries are assumed to have no longer leases. Reclaims end no
- *     quarantine: these clients make none, and not all daemons may be known (presence.lua).
+ *     quarantine: these clients make none, and not all daemons may be known (membership.lua).
  * A3  Before a node is admitted, all its token clocks are raised to the highest one of q other established nodes, each
  *     read in a round that began after the quarantine. So the node votes above every token that it covered before the
  *     loss (counterexample 2 of tests/unit/test_votes.c).
  * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and the node must
  *     be past its quarantine; then the highest clock of all nodes counts. Tokens rise as with one Redis that was
  *     emptied: by the time, and by the highest tokens that daemons know.
- * A5  If all nodes answer, none is established and none is in a grace period (presence.lua), the quorum is new: its
+ * A5  If all nodes answer, none is established and none is in a grace period (membership.lua), the quorum is new: its
  *     nodes are admitted without a quarantine, except in strict mode.
  * A6  If a clock in a node's answer is no token, the answer is ignored, the link by which questions leave is dropped,
  *     and the node does not vote before it answers a token: other links to it may stay up, so it does not go down.
@@ -60,7 +60,7 @@ is_answer(const struct reply *r)
            r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[CLOCK]->n < TOKENS_END;
 }
 
-/* In a grace period the value of rlock:epoch has the end of that period behind a second blank (presence.lua). */
+/* In a grace period the value of rlock:epoch has the end of that period behind a second blank (membership.lua). */
 static bool
 is_value_of_grant(const char *epoch_value)
 {

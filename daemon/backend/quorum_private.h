@@ -34,7 +34,7 @@ struct quorum_node {
     bool answered;      /* the node has answered in this epoch ... */
     bool in_round;      /* ... and in this round */
     bool established;
-    bool granting;      /* the node is in no grace period (presence.lua) */
+    bool granting;      /* the node is in no grace period (membership.lua) */
     bool quarantine_was_over; /* its quarantine was over before this round began */
     bool admitting;     /* the script that admits the node was sent, and has neither succeeded nor failed */
     char script_error[320]; /* its last error; "" = none since the node was established or lost its data */

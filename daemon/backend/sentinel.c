@@ -4,7 +4,7 @@
  * S1  The shard moves to the master that a majority of the sentinels names, with all links (shard_retarget()), and
  *     stays until a majority names another. A sentinel's message (+switch-master) only makes rlockd ask.
  * S2  The greeting of a server that does not report the role of a master fails (replication_greet()).
- * S3  After a switch the master has another replication id: its first greeting begins a new epoch (presence.lua).
+ * S3  After a switch the master has another replication id: its first greeting begins a new epoch (membership.lua).
  * S4  Grants need a majority within SENTINEL_FRESH_US: with an old master and a minority nothing is granted. Renewals
  *     go on. The settings of an old master bound its grants (replication.h); if they do not, the log warns, and with
  *     `strict` nothing is granted.

@@ -318,7 +318,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
         sh->broadcasts[i].subscribed = sh->broadcasts[i].subscribed && (link_is_up || l != sub_link(sh));
     }
-    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* see presence.lua */
+    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* see membership.lua */
         sh->broadcasts[0].wanted = true;
     }
     subscribe_broadcasts(sh);

@@ -209,25 +209,25 @@ def decoders():
     put("text", "channel-braces", b"\4\5a{b}c")
     put_dict("text", ["redis_version:", "run_id:", "role:", "maxmemory_policy:", "\r\n", "LOADING ", "BUSY ", "OOM ",
                       "ms", "h", "KiB", "GiB", "[^", "\\]"])
-    def presence(outcome, number, until, word, *changes, counts=(9, 9, 1, 0)):
+    def answered(outcome, number, until, word, *changes, counts=(9, 9, 1, 0)):
         head = [":%d\r\n" % n for n in (1700000000000000, outcome, number, until)]
         counts = [":%d\r\n" % n for n in counts]
         texts = ["$%d\r\n%s\r\n" % (len(t), t) for t in (word,) + changes]
         return "*%d\r\n%s" % (9 + len(changes), "".join(head + texts[:1] + counts + texts[1:]))
 
     one, two = "1b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 30000 7", "2b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10 - 9"
-    put("epoch", "life", "\0" + presence(1, 5, 0, "5 abc") + presence(1, 6, 1700000030000, "6 def", one)
-        + presence(1, 6, 0, "6 def", one, two))
-    put("epoch", "list", "\0" + presence(1, 5, 0, "5 abc", one, counts=(9, 7, 1, 0)) + presence(1, 5, 0, "5 abc", two)
-        + presence(1, 6, 1700000030000, "6 abc", counts=(9, 0, 0, 2))
-        + presence(1, 6, 0, "6 abc", one, counts=(8, 8, 0, 1)))
-    put("epoch", "old", "\4" + presence(1, 5, 0, "5 abc") + presence(1, 4, 0, "4 abc") + presence(1, 4, 0, "4 abc"))
-    put("epoch", "twin", "\3" + presence(2, 5, 0, "5 abc"))
-    put("epoch", "negative", "\0" + presence(1, -5, 0, "5 abc") + presence(1, 5, -1, "5"))
+    put("epoch", "life", "\0" + answered(1, 5, 0, "5 abc") + answered(1, 6, 1700000030000, "6 def", one)
+        + answered(1, 6, 0, "6 def", one, two))
+    put("epoch", "list", "\0" + answered(1, 5, 0, "5 abc", one, counts=(9, 7, 1, 0)) + answered(1, 5, 0, "5 abc", two)
+        + answered(1, 6, 1700000030000, "6 abc", counts=(9, 0, 0, 2))
+        + answered(1, 6, 0, "6 abc", one, counts=(8, 8, 0, 1)))
+    put("epoch", "old", "\4" + answered(1, 5, 0, "5 abc") + answered(1, 4, 0, "4 abc") + answered(1, 4, 0, "4 abc"))
+    put("epoch", "twin", "\3" + answered(2, 5, 0, "5 abc"))
+    put("epoch", "negative", "\0" + answered(1, -5, 0, "5 abc") + answered(1, 5, -1, "5"))
     put("epoch", "long",
-        "\0" + presence(1, 5, 9, "x" * 47) + presence(1, 6, 2**53, "x" * 48) + presence(1, 7, 0, "", one[:-1]))
+        "\0" + answered(1, 5, 9, "x" * 47) + answered(1, 6, 2**53, "x" * 48) + answered(1, 7, 0, "", one[:-1]))
     put("epoch", "error", "\0-NOPERM x\r\n*0\r\n:1\r\n")
-    put_dict("epoch", [presence(1, 5, 0, "a"), presence(1, 6, 7, "a", one), "$46\r\n" + one, ":2\r\n", ":0\r\n",
+    put_dict("epoch", [answered(1, 5, 0, "a"), answered(1, 6, 7, "a", one), "$46\r\n" + one, ":2\r\n", ":0\r\n",
                        "*6\r\n", "*7\r\n", ":9223372036854775807\r\n", ":-1\r\n"])
     urls = ["unix:/run/r.sock", "unix:/run/r.sock?db=15", "redis://h", "redis://h:1/2", "redis://[::1]:7000/1",
             "redis://me:secret@h:1", "redis://:p%40ss@h", "redis://me:a@b@h:1/", "redis://[::1", "unix:", "redis://",

@@ -1,5 +1,5 @@
 /*
- * newcomer.pml -- the members that a grace period waits for, after a newcomer that others may not know (presence.lua).
+ * newcomer.pml -- the members that a grace period (membership.lua) waits for after a newcomer that others may not know.
  *
  * Daemon A is a member, and subscribed. Daemon N comes at any time, and takes the lock. Redis may lose its data twice,
  * by a flush, or by a restart, in which all connections end. The daemon that comes first begins an epoch. A takes the

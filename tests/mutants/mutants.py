@@ -39,6 +39,6 @@ PROOFS = [
             ["unit:test_core_grace"]), "is not changed"),
     (Mutant("P4", "no C", CORE + "times.c", "", "return us + us / 99;", "return us +;", ["unit:test_core_grace"]),
      "does not build"),
-    (Mutant("P5", "no Lua", "scripts/presence.lua", "", "local OK, DUPLICATE = 1, 2", "local OK, DUPLICATE = 1 2",
-            ["redis:test_scripts_presence.py Epochs.test_known"]), "no Lua"),
+    (Mutant("P5", "no Lua", "scripts/membership.lua", "", "local OK, DUPLICATE = 1, 2", "local OK, DUPLICATE = 1 2",
+            ["redis:test_scripts_membership.py Epochs.test_known"]), "no Lua"),
 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fleet.py -- a fleet of daemons on one redis-server, as scripts/presence.lua sees it.
+"""fleet.py -- a fleet of daemons on one redis-server, as scripts/membership.lua sees it.
 
     fleet.py [DAEMONS...]      a table; default: 10 100 1000
 
@@ -15,9 +15,9 @@ import tempfile
 import time
 
 import harness
-from scripted import PRESENCE
+from scripted import MEMBERSHIP
 
-SHA = hashlib.sha1(PRESENCE.encode()).hexdigest()
+SHA = hashlib.sha1(MEMBERSHIP.encode()).hexdigest()
 KEYS = ["rlock:" + x for x in ("clock", "epoch", "members", "until", "changes", "left", "awaited")]
 CHANNEL = "rlock:deadlock:0"
 BEAT_MS, SOON_MS, SPREAD_MS, PAGE, PART = 2000, 50, 300, 256, 256  # as in epoch.h, membership.c
@@ -113,7 +113,7 @@ class Fleet:
     def __init__(self, n, directory, lease_ms=30000):
         self.r = harness.Redis(directory, args=("--maxclients", str(n + 100)))
         self.c = self.r.conn()
-        self.c.cmd("SCRIPT", "LOAD", PRESENCE)
+        self.c.cmd("SCRIPT", "LOAD", MEMBERSHIP)
         self.talk = self.r.conn()
         self.answers = Answers(self.talk.sock)
         self.daemons = [Daemon(i) for i in range(n)]

@@ -89,8 +89,8 @@ OF_QUORUM = Made([(kind, verb) for kind in ("reentrant", "simple") for verb in V
                  lambda kind, verb: embed(kind, verb, "quorum"))
 TERMS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[0])
 COLUMNS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[1])
-OTHERS = ("inspect", "presence", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
-INSPECT, PRESENCE, REPLICAS = embed("inspect"), embed("presence"), embed("replicas")
+OTHERS = ("inspect", "membership", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
+INSPECT, MEMBERSHIP, REPLICAS = embed("inspect"), embed("membership"), embed("replicas")
 
 
 def columns_of(terms, rows):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A fleet of daemons, as the scripts see it: the cost of beats, and the number of messages in a grace period. fleet.py:
-presence.lua of one Redis; fleet_cluster.py: anchor.lua and node.lua of a cluster.
+membership.lua of one Redis; fleet_cluster.py: anchor.lua and node.lua of a cluster.
 """
 import os
 import time

@@ -234,8 +234,8 @@ class Clocks(Scripted):
 
     def test_what_a_registered_daemon_knew_counts(self):
         """
-        rlock:clock is the floor of presence.lua. Later votes are above it once the daemon has read it, also if the node
-        was admitted before.
+        rlock:clock is the floor of membership.lua. Later votes are above it once the daemon has read it, also if the
+        node was admitted before.
         """
         at = self.now_us()
         self.ask_node(OPEN, at)

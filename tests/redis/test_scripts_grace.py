@@ -2,7 +2,7 @@
 """Every verb of every kind by itself on a real Redis that has lost locks: the requests that a grace period lets pass.
 """
 import harness
-from present import A, GRACE_MS
+from membership import A, GRACE_MS
 from scripted import (ENDED, EPOCH, FULL, GONE, GRACE, HASHES, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, STALE,
                       TAKEN, YOU, Scripted)
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""scripts/presence.lua by itself on a real Redis: the members, the messages about them, and the lengths of their
+"""scripts/membership.lua by itself on a real Redis: the members, the messages about them, and the lengths of their
 leases.
 """
 import harness
 from harness import RError, until
-from present import (A, AWAITED, B, BEAT, C, CHANGES, CHANNEL, DUPLICATE, GRACE_MS, KEYS, LEFT, MEMBERS, NONCE, TAIL,
-                     UNTIL, WINDOW_MS, Presence)
+from membership import (A, AWAITED, B, BEAT, C, CHANGES, CHANNEL, DUPLICATE, GRACE_MS, KEYS, LEFT, MEMBERS, NONCE, TAIL,
+                        UNTIL, WINDOW_MS, Membership)
 from scripted import EPOCH, OK
 
 
-class Graces(Presence):
+class Graces(Membership):
     """Daemons that renew leases of different lengths: the longest counts."""
     def left(self, a):
         """The length of a grace period that has just begun, to the nearest 100 ms."""
@@ -84,7 +84,7 @@ class Graces(Presence):
         self.assertEqual(self.register(B, known=epoch, grace=20000).until, 0)
 
 
-class MembersPresent(Presence):
+class MembersPresent(Membership):
     def test_twin(self):
         self.register(A)
         a = self.register(A, nonce="d" * 16)
@@ -223,7 +223,7 @@ class MembersPresent(Presence):
         self.assertEqual(self.register(B, known=epoch, leaving=1).until, 0)
 
 
-class Changes(Presence):
+class Changes(Membership):
     """The changes of the list of members since a version, in pages."""
     def names(self, n):
         return ["%08x" % i + TAIL for i in range(n)]
@@ -288,7 +288,7 @@ class Changes(Presence):
             self.assertEqual(self.register(A, since=since).anew, 1)
 
 
-class Lists(Presence):
+class Lists(Membership):
     """The lists of members that daemons bring to a Redis which has lost its own."""
     def lost(self):
         epoch = self.meets()

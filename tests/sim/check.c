@@ -55,8 +55,8 @@
  *      another session. If it has given back a part, the rest stays, of a read-write lock at least as a reader's (seeds
  *      20182 and 21861); if the answer is that of a RENEW, the lease is the one that was reported before.
  *   S1 for a lease after the former master has come back, between a holder in a later epoch and a grant of an earlier
- *      one: until a daemon reports a rollback (presence.lua) Redis does not show that data was lost (seed 21149; 10381,
- *      where the process of the first holder had died).
+ *      one: until a daemon reports a rollback (membership.lua) Redis does not show that data was lost (seed 21149;
+ *      10381, where the process of the first holder had died).
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): BREAK causes that. The former holder receives LOST
  *      with its next renewal. And S2: a BREAK may come before the answer of a grant, which then arrives after the next
  *      grant.

@@ -153,7 +153,7 @@ print_difference(struct test *t, const struct line *l, const struct reply *real,
     if (l->call.n > 0) {
         buf_printf(&b, "\n  script: verb %d of %s", (int)l->call.verb, kind_rows[l->call.kind].name);
     } else if (l->membership != NULL) {
-        buf_adds(&b, "\n  script: presence");
+        buf_adds(&b, "\n  script: membership");
     }
     buf_adds(&b, "\n  redis-server: ");
     print_reply(&b, real);

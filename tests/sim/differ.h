@@ -47,7 +47,7 @@ struct line {
     size_t end[LINK_WORDS_MAX];
     struct call call;           /* of a shipped script; n = 0: another command */
     bool inspect;               /* the script of LOCKINFO */
-    struct epoch *membership;     /* of the daemon, if the script is presence.lua */
+    struct epoch *membership;     /* of the daemon, if the script is membership.lua */
     struct members *members;      /* ... and its knowledge of the others */
     /* its state when the words were made: they point into it, and answers change the other one */
     struct epoch then;

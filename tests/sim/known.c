@@ -86,7 +86,7 @@ scripts_sha(int script)
 bool
 scripts_is_beat(int script)
 {
-    return script == CALLS + OTHER_PRESENCE || script == CALLS + OTHER_ANCHOR || script == CALLS + OTHER_NODE;
+    return script == CALLS + OTHER_MEMBERSHIP || script == CALLS + OTHER_ANCHOR || script == CALLS + OTHER_NODE;
 }
 
 bool

@@ -9,7 +9,7 @@
 
 struct script {
     UT_hash_handle hh;      /* by sha */
-    UT_hash_handle by_text; /* so that a text that is sent again and again (presence.lua) needs no digest */
+    UT_hash_handle by_text; /* so that a text that is sent again and again (membership.lua) needs no digest */
     struct str *text;
     char sha[SHA1_HEX_BYTES + 1];
     size_t id;

@@ -610,5 +610,5 @@ main(void)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         tcase_add_test(tc, tests[i]);
     }
-    return world_run("backend, presence", &tc, 1);
+    return world_run("backend, membership", &tc, 1);
 }

@@ -224,7 +224,7 @@ END_TEST
 START_TEST(a_daemon_that_may_not_poll)
 {
     up_as("");
-    redis("ACL SETUSER locks -pubsub"); /* without this right from the start no daemon is admitted, see presence.lua */
+    redis("ACL SETUSER locks -pubsub"); /* without this right from the start membership.lua admits no daemon */
     for (uint64_t op = 1; op < 10; op++) {
         poll_one(op, "a");
         turn_until(is_refused, NULL);

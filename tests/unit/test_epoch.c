@@ -1,6 +1,6 @@
 /*
- * test_epoch.c -- the words that the presence script gets, and the meaning of its answers. The script itself is tested
- * in tests/redis/test_scripts_presence.py.
+ * test_epoch.c -- the words that the membership script gets, and the meaning of its answers. The script itself is
+ * tested in tests/redis/test_scripts_membership.py.
  */
 #include "daemon/backend/epoch.h"
 

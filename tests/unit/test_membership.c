@@ -307,7 +307,7 @@ START_TEST(fresh_from_the_sending)
     membership_beat(&t.p);
     answer_sent(now_us - FRESH_US / 2 - 1);
     ck_assert(membership_fresh(&t.p, now_us + FRESH_US / 2 - 1));
-    ck_assert_int_lt(EPOCH_FRESH_MS, 3 * EPOCH_BEAT_MS); /* which presence.lua relies on */
+    ck_assert_int_lt(EPOCH_FRESH_MS, 3 * EPOCH_BEAT_MS); /* which membership.lua relies on */
 }
 END_TEST
 
@@ -544,5 +544,5 @@ main(void)
                             a_list_from_the_beginning, a_report, knowledge_of_members,
                             as_many_links_as_there_is_room_for};
 
-    return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
+    return suite_main_with("membership", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""scripts/presence.lua by itself on a real Redis: when a new epoch begins, and when its grace period is over."""
+"""scripts/membership.lua by itself on a real Redis: when a new epoch begins, and when its grace period is over."""
 import re
 import time
 
 import harness
 from harness import RError, until
-from present import A, AWAITED, B, C, CHANNEL, GRACE_MS, KEYS, MEMBERS, Presence
+from membership import A, AWAITED, B, C, CHANNEL, GRACE_MS, KEYS, MEMBERS, Membership
 from scripted import CLOCK, EPOCH, OK, OPEN
 
 
-class Epochs(Presence):
+class Epochs(Membership):
     def test_the_first_daemon_trusts_it(self):
         before = self.now_us()
         a = self.register(A)
@@ -388,7 +388,7 @@ class Epochs(Presence):
             self.assertEqual((a.epoch, a.until), (epoch, 0))
 
 
-class Strict(Presence):
+class Strict(Membership):
     def test_waits_until_redis_has_been_up_for_a_grace(self):
         a = self.register(A, strict=1)
         up = int(re.search(r"uptime_in_seconds:(\d+)", self.c.cmd("INFO", "server")).group(1))
@@ -428,7 +428,7 @@ class Strict(Presence):
         self.assertEqual(self.register(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, 0)
 
 
-class Rights(Presence):
+class Rights(Membership):
     def test_without_info_it_says_so(self):
         """Without INFO a daemon cannot distinguish an old snapshot, or a promoted replica, from the former data."""
         self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
@@ -466,7 +466,7 @@ class Rights(Presence):
             self.assertRegex(self.register_raw(A, c=c), "command")  # Redis 7.0 does not name the command
 
 
-class Role(Presence):
+class Role(Membership):
     def test_a_replica_that_takes_writes(self):
         """It drops the writes at the next synchronization with its master."""
         self.c.cmd("CONFIG", "SET", "replica-read-only", "no")
@@ -479,7 +479,7 @@ class Role(Presence):
         self.assertEqual(self.register(A).status, OK)
 
 
-class Keys(Presence):
+class Keys(Membership):
     def test_of_another_type(self):
         for key in KEYS[1:]:
             for spoil in (("RPUSH", key, "x"), ("SADD", key, "x")):

@@ -1,8 +1,8 @@
-"""present.py -- a daemon that sends registrations to scripts/presence.lua, and the answers that it receives."""
+"""membership.py -- a daemon that sends registrations to scripts/membership.lua, and the answers that it receives."""
 import os
 
 import harness
-from scripted import CLOCK, EPOCH, OK, PRESENCE, Scripted
+from scripted import CLOCK, EPOCH, OK, MEMBERSHIP, Scripted
 
 DUPLICATE = 2
 CHANNEL = "rlock:deadlock:0"
@@ -25,7 +25,7 @@ class Answer:
         self.gone = sorted(actor for actor, grace, _ in self.changes if grace == "-")
 
 
-class Presence(Scripted):
+class Membership(Scripted):
     def setUp(self):
         super().setUp()
         self.c.cmd("FLUSHALL")
@@ -38,7 +38,7 @@ class Presence(Scripted):
         lasts = [w[1:] for w in met if w[0] == "!"]
         longest = max([grace] + [int(w[37:] or 0) for w in peers])
         return (c or self.c).cmd(
-            "EVAL", PRESENCE, len(KEYS), *KEYS, actor, nonce or NONCE.get(actor, "9" * 16), former, known, reclaimed,
+            "EVAL", MEMBERSHIP, len(KEYS), *KEYS, actor, nonce or NONCE.get(actor, "9" * 16), former, known, reclaimed,
             grace, BEAT, strict, floor, leaving, rolled_back, CHANNEL, since, since if cursor is None else cursor, page,
             known if of is None else of, version, version if last is None else last, len(peers), int("?" in met),
             longest, (lasts or [""])[0], *([0] if part is None else [part[0], *part[1]]))

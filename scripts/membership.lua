@@ -1,4 +1,4 @@
--- presence.lua -- registers a daemon among the members, and answers whether this Redis still has its data.
+-- membership.lua -- registers a daemon among the members, and answers whether this Redis still has its data.
 --
 -- A daemon runs this script on every new connection and at every beat. If data may have been lost, a new epoch begins,
 -- with a grace period: nothing is granted until each member that may hold a lock has reclaimed its locks, or has lost
