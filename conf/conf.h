@@ -43,11 +43,11 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 
 /*
  * Appends to `patterns` the keys that names can get by these rules, and all that belong to these keys, as patterns of
- * Redis's ACL ("~app:* ..."). surplus_key matches none of them: a user that may use it has more rights than needed.
+ * Redis's ACL ("~app:* ..."). unmapped_key matches none of them: a user that may use it has more rights than needed.
  * False: any key can be a name's.
  */
-#define CONF_SURPLUS_KEY_BYTES 40
-bool conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_SURPLUS_KEY_BYTES]);
+#define CONF_UNMAPPED_KEY_BYTES 40
+bool conf_key_rights(const struct conf *cf, struct buf *patterns, char unmapped_key[CONF_UNMAPPED_KEY_BYTES]);
 
 struct conf_warning {
     const char *reason, *remedy;

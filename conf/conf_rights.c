@@ -68,7 +68,7 @@ add_signals(const struct conf_locks *locks, struct slice front, struct buf *out)
 
 /* A key whose first byte no name's key begins with; "" = there is none. */
 static void
-choose_surplus_key(const bool taken[256], char surplus_key[CONF_SURPLUS_KEY_BYTES])
+choose_unmapped_key(const bool taken[256], char unmapped_key[CONF_UNMAPPED_KEY_BYTES])
 {
     /* not r, see CONF_OWN_KEYS */
     static const char letters[] = "abcdefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -77,14 +77,14 @@ choose_surplus_key(const bool taken[256], char surplus_key[CONF_SURPLUS_KEY_BYTE
     while (*at != '\0' && taken[(unsigned char)*at]) {
         at++;
     }
-    surplus_key[0] = '\0';
+    unmapped_key[0] = '\0';
     if (*at != '\0') {
-        snprintf(surplus_key, CONF_SURPLUS_KEY_BYTES, "%c-may-rlockd-reach-this", *at);
+        snprintf(unmapped_key, CONF_UNMAPPED_KEY_BYTES, "%c-may-rlockd-reach-this", *at);
     }
 }
 
 bool
-conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CONF_SURPLUS_KEY_BYTES])
+conf_key_rights(const struct conf *cf, struct buf *patterns, char unmapped_key[CONF_UNMAPPED_KEY_BYTES])
 {
     bool taken[256] = {false}, ok;
     struct buf widest, front;
@@ -113,8 +113,8 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char surplus_key[CO
     }
     buf_fini(&widest);
     buf_fini(&front);
-    choose_surplus_key(taken, surplus_key);
-    return ok && surplus_key[0] != '\0';
+    choose_unmapped_key(taken, unmapped_key);
+    return ok && unmapped_key[0] != '\0';
 }
 
 /* The settings of names that no rule is for in particular: of the first rule for all names, or `locks`. */

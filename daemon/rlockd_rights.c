@@ -87,10 +87,10 @@ read_files(const struct conf *cf, struct link_address *a)
 }
 
 static void
-ask_about(struct link_address *address, const char *patterns, const char *surplus_key)
+ask_about(struct link_address *address, const char *patterns, const char *unmapped_key)
 {
     struct asking a = {.conf = {.timeout_us = US_PER_S, .connect_us = US_PER_S, .backoff_min_us = US_PER_S,
-                                .backoff_max_us = US_PER_S, .surplus_key = surplus_key, .patterns = patterns}};
+                                .backoff_max_us = US_PER_S, .unmapped_key = unmapped_key, .patterns = patterns}};
 
     log_init(&a.silent);
     a.silent.fd = -1;
@@ -102,7 +102,7 @@ ask_about(struct link_address *address, const char *patterns, const char *surplu
     rights_init(&a.rights, &a.conf, &a.env, a.address);
     if (a.env.base != NULL) {
         ask(&a);
-        if (a.rights.wider) {
+        if (a.rights.allows_unmapped) {
             print_advice(&a);
         }
     }
@@ -154,7 +154,7 @@ test_files(const struct conf *cf)
 bool
 rlockd_rights_test(const struct conf *cf)
 {
-    char surplus_key[CONF_SURPLUS_KEY_BYTES], error[160];
+    char unmapped_key[CONF_UNMAPPED_KEY_BYTES], error[160];
     struct link_address *a = strcmp(cf->redis_url, "embedded") == 0
                                  ? NULL
                                  : address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
@@ -166,9 +166,9 @@ rlockd_rights_test(const struct conf *cf)
     }
     buf_init(&patterns, 0);
     ok = read_files(cf, a);
-    if (ok && conf_key_rights(cf, &patterns, surplus_key)) {
+    if (ok && conf_key_rights(cf, &patterns, unmapped_key)) {
         buf_add(&patterns, "", 1);
-        ask_about(a, patterns.p, surplus_key);
+        ask_about(a, patterns.p, unmapped_key);
     }
     buf_fini(&patterns);
     address_free(a);

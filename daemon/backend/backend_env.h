@@ -31,7 +31,7 @@ struct backend_conf {
      * former holders reclaim their locks sooner.
      */
     int64_t longest_lease_us;
-    const char *surplus_key;  /* a key that no rule maps a name to, NULL: there is none; see rights.h. Copied */
+    const char *unmapped_key; /* a key that no rule maps a name to, NULL: there is none; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, in words of Redis's ACL; copied */
     bool proposes;            /* set by the quorum: core_op.token_floor is the proposed token (ACQUIRE, BREAK_KEY) or
                                  a ceiling for its token clock (EXTEND; 0 = none), and each RELEASE has a guard */

@@ -499,8 +499,8 @@ cluster_open(const struct backend_conf *conf, const struct backend_env *env, cha
     c->head.ops = &cluster_ops;
     c->conf = *conf;
     c->conf.url = c->conf.user = c->conf.password = NULL;
-    if (conf->surplus_key != NULL) {
-        c->conf.surplus_key = c->surplus_key = mem_text(slice_of(conf->surplus_key));
+    if (conf->unmapped_key != NULL) {
+        c->conf.unmapped_key = c->unmapped_key = mem_text(slice_of(conf->unmapped_key));
         c->conf.patterns = c->patterns = mem_text(slice_of(conf->patterns));
     }
     c->conf.tls = (struct tls_files){0};
@@ -564,7 +564,7 @@ cluster_close(struct backend *b)
     address_free(c->template);
     freelist_clear(&c->freelist);
     explicit_bzero(&c->env.secret, sizeof(c->env.secret));
-    free(c->surplus_key);
+    free(c->unmapped_key);
     free(c->patterns);
     free(c);
 }

@@ -56,7 +56,7 @@ struct cluster_master {
 struct cluster {
     struct backend head;      /* first */
     struct backend_conf conf; /* without the login, which the addresses have */
-    char *surplus_key, *patterns; /* of conf, owned; NULL: the rights are not tested */
+    char *unmapped_key, *patterns; /* of conf, owned; NULL: the rights are not tested */
     struct backend_env env;
     struct freelist freelist;
     struct cluster_url url;

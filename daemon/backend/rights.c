@@ -14,17 +14,17 @@ rights_init(struct rights *r, const struct backend_conf *conf, const struct back
             const struct link_address *address)
 {
     *r = (struct rights){.env = env, .address = address};
-    if (conf->surplus_key == NULL) {
+    if (conf->unmapped_key == NULL) {
         return;
     }
-    r->surplus_key = mem_text(slice_of(conf->surplus_key));
+    r->unmapped_key = mem_text(slice_of(conf->unmapped_key));
     r->patterns = mem_text(slice_of(conf->patterns));
 }
 
 void
 rights_fini(struct rights *r)
 {
-    free(r->surplus_key);
+    free(r->unmapped_key);
     free(r->patterns);
 }
 
@@ -63,9 +63,9 @@ on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t
 
     (void)sent_us;
     r->asked = result == LINK_ANSWERED;
-    r->wider = result == LINK_ANSWERED &&
+    r->allows_unmapped = result == LINK_ANSWERED &&
                (reply->type == REPLY_INT || (reply->type == REPLY_ERROR && call_is_redirected(reply->text)));
-    if (r->wider) {
+    if (r->allows_unmapped) {
         log_advice(r);
     }
 }
@@ -75,8 +75,8 @@ rights_ask(struct rights *r, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("EXISTS")};
 
-    if (r->surplus_key != NULL && !r->asked) {
-        word[1] = slice_of(r->surplus_key);
+    if (r->unmapped_key != NULL && !r->asked) {
+        word[1] = slice_of(r->unmapped_key);
         r->asked = link_send(l, 2, word, on_exists, r);
     }
 }

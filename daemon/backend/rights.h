@@ -15,9 +15,9 @@
 struct rights {
     const struct backend_env *env;
     const struct link_address *address;
-    char *surplus_key, *patterns; /* of the configuration, owned; NULL: no test */
+    char *unmapped_key, *patterns; /* of the configuration, owned; NULL: no test */
     bool asked;               /* the test was sent; reset if it was not answered, so that it is sent again */
-    bool wider;               /* the user may use surplus_key */
+    bool allows_unmapped;          /* the user may use unmapped_key */
 };
 
 void rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,

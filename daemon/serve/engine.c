@@ -312,7 +312,7 @@ static bool
 open_backend(struct engine *e, char error[160])
 {
     const struct conf *cf = e->conf;
-    char surplus_key[CONF_SURPLUS_KEY_BYTES];
+    char unmapped_key[CONF_UNMAPPED_KEY_BYTES];
     struct buf patterns;
     struct backend_conf bc = redis_settings(cf);
     struct backend_env env = {
@@ -335,9 +335,9 @@ open_backend(struct engine *e, char error[160])
     }
     env.others = state_store_others(&e->state_store);
     buf_init(&patterns, 0);
-    if (conf_key_rights(cf, &patterns, surplus_key)) {
+    if (conf_key_rights(cf, &patterns, unmapped_key)) {
         buf_add(&patterns, "", 1);
-        bc.surplus_key = surplus_key;
+        bc.unmapped_key = unmapped_key;
         bc.patterns = patterns.p;
     }
     e->backend = backend_open(&bc, &env, error);

@@ -363,7 +363,7 @@ START_TEST(rights)
 {
     static const struct {
         const char *rules, *patterns; /* NULL: any key may be a name's */
-        char surplus_key;
+        char unmapped_key;
     } rows[] = {
         {"[]", NULL, 0},
         {"[{match: 'a*', prefix: 'p:'}]", NULL, 0},
@@ -381,15 +381,15 @@ START_TEST(rights)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct conf *cf = conf_of(rows[i].rules);
-        char surplus_key[CONF_SURPLUS_KEY_BYTES];
+        char unmapped_key[CONF_UNMAPPED_KEY_BYTES];
         struct buf patterns;
 
         buf_init(&patterns, 0);
-        ck_assert_msg(conf_key_rights(cf, &patterns, surplus_key) == (rows[i].patterns != NULL), "%s",
+        ck_assert_msg(conf_key_rights(cf, &patterns, unmapped_key) == (rows[i].patterns != NULL), "%s",
                       rows[i].rules);
         if (rows[i].patterns != NULL) {
             ck_assert_str_eq(str(&patterns) + strlen("~rlock:*"), rows[i].patterns);
-            ck_assert_int_eq(surplus_key[0], rows[i].surplus_key);
+            ck_assert_int_eq(unmapped_key[0], rows[i].unmapped_key);
         }
         buf_fini(&patterns);
         conf_free(&cf);
