@@ -140,8 +140,8 @@ anchor_words(unsigned i, const struct anchor_identity *identity, const struct an
     words[n++] = slice_of(identity->uuid);
     buf_printf(text, "%016" PRIx64, identity->nonce);
     end_word(&m);
-    for (size_t k = 0; k < ANCHOR_FORMERS; k++) {
-        buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", identity->former[k]);
+    for (size_t k = 0; k < ANCHOR_FORMER_NONCES; k++) {
+        buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", identity->former_nonce[k]);
     }
     end_word(&m);
     derive_number(&m, identity->lease_us / US_PER_MS);

@@ -15,7 +15,7 @@
 #include "daemon/base/slice.h"
 
 /* Two of three anchors decide (R1). Their slots are spread so that each master of a new cluster of three has one. */
-enum { ANCHORS = 3, ANCHOR_FORMERS = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
+enum { ANCHORS = 3, ANCHOR_FORMER_NONCES = 4, ANCHOR_ENTRIES_MAX = 1000, NODE_ID_ROOM = 41 };
 
 /*
  * Numbers of generations, and the clocks of nodes from which they are made, are below this bound: so Lua's doubles are
@@ -38,7 +38,7 @@ struct generation_entry {
 
 struct anchor_identity {
     char uuid[37];
-    uint64_t nonce, former[ANCHOR_FORMERS]; /* former: nonces of earlier processes with this uuid; 0 = none */
+    uint64_t nonce, former_nonce[ANCHOR_FORMER_NONCES]; /* former_nonce: of earlier processes; 0 = none */
     int64_t lease_us;
     bool strict; /* no anchor without data counts as new (R7) */
 };

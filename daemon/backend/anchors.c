@@ -397,7 +397,7 @@ anchors_new(const struct backend_conf *conf, const struct backend_env *env, cons
     a->env = env;
     a->io = *io;
     memcpy(identity.uuid, env->uuid, sizeof(identity.uuid));
-    memcpy(identity.former, env->former_nonce, sizeof(identity.former));
+    memcpy(identity.former_nonce, env->former_nonce, sizeof(identity.former_nonce));
     a->generations = generations_new(&identity, env->nonce, on_news, a);
     buf_init(&a->text, 0);
     for (unsigned i = SEND_REGISTER; i <= SEND_RECORD; i++) {

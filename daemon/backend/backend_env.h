@@ -51,7 +51,7 @@ struct backend_key {
     int64_t pttl_ms;    /* -1 = no expiry */
 };
 
-enum { BACKEND_FORMERS = 4 };
+enum { BACKEND_FORMER_NONCES = 4 };
 
 struct backend_env {
     struct event_base *base;  /* borrowed */
@@ -61,7 +61,7 @@ struct backend_env {
     struct freelist *freelist;
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
-    uint64_t former_nonce[BACKEND_FORMERS]; /* of earlier processes with this uuid; 0 = none */
+    uint64_t former_nonce[BACKEND_FORMER_NONCES]; /* of earlier processes with this uuid; 0 = none */
     bool others;              /* the process before this one had learned of other daemons */
     /* The last epoch of the domain that the process before this one knew; 0 = none. NULL: it knew no epoch at all. */
     uint64_t (*epoch)(void *ctx, uint16_t domain);

@@ -36,8 +36,8 @@ derive_nonces(struct derived *m, const struct epoch *e)
 {
     buf_printf(m->text, "%016" PRIx64, e->nonce);
     m->end[m->n++] = m->text->n;
-    for (size_t i = 0; i < EPOCH_FORMERS; i++) {
-        buf_printf(m->text, "%s%016" PRIx64, i > 0 ? " " : "", e->former[i]);
+    for (size_t i = 0; i < EPOCH_FORMER_NONCES; i++) {
+        buf_printf(m->text, "%s%016" PRIx64, i > 0 ? " " : "", e->former_nonce[i]);
     }
     m->end[m->n++] = m->text->n;
 }

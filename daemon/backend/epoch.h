@@ -16,7 +16,7 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
 
-enum { EPOCH_FORMERS = 4 };
+enum { EPOCH_FORMER_NONCES = 4 };
 #define EPOCH_END (UINT64_C(1) << 52) /* epochs are below: END of scripts/membership.lua */
 /* The most members in an answer, and in a part of a list that is brought. */
 enum { EPOCH_PAGE = 256, EPOCH_PART = 256, EPOCH_WORDS_MAX = 40 + EPOCH_PART };
@@ -33,7 +33,7 @@ enum epoch_bring { EPOCH_BRING_NOTHING, EPOCH_BRING_LATER, EPOCH_BRING_NOW };
 struct epoch {
     char uuid[37];          /* the daemon's */
     uint64_t nonce;         /* this process's */
-    uint64_t former[EPOCH_FORMERS]; /* nonces of earlier processes, which this one replaces; 0 = none */
+    uint64_t former_nonce[EPOCH_FORMER_NONCES]; /* nonces of earlier processes, which this one replaces; 0 = none */
     int64_t longest_lease_us;       /* the longest lease that this daemon renews */
     bool strict;            /* a Redis without an epoch grants nothing before it has been up for the longest lease */
     char channel[32];       /* every daemon is subscribed to it, once it knows an epoch */

@@ -504,7 +504,7 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
         .head = {&membership_one_domain}, .conf = conf, .env = env, .events = events, .address = address};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
-    memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
+    memcpy(p->epoch.former_nonce, env->former_nonce, sizeof(p->epoch.former_nonce));
     p->epoch.number = env->epoch != NULL ? env->epoch(env->ctx, 0) : 0;
     p->epoch.members_unknown = p->others_reported = p->epoch.number != 0 && env->others;
     p->epoch.longest_lease_us = conf->longest_lease_us;

@@ -92,8 +92,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&e, 0, sizeof(e));
     snprintf(e.uuid, sizeof(e.uuid), "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10");
     e.nonce = 7;
-    e.former[0] = how & 1 ? 6 : 0;
-    e.former[1] = how & 8 ? 5 : 0;
+    e.former_nonce[0] = how & 1 ? 6 : 0;
+    e.former_nonce[1] = how & 8 ? 5 : 0;
     e.strict = (how & 2) != 0;
     e.leaving = (how & 4) != 0;
     e.longest_lease_us = 30 * INT64_C(1000000);

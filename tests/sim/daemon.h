@@ -50,7 +50,7 @@ struct session {
  */
 struct state {
     uint64_t self;               /* from which the uuid is made; 0 = none yet */
-    uint64_t nonce[BACKEND_FORMERS + 1]; /* of this process, then of the processes before it */
+    uint64_t nonce[BACKEND_FORMER_NONCES + 1]; /* of this process, then of the processes before it */
     struct core_checkpoint *checkpoint, *written; /* owned; the present ones, and those of the last write to the disk */
     size_t n, room, written_n, written_room;
     struct core_owner_checkpoint *owner;       /* owned; named owners that no session uses */

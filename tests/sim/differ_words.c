@@ -228,7 +228,7 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
     struct epoch_ask ask = {.token_floor = one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, .changes = !one_in(g, 4)};
 
     if (last_failure && one_in(g, 12)) {
-        e->former[0] = one_in(g, 2) ? e->nonce : 0;
+        e->former_nonce[0] = one_in(g, 2) ? e->nonce : 0;
         e->nonce = rng_next(&g->rng);
     }
     if (last_failure && one_in(g, 12)) {

@@ -50,7 +50,7 @@ START_TEST(words_to_an_anchor)
         .number = 12, .origin = 0xab, .since_us = 11, .range = range, .ranges_n = 2};
     static const uint64_t expected = 9, number[] = {12, 13}, owner[ANCHORS] = {5, 0, 6};
     static const uint16_t slot[] = {7, 16383};
-    struct anchor_identity who = {.uuid = "u", .nonce = 1, .former = {2}, .lease_us = 30000000, .strict = true};
+    struct anchor_identity who = {.uuid = "u", .nonce = 1, .former_nonce = {2}, .lease_us = 30000000, .strict = true};
     struct anchor_message m = {.holds = true,
                                .birth = 3,
                                .version = 4,

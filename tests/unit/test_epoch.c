@@ -121,7 +121,7 @@ static struct epoch
 ours(void)
 {
     return (struct epoch){
-        .uuid = US, .nonce = 0x12, .former = {0xabcdef}, .longest_lease_us = 30000000, .channel = "here"};
+        .uuid = US, .nonce = 0x12, .former_nonce = {0xabcdef}, .longest_lease_us = 30000000, .channel = "here"};
 }
 
 /* ---- words ---- */
