@@ -530,7 +530,7 @@ shard_status(const struct shard *sh, struct backend_status *out)
     snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
     server_info_status(&sh->server, out);
     tls_status(sh, out);
-    out->offset_us = offset_guess(&sh->offset);
+    out->offset_us = clock_offset_guess(&sh->offset);
     out->rtt_us = link_rtt_us(sh->link[0]);
     out->epoch = sh->membership.epoch.number;
     out->grace = sh->membership.epoch.until_ms != 0;
@@ -577,7 +577,7 @@ shard_last_error(const struct shard *sh)
 bool
 shard_clock_offset(const struct shard *sh, int64_t *us)
 {
-    *us = offset_guess(&sh->offset);
+    *us = clock_offset_guess(&sh->offset);
     return sh->offset.at_us != 0;
 }
 

@@ -100,7 +100,7 @@ shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int6
 void
 shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
 {
-    int64_t jump_us = offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
+    int64_t jump_us = clock_offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
 
     sh->back_us -= jump_us < 0 ? jump_us : 0;
     if (sh->back_us - sh->back_reported_us > JUMP_US) { /* guards have a margin for less: shard_call_end() */
@@ -120,7 +120,7 @@ shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us)
 {
     c->epoch = continuity_epoch(sh->continuity, c->domain);
     c->guard_us = now_us + sh->conf->timeout_us;
-    c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
+    c->slack_us = clock_offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
     /* A full release names its owner, so it may run late; a partial one or a CLEAR must not. */
     if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->proposes) {
@@ -133,7 +133,7 @@ shard_sender(struct shard *sh, const struct call *c)
 {
     return (struct call_sender){.uuid = sh->env->uuid,
                                 .secret = &sh->env->secret,
-                                .offset_us = offset_guess(&sh->offset),
+                                .offset_us = clock_offset_guess(&sh->offset),
                                 .floor = continuity_floor(sh->continuity, c->domain),
                                 .keys = continuity_keys(sh->continuity, c->domain),
                                 .epoch = continuity_epoch_value(sh->continuity, c->domain, c->reclaim)};

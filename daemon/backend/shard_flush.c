@@ -90,7 +90,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 static bool
 may_renew(const struct shard *sh)
 {
-    int64_t calls = RENEW_CALLS_MIN + offset_rtt_us(&sh->offset) / RENEW_RTT_US;
+    int64_t calls = RENEW_CALLS_MIN + clock_offset_rtt_us(&sh->offset) / RENEW_RTT_US;
 
     return sh->renewing < (calls < RENEW_CALLS_MAX ? calls : RENEW_CALLS_MAX);
 }

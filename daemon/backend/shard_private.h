@@ -10,7 +10,7 @@
 #include "daemon/backend/deferred.h"
 #include "daemon/backend/server_info.h"
 #include "daemon/backend/shard.h"
-#include "daemon/backend/offset.h"
+#include "daemon/backend/clock_offset.h"
 #include "daemon/backend/membership.h"
 #include "daemon/backend/waiter_poll.h"
 #include "daemon/backend/replicas.h"
@@ -58,7 +58,7 @@ struct shard {
     char bundle_sha[SHA1_HEX_BYTES + 1];
     bool bundle_with_text;        /* Redis lacks the script: the next bundle has its text */
     struct watches *watches;
-    struct offset offset;
+    struct clock_offset offset;
     int64_t back_us;              /* the sum of all backward jumps of Redis's clock; guards move with that clock */
     int64_t back_reported_us;     /* the part of back_us that was reported to the core */
     struct deferred deferred;

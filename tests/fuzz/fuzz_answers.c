@@ -7,7 +7,7 @@
 #include <hiredis.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/backend/offset.h"
+#include "daemon/backend/clock_offset.h"
 #include "daemon/backend/reply.h"
 #include "daemon/base/clock.h"
 #include "tests/fuzz/fuzz.h"
@@ -83,7 +83,7 @@ static void
 check_answer(const struct call *c, const struct reply *r)
 {
     struct call_position at = {0};
-    struct offset o = {0};
+    struct clock_offset o = {0};
     int64_t time_us;
 
     if (!call_answer_ok(c, r, &time_us)) {
@@ -100,10 +100,10 @@ check_answer(const struct call *c, const struct reply *r)
         CHECK(!d.reserve_denied || (d.outcome == CORE_OK && r->count % 4 == 2));
     }
     /* The time of Redis's clock goes into the offset, where it must not overflow. */
-    (void)offset_learn(&o, 1000 * US_PER_S, 1001 * US_PER_S, time_us);
-    (void)offset_learn(&o, 1002 * US_PER_S, 1003 * US_PER_S, time_us);
-    (void)offset_guess(&o);
-    CHECK(offset_error(&o, 1004 * US_PER_S) >= 0);
+    (void)clock_offset_learn(&o, 1000 * US_PER_S, 1001 * US_PER_S, time_us);
+    (void)clock_offset_learn(&o, 1002 * US_PER_S, 1003 * US_PER_S, time_us);
+    (void)clock_offset_guess(&o);
+    CHECK(clock_offset_error(&o, 1004 * US_PER_S) >= 0);
 }
 
 static void

@@ -16,7 +16,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/denied.h"
 #include "daemon/backend/link.h"
-#include "daemon/backend/offset.h"
+#include "daemon/backend/clock_offset.h"
 #include "daemon/backend/push.h"
 #include "daemon/backend/server_info.h"
 #include "daemon/backend/text.h"
@@ -786,27 +786,27 @@ END_TEST
 
 START_TEST(the_offset_is_narrowed)
 {
-    struct offset o = {0};
+    struct clock_offset o = {0};
 
-    ck_assert_int_eq(offset_learn(&o, 1000, 3000, 1002000), 0); /* between 999000 and 1001000 */
-    ck_assert_int_eq(offset_guess(&o), 1000000);
-    ck_assert_int_eq(offset_error(&o, o.at_us), 1000);
-    ck_assert_int_eq(offset_rtt_us(&o), 2000);
-    ck_assert_int_eq(offset_learn(&o, 5000, 5100, 1005080), 0); /* between 999980 and 1000080 */
-    ck_assert_int_ge(offset_guess(&o), 999980);
-    ck_assert_int_le(offset_guess(&o), 1000080);
-    ck_assert_int_le(offset_error(&o, o.at_us), 60);
-    ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow answer adds nothing */
-    ck_assert_int_ge(offset_guess(&o), 999600);
-    ck_assert_int_le(offset_guess(&o), 1000500);
-    ck_assert_int_lt(offset_rtt_us(&o), 1000); /* nor does it lengthen the round trip */
+    ck_assert_int_eq(clock_offset_learn(&o, 1000, 3000, 1002000), 0); /* between 999000 and 1001000 */
+    ck_assert_int_eq(clock_offset_guess(&o), 1000000);
+    ck_assert_int_eq(clock_offset_error(&o, o.at_us), 1000);
+    ck_assert_int_eq(clock_offset_rtt_us(&o), 2000);
+    ck_assert_int_eq(clock_offset_learn(&o, 5000, 5100, 1005080), 0); /* between 999980 and 1000080 */
+    ck_assert_int_ge(clock_offset_guess(&o), 999980);
+    ck_assert_int_le(clock_offset_guess(&o), 1000080);
+    ck_assert_int_le(clock_offset_error(&o, o.at_us), 60);
+    ck_assert_int_eq(clock_offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow answer adds nothing */
+    ck_assert_int_ge(clock_offset_guess(&o), 999600);
+    ck_assert_int_le(clock_offset_guess(&o), 1000500);
+    ck_assert_int_lt(clock_offset_rtt_us(&o), 1000); /* nor does it lengthen the round trip */
 }
 END_TEST
 
 /* True offset, delays on both ways and a drifting clock: the true offset stays within guess +- error. */
 START_TEST(the_offset_never_excludes_the_truth)
 {
-    struct offset o = {0};
+    struct clock_offset o = {0};
     int64_t now_us = 1000, truth_us = 5000000;
 
     srand(7);
@@ -816,23 +816,23 @@ START_TEST(the_offset_never_excludes_the_truth)
 
         now_us += step_us;
         truth_us += step_us * ppm / 1000000;
-        ck_assert_int_eq(offset_learn(&o, now_us, now_us + there_us + back_us, now_us + there_us + truth_us), 0);
+        ck_assert_int_eq(clock_offset_learn(&o, now_us, now_us + there_us + back_us, now_us + there_us + truth_us), 0);
         now_us += there_us + back_us;
-        ck_assert_int_le(llabs(offset_guess(&o) - truth_us), offset_error(&o, o.at_us));
-        ck_assert_int_le(offset_error(&o, o.at_us), 3100);
+        ck_assert_int_le(llabs(clock_offset_guess(&o) - truth_us), clock_offset_error(&o, o.at_us));
+        ck_assert_int_le(clock_offset_error(&o, o.at_us), 3100);
     }
 }
 END_TEST
 
 START_TEST(a_jump_is_measured_and_believed)
 {
-    struct offset o = {0};
+    struct clock_offset o = {0};
 
-    offset_learn(&o, 1000, 1100, 1001050);
-    ck_assert_int_ge(offset_learn(&o, 2000, 2100, 9002050), 7999000);
-    ck_assert_int_ge(offset_guess(&o), 8999900);
-    ck_assert_int_le(offset_learn(&o, 3000, 3100, 1003050), -7999000);
-    ck_assert_int_le(offset_guess(&o), 1000100);
+    clock_offset_learn(&o, 1000, 1100, 1001050);
+    ck_assert_int_ge(clock_offset_learn(&o, 2000, 2100, 9002050), 7999000);
+    ck_assert_int_ge(clock_offset_guess(&o), 8999900);
+    ck_assert_int_le(clock_offset_learn(&o, 3000, 3100, 1003050), -7999000);
+    ck_assert_int_le(clock_offset_guess(&o), 1000100);
 }
 END_TEST
 

@@ -1,14 +1,14 @@
 /*
- * offset.c -- Redis's clock minus the daemon's, by intersecting intervals.
+ * clock_offset.c -- Redis's clock minus the daemon's, by intersecting intervals.
  *
  * Redis read TIME after the call was sent and before the answer was received, so the offset lies in [time - received,
  * time - sent]. Intervals are intersected; an old one is widened by the drift of two clocks (500 ppm). An empty
  * intersection means that one of the clocks was set, or slept: then only the new interval counts.
  */
-#include "daemon/backend/offset.h"
+#include "daemon/backend/clock_offset.h"
 
 int64_t
-offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t time_us)
+clock_offset_learn(struct clock_offset *o, int64_t sent_us, int64_t received_us, int64_t time_us)
 {
     int64_t low_us = time_us - received_us, high_us = time_us - sent_us, jump_us = 0;
 
@@ -33,19 +33,19 @@ offset_learn(struct offset *o, int64_t sent_us, int64_t received_us, int64_t tim
 }
 
 int64_t
-offset_guess(const struct offset *o)
+clock_offset_guess(const struct clock_offset *o)
 {
     return o->low_us + (o->high_us - o->low_us) / 2;
 }
 
 int64_t
-offset_rtt_us(const struct offset *o)
+clock_offset_rtt_us(const struct clock_offset *o)
 {
     return o->high_us - o->low_us;
 }
 
 int64_t
-offset_error(const struct offset *o, int64_t now_us)
+clock_offset_error(const struct clock_offset *o, int64_t now_us)
 {
     return (o->high_us - o->low_us + 1) / 2 + (now_us - o->at_us) / 2000;
 }
