@@ -87,9 +87,9 @@ backend_domain(const struct backend *b, struct slice key)
 
 /* Whether the topology can lock a name of that kind with this key. False with the reason in `why`. */
 static inline bool
-backend_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+backend_can_lock(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {
-    return b->ops->takes == NULL || b->ops->takes(b, kind, key, why);
+    return b->ops->can_lock == NULL || b->ops->can_lock(b, kind, key, why);
 }
 
 /* Why the key is not granted although the backend is up; "" = no reason that concerns this key alone. */

@@ -22,9 +22,9 @@ struct backend_ops {
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*leave)(struct backend *b);
     void (*close)(struct backend *b);
-    /* where a key belongs, and whether it can be locked there; NULL: `domain` is 0, `takes` true, `refusal` "" */
+    /* where a key belongs, and whether it can be locked there; NULL: `domain` is 0, `can_lock` true, `refusal` "" */
     uint16_t (*domain)(const struct backend *b, struct slice key);
-    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
+    bool (*can_lock)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
     void (*refusal)(const struct backend *b, struct slice key, char why[160]);
     /* what is asked of Redis; each answer comes by backend_env */
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);

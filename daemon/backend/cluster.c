@@ -418,7 +418,7 @@ cluster_domain(const struct backend *b, struct slice key)
 }
 
 static bool
-cluster_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+cluster_can_lock(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {
     (void)b;
     (void)kind;
@@ -587,6 +587,6 @@ const struct backend_ops cluster_ops = {
     .nodes = cluster_nodes,
     .close = cluster_close,
     .domain = cluster_domain,
-    .takes = cluster_takes,
+    .can_lock = cluster_can_lock,
     .refusal = cluster_refusal,
 };

@@ -379,7 +379,7 @@ quorum_idle(const struct backend *b)
 
 /* A kind without KIND_F_ONE_KEY has several keys, or counts: the answers of a majority do not show its state. */
 static bool
-quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+quorum_can_lock(const struct backend *b, enum kind kind, struct slice key, char why[160])
 {
     (void)b;
     (void)key;
@@ -516,6 +516,6 @@ const struct backend_ops quorum_ops = {
     .idle = quorum_idle,
     .status = quorum_status,
     .nodes = quorum_nodes,
-    .takes = quorum_takes,
+    .can_lock = quorum_can_lock,
     .close = quorum_close,
 };

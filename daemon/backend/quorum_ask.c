@@ -35,7 +35,7 @@ time_us(const struct quorum *qu)
     return n == 0 ? 0 : clock_now_us() + votes_median(guess, n);
 }
 
-/* KIND_F_ONE_KEY: see quorum_takes(). A quorum has no replicas to wait for. */
+/* KIND_F_ONE_KEY: see quorum_can_lock(). A quorum has no replicas to wait for. */
 static bool
 is_refused(const struct core_op *op)
 {

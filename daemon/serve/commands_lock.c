@@ -117,7 +117,7 @@ command_check_key(struct cmd *c, const struct core_request *rq)
     enum kind kind;
     char why[160];
 
-    if (refusal == NULL && !backend_takes(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
+    if (refusal == NULL && !backend_can_lock(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
         refusal = why;
     }
     if (refusal == NULL || core_name_in_use(c->session->engine->core, rq->name, &kind)) {
