@@ -40,7 +40,7 @@ struct backend_conf {
 };
 
 /* What Redis has under a key. */
-struct backend_key {
+struct inspected_key {
     bool ok;            /* Redis (in a quorum a majority of the nodes) has answered, and no error */
     bool exists;
     char type[16];      /* the answer of TYPE: "hash", "string", ... */
@@ -69,7 +69,7 @@ struct backend_env {
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
     /* The answer to backend_inspect(); `id` is the caller's. found->ok false: none has come, or an error. */
-    void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found);
+    void (*inspected)(void *ctx, uint64_t id, const struct inspected_key *found);
     /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: not recorded. */
     void (*others_changed)(void *ctx, bool others);
     /* The backend as a whole is up, or down. */

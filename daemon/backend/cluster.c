@@ -474,7 +474,7 @@ on_deferred(void *ctx, const struct core_done *done)
 }
 
 static void
-on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+on_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     cluster_post_inspected(ctx, id, found);
 }

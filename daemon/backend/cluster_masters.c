@@ -182,7 +182,7 @@ on_core_event(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+on_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     cluster_post_inspected(((struct cluster_master *)ctx)->cluster, id, found);
 }

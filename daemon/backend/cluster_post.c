@@ -27,7 +27,7 @@ cluster_post_done(const struct cluster *c, const struct core_done *done)
 }
 
 void
-cluster_post_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found)
+cluster_post_inspected(const struct cluster *c, uint64_t id, const struct inspected_key *found)
 {
     c->env.inspected(c->env.ctx, id, found);
 }

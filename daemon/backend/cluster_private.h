@@ -104,7 +104,7 @@ struct cluster {
 
 void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
-void cluster_post_inspected(const struct cluster *c, uint64_t id, const struct backend_key *found);
+void cluster_post_inspected(const struct cluster *c, uint64_t id, const struct inspected_key *found);
 void cluster_post_state(const struct cluster *c, bool up);
 
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */

@@ -1,5 +1,5 @@
 /*
- * inspect.c -- sends scripts/inspect.lua, and reads its answer into struct backend_key; serve/lockinfo.c prints that.
+ * inspect.c -- sends scripts/inspect.lua, and reads its answer into struct inspected_key; serve/lockinfo.c prints that.
  */
 #include "daemon/backend/inspect.h"
 
@@ -34,7 +34,7 @@ static void
 on_inspected(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct inspect *q = arg;
-    struct backend_key found = {.pttl_ms = -1};
+    struct inspected_key found = {.pttl_ms = -1};
 
     (void)sent_us;
     --*q->in_flight;
@@ -77,7 +77,7 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key, unsigned
 void
 inspect_unanswered(struct inspect *q)
 {
-    q->events->inspected(q->events->ctx, q->id, &(struct backend_key){.ok = false});
+    q->events->inspected(q->events->ctx, q->id, &(struct inspected_key){.ok = false});
     free(q);
 }
 

@@ -17,7 +17,7 @@ quorum_post(const struct quorum *qu, const struct core_event *ev)
 }
 
 void
-quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct backend_key *found)
+quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct inspected_key *found)
 {
     qu->env.inspected(qu->env.ctx, id, found);
 }

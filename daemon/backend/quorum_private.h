@@ -95,7 +95,7 @@ void quorum_wake(struct quorum *qu);
 void quorum_post(const struct quorum *qu, const struct core_event *ev);
 
 /* The answer to backend_inspect(). */
-void quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct backend_key *found);
+void quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct inspected_key *found);
 
 /* The number of nodes that vote, and that are up. */
 unsigned quorum_voting(const struct quorum *qu);

@@ -313,7 +313,7 @@ quorum_core_event(void *ctx, const struct core_event *ev)
 struct quorum_inspection {
     struct map_node by_id; /* first: freed as such */
     unsigned answers_n;
-    struct backend_key view[VOTES_NODES_MAX];
+    struct inspected_key view[VOTES_NODES_MAX];
 };
 
 void
@@ -329,21 +329,21 @@ quorum_inspect(struct backend *b, uint64_t id, struct slice key)
 }
 
 static bool
-is_same(const struct backend_key *a, const struct backend_key *b)
+is_same(const struct inspected_key *a, const struct inspected_key *b)
 {
     return a->ok == b->ok && a->exists == b->exists && strcmp(a->type, b->type) == 0 &&
            strcmp(a->owner, b->owner) == 0 && strcmp(a->digest, b->digest) == 0;
 }
 
 /* The answer that q nodes agree on; if there is none, the owner is "split". */
-static struct backend_key
+static struct inspected_key
 agreed(const struct quorum *qu, const struct quorum_inspection *q)
 {
-    struct backend_key split = {.pttl_ms = -1};
+    struct inspected_key split = {.pttl_ms = -1};
     unsigned ok = 0;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        const struct backend_key *s = &q->view[i];
+        const struct inspected_key *s = &q->view[i];
         unsigned same = 0;
 
         for (unsigned k = 0; k < qu->nodes_n && s->ok; k++) {
@@ -364,13 +364,13 @@ agreed(const struct quorum *qu, const struct quorum_inspection *q)
 }
 
 void
-quorum_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+quorum_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     const struct quorum_node *node = ctx;
     struct quorum *qu = node->of;
     struct map_node *n = map_find(&qu->inspections, id);
     struct quorum_inspection *q;
-    struct backend_key all;
+    struct inspected_key all;
 
     if (n == NULL) {
         return;

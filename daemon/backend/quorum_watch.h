@@ -38,7 +38,7 @@ void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an a
 void quorum_watch_granted(struct quorum *qu, const struct quorum_op *o);
 void quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_inspect(struct backend *b, uint64_t id, struct slice key);
-void quorum_inspected(void *ctx, uint64_t id, const struct backend_key *found);
+void quorum_inspected(void *ctx, uint64_t id, const struct inspected_key *found);
 void quorum_watches_free(struct quorum *qu);
 
 #endif

@@ -34,7 +34,7 @@ struct shard_events {
     void (*done)(void *ctx, const struct core_done *done); /* an operation has ended */
     void (*life)(void *ctx, enum shard_life what, uint64_t n);
     void (*event)(void *ctx, const struct core_event *ev); /* of a watch or a waiter poll, or a broadcast */
-    void (*inspected)(void *ctx, uint64_t id, const struct backend_key *found); /* the answer to a shard_inspect() */
+    void (*inspected)(void *ctx, uint64_t id, const struct inspected_key *found); /* the answer to a shard_inspect() */
     void *ctx;
     /*
      * A link is greeting: sends what must be answered before it is up. NULL: nothing more. Not called for the link of

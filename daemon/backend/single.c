@@ -77,7 +77,7 @@ on_core_event(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+on_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     const struct single *s = ctx;
 

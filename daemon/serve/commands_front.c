@@ -120,7 +120,7 @@ held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
 
 /* Would SET find the name taken, and not of another kind? */
 static bool
-counts_as_taken(struct engine *e, struct slice name, const struct backend_key *found)
+counts_as_taken(struct engine *e, struct slice name, const struct inspected_key *found)
 {
     struct core_lock_view v;
     struct core_spec spec;
@@ -147,7 +147,8 @@ write_holder(const struct engine *e, const struct core_lock_view *v, struct outb
 
 /* The reply to GET. Of a value that others have set only a digest: it may prove its owner, or be no lock at all. */
 static void
-write_value(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box, struct writer *w)
+write_value(struct engine *e, struct slice name, const struct inspected_key *found, struct outbox *box,
+            struct writer *w)
 {
     struct core_lock_view v;
 

@@ -105,7 +105,7 @@ is_own_state(const char *state)
 
 /* Does the key in Redis belong to an owner that is not one of this daemon? */
 static bool
-is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_key *found)
+is_foreign(const struct engine *e, const struct core_lock_view *v, const struct inspected_key *found)
 {
     size_t n = strlen(e->uuid);
 
@@ -122,7 +122,7 @@ is_foreign(const struct engine *e, const struct core_lock_view *v, const struct 
 }
 
 static void
-add_found(const struct engine *e, const struct core_lock_view *v, const struct backend_key *found, struct fields *f)
+add_found(const struct engine *e, const struct core_lock_view *v, const struct inspected_key *found, struct fields *f)
 {
     bool has = found->ok && found->exists;
 
@@ -150,7 +150,7 @@ add_found(const struct engine *e, const struct core_lock_view *v, const struct b
 }
 
 static void
-write_lockinfo(struct engine *e, struct slice name, const struct backend_key *found, struct outbox *box,
+write_lockinfo(struct engine *e, struct slice name, const struct inspected_key *found, struct outbox *box,
                struct writer *w)
 {
     int64_t now_us = clock_now_us();
@@ -182,7 +182,7 @@ cmd_lockinfo(struct cmd *c)
 }
 
 void
-lockinfo_inspected(struct engine *e, uint64_t id, const struct backend_key *found)
+lockinfo_inspected(struct engine *e, uint64_t id, const struct inspected_key *found)
 {
     struct map_node *n = map_find(&e->questions, id);
     struct question *q;

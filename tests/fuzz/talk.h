@@ -307,7 +307,7 @@ talk_inspected(struct choices *c)
     struct slice holder_name = take_bytes(c, 40);
     struct buf b;
 
-    redis->seen = (struct backend_key){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
+    redis->seen = (struct inspected_key){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
                                         .pttl_ms = how - 1};
     snprintf(redis->seen.type, sizeof(redis->seen.type), "%s", types[how / 2 % 4]);
     buf_init(&b, 0);

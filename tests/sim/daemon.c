@@ -201,7 +201,7 @@ on_post(void *ctx, const struct core_event *ev)
 }
 
 static void
-on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+on_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     (void)ctx;
     (void)id;

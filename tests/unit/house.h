@@ -38,7 +38,7 @@ struct fake_redis {
     unsigned acquires, releases;
     enum core_outcome extends;  /* the outcome of renewals ... */
     enum core_outcome ends;     /* ... and of all other operations */
-    struct backend_key seen;   /* what LOCKINFO receives; ok is false at first */
+    struct inspected_key seen; /* what LOCKINFO receives; ok is false at first */
     uint64_t token;
     uint64_t reclaimed;         /* the epoch */
     int64_t stop_us;            /* how long the process stands still, once, between input and output of a turn */

@@ -53,7 +53,7 @@ static struct {
     unsigned received_n;       /* CORE_RECEIVED events posted */
     char received[20000];      /* the text of the last one, with a NUL behind */
     size_t received_bytes;
-    struct backend_key seen;
+    struct inspected_key seen;
     uint64_t seen_id;
     unsigned seen_n;
     uint64_t serial;        /* of operations */
@@ -92,7 +92,7 @@ on_post(void *ctx, const struct core_event *ev)
 }
 
 static inline void
-on_inspected(void *ctx, uint64_t id, const struct backend_key *found)
+on_inspected(void *ctx, uint64_t id, const struct inspected_key *found)
 {
     (void)ctx;
     ck_assert(!w.inside);

@@ -331,7 +331,7 @@ START_TEST(get_asks_redis)
     sends(&c, "GET a\n");
     settle();
     expect(&c, "-UNAVAILABLE Redis cannot answer\r\n");
-    redis->seen = (struct backend_key){.ok = true, .exists = true, .type = "hash", .owner = "far:7", .holds = 2};
+    redis->seen = (struct inspected_key){.ok = true, .exists = true, .type = "hash", .owner = "far:7", .holds = 2};
     sends(&c, "LOCK a\nGET a\n");
     settle();
     expect(&c, ":101\r\n$5\r\nfar:7\r\n"); /* the session's own owner has no value */
