@@ -33,7 +33,7 @@ struct backend_conf {
     int64_t longest_lease_us;
     const char *unmapped_key; /* a key that no rule maps a name to, NULL: there is none; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, in words of Redis's ACL; copied */
-    bool proposes;            /* set by the quorum: core_op.token_floor is the proposed token (ACQUIRE, BREAK_KEY) or
+    bool of_quorum;           /* a node of a quorum: core_op.token_floor is the proposed token (ACQUIRE, BREAK_KEY) or
                                  a ceiling for its token clock (EXTEND; 0 = none), and each RELEASE has a guard */
     bool strict;              /* take no lock in a Redis that may lose keys; see epoch.h and server_info.h */
     bool publishes_both;      /* in a cluster of Redis >= 7, releases wake by PUBLISH as well as by SPUBLISH */

@@ -149,7 +149,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_position *
     struct row row = row_of(r, at->row);
     int64_t answer = row.answer, a = row.a, b = row.b;
 
-    if (c->verb == VERB_ACQUIRE && answer == ANSWER_OK && !c->votes) { /* tokens rise by one */
+    if (c->verb == VERB_ACQUIRE && answer == ANSWER_OK && !c->of_quorum) { /* tokens rise by one */
         a += at->in_row;
     }
     if (++at->in_row == row.n) {

@@ -50,7 +50,7 @@ struct call {
     bool denied;      /* has one name; the ACL ended the script at a key that the script derived */
     bool one_key;     /* has one name, and names no key but that one: script_variants.h */
     bool asking;      /* follows ASKING: the slot is moving to this node */
-    bool votes;       /* at a node of a quorum: scripts/clocks.lua; names in a row have the same token */
+    bool of_quorum;   /* at a node of a quorum: scripts/clocks.lua; names in a row have the same token */
     bool with_text;   /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by the daemon's clock: later the script does nothing; 0 = none */
     int64_t slack_us; /* the error of the estimate of Redis's clock when the call was sent */

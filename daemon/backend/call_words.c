@@ -325,7 +325,7 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     }
     buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
     end_word(&derived);
-    if (c->votes && c->verb == VERB_ACQUIRE) {
+    if (c->of_quorum && c->verb == VERB_ACQUIRE) {
         put_proposals(c, text);
     } else {
         buf_add_u64(text, token_floor(c, sender->floor));

@@ -264,7 +264,7 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->conf = *conf;
     qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* the addresses have them */
     qu->conf.tls = (struct tls_files){0};
-    qu->conf.proposes = true;
+    qu->conf.of_quorum = true;
     qu->env.freelist = &qu->freelist;
     qu->env.epoch = NULL; /* the recorded epoch is one number; each node has its own */
     qu->random = qu->broadcast_serial = env->nonce; /* serials of a process before this one may be remembered */

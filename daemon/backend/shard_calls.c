@@ -123,7 +123,7 @@ shard_call_prepare(struct shard *sh, struct call *c, int64_t now_us)
     c->slack_us = clock_offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
     /* A full release names its owner, so it may run late; a partial one or a CLEAR must not. */
-    if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->proposes) {
+    if (c->verb == VERB_RELEASE && !c->partial && !sh->conf->of_quorum) {
         c->guard_us = 0;
     }
 }

@@ -43,7 +43,7 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
     size_t skipped = 0;
 
     *c = call_of(batch->next);
-    c->votes = sh->conf->proposes;
+    c->of_quorum = sh->conf->of_quorum;
     c->shard = sh;
     c->link = link;
     list_init(&c->items);

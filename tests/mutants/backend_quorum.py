@@ -224,5 +224,5 @@ MUTANTS = [
     Mutant("R1350", "all names of a call get the proposal of the first", BACKEND + "call_words.c", "put_proposals",
            "same && container_of", "true || container_of", ["unit:test_backend_parts"]),
     Mutant("R1351", "names in a row get increasing tokens as their votes", BACKEND + "call.c", "call_outcome",
-           "answer == ANSWER_OK && !c->votes", "answer == ANSWER_OK", ["unit:test_backend_parts"]),
+           "answer == ANSWER_OK && !c->of_quorum", "answer == ANSWER_OK", ["unit:test_backend_parts"]),
 ]

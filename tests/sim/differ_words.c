@@ -197,10 +197,10 @@ make_shipped(struct words *g, struct line *l)
     if (c->verb == VERB_CLEAR && !one_in(g, 4)) {
         c->verb = VERB_ACQUIRE;
     }
-    c->votes = one_in(g, 4);
-    c->with_text = c->votes || one_in(g, 8);
+    c->of_quorum = one_in(g, 4);
+    c->with_text = c->of_quorum || one_in(g, 8);
     c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
-    sender.text = script_variants_text(c->votes ? &script_variants_of_quorum : NULL, c->verb, c->kind, false);
+    sender.text = script_variants_text(c->of_quorum ? &script_variants_of_quorum : NULL, c->verb, c->kind, false);
     sender.sha = g->sha[c->verb][c->kind];
     sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->last_value : e->granting_value);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;

@@ -227,7 +227,7 @@ words_of(const struct core_op ops[2], bool votes, struct buf *text, struct slice
         .text = call_script_text(VERB_ACQUIRE, KIND_REENTRANT), .sha = "", .uuid = "u", .secret = &secret,
         .keys = {.clock = SLICE_LIT(CALL_CLOCK_KEY), .epoch = SLICE_LIT(CALL_EPOCH_KEY)},
         .epoch = SLICE_LIT("1 e")};
-    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2, .votes = votes};
+    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2, .of_quorum = votes};
     int n;
 
     list_init(&c.items);
@@ -449,7 +449,7 @@ START_TEST(names_in_a_row)
         ck_assert(done.outcome == (taken ? CORE_TAKEN : CORE_OK) && done.pttl_us == (taken ? 5000 : -1));
         ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.expiry_ms == (taken ? 0 : 42));
     }
-    c.votes = true;
+    c.of_quorum = true;
     at = (struct call_position){0};
     for (int i = 0; i < 3; i++) { /* votes, and other verbs, have the same number for all names of a row */
         struct core_done done = {.pttl_us = -1};
