@@ -51,7 +51,7 @@ has_answered_since(const struct generations *g, const struct generation_slot *s)
 }
 
 static void
-add_slot(struct generations *g, struct proposal *p, uint16_t slot)
+add_slot(struct generations *g, struct generation_proposal *p, uint16_t slot)
 {
     struct generation_slot *s = &g->slot[slot];
     uint64_t number = s->generation != NO_INDEX ? g->known[s->generation].number : 1;
@@ -81,7 +81,7 @@ draw(struct generations *g)
  * or above the highest known number.
  */
 static void
-give_number(struct generations *g, struct proposal *p, const struct generation_node *n)
+give_number(struct generations *g, struct generation_proposal *p, const struct generation_node *n)
 {
     uint64_t above = n->time_us > g->highest ? n->time_us : g->highest;
 
@@ -120,7 +120,7 @@ begin_waits(struct generations *g, int64_t now_us)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
         const struct generation_slot *s = &g->slot[slot];
-        struct proposal *p = s->node != NO_INDEX ? &g->proposal[s->node] : NULL;
+        struct generation_proposal *p = s->node != NO_INDEX ? &g->proposal[s->node] : NULL;
 
         if (p == NULL || p->live || p->due_us != 0 || !needs(g, s)) {
             continue;
@@ -135,7 +135,7 @@ begin_waits(struct generations *g, int64_t now_us)
 
 /* GB2. If the anchor does not answer, another one is asked, and then none. */
 static void
-ask_news(struct generations *g, struct proposal *p, int64_t now_us)
+ask_news(struct generations *g, struct generation_proposal *p, int64_t now_us)
 {
     if (p->news_asked_n > 0) {
         g->anchor[news_anchor(g)].silent = true;
@@ -146,20 +146,20 @@ ask_news(struct generations *g, struct proposal *p, int64_t now_us)
 }
 
 static void
-ask_all(struct generations *g, struct proposal *p)
+ask_all(struct generations *g, struct generation_proposal *p)
 {
     p->receivers = ALL_ANCHORS;
     ask_anchors(g);
 }
 
 static bool
-is_news_late(const struct proposal *p, int64_t now_us)
+is_news_late(const struct generation_proposal *p, int64_t now_us)
 {
     return p->news_asked_n > 0 && !p->has_news && now_us - p->news_asked_us >= NEWS_US;
 }
 
 static bool
-is_ready(const struct proposal *p, int64_t now_us)
+is_ready(const struct generation_proposal *p, int64_t now_us)
 {
     return !p->live && (p->has_news || (p->news_asked_n == NEWS_ASKS_MAX && is_news_late(p, now_us)));
 }
@@ -176,13 +176,13 @@ propose(struct generations *g, int64_t now_us)
         }
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        struct proposal *p = &g->proposal[i];
+        struct generation_proposal *p = &g->proposal[i];
 
         if (!is_ready(p, now_us)) {
             continue;
         }
         if (p->ranges_n == 0) {
-            *p = (struct proposal){.live = false}; /* another daemon has begun their generation */
+            *p = (struct generation_proposal){.live = false}; /* another daemon has begun their generation */
             generation_begin_soon(g);
             continue;
         }
@@ -207,7 +207,7 @@ generation_begin_tick(struct generations *g, int64_t now_us)
         begin_waits(g, now_us);
     }
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        struct proposal *p = &g->proposal[i];
+        struct generation_proposal *p = &g->proposal[i];
 
         if (!p->live && p->due_us != 0 && now_us >= p->due_us &&
             (p->news_asked_n == 0 || (p->news_asked_n < NEWS_ASKS_MAX && is_news_late(p, now_us)))) {
@@ -228,7 +228,7 @@ generation_begin_next_us(const struct generations *g)
     int64_t next_us = g->begin_due && generation_begin_allowed(g) ? 0 : INT64_MAX;
 
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        const struct proposal *p = &g->proposal[i];
+        const struct generation_proposal *p = &g->proposal[i];
         int64_t its_us = p->live ? p->began_us + NEWS_US
                          : p->news_asked_n == 0 ? p->due_us
                          : p->has_news ? 0 : p->news_asked_us + NEWS_US;
@@ -242,7 +242,7 @@ void
 generation_begin_append(struct generations *g, unsigned anchor)
 {
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        struct proposal *p = &g->proposal[i];
+        struct generation_proposal *p = &g->proposal[i];
 
         if (p->live && (p->receivers & ~p->answered & 1u << anchor) != 0) {
             struct generation_entry e = {.number = p->number,
@@ -258,7 +258,7 @@ generation_begin_append(struct generations *g, unsigned anchor)
 }
 
 static void
-drop(struct generations *g, struct proposal *p)
+drop(struct generations *g, struct generation_proposal *p)
 {
     for (size_t i = 0; i < p->ranges_n; i++) {
         for (unsigned slot = p->range[i].first; slot <= p->range[i].last; slot++) {
@@ -266,7 +266,7 @@ drop(struct generations *g, struct proposal *p)
         }
     }
     free(p->range);
-    *p = (struct proposal){.live = false};
+    *p = (struct generation_proposal){.live = false};
     generation_begin_soon(g); /* if no anchor took it, its slots still need a generation */
 }
 
@@ -284,7 +284,7 @@ generations_announced(struct generations *g, uint64_t number, int64_t now_us)
 }
 
 static void
-report_begun(struct generations *g, struct proposal *p)
+report_begun(struct generations *g, struct generation_proposal *p)
 {
     if (!p->reported && generation_table_has(g, p->number)) {
         p->reported = true;
@@ -299,7 +299,7 @@ generation_begin_answered(struct generations *g, unsigned anchor, bool answered,
     unsigned from = news_anchor(g);
 
     for (unsigned i = 0; i < g->nodes_n; i++) {
-        struct proposal *p = &g->proposal[i];
+        struct generation_proposal *p = &g->proposal[i];
 
         if (!p->live) {
             if (p->news_asked_us != 0 && answered && anchor == from && sent_us >= p->news_asked_us) {

@@ -52,7 +52,7 @@ generations_node(struct generations *g, const char id[NODE_ID_ROOM])
         return (uint16_t)i;
     }
     g->node[i] = (struct generation_node){.due_us = 0};
-    g->proposal[i] = (struct proposal){.live = false};
+    g->proposal[i] = (struct generation_proposal){.live = false};
     memcpy(g->node[i].id, id, NODE_ID_ROOM - 1);
     return (uint16_t)i;
 }

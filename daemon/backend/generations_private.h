@@ -44,7 +44,7 @@ struct generations {
     int64_t later_us;   /* when the next tick is due: generation_slots_tick() */
     unsigned records_sent;
     struct bit_query bit_query;
-    struct proposal *proposal; /* owned, one for each node */
+    struct generation_proposal *proposal; /* owned, one for each node */
     bool begin_due;     /* slots may need a generation */
     int lists_for;         /* the anchor that wants lists; -1 = none */
     struct anchor_message message;
