@@ -1,8 +1,8 @@
 /*
  * shard_calls.c -- operations of a shard as script calls: which link, which batch; each operation ends in one DONE.
  *
- * While a call is in flight on a link, operations gather, and leave together when they suffice for a wide call, or when
- * the answer comes. So an idle link adds no delay, and a busy one pays the cost of a call once for many names. No
+ * While a call is in flight on a link, operations gather, and leave together when they are enough (BATCH_ENOUGH), or
+ * when the answer comes. So an idle link adds no delay, and a busy one pays the cost of a call once for many names. No
  * item waits for ever: the answer comes, the call passes its deadline, or the link is lost. Then gathered items leave
  * by another link, or are DOWN (they have not run); no item waits for a reconnect. See also SC6, and `waiting`.
  *
@@ -30,9 +30,9 @@
  * SC4 An item that was made in another epoch is DOWN, because it relies on lost data. Gathered items of a lost link
  *     leave by others that are up; see shard_route.c.
  * SC5 calls[link] is the number of calls in flight on the link, gathered[link] of items in its batches. After
- *     shard_flush() the batches of a link are empty, unless a call is in flight there and they have fewer than WIDE
- *     items (shard_flush.c), or are fenced (SR2), or have renewals beyond may_renew(), or by SC6. A bundle is one call
- *     here (SB3).
+ *     shard_flush() the batches of a link are empty, unless a call is in flight there and they have fewer than
+ *     BATCH_ENOUGH items (shard_flush.c), or are fenced (SR2), or have renewals beyond may_renew(), or by SC6. A bundle
+ *     is one call here (SB3).
  * SC6 A call is sent only while the registration is fresh (membership.h). Otherwise all gathered items stay, also
  *     releases (SC3), until the next registration is answered; if that fails, they are DOWN.
  */

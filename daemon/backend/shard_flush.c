@@ -6,8 +6,7 @@
 
 enum {
     SKIPPED_MAX = 128, /* items of other domains, while a call is filled */
-    WIDE = 16, /* names that share the cost of a call well enough to leave before the last answer is read (a wide call
-                  in common.lua: five names) */
+    BATCH_ENOUGH = 16, /* names that share the cost of a call well enough to leave before the last answer is read */
     RENEW_CALLS_MIN = 2,  /* calls of renewals that may be in flight, and ... */
     RENEW_RTT_US = 1000,  /* ... one more for each such part of the round trip, ... */
     RENEW_CALLS_MAX = 16, /* ... up to so many */
@@ -150,10 +149,10 @@ shard_flush(struct shard *sh)
     }
     go_home(sh);
     for (unsigned link = 0; link <= sh->lock_links && sh->gathered_n > 0; link++) {
-        bool wide = sh->gathered[link] >= WIDE && !shard_is_fenced(sh, link) &&
+        bool enough = sh->gathered[link] >= BATCH_ENOUGH && !shard_is_fenced(sh, link) &&
                     (link < sh->lock_links || may_renew(sh));
 
-        if (sh->calls[link] == 0 || wide) {
+        if (sh->calls[link] == 0 || enough) {
             link_cork(sh->link[link]);
             flush_link(sh, link);
             link_uncork(sh->link[link]);
