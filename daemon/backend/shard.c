@@ -226,16 +226,16 @@ purpose_of(const struct shard *sh, unsigned i)
 
 /* Notes the reason. True: it is new since all links were up. */
 static bool
-is_new_cause(struct shard *sh, const char *reason)
+is_new_reason(struct shard *sh, const char *reason)
 {
-    uint32_t cause = (uint32_t)hash_bytes(&sh->env->secret, reason, strlen(reason)) | 1;
+    uint32_t hash = (uint32_t)hash_bytes(&sh->env->secret, reason, strlen(reason)) | 1;
 
-    for (unsigned i = 0; i < CAUSES_MAX; i++) {
-        if (sh->cause[i] == cause) {
+    for (unsigned i = 0; i < LOGGED_REASONS_MAX; i++) {
+        if (sh->logged_reason[i] == hash) {
             return false;
         }
-        if (sh->cause[i] == 0) {
-            sh->cause[i] = cause;
+        if (sh->logged_reason[i] == 0) {
+            sh->logged_reason[i] = hash;
             return true;
         }
     }
@@ -250,7 +250,7 @@ server_of(const struct shard *sh, const struct redis_link *l)
 }
 
 /*
- * Logs that a link is down while others serve, once for each cause, and that it is up again. shard_line: a line about
+ * Logs that a link is down while others serve, once for each reason, and that it is up again. shard_line: a line about
  * the whole shard has the reason.
  */
 static void
@@ -260,7 +260,7 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sha
     bool logged = (sh->link_logged & (1u << i)) != 0;
     const char *what = purpose_of(sh, i);
 
-    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !shard_line) {
+    if (!link_is_up && is_new_reason(sh, link_last_error(l)) && !shard_line) {
         sh->link_logged |= 1u << i;
         log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
@@ -273,7 +273,7 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sha
         all++;
     }
     if (all == sh->links_n) {
-        memset(sh->cause, 0, sizeof(sh->cause));
+        memset(sh->logged_reason, 0, sizeof(sh->logged_reason));
     }
 }
 

@@ -20,7 +20,7 @@
 #include "daemon/backend/watch.h"
 #include "daemon/base/buf.h"
 
-enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
+enum { LINKS_MAX = 16, LOGGED_REASONS_MAX = 8 };
 enum { SHARD_BATCH_MAX = 128 }; /* names of a call, and calls of a bundle */
 
 /* Batches, in the order in which they are sent: reclaims, the verbs, items sent alone. See SC3 of shard_calls.c. */
@@ -66,7 +66,7 @@ struct shard {
     bool up, logged;              /* logged: the state is in the log */
     int64_t grant_until_us;       /* shard_grant_until() ... */
     struct list waiting;          /* ... item.node of attempts that wait for its next call */
-    uint32_t cause[CAUSES_MAX];   /* hashes of the reasons logged since all links were up; 0 = none */
+    uint32_t logged_reason[LOGGED_REASONS_MAX]; /* hashes of the reasons logged since all links were up; 0 = none */
     const char *expected_error;   /* shard_expect_error() */
     uint32_t link_logged;         /* a bit for each link that was logged as down */
 };
