@@ -63,7 +63,7 @@ link_enter(struct redis_link *l, enum link_state to)
 /* ---- the end of a connection ---- */
 
 static void
-report_unknown(struct sent *s)
+report_unknown(struct link_command *s)
 {
     link_reply_fn *fn = s->fn;
 
@@ -123,7 +123,7 @@ drop(struct redis_link *l, const char *reason)
     }
     buf_clear(&l->out, OUT_KEEP_BYTES);
     while (!list_empty(&l->sent)) {
-        struct sent *s = container_of(l->sent.next, struct sent, node);
+        struct link_command *s = container_of(l->sent.next, struct link_command, node);
 
         list_remove(&s->node);
         l->sent_n--;
@@ -210,7 +210,7 @@ may_send(const struct redis_link *l)
 bool
 link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
 {
-    struct sent *s;
+    struct link_command *s;
 
     if (!may_send(l)) {
         return false;
@@ -243,18 +243,18 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
 static void
 take_reply(struct redis_link *l, const struct reply *reply)
 {
-    struct sent *s;
+    struct link_command *s;
 
-    switch (l->subscriber ? link_sort_of(l, reply) : LINK_IS_ANSWER) {
-    case LINK_IS_MESSAGE:
+    switch (l->subscriber ? link_reply_type_of(l, reply) : LINK_REPLY_ANSWER) {
+    case LINK_REPLY_MESSAGE:
         l->callbacks.message(l->callbacks.ctx, reply->item[1]->text, reply->item[2]);
         return;
-    case LINK_IS_PART:
+    case LINK_REPLY_PART:
         return;
-    case LINK_FAILS:
+    case LINK_REPLY_AMBIGUOUS:
         link_fail_refused(l, reply->text);
         return;
-    case LINK_IS_ANSWER:
+    case LINK_REPLY_ANSWER:
         break;
     }
     if (list_empty(&l->sent)) {
@@ -262,7 +262,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
         link_fail(l, "an unexpected reply");
         return;
     }
-    s = container_of(l->sent.next, struct sent, node);
+    s = container_of(l->sent.next, struct link_command, node);
     list_remove(&s->node);
     l->sent_n--;
     l->rtt_us = l->received_us - s->sent_us;
@@ -491,7 +491,7 @@ expire(struct redis_link *l, int64_t now_us)
 
     list_for_each_safe(pos, nxt, &l->sent)
     {
-        struct sent *s = container_of(pos, struct sent, node);
+        struct link_command *s = container_of(pos, struct link_command, node);
 
         if (now_us < s->sent_us + l->conf->timeout_us) {
             break;
@@ -502,7 +502,7 @@ expire(struct redis_link *l, int64_t now_us)
     if (list_empty(&l->sent)) {
         return false;
     }
-    return now_us >= container_of(l->sent.next, struct sent, node)->sent_us + 2 * l->conf->timeout_us;
+    return now_us >= container_of(l->sent.next, struct link_command, node)->sent_us + 2 * l->conf->timeout_us;
 }
 
 static void
@@ -570,7 +570,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         return;
     }
     while (!list_empty(&l->sent)) {
-        struct sent *s = container_of(l->sent.next, struct sent, node);
+        struct link_command *s = container_of(l->sent.next, struct link_command, node);
 
         list_remove(&s->node);
         if (s->fn != NULL && forget != NULL) {

@@ -35,24 +35,24 @@ is_forbidden_ping(struct slice error)
  * A transient error may be the answer to the PING, or to both commands, and no answer follows a forbidden PING: the
  * link reconnects, which ends both.
  */
-static enum link_sort
-sort_of_error(struct slice error)
+static enum link_reply_type
+type_of_error(struct slice error)
 {
     bool fails = (text_error_is_transient(error) && !call_is_redirected(error)) || is_forbidden_ping(error);
 
-    return fails ? LINK_FAILS : LINK_IS_PART;
+    return fails ? LINK_REPLY_AMBIGUOUS : LINK_REPLY_PART;
 }
 
-enum link_sort
-link_sort_of(const struct redis_link *l, const struct reply *r)
+enum link_reply_type
+link_reply_type_of(const struct redis_link *l, const struct reply *r)
 {
-    uint64_t leaves = list_empty(&l->sent) ? 0 : container_of(l->sent.next, struct sent, node)->leaves;
+    uint64_t leaves = list_empty(&l->sent) ? 0 : container_of(l->sent.next, struct link_command, node)->leaves;
 
     if (is_message(r)) {
-        return LINK_IS_MESSAGE;
+        return LINK_REPLY_MESSAGE;
     }
     if (is_end(r)) {
-        return leaves == link_channel_hash(l, r->item[1]->text) ? LINK_IS_PART : LINK_IS_MESSAGE;
+        return leaves == link_channel_hash(l, r->item[1]->text) ? LINK_REPLY_PART : LINK_REPLY_MESSAGE;
     }
-    return leaves != 0 && r->type == REPLY_ERROR ? sort_of_error(r->text) : LINK_IS_ANSWER;
+    return leaves != 0 && r->type == REPLY_ERROR ? type_of_error(r->text) : LINK_REPLY_ANSWER;
 }

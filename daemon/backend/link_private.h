@@ -20,7 +20,7 @@ struct tls_connection;
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
 
-struct sent {
+struct link_command {
     struct list node;    /* link.sent */
     link_reply_fn *fn;   /* NULL: the reply has no receiver, or the command is UNKNOWN already */
     void *arg;
@@ -75,15 +75,15 @@ int64_t link_next_us(const struct redis_link *l);
 /* Sets the timer to link_next_us(). */
 void link_arm(struct redis_link *l);
 
-enum link_sort {
-    LINK_IS_ANSWER,  /* to the oldest command */
-    LINK_IS_MESSAGE,
-    LINK_IS_PART,    /* another part of the answer follows */
-    LINK_FAILS,      /* an error that may answer either of two commands */
+enum link_reply_type {
+    LINK_REPLY_ANSWER, /* to the oldest command */
+    LINK_REPLY_MESSAGE,
+    LINK_REPLY_PART, /* another part of the answer follows */
+    LINK_REPLY_AMBIGUOUS, /* an error that may answer either of two commands */
 };
 
-/* The sort of a reply of a subscriber link; changes nothing. */
-enum link_sort link_sort_of(const struct redis_link *l, const struct reply *r);
+/* The type of a reply of a subscriber link; changes nothing. */
+enum link_reply_type link_reply_type_of(const struct redis_link *l, const struct reply *r);
 
 /* Sends AUTH and SELECT on a new connection, then calls greet(). The link is UP when all is answered. */
 void link_greet(struct redis_link *l);

@@ -31,7 +31,7 @@ link_next_us(const struct redis_link *l)
     }
     list_for_each_safe(pos, nxt, &l->sent)
     {
-        const struct sent *s = container_of(pos, struct sent, node);
+        const struct link_command *s = container_of(pos, struct link_command, node);
 
         if (s->fn != NULL) {
             return earlier(at_us, s->sent_us + l->conf->timeout_us);
@@ -62,7 +62,7 @@ link_lost(const struct redis_link *l)
 bool
 link_has_straggler(const struct redis_link *l)
 {
-    return !list_empty(&l->sent) && container_of(l->sent.next, struct sent, node)->fn == NULL;
+    return !list_empty(&l->sent) && container_of(l->sent.next, struct link_command, node)->fn == NULL;
 }
 
 size_t
