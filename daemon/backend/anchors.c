@@ -176,7 +176,7 @@ node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t s
         log_error(a, "cannot ask for origins", r);
     }
     is_same_master = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
-    request_map_if_moved(a, r, is_same_master && !generations_moved(a->generations));
+    request_map_if_moved(a, r, is_same_master && !generations_slots_moved(a->generations));
     if (ok) {
         node_answer_free(&answer);
     }

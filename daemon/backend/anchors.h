@@ -14,7 +14,7 @@
 struct anchors;
 
 struct anchors_io {
-    /* The index (generations_node()) of the slot's owner by the map; GENERATION_NODES_MAX: no owner is known. */
+    /* The index (generations_node_index()) of the slot's owner by the map; GENERATION_NODES_MAX: no owner is known. */
     uint16_t (*owner)(void *ctx, uint16_t slot);
     /* Sends the words to the node, by any link that is up; false: no link is up. */
     bool (*send)(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg);

@@ -259,7 +259,7 @@ cluster_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 static void
 cluster_configure(struct backend *b, int64_t longest_lease_us)
 {
-    cluster_slots_lease(&self(b)->slots, longest_lease_us);
+    cluster_slots_set_lease(&self(b)->slots, longest_lease_us);
 }
 
 static void

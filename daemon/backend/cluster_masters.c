@@ -94,7 +94,7 @@ on_differs(struct continuity *c, uint16_t slot, struct redis_link *l)
 
     (void)l;
     if (!cluster_slots_is_open(&m->cluster->slots, slot)) {
-        cluster_slots_differs(&m->cluster->slots, slot);
+        cluster_slots_record_differs(&m->cluster->slots, slot);
     }
 }
 
@@ -306,7 +306,7 @@ open_master(struct cluster *c, const struct cluster_node *node)
     m->cluster = c;
     m->poll.cluster = c;
     memcpy(m->id, node->id, sizeof(m->id));
-    m->node_index = generations_node(generations_of(&c->slots), m->id);
+    m->node_index = generations_node_index(generations_of(&c->slots), m->id);
     generations_node_keep(generations_of(&c->slots), m->node_index, true);
     m->address = a;
     m->refuses = c->conf.strict;
@@ -348,7 +348,7 @@ follow(struct cluster *c, const struct cluster_node *node)
     struct cluster_master *m = find(c, node->id);
 
     if (m == NULL && c->masters_n < CLUSTER_MASTERS_MAX && node->port != 0 &&
-        generations_node(generations_of(&c->slots), node->id) < GENERATION_NODES_MAX) {
+        generations_node_index(generations_of(&c->slots), node->id) < GENERATION_NODES_MAX) {
         m = open_master(c, node);
     } else if (m != NULL && node->port != 0 && !address_names(m->address, node->host, node->port)) {
         shard_retarget(m->shard, node->host, node->port);

@@ -109,7 +109,7 @@ in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *t
     bool has_variant = script_variants_text(&c->variants, it->verb, it->op.kind, true) != NULL;
     struct cluster_master *at = to != NULL ? cluster_master_of(c, cluster_map_at(&c->map, to->host, to->port)) : m;
 
-    cluster_slots_open(&c->slots, it->domain, m->node_index);
+    cluster_slots_opened(&c->slots, it->domain, m->node_index);
     cluster_wake(c, PARK_US);
     c->map_outdated = c->map_outdated || (at == NULL && may_request_map(c));
     if (!has_variant || at == NULL || (it->one_key && to == NULL)) {

@@ -40,7 +40,7 @@ struct cluster_master {
     struct list node;       /* cluster.masters */
     struct cluster *cluster;
     char id[CLUSTER_ID_ROOM];
-    uint16_t node_index;          /* in the generations: generations_node() */
+    uint16_t node_index;          /* in the generations: generations_node_index() */
     struct link_address *address; /* owned by the shard */
     struct shard *shard;          /* owned */
     bool up, in_map;              /* in_map: the map has this master, perhaps without a slot yet */

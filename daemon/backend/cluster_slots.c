@@ -21,10 +21,10 @@ registered_lease(int64_t lease_us)
 }
 
 void
-cluster_slots_lease(struct cluster_slots *s, int64_t lease_us)
+cluster_slots_set_lease(struct cluster_slots *s, int64_t lease_us)
 {
     s->lease_us = lease_us > s->lease_us ? lease_us : s->lease_us;
-    generations_lease(generations_of(s), registered_lease(s->lease_us));
+    generations_set_lease(generations_of(s), registered_lease(s->lease_us));
     anchors_wake(s->anchors);
 }
 
@@ -34,7 +34,7 @@ cluster_slots_state(const struct cluster_slots *s, uint16_t slot, uint16_t node,
     if (holds && !cluster_slots_used(s, slot)) { /* a restored lock, in a slot whose epoch was not recorded */
         generations_restore(generations_of(s), slot);
     }
-    generations_slot(generations_of(s), slot, node, clock_now_us(), out);
+    generations_slot_state(generations_of(s), slot, node, clock_now_us(), out);
     if (out->may == SLOT_WAITS) {
         anchors_wake(s->anchors);
     }
@@ -47,9 +47,9 @@ cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us)
 }
 
 void
-cluster_slots_differs(struct cluster_slots *s, uint16_t slot)
+cluster_slots_record_differs(struct cluster_slots *s, uint16_t slot)
 {
-    generations_differs(generations_of(s), slot);
+    generations_record_differs(generations_of(s), slot);
     anchors_wake(s->anchors);
 }
 
@@ -61,9 +61,9 @@ cluster_slots_reclaimed(struct cluster_slots *s, uint16_t slot, uint64_t number)
 }
 
 void
-cluster_slots_open(struct cluster_slots *s, uint16_t slot, uint16_t node)
+cluster_slots_opened(struct cluster_slots *s, uint16_t slot, uint16_t node)
 {
-    generations_open(generations_of(s), slot, node, clock_now_us());
+    generations_slot_opened(generations_of(s), slot, node, clock_now_us());
     anchors_wake(s->anchors);
 }
 
@@ -90,7 +90,7 @@ cluster_slots_init(struct cluster_slots *s, const struct backend_conf *conf, con
                    const struct anchors_io *io)
 {
     *s = (struct cluster_slots){.anchors = anchors_new(conf, env, io), .env = env};
-    cluster_slots_lease(s, conf->longest_lease_us);
+    cluster_slots_set_lease(s, conf->longest_lease_us);
     restore(s);
 }
 

@@ -20,9 +20,9 @@ void cluster_slots_init(struct cluster_slots *s, const struct backend_conf *conf
 void cluster_slots_fini(struct cluster_slots *s);
 
 /* The longest lease that this daemon renews; only gets longer. */
-void cluster_slots_lease(struct cluster_slots *s, int64_t lease_us);
+void cluster_slots_set_lease(struct cluster_slots *s, int64_t lease_us);
 
-/* Whether calls may go to the node (generations_slot()). `holds`: the operation is about a held lock. */
+/* Whether calls may go to the node (generations_slot_state()). `holds`: the operation is about a held lock. */
 void cluster_slots_state(const struct cluster_slots *s, uint16_t slot, uint16_t node, bool holds,
                          struct slot_state *out);
 
@@ -30,13 +30,13 @@ void cluster_slots_state(const struct cluster_slots *s, uint16_t slot, uint16_t 
 bool cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
 
 /* A call was answered GRACE. */
-void cluster_slots_differs(struct cluster_slots *s, uint16_t slot);
+void cluster_slots_record_differs(struct cluster_slots *s, uint16_t slot);
 
 /* This daemon has reclaimed all its locks in the slot. */
 void cluster_slots_reclaimed(struct cluster_slots *s, uint16_t slot, uint64_t number);
 
 /* The node answers ASK or TRYAGAIN. */
-void cluster_slots_open(struct cluster_slots *s, uint16_t slot, uint16_t node);
+void cluster_slots_opened(struct cluster_slots *s, uint16_t slot, uint16_t node);
 
 /* Another daemon has begun the generation with that number. */
 void cluster_slots_announced(struct cluster_slots *s, uint64_t number);

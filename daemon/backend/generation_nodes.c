@@ -34,7 +34,7 @@ unused(const struct generations *g)
 }
 
 uint16_t
-generations_node(struct generations *g, const char id[NODE_ID_ROOM])
+generations_node_index(struct generations *g, const char id[NODE_ID_ROOM])
 {
     unsigned i = 0;
 
@@ -225,7 +225,7 @@ generations_node_answered(struct generations *g, uint16_t node, const struct nod
 }
 
 bool
-generations_moved(struct generations *g)
+generations_slots_moved(struct generations *g)
 {
     bool moved = g->moved;
 

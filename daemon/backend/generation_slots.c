@@ -447,7 +447,7 @@ generation_slots_named(struct generations *g, uint16_t generation)
 
 /*
  * In Redis a record may still reclaim. Its state here becomes GRANTS all the same: then the first call for the slot is
- * answered GRACE, and generations_differs() lets the record grant.
+ * answered GRACE, and generations_record_differs() lets the record grant.
  */
 void
 generation_slots_over(struct generations *g, uint16_t generation)
@@ -506,7 +506,7 @@ why_waits(const struct generations *g, const struct generation_slot *s, uint16_t
 }
 
 void
-generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out)
+generations_slot_state(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out)
 {
     struct generation_slot *s = &g->slot[slot];
     int64_t since_us;
@@ -540,7 +540,7 @@ generations_origin(const struct generations *g, uint16_t slot, uint16_t node)
 }
 
 void
-generations_differs(struct generations *g, uint16_t slot)
+generations_record_differs(struct generations *g, uint16_t slot)
 {
     struct generation_slot *s = &g->slot[slot];
 
@@ -550,7 +550,7 @@ generations_differs(struct generations *g, uint16_t slot)
 }
 
 void
-generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
+generations_slot_opened(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
 {
     struct generation_slot *s = &g->slot[slot];
 

@@ -65,7 +65,7 @@ generations_free(struct generations **gp)
 }
 
 void
-generations_lease(struct generations *g, int64_t lease_us)
+generations_set_lease(struct generations *g, int64_t lease_us)
 {
     if (lease_us > g->identity.lease_us) {
         g->identity.lease_us = lease_us;

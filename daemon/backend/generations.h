@@ -17,7 +17,7 @@
 #include "daemon/backend/anchor_words.h"
 
 /*
- * G1  A call, redirected or not, is sent to a node only if generations_slot() allows it for that node, from what
+ * G1  A call, redirected or not, is sent to a node only if generations_slot_state() allows it for that node, from what
  *     node.lua answered on the same connection (R3). In an open slot renewals and releases need no such leave (R8).
  * G2  No deadline lies beyond generations_bound_us() (R2): the time of a registration that two anchors have answered,
  *     plus the longest lease. The generations that these answers name are taken in before the bound moves.
@@ -51,7 +51,7 @@ struct slot_state {
 enum generation_news {
     GENERATION_NEW,   /* the slot's data may be lost: the core gets RECLAIM with that number */
     GENERATION_OVER,  /* the slot grants: the core gets GRACE_OVER */
-    GENERATION_ASK_AGAIN,  /* the answer of generations_slot() may have changed */
+    GENERATION_ASK_AGAIN,  /* the answer of generations_slot_state() may have changed */
     GENERATION_BOUND, /* generations_bound_us() has moved; slot 0 */
     GENERATION_BEGUN, /* this daemon has begun the generation: the others must learn its number; slot 0 */
 };
@@ -67,7 +67,7 @@ struct generations *generations_new(const struct anchor_identity *identity, uint
 void generations_free(struct generations **g);
 
 /* The longest lease; it never becomes shorter. Deadlines may use it once two anchors have answered a registration. */
-void generations_lease(struct generations *g, int64_t lease_us);
+void generations_set_lease(struct generations *g, int64_t lease_us);
 void generations_leave(struct generations *g); /* the next registrations take this daemon off the members */
 void generations_reached(struct generations *g); /* the connection to a node is up */
 
@@ -77,13 +77,14 @@ void generations_reached(struct generations *g); /* the connection to a node is 
 void generations_restore(struct generations *g, uint16_t slot);
 
 /* Whether calls for the slot may go to the node. The first time puts the slot in use: it gets a record, and news. */
-void generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out);
+void generations_slot_state(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                            struct slot_state *out);
 
 /* A call was answered GRACE: the slot's record differs from slot_state.value. */
-void generations_differs(struct generations *g, uint16_t slot);
+void generations_record_differs(struct generations *g, uint16_t slot);
 
 /* A call was answered ASK or TRYAGAIN by the node (R8). */
-void generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
+void generations_slot_opened(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 
 /* The core has reclaimed its locks of the slot in the generation with that number. */
 void generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number);
@@ -110,10 +111,10 @@ const struct anchor_identity *generations_identity(const struct generations *g);
 /* ---- nodes: what node.lua answers ---- */
 
 /* The index of the node with that cluster id, which no other node gets while the topology keeps the index. */
-uint16_t generations_node(struct generations *g, const char id[NODE_ID_ROOM]); /* GENERATION_NODES_MAX: no room */
+uint16_t generations_node_index(struct generations *g, const char id[NODE_ID_ROOM]); /* GENERATION_NODES_MAX: no room */
 void generations_node_keep(struct generations *g, uint16_t node, bool keep);
 bool generations_node_answers(const struct generations *g, uint16_t node, int64_t now_us); /* it has answered lately */
-bool generations_moved(struct generations *g); /* by answers since the last call a used slot has another node or none */
+bool generations_slots_moved(struct generations *g); /* since the last call a used slot got another node, or lost its */
 
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);

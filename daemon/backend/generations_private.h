@@ -24,7 +24,7 @@ struct generations {
     generations_news_fn *on_news;
     void *ctx;
     bool leaving, restored;
-    bool moved;         /* see generations_moved() */
+    bool moved;         /* see generations_slots_moved() */
     int64_t registered_us; /* when the last registrations that two anchors answered left; 0: none count */
     int64_t bound_us;      /* no deadline lies beyond it (G2) */
     struct generation_anchor anchor[ANCHORS];

@@ -10,10 +10,10 @@
 #include "daemon/backend/shard_private.h"
 #include "tests/sim/cluster.h"
 
-void __real_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
-                             struct slot_state *out);
-void __wrap_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
-                             struct slot_state *out);
+void __real_generations_slot_state(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                                   struct slot_state *out);
+void __wrap_generations_slot_state(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                                   struct slot_state *out);
 bool __real_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a,
                                       int64_t sent_us, int64_t now_us);
 bool __wrap_generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a,
@@ -22,8 +22,8 @@ void __real_generation_marks_take(struct generations *g, uint16_t node, const st
                                        bool same_origin);
 void __wrap_generation_marks_take(struct generations *g, uint16_t node, const struct node_answer *a,
                                        bool same_origin);
-void __real_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
-void __wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
+void __real_generations_slot_opened(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
+void __wrap_generations_slot_opened(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us);
 bool __real_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
 bool __wrap_cluster_slots_fresh(const struct cluster_slots *s, int64_t now_us);
 void __real_shard_accepted(struct shard *sh, const struct call *c);
@@ -71,9 +71,10 @@ note_node(uint16_t slot, uint16_t node)
 }
 
 void
-__wrap_generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out)
+__wrap_generations_slot_state(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us,
+                              struct slot_state *out)
 {
-    __real_generations_slot(g, slot, node, now_us, out);
+    __real_generations_slot_state(g, slot, node, now_us, out);
     if (is_control(CONTROL_NO_REGISTRATION) && out->may == SLOT_WAITS && out->number != 0 &&
         strcmp(out->why, "fewer than two anchors vote") == 0) {
         let_grant(out);
@@ -111,10 +112,10 @@ __wrap_generation_marks_take(struct generations *g, uint16_t node, const struct 
 }
 
 void
-__wrap_generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
+__wrap_generations_slot_opened(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
 {
     if (!is_control(CONTROL_OPEN_UNSEEN)) {
-        __real_generations_open(g, slot, node, now_us);
+        __real_generations_slot_opened(g, slot, node, now_us);
     }
 }
 

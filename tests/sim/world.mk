@@ -3,8 +3,8 @@ SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server cal
              broken state daemon client cancel pipeline replies rush fleet nature check promises turns left ours main)
 # Functions that broken.c replaces; where calls are inlined across files the linker has none to replace.
 COMMA     := ,
-SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot generations_node_answered generations_open \
-             generation_marks_take cluster_slots_fresh shard_accepted link_retarget)
+SIM_WRAP  := -fno-lto $(addprefix -Wl$(COMMA)--wrap=,generations_slot_state generations_node_answered \
+             generations_slot_opened generation_marks_take cluster_slots_fresh shard_accepted link_retarget)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000

@@ -55,12 +55,12 @@ nothing(struct cluster_slots *s, uint16_t slot, uint16_t node)
 #define shard_take keep_item
 #define cluster_slots_state slot_grants
 #define cluster_slots_is_open slot_is_open
-#define cluster_slots_open nothing
+#define cluster_slots_opened nothing
 #include "daemon/backend/cluster_park.c"
 #undef shard_take
 #undef cluster_slots_state
 #undef cluster_slots_is_open
-#undef cluster_slots_open
+#undef cluster_slots_opened
 
 #define TIMEOUT_US (2 * US_PER_S)
 #define PLACE "127.0.0.1:7001"

@@ -119,9 +119,9 @@ run_for(int64_t us)
         uint16_t owner = node[OWNER].owns ? OWNER : FORMER;
         struct generation_send s;
 
-        generations_slot(g, SLOT, owner, now_us, &state);
+        generations_slot_state(g, SLOT, owner, now_us, &state);
         if (state.may == SLOT_RECLAIMS) {
-            generations_differs(g, SLOT); /* as a call would find it: the record grants */
+            generations_record_differs(g, SLOT); /* as a call would find it: the record grants */
         }
         for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
             if (s.type == SEND_REGISTER) {
@@ -133,7 +133,7 @@ run_for(int64_t us)
             }
         }
         generations_reclaimed(g, SLOT, generations_number(g, SLOT));
-        generations_slot(g, SLOT, owner, now_us, &state);
+        generations_slot_state(g, SLOT, owner, now_us, &state);
         allowed_n += state.may != SLOT_WAITS;
     }
     return state.may;
@@ -159,7 +159,7 @@ begin(void)
     node[FORMER].epoch = 1;
     g = generations_new(&who, 1, on_news, NULL);
     for (uint16_t i = 0; i < NODES; i++) {
-        ck_assert_uint_eq(generations_node(g, id[i]), i);
+        ck_assert_uint_eq(generations_node_index(g, id[i]), i);
         generations_node_keep(g, i, true);
         node_says(i);
     }

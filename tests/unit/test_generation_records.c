@@ -61,7 +61,7 @@ run_for(int64_t us, const struct record_answer *answer)
         struct generation_send s;
         struct slot_state state;
 
-        generations_slot(g, SLOT, 0, now_us, &state);
+        generations_slot_state(g, SLOT, 0, now_us, &state);
         for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
             if (s.type == SEND_REGISTER) {
                 register_at(s.anchor, false);
@@ -86,7 +86,7 @@ begin(void)
     now_us = 1000 * US_PER_S;
     sent_n = proposed_n = 0;
     g = generations_new(&who, 1, on_news, NULL);
-    ck_assert_uint_eq(generations_node(g, id), 0);
+    ck_assert_uint_eq(generations_node_index(g, id), 0);
     node_answers();
     for (unsigned i = 0; i < ANCHORS; i++) {
         register_at(i, true);
@@ -129,7 +129,7 @@ START_TEST(a_refused_command_has_not_run)
     ck_assert_uint_eq(proposed_n, 0);
     run_for(3 * US_PER_S, &reclaims);
     ck_assert_int_eq(sent_mode, RECORD_MODE_CREATE_RECLAIM);
-    generations_slot(g, SLOT, 0, now_us, &state);
+    generations_slot_state(g, SLOT, 0, now_us, &state);
     ck_assert_int_eq(state.may, SLOT_RECLAIMS);
 }
 END_TEST
@@ -139,7 +139,7 @@ START_TEST(a_good_answer_ends_the_pauses)
 {
     run_for(10 * US_PER_S, &refused);
     run_for(3 * US_PER_S, &reclaims);
-    generations_differs(g, SLOT);
+    generations_record_differs(g, SLOT);
     sent_n = 0;
     run_for(US_PER_S / 2, &refused);
     ck_assert_uint_ge(sent_n, 3);
@@ -164,7 +164,7 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
         sent += s.type == SEND_REGISTER;
     }
     ck_assert_uint_eq(sent, ANCHORS);
-    generations_differs(g, SLOT);
+    generations_record_differs(g, SLOT);
     generations_next(g, now_us, &s);
     ck_assert_int_eq(s.type, SEND_RECORD);
     generations_record_answered(g, &s, &grants);
@@ -173,7 +173,7 @@ START_TEST(a_record_that_grants_is_ahead_of_the_anchors)
     }
     now_us += TICK_US;
     for (unsigned n = 0; n < 4; n++) {
-        generations_slot(g, SLOT, 0, now_us, &state);
+        generations_slot_state(g, SLOT, 0, now_us, &state);
         ck_assert_int_eq(state.may, n < 3 ? SLOT_WAITS : SLOT_GRANTS);
         if (n == 3) {
             break;
@@ -202,7 +202,7 @@ START_TEST(a_failed_command_to_spoil_is_sent_again)
     unsigned spoils = 0;
 
     run_for(US_PER_S, &reclaims);
-    generations_open(g, SLOT, 0, now_us);
+    generations_slot_opened(g, SLOT, 0, now_us);
     for (int64_t end_us = now_us + 3 * US_PER_S; now_us < end_us; now_us += TICK_US) {
         struct generation_send s;
 
@@ -226,11 +226,11 @@ START_TEST(an_earlier_answer_spoils_no_record)
     unsigned spoils = 0;
 
     run_for(US_PER_S, &reclaims);
-    generations_differs(g, SLOT);
+    generations_record_differs(g, SLOT);
     for (generations_next(g, now_us, &read); read.type != SEND_RECORD; generations_next(g, now_us, &read)) {
         ck_assert_int_ne(read.type, SEND_NOTHING);
     }
-    generations_open(g, SLOT, 0, now_us);
+    generations_slot_opened(g, SLOT, 0, now_us);
     for (int64_t end_us = now_us + 3 * US_PER_S; now_us < end_us; now_us += TICK_US) {
         generations_next(g, now_us, &s);
         if (s.type == SEND_RECORD) {
@@ -259,18 +259,18 @@ START_TEST(a_failure_is_of_the_node_that_was_asked)
     unsigned sent = 0;
 
     run_for(US_PER_S, &reclaims);
-    generations_slot(g, OTHER, 0, now_us, &state);
+    generations_slot_state(g, OTHER, 0, now_us, &state);
     run_for(US_PER_S, &reclaims);
-    ck_assert_uint_eq(generations_node(g, id), 1);
+    ck_assert_uint_eq(generations_node_index(g, id), 1);
     ck_assert(generations_node_answered(g, 1, &new, now_us, now_us));
-    generations_differs(g, SLOT);
+    generations_record_differs(g, SLOT);
     for (generations_next(g, now_us, &s); s.type != SEND_RECORD; generations_next(g, now_us, &s)) {
         ck_assert_int_ne(s.type, SEND_NOTHING);
     }
     has.first = SLOT;
     ck_assert(generations_node_answered(g, 1, &new, now_us, now_us));
     generations_record_answered(g, &s, _i == 0 ? NULL : &refused);
-    generations_differs(g, OTHER);
+    generations_record_differs(g, OTHER);
     for (generations_next(g, now_us, &s); s.type != SEND_NOTHING; generations_next(g, now_us, &s)) {
         sent += s.type == SEND_RECORD && s.node == 1;
     }

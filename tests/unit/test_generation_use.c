@@ -17,7 +17,7 @@
 static struct generations *g;
 static int64_t now_us;
 static uint64_t new_number; /* the last number that was news for the slot as new */
-static unsigned asks_n;     /* how often the news was to call generations_slot() again */
+static unsigned asks_n;     /* how often the news was to call generations_slot_state() again */
 
 static void
 on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
@@ -63,7 +63,7 @@ begin(void)
     now_us = 1000 * US_PER_S;
     new_number = 0;
     g = generations_new(&who, 1, on_news, NULL);
-    ck_assert_uint_eq(generations_node(g, node.id), 0);
+    ck_assert_uint_eq(generations_node_index(g, node.id), 0);
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
     anchors_answer(1, &e);
     anchors_answer(1, NULL);
@@ -132,7 +132,7 @@ START_TEST(a_first_request_in_a_slot)
 {
     struct slot_state state;
 
-    generations_slot(g, SLOT, 0, now_us, &state);
+    generations_slot_state(g, SLOT, 0, now_us, &state);
     ck_assert_uint_eq(new_number, 100);
     ck_assert_uint_eq(reported(), 1);
     another_generation(200, 2);
@@ -151,12 +151,12 @@ START_TEST(one_anchor_names_a_generation)
     struct generation_send send;
     struct slot_state state;
 
-    generations_slot(g, SLOT, 0, now_us, &state);
+    generations_slot_state(g, SLOT, 0, now_us, &state);
     for (int named = 1; named <= 2; named++) {
         asks_n = 0;
         anchor_answers((unsigned)named - 1, 2, &e);
         ck_assert_uint_eq(asks_n, named == 2);
-        generations_slot(g, SLOT, 0, now_us, &state);
+        generations_slot_state(g, SLOT, 0, now_us, &state);
         ck_assert_uint_eq(state.number, 200);
         generations_next(g, now_us, &send);
         ck_assert_uint_eq(generations_message(g, 0, 0)->slots_n, named == 2);
@@ -218,17 +218,17 @@ START_TEST(a_used_slot_that_leaves_its_node)
                                .ranges_n = 1, .id = "id"};
 
     generations_restore(g, SLOT);
-    (void)generations_moved(g);
+    (void)generations_slots_moved(g);
     node.range = &(struct slot_range){0, 16383};
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
-    ck_assert(!generations_moved(g));
+    ck_assert(!generations_slots_moved(g));
     node.range = &(struct slot_range){0, SLOT};
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
-    ck_assert(!generations_moved(g)); /* slots other than the used one */
+    ck_assert(!generations_slots_moved(g)); /* slots other than the used one */
     node.range = most;
     ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
-    ck_assert(generations_moved(g));
-    ck_assert(!generations_moved(g));
+    ck_assert(generations_slots_moved(g));
+    ck_assert(!generations_slots_moved(g));
 }
 END_TEST
 
@@ -259,7 +259,7 @@ START_TEST(a_record_that_is_refused_is_sent_again_after_a_pause)
     int64_t until_us = now_us + 20 * US_PER_S;
     unsigned n = 0;
 
-    generations_slot(g, SLOT, 0, now_us, &state);
+    generations_slot_state(g, SLOT, 0, now_us, &state);
     for (; now_us < until_us; now_us += 10 * US_PER_MS) {
         n += refused_records(now_us);
     }
@@ -294,7 +294,7 @@ START_TEST(an_index_in_use_is_given_to_no_other_node)
         uint16_t node;
 
         snprintf(id, sizeof(id), "%040u", i);
-        node = generations_node(g, id);
+        node = generations_node_index(g, id);
         ck_assert_uint_lt(node, GENERATION_NODES_MAX);
         ck_assert_uint_ne(node, kept);
         if (i == 1) {
@@ -303,7 +303,7 @@ START_TEST(an_index_in_use_is_given_to_no_other_node)
     }
     generations_node_keep(g, kept, false);
     snprintf(id, sizeof(id), "%040u", 0);
-    ck_assert_uint_eq(generations_node(g, id), kept);
+    ck_assert_uint_eq(generations_node_index(g, id), kept);
 }
 END_TEST
 
@@ -323,7 +323,7 @@ START_TEST(the_longest_lease_is_known_from_the_anchors)
                          (i == 0 ? 90 : i == 1 ? 60 : 30) * US_PER_S);
         lease_us[2 - i % ANCHORS] = 0;
     }
-    generations_lease(g, 40 * US_PER_S);
+    generations_set_lease(g, 40 * US_PER_S);
     ck_assert_int_eq(generations_message(g, 0, 0)->longest_us, 40 * US_PER_S);
 }
 END_TEST
@@ -355,7 +355,7 @@ START_TEST(numbers_of_daemons_differ)
         const struct anchor_message *m;
 
         g = generations_new(&who, rng_next(&r), on_news, NULL);
-        ck_assert_uint_eq(generations_node(g, node.id), 0);
+        ck_assert_uint_eq(generations_node_index(g, node.id), 0);
         ck_assert(generations_node_answered(g, 0, &node, now_us, now_us));
         anchors_answer(1, NULL);
         for (int i = 0; i < 2; i++) { /* the daemon waits, and asks an anchor */

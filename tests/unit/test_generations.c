@@ -358,11 +358,11 @@ verb_done(struct flight *f, bool answered)
     if (!answered) {
         return;
     }
-    generations_slot(p->g, slot, p->node[f->server], w->now_us, &st);
+    generations_slot_state(p->g, slot, p->node[f->server], w->now_us, &st);
     if (f->outcome == 2) {
-        generations_differs(p->g, slot);
+        generations_record_differs(p->g, slot);
     } else if (f->outcome == 3) {
-        generations_open(p->g, slot, p->node[f->server], w->now_us);
+        generations_slot_opened(p->g, slot, p->node[f->server], w->now_us);
     } else if (st.number != f->number) {
         return; /* about data that may be lost */
     } else if (f->type == F_ACQUIRE && f->outcome == 1 && !h->held && until_us > w->now_us) {
@@ -488,7 +488,7 @@ connect_all(unsigned who)
         bool now = reaches(who, i);
 
         if (now != p->linked[i]) {
-            p->node[i] = generations_node(p->g, w->server[i].id);
+            p->node[i] = generations_node_index(p->g, w->server[i].id);
             generations_node_lost(p->g, p->node[i], w->now_us);
             p->linked[i] = now;
         }
@@ -506,7 +506,7 @@ send_verb(unsigned who, unsigned name, enum flight_type type)
     if (server < 0) {
         return;
     }
-    generations_slot(p->g, name_slot[name], p->node[server], w->now_us, &st);
+    generations_slot_state(p->g, name_slot[name], p->node[server], w->now_us, &st);
     if (st.may != SLOT_GRANTS && (type == F_ACQUIRE || st.may != SLOT_RECLAIMS)) {
         return;
     }
@@ -844,7 +844,7 @@ all_grant(void)
             if (server < 0) {
                 continue; /* its slot has gone with a master that had given it away */
             }
-            generations_slot(w->p[d].g, name_slot[i], w->p[d].node[server], w->now_us, &st);
+            generations_slot_state(w->p[d].g, name_slot[i], w->p[d].node[server], w->now_us, &st);
             ck_assert_msg(st.may == SLOT_GRANTS, "daemon %u, name %u: %s", d, i,
                           st.why != NULL ? st.why : "reclaims");
         }
@@ -868,7 +868,7 @@ grants(unsigned who, unsigned name)
     int server = server_of_name(who, name);
     struct slot_state st;
 
-    generations_slot(w->p[who].g, name_slot[name], w->p[who].node[server], w->now_us, &st);
+    generations_slot_state(w->p[who].g, name_slot[name], w->p[who].node[server], w->now_us, &st);
     return st.may == SLOT_GRANTS;
 }
 
@@ -1118,7 +1118,7 @@ START_TEST(an_old_master_of_an_anchor_does_not_count)
     const struct anchor_identity who = {.uuid = "one", .nonce = 1, .lease_us = LEASE_US};
     static const char id[NODE_ID_ROOM] = "id";
     struct generations *g = generations_new(&who, 1, on_nothing, NULL);
-    uint16_t node = generations_node(g, id);
+    uint16_t node = generations_node_index(g, id);
     int64_t now_us = US_PER_S, bound_us;
 
     node_answers(g, node, 5, now_us);

@@ -273,7 +273,7 @@ world_new(int seed)
         w->g[who] = generations_new(&id, rng_next(&w->r), on_news, NULL);
         w->from_us[who] = w->now_us + rng_below(&w->r, 2 * US_PER_S);
         for (unsigned n = 0; n < NODES; n++) {
-            w->number[who][n] = generations_node(w->g[who], id_of(n));
+            w->number[who][n] = generations_node_index(w->g[who], id_of(n));
         }
     }
     run_for(6 * US_PER_S);
